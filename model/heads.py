@@ -1,0 +1,72 @@
+"""The two pre-training heads (Devlin et al. 2019, section 3.1).
+
+Shape suffixes: B batch, L sequence length, H hidden size, P predictions per sequence, V vocabulary
+size, K = B * P predictions.
+"""
+
+import keras
+from keras import ops
+
+from model.config import BertConfig
+from model.encoder import BertDense, bert_layer_norm
+from model.initialization import fold_seed
+
+
+def gather_positions(x_BLH: keras.KerasTensor, positions_BP: keras.KerasTensor):
+    """Picks the vectors at some positions of each sequence.
+
+    Args:
+      x_BLH: float [B, L, H].
+      positions_BP: int32 or int64 [B, P], each in [0, L).
+
+    Returns:
+      float [B * P, H], sequence by sequence.
+    """
+    length, width = x_BLH.shape[1:]
+    positions_BP = ops.cast(positions_BP, "int32")
+    starts_B1 = ops.arange(ops.shape(positions_BP)[0], dtype="int32")[:, None] * length
+    rows_K = ops.reshape(positions_BP + starts_B1, (-1,))
+    return ops.take(ops.reshape(x_BLH, (-1, width)), rows_K, axis=0)
+
+
+class MaskedLMHead(keras.layers.Layer):
+    """Scores the vocabulary at the masked positions, tied to the word embeddings."""
+
+    def __init__(self, config: BertConfig, seed: int, name: str = "predictions"):
+        """Creates the layer without its variables."""
+        super().__init__(name=name)
+        self.config = config
+        seed = fold_seed(fold_seed(seed, name), "transform")
+        self.dense = BertDense(
+            config.hidden_size, config, seed, name="dense", activation=config.hidden_act
+        )
+        self.layer_norm = bert_layer_norm()
+
+    def build(self, input_shape: tuple | None = None) -> None:
+        """Creates the transform and the output bias."""
+        with keras.name_scope("transform"):
+            self.dense.build((None, self.config.hidden_size))
+            self.layer_norm.build((None, self.config.hidden_size))
+        self.output_bias_V = self.add_weight(
+            name="output_bias", shape=(self.config.vocab_size,), initializer="zeros", autocast=False
+        )
+
+    def call(self, sequence_BLH, positions_BP, word_embeddings_VH):
+        """Returns float32 logits [B, P, V]; only the gathered positions are computed."""
+        x_KH = gather_positions(sequence_BLH, positions_BP)
+        x_KH = self.layer_norm(self.dense(x_KH))
+        table_HV = ops.transpose(ops.cast(word_embeddings_VH, self.compute_dtype))
+        logits_KV = ops.cast(ops.matmul(x_KH, table_HV), "float32") + self.output_bias_V
+        return ops.reshape(logits_KV, (-1, positions_BP.shape[1], self.config.vocab_size))
+
+
+class NextSentenceHead(BertDense):
+    """Scores "is next" (0) against "random" (1) from the pooled output."""
+
+    def __init__(self, config: BertConfig, seed: int, name: str = "seq_relationship"):
+        """Creates the layer without its variables."""
+        super().__init__(2, config, seed, name=name)
+
+    def call(self, pooled_BH):
+        """Returns float32 logits [B, 2]."""
+        return ops.cast(super().call(pooled_BH), "float32")

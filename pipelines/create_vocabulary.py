@@ -1,0 +1,169 @@
+"""`beambert vocab`: a corpus -> a WordPiece vocabulary, with Apache Beam."""
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pipelines.console import parse_bool, quiet_stderr, run_main
+from pipelines.errors import InputError
+from pipelines.jobs import (
+    BEAM_HELP,
+    add_input_flags,
+    beam_options,
+    check_minimum,
+    check_shares,
+    describe_reading,
+    is_local,
+    library_versions,
+    run_job,
+)
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    from pipelines.files import InputFile
+
+EPILOG = """examples:
+  # as many tokens as the original release's uncased vocabulary
+  beambert vocab --input='wiki/*/wiki_*' 'books/*.txt' --output=vocab.txt
+
+  # a small cased one
+  beambert vocab --input=law.jsonl --output=vocab.txt --vocab_size=8000 --do_lower_case=False
+
+Beside vocab.txt stands vocab.txt.json: the parameters, inputs and counts it was learned from.
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Returns the command's flags."""
+    parser = argparse.ArgumentParser(
+        prog="beambert vocab",
+        description="Learns a WordPiece vocabulary from a corpus.",
+        epilog=EPILOG + "\n" + BEAM_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_input_flags(parser)
+    add = parser.add_argument
+    add("--output", required=True, metavar="FILE", help="vocab.txt to write")
+    # The size of the original release's uncased English vocabulary.
+    add("--vocab_size", type=int, default=30522, help="number of tokens (default: %(default)s)")
+    add("--do_lower_case", type=parse_bool, default=True, help="False keeps case and accents")
+    return parser
+
+
+def create_vocabulary(
+    flags: argparse.Namespace,
+    options: "PipelineOptions",
+    inputs: "list[InputFile]",
+    job: dict[str, Any],
+    progress_folder: str | None,
+) -> None:
+    """Builds the pipeline and runs it to its end."""
+    import apache_beam as beam
+
+    from pipelines import transforms, word_counts
+
+    read_options = transforms.ReadOptions(flags.format, progress_folder=progress_folder)
+    with beam.Pipeline(options=options) as pipeline:
+        counted = (
+            pipeline
+            | "Files" >> beam.Create(inputs)
+            | "Spread" >> beam.Reshuffle()
+            | "CountWords"
+            >> beam.ParDo(word_counts.CountWords(flags.do_lower_case, read_options)).with_outputs(
+                transforms.COUNTS, transforms.REJECTS, main="words"
+            )
+        )
+        totals = counted.words | "Sum" >> beam.CombinePerKey(sum)
+        (
+            pipeline
+            | "Once" >> beam.Create([None])
+            | "Learn"
+            >> beam.ParDo(
+                word_counts.LearnVocabulary(
+                    flags.output, flags.vocab_size, flags.max_reject_fraction, job
+                ),
+                beam.pvalue.AsIter(totals),
+                beam.pvalue.AsIter(counted[transforms.COUNTS]),
+                beam.pvalue.AsIter(counted[transforms.REJECTS]),
+            )
+        )
+
+
+def is_finished(output: str, job: dict[str, Any]) -> bool:
+    """Whether the same job has written the output already.
+
+    Raises:
+      InputError: something else stands there.
+    """
+    from apache_beam.io.filesystems import FileSystems
+
+    from pipelines.files import read_bytes
+    from pipelines.word_counts import job_file
+
+    if not FileSystems.exists(output):
+        return False
+    if FileSystems.exists(job_file(output)):
+        made_by = json.loads(read_bytes(job_file(output), "--output"))
+        if {name: made_by.get(name) for name in job} == job:
+            return True
+    raise InputError(
+        f"--output={output}: already exists and was not made by this command with these inputs; "
+        "choose another --output or delete it"
+    )
+
+
+def main(argv: Sequence[str]) -> None:
+    """Runs the command.
+
+    Raises:
+      InputError: what was given can't be used.
+    """
+    flags, beam_flags = build_parser().parse_known_args(list(argv))
+    check_minimum(flags, 100, "vocab_size")
+    check_shares(flags, "max_reject_fraction")
+    with quiet_stderr():
+        options = beam_options(beam_flags)
+        from pipelines import files
+
+        if is_local(options):
+            import pipelines.tokenization  # noqa: F401  (its import prints; do it now)
+    inputs = files.match_inputs(flags.input)
+    names = ("vocab_size", "do_lower_case", "format")
+    job = {
+        "parameters": {name: getattr(flags, name) for name in names},
+        "inputs": [dataclasses.asdict(file) for file in inputs],
+        "versions": library_versions(),
+    }
+    if is_finished(flags.output, job):
+        print(f"{flags.output}: already finished by the same command, nothing to do")
+        return
+    total_bytes = sum(file.bytes for file in inputs)
+    print(f"{len(inputs)} files, {total_bytes / 1e6:.1f} MB -> {flags.output}", flush=True)
+
+    def describe(counts: Counter[str], seconds: float) -> str:
+        if counts.get("bytes", 0) < total_bytes:
+            return describe_reading(counts, seconds, total_bytes)
+        return f"learning {flags.vocab_size:,} word pieces, {seconds:.0f} s since the start"
+
+    run_job(
+        lambda folder: create_vocabulary(flags, options, inputs, job, folder),
+        options,
+        total_bytes,
+        describe,
+    )
+    about = json.loads(files.read_bytes(f"{flags.output}.json", "--output"))
+    counts = about["counts"]
+    print(
+        f"{flags.output}: {counts['tokens']:,} tokens from {counts['distinct_words']:,} words that "
+        f"occur {counts['words']:,} times in {counts['documents']:,} documents"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(run_main("vocab", main, sys.argv[1:]))

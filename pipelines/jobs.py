@@ -1,0 +1,138 @@
+"""What every Beam command shares: Beam's flags, and running with progress and clear errors."""
+
+import argparse
+import importlib.metadata
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from pipelines.console import ProgressDisplay, duration, input_error_in
+from pipelines.documents import READERS
+from pipelines.errors import InputError
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+BEAM_HELP = """Flags that aren't listed here go to Beam, as --runner=DataflowRunner --project=P.
+The default runner is FnApiRunner: this machine, one process. For two:
+  --direct_num_workers=2 --direct_running_mode=multi_processing
+"""
+
+
+def add_input_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags that say what to read."""
+    parser.add_argument(
+        "--input", nargs="+", required=True, metavar="GLOB", help="to read; also .gz .bz2 .zst"
+    )
+    parser.add_argument(
+        "--format", default="auto", choices=["auto", *READERS], help="of the files (default: auto)"
+    )
+    parser.add_argument(
+        "--max_reject_fraction",
+        type=float,
+        default=0.0,
+        help="share of the documents that may be unreadable before the job fails (default: 0)",
+    )
+
+
+def check_minimum(flags: argparse.Namespace, minimum: int, *names: str) -> None:
+    """Refuses integer flags below a minimum; None passes.
+
+    Raises:
+      InputError: naming the flag.
+    """
+    for name in names:
+        value = getattr(flags, name)
+        if value is not None and value < minimum:
+            raise InputError(f"--{name}={value}: must be at least {minimum}")
+
+
+def check_shares(flags: argparse.Namespace, *names: str) -> None:
+    """Refuses flags that aren't shares of something.
+
+    Raises:
+      InputError: naming the flag.
+    """
+    for name in names:
+        value = getattr(flags, name)
+        if not 0.0 <= value < 1.0:
+            raise InputError(f"--{name}={value}: must be at least 0 and less than 1")
+
+
+def beam_options(arguments: Sequence[str]) -> "PipelineOptions":
+    """Reads Beam's flags, refusing what neither we nor Beam know.
+
+    Raises:
+      InputError: an unknown flag.
+    """
+    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for options in PipelineOptions.__subclasses__():
+        # Beam itself builds its parser so; there is no public list of its flags.
+        options._add_argparse_args(parser)
+    _, unknown = parser.parse_known_args(list(arguments))
+    if unknown:
+        raise InputError(f"{unknown[0]}: no such flag; see --help")
+    result = PipelineOptions(list(arguments))
+    if result.view_as(StandardOptions).runner is None:
+        # DirectRunner would first try to download another runner.
+        result.view_as(StandardOptions).runner = "FnApiRunner"
+    return result
+
+
+def is_local(options: "PipelineOptions") -> bool:
+    """Whether the runner's workers are on this machine, so that they can tell their progress."""
+    from apache_beam.options.pipeline_options import StandardOptions
+
+    return options.view_as(StandardOptions).runner in ("FnApiRunner", "DirectRunner")
+
+
+def library_versions() -> dict[str, str]:
+    """Returns the versions of what shapes the output of the pipelines."""
+    libraries = ("apache-beam", "numpy", "sentencex", "tensorflow", "tensorflow-text", "tfx-bsl")
+    versions = {name: importlib.metadata.version(name) for name in libraries}
+    return versions | {"python": sys.version.split()[0]}
+
+
+def describe_reading(counts: dict[str, int], seconds: float, total_bytes: int) -> str:
+    """Returns the progress line of reading a corpus; empty before there is any."""
+    done = counts.get("bytes", 0)
+    if not done:
+        return ""
+    rate = done / seconds
+    return (
+        f"reading: {counts.get('documents', 0):,} documents, {done / 1e6:.1f} of "
+        f"{total_bytes / 1e6:.1f} MB, {rate / 1e6:.2f} MB/s, "
+        f"{duration((total_bytes - done) / rate)} left"
+    )
+
+
+def run_job(
+    run: Callable[[str | None], None],
+    options: "PipelineOptions",
+    total_bytes: int,
+    describe: Callable[[dict[str, int], float], str],
+) -> None:
+    """Runs a pipeline to its end with a progress line, and says how long it took.
+
+    Args:
+      run: builds and runs it; takes the folder that its workers tally in, or None.
+      options: of Beam.
+      total_bytes: of the input, for the rate.
+      describe: see `ProgressDisplay`.
+
+    Raises:
+      InputError: whichever a worker raised.
+    """
+    started = time.monotonic()
+    try:
+        with ProgressDisplay(describe) as display:
+            run(display.folder if is_local(options) else None)
+    except Exception as error:
+        if (found := input_error_in(error)) is None:
+            raise
+        raise found from error
+    seconds = time.monotonic() - started
+    print(f"done in {duration(seconds)}, {total_bytes / 1e6 / seconds:.2f} MB/s")

@@ -1,0 +1,144 @@
+"""Sentence lengths -> sentence pairs, as offsets. Pure: integers in, integers out.
+
+The original's algorithm (create_pretraining_data.py, create_instances_from_document) with two flaws
+mended: it labels every one-sentence chunk "random next", so that more than half of its pairs are;
+and after ten unlucky draws it takes a "random" B from A's own document.
+"""
+
+import dataclasses
+from bisect import bisect_left
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+
+from pipelines.records import IS_NEXT, RANDOM_NEXT
+
+# [CLS] A [SEP] B [SEP]
+SPECIAL_TOKENS_A_PAIR = 3
+# The original draws a short target from 2 tokens up (one for A, one for B).
+SHORTEST_TARGET = 2
+
+
+@dataclasses.dataclass
+class PairCounts:
+    """What pairing did; sums over shards.
+
+    Attributes:
+      is_next: pairs whose B follows A.
+      random_next: pairs whose B comes from another document.
+      forced_random_next: of those, the ones whose chunk had one sentence only.
+      without_partner: one-sentence chunks given up because no other document was there.
+      truncated_tokens: tokens cut off to fit the sequence length.
+    """
+
+    is_next: int = 0
+    random_next: int = 0
+    forced_random_next: int = 0
+    without_partner: int = 0
+    truncated_tokens: int = 0
+
+
+def build_pairs(
+    sentence_lengths: Sequence[int],
+    document_sentences: Sequence[int],
+    *,
+    max_seq_length: int,
+    short_seq_prob: float,
+    random: Random,
+) -> tuple[np.ndarray, PairCounts]:
+    """Walks once over the documents and pairs their sentences.
+
+    Half of the pairs are "is next": a fair coin decides, and each chunk that has to be "random
+    next" because it has one sentence is made up for by turning a later coin over (every second
+    time, as each turn moves the balance by two).
+
+    Args:
+      sentence_lengths: tokens of each sentence, all documents end to end; none is 0.
+      document_sentences: sentences of each document; none is 0.
+      max_seq_length: of the record, special tokens included.
+      short_seq_prob: how often a document's pairs aim at a random shorter length (original: 0.1).
+      random: the source of every draw.
+
+    Returns:
+      int32 [n, 5]: where A starts and ends, where B starts and ends (offsets into the tokens, all
+      sentences end to end), and the label; and what was counted.
+    """
+    limit = max_seq_length - SPECIAL_TOKENS_A_PAIR
+    starts = [0, *np.cumsum(np.asarray(sentence_lengths, np.int64)).tolist()]
+    firsts = [0, *np.cumsum(np.asarray(document_sentences, np.int64)).tolist()]
+    documents = len(firsts) - 1
+    counts = PairCounts()
+    rows: list[int] = []
+    draw = random.random
+    owed = 0  # "random next" pairs ahead of a fair coin's
+
+    for document in range(documents):
+        sentence, end = firsts[document], firsts[document + 1]
+        target = limit
+        if draw() < short_seq_prob:
+            target = SHORTEST_TARGET + int(draw() * (limit - SHORTEST_TARGET + 1))
+        while sentence < end:
+            a_start = starts[sentence]
+            chunk_end = min(bisect_left(starts, a_start + target, sentence + 1, end), end)
+            sentences = chunk_end - sentence
+            a_last = sentence + 1
+            if sentences > 1:
+                a_last += int(draw() * (sentences - 1))
+            a_end = starts[a_last]
+            is_next = sentences > 1 and draw() < 0.5
+            if documents == 1:
+                if sentences == 1:
+                    counts.without_partner += 1
+                    break
+                is_next = True
+            elif sentences == 1:
+                counts.forced_random_next += 1
+                owed += 1
+            elif not is_next and owed > 1:
+                is_next = True
+                owed -= 2
+
+            if is_next:
+                b_start, b_end = a_end, starts[chunk_end]
+                sentence = chunk_end
+            else:
+                other = int(draw() * (documents - 1))
+                other += other >= document
+                first, last = firsts[other], firsts[other + 1]
+                b_first = first + int(draw() * (last - first))
+                b_start = starts[b_first]
+                wanted = target - (a_end - a_start)
+                b_end = starts[min(bisect_left(starts, b_start + wanted, b_first + 1, last), last)]
+                sentence = a_last  # the chunk's unused sentences are put back
+
+            excess = (a_end - a_start) + (b_end - b_start) - limit
+            if excess > 0:
+                counts.truncated_tokens += excess
+                a_start, a_end, b_start, b_end = _truncate(
+                    a_start, a_end, b_start, b_end, excess, random
+                )
+            rows += (a_start, a_end, b_start, b_end, IS_NEXT if is_next else RANDOM_NEXT)
+
+    pairs = np.array(rows, np.int32).reshape(-1, 5)
+    counts.random_next = int(pairs[:, 4].sum())
+    counts.is_next = len(pairs) - counts.random_next
+    return pairs, counts
+
+
+def _truncate(
+    a_start: int, a_end: int, b_start: int, b_end: int, excess: int, random: Random
+) -> tuple[int, int, int, int]:
+    """Cuts `excess` tokens, one at a time from the longer of A and B, at either end by a coin.
+
+    The original's truncate_seq_pair in closed form: B is cut when the lengths are equal.
+    """
+    a, b = a_end - a_start, b_end - b_start
+    from_longer = min(excess, abs(a - b))
+    rest = excess - from_longer
+    from_a = (from_longer if a > b else 0) + rest // 2
+    from_b = excess - from_a
+    a_front = random.getrandbits(from_a).bit_count() if from_a else 0
+    b_front = random.getrandbits(from_b).bit_count() if from_b else 0
+    a_back, b_back = from_a - a_front, from_b - b_front
+    return a_start + a_front, a_end - a_back, b_start + b_front, b_end - b_back

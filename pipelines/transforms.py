@@ -1,0 +1,363 @@
+"""The Beam wiring: files -> compact documents by shard -> record files -> info.json and marker."""
+
+import dataclasses
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.metrics import Metrics
+
+from pipelines.console import ProgressTally
+from pipelines.documents import (
+    BYTE_ORDER_MARK,
+    READERS,
+    SAMPLE_BYTES,
+    Document,
+    Reject,
+    detect_format,
+)
+from pipelines.errors import InputError
+from pipelines.files import InputFile, finish_output, open_atomically, write_bytes
+from pipelines.masking import TokenIds
+from pipelines.records import (
+    INFO_FILE,
+    REJECTS_FILE,
+    VOCABULARY_FILE,
+    RecordsInfo,
+    Vocabulary,
+    shard_name,
+)
+from pipelines.sentences import split_sentences
+from pipelines.shards import (
+    CompactDocuments,
+    InstanceParameters,
+    ShardCounts,
+    build_instances,
+    document_hash,
+)
+
+# Text that is split and tokenized at a time: TensorFlow's call costs nothing beside it.
+BATCH_BYTES = 1 << 20
+
+# Tags of what reading gives besides its main output.
+COUNTS, REJECTS = "counts", "rejects"
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """A records folder to write: all documents, or the part that is held out.
+
+    Attributes:
+      folder: where it goes.
+      first_key: shards of all splits are numbered through; this split's first.
+      num_shards: its number of shards.
+    """
+
+    folder: str
+    first_key: int
+    num_shards: int
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadOptions:
+    """How files become documents.
+
+    Attributes:
+      format: a key of `documents.READERS`, or "auto".
+      language: for the sentence splitter.
+      progress_folder: of a `ProgressDisplay`, or None.
+    """
+
+    format: str = "auto"
+    language: str = "en"
+    progress_folder: str | None = None
+
+
+def read_batches(
+    file: InputFile, options: ReadOptions, progress: ProgressTally
+) -> Iterator[list[Document | Reject]]:
+    """Streams a file's documents in batches of about `BATCH_BYTES` of text."""
+    name = options.format
+    if name == "auto":
+        with FileSystems.open(file.path) as opened:
+            name = detect_format(opened.read(SAMPLE_BYTES))
+    with FileSystems.open(file.path) as opened:
+        lines = iter(opened)
+        first = next(lines, b"").removeprefix(BYTE_ORDER_MARK)
+        batch: list[Document | Reject] = []
+        size, told = 0, 0
+        for document in READERS[name](itertools.chain([first], lines)):
+            batch.append(document)
+            size += len(document.text) if isinstance(document, Document) else 0
+            if size >= BATCH_BYTES:
+                yield batch
+                # Characters stand in for bytes; a compressed file's share is known at its end.
+                step = 0 if file.is_compressed else min(size, file.bytes - told)
+                progress.add(bytes=step, documents=len(batch))
+                told += step
+                batch, size = [], 0
+    if batch:
+        yield batch
+    progress.add(bytes=file.bytes - told, documents=len(batch))
+
+
+def reject_row(file: InputFile, reject: Reject) -> str:
+    """Returns the line of the rejects file."""
+    row = {"file": file.path, **dataclasses.asdict(reject)}
+    return json.dumps(row, ensure_ascii=False)
+
+
+def check_rejects(rows: list[str], read: int, limit: float, where: str) -> None:
+    """Fails the job if too much could not be read.
+
+    Args:
+      rows: see `reject_row`.
+      read: documents in all.
+      limit: the share of them that may be rejected.
+      where: the rest of the rows can be seen.
+
+    Raises:
+      InputError: naming the first file.
+    """
+    if len(rows) > limit * read:
+        row = json.loads(rows[0])
+        raise InputError(
+            f"{row['file']}: {row['detail']}; {len(rows)} of {read} documents cannot be read "
+            f"({where}): mend them, or allow a share with --max_reject_fraction"
+        )
+
+
+class TokenizeFiles(beam.DoFn):
+    """InputFile -> (shard key, packed documents); counts and rejects as side outputs."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        do_lower_case: bool,
+        options: ReadOptions,
+        train: Split,
+        evaluation: Split | None,
+        eval_fraction: float,
+    ):
+        """Takes what every worker needs; the tokenizer itself is built there."""
+        self._vocabulary = vocabulary
+        self._do_lower_case = do_lower_case
+        self._options = options
+        self._train = train
+        self._evaluation = evaluation
+        self._eval_fraction = eval_fraction
+        self._documents = Metrics.counter("beambert", "documents")
+
+    def setup(self) -> None:
+        """Builds the tokenizer, once a worker."""
+        from pipelines.tokenization import Tokenizer
+
+        self._tokenizer = Tokenizer(self._vocabulary, self._do_lower_case)
+        self._progress = ProgressTally(self._options.progress_folder)
+
+    def process(self, file: InputFile) -> Iterator[Any]:
+        """Reads, splits and tokenizes one file."""
+        counts: Counter[str] = Counter()
+        for batch in read_batches(file, self._options, self._progress):
+            self._documents.inc(len(batch))
+            counts["read"] += len(batch)
+            documents = []
+            for document in batch:
+                if isinstance(document, Reject):
+                    counts["rejected " + document.reason] += 1
+                    yield beam.pvalue.TaggedOutput(REJECTS, reject_row(file, document))
+                else:
+                    documents.append(document)
+            compact = self._compact(documents, counts)
+            yield from self._by_shard(compact)
+        yield beam.pvalue.TaggedOutput(COUNTS, counts)
+
+    def _compact(self, documents: list[Document], counts: Counter[str]) -> CompactDocuments:
+        """Splits and tokenizes documents; drops what has no token, counting it."""
+        sentences = [split_sentences(d, self._options.language) for d in documents]
+        counts["dropped empty"] += sum(not of for of in sentences)
+        tokens, lengths = self._tokenizer.tokenize_batch([s for of in sentences for s in of])
+        owner = np.repeat(np.arange(len(sentences)), [len(of) for of in sentences])
+        per_document = np.bincount(owner[lengths > 0], minlength=len(sentences))
+        has_tokens = per_document > 0
+        counts["dropped no_tokens"] += int((~has_tokens).sum()) - sum(not of for of in sentences)
+        hashes = [document_hash(documents[i].text) for i in np.flatnonzero(has_tokens)]
+        wide = len(self._vocabulary) > 1 << 16
+        return CompactDocuments(
+            np.frombuffer(b"".join(hashes), "V16"),
+            per_document[has_tokens].astype(np.uint32),
+            lengths[lengths > 0].astype(np.uint32),
+            tokens.astype(np.uint32 if wide else np.uint16),
+        )
+
+    def _by_shard(self, documents: CompactDocuments) -> Iterator[tuple[int, bytes]]:
+        words = documents.hashes.view("<u8").reshape(-1, 2)
+        keys = self._train.first_key + (words[:, 0] % self._train.num_shards).astype(np.int64)
+        if self._evaluation:
+            # The other half of the hash, so that the split says nothing about the shard.
+            held_out = words[:, 1] < np.uint64(self._eval_fraction * 2**64)
+            shards = (words[:, 0] % self._evaluation.num_shards).astype(np.int64)
+            keys = np.where(held_out, self._evaluation.first_key + shards, keys)
+        order = np.argsort(keys, kind="stable")
+        for indices in np.split(order, np.flatnonzero(np.diff(keys[order])) + 1):
+            if len(indices):
+                yield int(keys[indices[0]]), documents.take(indices).pack()
+
+
+class WriteShard(beam.DoFn):
+    """(Shard key, packed documents) -> one record file; gives its entry for info.json."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        parameters: InstanceParameters,
+        splits: list[Split],
+        progress_folder: str | None,
+    ):
+        """Takes what every worker needs."""
+        self._ids = TokenIds.of(vocabulary)
+        self._parameters = parameters
+        self._splits = splits
+        self._progress_folder = progress_folder
+        self._instances = Metrics.counter("beambert", "instances")
+
+    def setup(self) -> None:
+        """Opens the worker's tally."""
+        self._progress = ProgressTally(self._progress_folder)
+
+    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Builds and writes one shard; yields (folder, entry)."""
+        from pipelines.encoding import RecordWriter, encode_examples
+
+        key, packed = element
+        split = next(s for s in self._splits if 0 <= key - s.first_key < s.num_shards)
+        documents = CompactDocuments.concatenate(CompactDocuments.unpack(data) for data in packed)
+        name = shard_name(key - split.first_key, split.num_shards)
+        counts = ShardCounts()
+        with open_atomically(FileSystems.join(split.folder, name)) as file:
+            writer = RecordWriter(file)
+            for rows in build_instances(documents, self._ids, self._parameters, key, counts):
+                writer.write(encode_examples(rows))
+                self._instances.inc(len(rows["input_ids"]))
+                self._progress.add(instances=len(rows["input_ids"]))
+        self._progress.add(shards=1)
+        entry = {"name": name, "instances": counts.instances}
+        entry |= {"bytes": writer.bytes, "sha256": writer.sha256}
+        yield split.folder, entry | {"counts": dataclasses.asdict(counts)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """What `FinishFolders` writes besides the counts.
+
+    Attributes:
+      parameters, vocabulary, inputs, versions: as in `RecordsInfo`.
+      max_reject_fraction: above it the job fails.
+    """
+
+    parameters: Mapping[str, Any]
+    vocabulary: Vocabulary
+    inputs: list[InputFile]
+    versions: Mapping[str, str]
+    max_reject_fraction: float
+
+    def job(self) -> dict[str, Any]:
+        """Returns what makes two jobs the same."""
+        return {
+            "parameters": dict(self.parameters),
+            "vocabulary": self.vocabulary.sha256,
+            "inputs": [dataclasses.asdict(file) for file in self.inputs],
+        }
+
+
+class FinishFolders(beam.DoFn):
+    """Writes vocab.txt, rejects, info.json and, last of all, the marker of every folder."""
+
+    def __init__(self, manifest: Manifest, splits: list[Split]):
+        """Takes what is known before the work."""
+        self._manifest = manifest
+        self._splits = splits
+
+    def process(
+        self,
+        _: None,
+        shards: Iterable[tuple[str, dict[str, Any]]],
+        read_counts: Iterable[Counter[str]],
+        rejects: Iterable[str],
+    ) -> None:
+        """Runs once, after every shard is written.
+
+        Raises:
+          InputError: too much was rejected, or there was nothing to learn from.
+        """
+        shards = list(shards)
+        read: Counter[str] = sum(read_counts, Counter())
+        root = self._splits[0].folder
+        rejected = sorted(rejects)
+        if rejected:
+            rejects_path = FileSystems.join(root, REJECTS_FILE)
+            write_bytes(rejects_path, "".join(row + "\n" for row in rejected).encode())
+            check_rejects(
+                rejected, read["read"], self._manifest.max_reject_fraction, f"all in {rejects_path}"
+            )
+        for split in reversed(self._splits):
+            entries = [entry for folder, entry in shards if folder == split.folder]
+            info = self._info(sorted(entries, key=lambda entry: entry["name"]), read)
+            if not info.counts["instances"]:
+                which = "" if split.folder == root else " held out by --eval_fraction"
+                raise InputError(
+                    f"--input: no document{which} gave an instance ({read['read']} documents in "
+                    f"{len(self._manifest.inputs)} files, {dict(info.counts['documents'])}); "
+                    "check --format and that the files hold text"
+                )
+            vocabulary = self._manifest.vocabulary.serialize()
+            write_bytes(FileSystems.join(split.folder, VOCABULARY_FILE), vocabulary)
+            write_bytes(FileSystems.join(split.folder, INFO_FILE), info.to_json().encode())
+            finish_output(split.folder, self._manifest.job())
+
+    def _info(self, entries: list[dict[str, Any]], read: Counter[str]) -> RecordsInfo:
+        counts: Counter[str] = sum((Counter(entry.pop("counts")) for entry in entries), Counter())
+        dropped, rejected = _reasons(read, "dropped "), _reasons(read, "rejected ")
+        lost = sum(dropped.values()) + sum(rejected.values())
+        documents = {
+            "read": read["read"],
+            "used": counts["documents"],
+            "in_other_split": read["read"] - counts["documents"] - lost,
+            "dropped": dropped,
+            "rejected": rejected,
+        }
+        return RecordsInfo(
+            parameters=self._manifest.parameters,
+            vocabulary={
+                "size": len(self._manifest.vocabulary),
+                "sha256": self._manifest.vocabulary.sha256,
+            },
+            inputs=[dataclasses.asdict(file) for file in self._manifest.inputs],
+            files=entries,
+            counts={"documents": documents} | _instance_counts(counts, self._manifest.parameters),
+            versions=self._manifest.versions,
+        )
+
+
+def _reasons(counts: Counter[str], prefix: str) -> dict[str, int]:
+    named = {name.removeprefix(prefix): n for name, n in counts.items() if name.startswith(prefix)}
+    return {reason: count for reason, count in sorted(named.items()) if count}
+
+
+def _instance_counts(counts: Counter[str], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    names = [f.name for f in dataclasses.fields(ShardCounts) if f.name != "documents"]
+    totals: dict[str, Any] = {name: counts[name] for name in sorted(names)}
+    instances = max(counts["instances"], 1)
+    length = parameters["max_seq_length"]
+    shares = {
+        "is_next_share": counts["is_next"] / instances,
+        "filled_share": counts["filled_tokens"] / (instances * length),
+        "unknown_share": counts["unknown_tokens"] / max(counts["tokens"], 1),
+        "predictions_per_instance": counts["predictions"] / instances,
+    }
+    return totals | {name: round(value, 6) for name, value in shares.items()}

@@ -1,0 +1,38 @@
+"""Packaging. Beam's `--setup_file=./setup.py` ships the packages to its workers with this file."""
+
+from setuptools import find_packages, setup
+
+# What workers and trainers import; the versions that are tested stand in requirements.lock.
+# Beam's --setup_file installs no extras, so what a worker needs is here.
+REQUIREMENTS = [
+    "apache-beam[gcp]>=2.77",  # the pipelines, Dataflow, gs://
+    "google-cloud-storage>=3",  # Beam's gs:// file system stands on it
+    "google-crc32c",  # checksums of the TFRecord framing
+    "keras>=3.15",  # the network
+    "numpy>=2",  # pairs and masks as arrays
+    "pyarrow",  # columns on their way to tf.Examples
+    "sentencex>=1.0.32",  # sentence splitting
+    "tensorflow>=2.20",  # tokenization, training
+    "tensorflow-text>=2.20",  # WordPiece in the graph
+    "tfx-bsl>=1.21",  # tf.Example encoding
+]
+
+EXTRAS = {
+    # Judging a fine-tuned model; only where `beambert evaluate` runs.
+    "evaluate": ["tensorflow-model-analysis>=0.52", "matplotlib>=3.11"],
+    # The tests and checks.
+    "test": ["pytest", "hypothesis", "ruff"],
+}
+
+setup(
+    name="beambert",
+    version="0.1.0",
+    description="Pre-training of BERT from your own text with Apache Beam and Keras",
+    license="Apache-2.0",
+    python_requires=">=3.11,<3.14",
+    packages=find_packages(include=["pipelines*", "model*", "trainer*", "demo*"]),
+    py_modules=["beambert"],
+    install_requires=REQUIREMENTS,
+    extras_require=EXTRAS,
+    entry_points={"console_scripts": ["beambert=beambert:main"]},
+)

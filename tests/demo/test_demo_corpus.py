@@ -1,0 +1,217 @@
+import json
+import random
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from demo import corpus
+
+NOUNS = [
+    *("tensor", "matrix", "river", "sentence", "kernel", "widget", "parser", "schedule"),
+    *("ticket", "bucket", "planet", "violin", "market", "garden", "letter", "engine"),
+]
+VERBS = ["returns", "computes", "merges", "splits", "orders", "reads", "writes", "repeats"]
+
+
+def sentence(generator: random.Random) -> str:
+    words = [generator.choice(VERBS if place % 4 == 1 else NOUNS) for place in range(16)]
+    return " ".join(words).capitalize() + "."
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    """A folder of two packages with 60 modules each, and files that must be left out."""
+    root = tmp_path_factory.mktemp("site-packages")
+    generator = random.Random(1)
+    for package, alias in (("alphalib", "al"), ("betakit", "bk")):
+        (root / package / "tests").mkdir(parents=True)
+        (root / package / "tests" / "more.py").write_text('"""Testing is not documentation."""')
+        for number in range(60):
+            body = "\n\n".join(sentence(generator) for _ in range(4))
+            text = (
+                f'"""{body}\n\nThe {package.title()} package and {alias}.array hold ten of all the '
+                f"{sentence(generator)}\n\nThis notice stands in every single module of them all.\n"
+                f'"""\nimport {package} as {alias}\n'
+            )
+            (root / package / f"module_{number}.py").write_text(text)
+    (root / "alphalib" / "broken.py").write_text('"""Not finished."""\ndef f(:\n')
+    (root / "pipelines").mkdir()
+    (root / "pipelines" / "own.py").write_text(f'"""{sentence(generator)}"""')
+    return root
+
+
+@pytest.fixture(scope="module")
+def made(root, tmp_path_factory) -> tuple[Path, corpus.CorpusInfo]:
+    output = tmp_path_factory.mktemp("made")
+    return output, make(root, output)
+
+
+def make(root: Path, output: Path) -> corpus.CorpusInfo:
+    return corpus.make_corpus(output, roots=[root], train_examples=40, dev_examples=10, workers=1)
+
+
+def read_documents(output: Path) -> dict[str, str]:
+    files = sorted((output / "corpus").glob("*.jsonl"))
+    lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    return {line["id"]: line["text"] for line in lines}
+
+
+def read_task(output: Path, split: str) -> list[tuple[str, str]]:
+    header, *lines = (output / "task" / f"{split}.tsv").read_text().splitlines()
+    assert header == "text\tlabel"
+    return [tuple(line.split("\t")) for line in lines]
+
+
+def paragraphs_of(docstring: str) -> list[str]:
+    return [paragraph for paragraph, _ in corpus.clean_docstring(docstring)[0]]
+
+
+@pytest.mark.parametrize(
+    ("docstring", "expected"),
+    [
+        ("One sentence that\n    was wrapped by hand.", ["One sentence that was wrapped by hand."]),
+        ("Words before the code.\n\n>>> f(1)\nall of this is output\n\nAnd words come after it.",
+         ["Words before the code.", "And words come after it."]),
+        ("See the code below::\n\n    this is not a sentence at all\n\nAnd words come after it.",
+         ["See the code below:", "And words come after it."]),
+        ("Words before the code.\n```\nthis is not a sentence\n```\nAnd words come after it.",
+         ["Words before the code.", "And words come after it."]),
+        ("A heading of words\n==================\n\nAnd words come after it.",
+         ["And words come after it."]),
+        ("Adds.\n\nArgs:\n  left (int): The number on the\n    left of it.\n  right: The other.",
+         ["The number on the left of it."]),
+        ("Parameters\n----------\nx, y : array_like\n    The points to draw the curve through.",
+         ["The points to draw the curve through."]),
+        (":param str x: The name of that thing.\n:rtype: a list of many things",
+         ["The name of that thing."]),
+        ("- The first of two things.\n- The second of them all.",
+         ["The first of two things.", "The second of them all."]),
+        (".. note::\n   Keep all of these words.\n\n.. code-block::\n\n   drop all of these words",
+         ["Keep all of these words."]),
+        ("Uses :class:`~a.Thing` and ``x`` of **all** `the docs <https://a.b>`_ [1]_.",
+         ["Uses a.Thing and x of all the docs."]),
+    ],
+)  # fmt: skip
+def test_docstring_becomes_prose(docstring, expected):
+    assert paragraphs_of(docstring) == expected
+
+
+def test_what_is_not_prose_is_counted():
+    kept, dropped = corpus.clean_docstring("a1 + b2 = c3 (d4)\n\nToo short.\n\nThis one is kept.")
+    assert [paragraph for paragraph, _ in kept] == ["This one is kept."]
+    assert dropped == {"not prose": 1, "few words": 1}
+
+
+def test_docstrings_come_in_source_order(tmp_path):
+    file = tmp_path / "m.py"
+    file.write_text(
+        '"""The module comes first here."""\nclass A:\n  """The class comes second here."""\n'
+        '  if True:\n    async def f():\n      """The method comes third here."""\n'
+        'try:\n  pass\nfinally:\n  def g():\n    """The function comes fourth here."""\n'
+    )
+    text = corpus.read_module(("m", str(file)))
+    assert [p.split()[3] for p, _ in text.paragraphs] == ["first", "second", "third", "fourth"]
+
+
+def test_documents_and_counts(made):
+    output, info = made
+    documents = read_documents(output)
+    assert len(documents) == info.documents
+    assert info.documents + info.held_out_documents + sum(info.modules_dropped.values()) == (
+        info.modules
+    )
+    assert info.modules_dropped == {"not parsed": 1}
+    assert info.bytes_after == sum(len(text.encode()) for text in documents.values())
+    assert not any(name.startswith("pipelines") or "tests" in name for name in documents)
+    # The notice is in all 120 modules; it is kept where it comes first.
+    assert info.paragraphs_dropped["duplicate"] == 119
+    assert sum("This notice stands" in text for text in documents.values()) <= 1
+    assert json.loads((output / "corpus" / "info.json").read_text())["documents"] == len(documents)
+
+
+def test_task_is_balanced_and_leak_free(made):
+    output, info = made
+    documents = read_documents(output)
+    train, dev = read_task(output, "train"), read_task(output, "dev")
+    for split, rows in (("train", train), ("dev", dev)):
+        labels = [label for _, label in rows]
+        counts = {label: labels.count(label) for label in info.classes}
+        assert counts == {label: count[split] for label, count in info.classes.items()}
+        assert len(set(counts.values())) == 1 and set(counts) == {"alphalib", "betakit"}
+    assert not any(corpus.is_held_out(name) for name in documents)
+    everything = " ".join(documents.values())
+    assert not any(text in everything for text, _ in dev)
+    keys = [corpus.paragraph_key(text) for text, _ in train + dev]
+    assert len(keys) == len(set(keys))
+    runs = set().union(*(corpus.word_runs(text) for text, _ in train))
+    assert all(runs.isdisjoint(corpus.word_runs(text)) for text, _ in dev)
+
+
+def test_names_are_removed_from_the_task(made):
+    output, info = made
+    assert list(info.removed_names) == ["al", "alphalib", "betakit", "bk"]
+    text = " ".join(text for split in ("train", "dev") for text, _ in read_task(output, split))
+    assert not re.search(r"alphalib|betakit|\b(al|bk)\b", text, re.IGNORECASE)
+    assert "The package and hold ten" in text
+
+
+def test_same_bytes_whatever_the_workers(root, made, tmp_path):
+    corpus.make_corpus(tmp_path, roots=[root], train_examples=40, dev_examples=10, workers=2)
+    files = sorted(file.relative_to(made[0]) for file in made[0].rglob("*.*"))
+    assert len(files) == 7
+    for file in files:
+        assert (tmp_path / file).read_bytes() == (made[0] / file).read_bytes()
+
+
+def test_finished_output_is_left_alone(made, capsys):
+    assert make(Path("/nowhere"), made[0]).documents == made[1].documents
+    assert "is finished already" in capsys.readouterr().err
+
+
+def test_output_in_the_way_is_not_destroyed(root, tmp_path):
+    (tmp_path / "task").mkdir()
+    (tmp_path / "task" / "mine.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="task exists without"):
+        make(root, tmp_path)
+    assert (tmp_path / "task" / "mine.txt").read_text() == "mine"
+
+
+def test_too_little_text_is_one_sentence(tmp_path, monkeypatch, capsys):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setattr(corpus, "installed_roots", lambda: [tmp_path / "empty"])
+    with pytest.raises(SystemExit) as stop:
+        corpus.main([f"--output={tmp_path / 'out'}", "--workers=1"])
+    assert stop.value.code == 1
+    assert "fewer than two packages" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "corpus").exists()
+
+
+def test_copies_of_a_class_are_passed_over():
+    ranked = [("one", set(range(100))), ("copy", set(range(90))), ("two", set(range(200, 280)))]
+    assert corpus.choose_classes(ranked, 2, minimum=10) == (["one", "two"], ["one", "copy", "two"])
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text())
+def test_any_docstring_gives_clean_paragraphs(docstring):
+    for paragraph in paragraphs_of(docstring):
+        assert paragraph == " ".join(paragraph.split())
+
+
+@given(
+    st.lists(st.sampled_from(["NumPy", "np", "numpy", "inp", "_", ".", " ", "x", "-", "\t", "1"]))
+)
+def test_no_name_is_left(pieces):
+    text = corpus.remove_names("".join(pieces), ["np", "numpy"])
+    assert not re.search(r"numpy|(?<![a-z])np(?![a-z])", text, re.IGNORECASE)
+    assert text == " ".join(text.split())
+
+
+def test_short_names_count_only_as_words():
+    text = corpus.remove_names(
+        "Use np.array (or NumPy's own) as input, with tf_keras.", ["np", "numpy", "tf"]
+    )
+    assert text == "Use (or 's own) as input, with."

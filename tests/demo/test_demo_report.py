@@ -1,0 +1,97 @@
+import dataclasses
+import json
+import re
+
+import pytest
+
+from demo import report
+
+EVIL = "<script>alert('x')</script> & more"
+
+
+@pytest.fixture
+def summary() -> report.DemoSummary:
+    training = [
+        {"split": "train", "step": 10, "loss": 9.0, "masked_lm_accuracy": 0.05},
+        {"split": "train", "step": 20, "loss": 8.0, "masked_lm_accuracy": 0.09},
+        {
+            "split": "eval",
+            "step": 20,
+            "loss": 8.125,
+            "masked_lm_accuracy": 0.175,
+            "next_sentence_accuracy": 0.78,
+        },
+    ]
+    tuning = [
+        {"split": "train", "step": 5, "loss": 2.0, "accuracy": 0.2},
+        {"split": "eval", "step": 5, "loss": 1.9, "accuracy": 0.6},
+    ]
+    return report.DemoSummary(
+        steps=[report.Step("corpus", "python -m demo.corpus --output=" + EVIL, 75.4, "/o", EVIL)],
+        machine={"cores": "2", "Python": "3.11"},
+        corpus={"documents": "7,169"},
+        vocabulary_size=8000,
+        instances=149_000,
+        is_next_share=0.5,
+        fill=0.83,
+        pretraining=training,
+        commonest_token_accuracy=0.068,
+        seconds_per_step=0.28,
+        finetuning_pretrained=tuning,
+        finetuning_random=tuning,
+        pretrained_accuracy=0.625,
+        random_accuracy=0.41,
+        majority_accuracy=0.125,
+        verdict="NOT_BLESSED",
+        slices=[("overall", 1072, 0.625), ("label:" + EVIL, 134, 0.5)],
+        sentence=EVIL,
+        answer=[("numpy", 0.75), ("pandas", 0.25)],
+        seconds=560,
+    )
+
+
+def test_page_has_every_section(summary):
+    pytest.importorskip("matplotlib")
+    page = report.render_html(summary)
+    for text in (
+        "Pre-training", "Fine-tuning", "Evaluation by slice", "The exported model's answer",
+        "What was made where", "Facts", "NOT_BLESSED", "17.5 %", "78.0 %", "6.8 %", "62.5 %",
+        "41.0 %", "12.5 %", "9 min 20 s", "1 min 15 s", "8,000 entries", "prefers-color-scheme",
+        "width=device-width",
+    ):  # fmt: skip
+        assert text in page
+    assert page.count("<svg") == 5
+    assert page == report.render_html(summary)
+
+
+def test_page_is_self_contained_and_escaped(summary):
+    pytest.importorskip("matplotlib")
+    page = report.render_html(summary)
+    assert not re.search(r"(?:src|href)\s*=\s*[\"'](?!#)", page)
+    assert not re.search(r"url\((?!#)|@import|<link|<script", page)
+    assert page.count("&lt;script&gt;") == 4
+
+
+def test_text_is_aligned_and_narrow(summary):
+    text = report.render_text(dataclasses.replace(summary, sentence="word " * 60))
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 100
+    for title in ("Results", "Made", "Evaluation by slice", "Facts"):
+        assert title in lines
+    for value in ("17.5 %", "6.8 %", "62.5 %", "41.0 %", "NOT_BLESSED", "0.280 s", "9 min 20 s"):
+        assert value in text
+    assert lines[1].index("17.5 %") == lines[2].index("78.0 %")
+
+
+def test_a_run_without_evaluation_gives_dashes(summary):
+    text = report.render_text(dataclasses.replace(summary, pretraining=[], steps=[], slices=[]))
+    assert "held-out masked-token accuracy   –" in text
+
+
+def test_read_metrics_leaves_out_a_line_cut_short(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(json.dumps({"split": "train", "step": 1}) + '\n{"split": "tr')
+    assert report.read_metrics(path) == [{"split": "train", "step": 1}]
+    path.write_text('{"split\n{"split": "eval", "step": 1}\n')
+    with pytest.raises(ValueError, match="line 1: not JSON"):
+        report.read_metrics(path)

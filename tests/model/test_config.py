@@ -1,0 +1,130 @@
+"""Configurations: published sizes, JSON in and out, and refusals."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from model.config import PRESETS, BertConfig, preset
+
+REPOSITORY = pathlib.Path(__file__).parents[2]
+PUBLISHED_CONFIG = REPOSITORY.parent / "shared/data/vocab/bert_config.uncased_base.json"
+
+
+def encoder_parameters(config: BertConfig) -> int:
+    """Counts the encoder's and pooler's parameters by the shapes in the paper."""
+    hidden, inner = config.hidden_size, config.intermediate_size
+    tables = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
+    attention = 4 * (hidden * hidden + hidden)
+    feed_forward = hidden * inner + inner + inner * hidden + hidden
+    layer = attention + feed_forward + 2 * 2 * hidden
+    pooler = hidden * hidden + hidden
+    return tables * hidden + 2 * hidden + config.num_hidden_layers * layer + pooler
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("tiny", 4_385_920), ("base", 109_482_240), ("large", 335_141_888)],
+)
+def test_published_parameter_counts(name, parameters):
+    assert encoder_parameters(preset(name)) == parameters
+
+
+def test_presets_are_the_24_published_sizes_and_six_names():
+    assert len([name for name in PRESETS if name.startswith("L-")]) == 24
+    assert set(PRESETS) - {name for name in PRESETS if name.startswith("L-")} == {
+        "tiny", "mini", "small", "medium", "base", "large",
+    }  # fmt: skip
+    assert preset("tiny") == preset("L-2_H-128") == BertConfig(30522, 128, 2, 2, 512)
+    assert preset("base") == preset("L-12_H-768") == BertConfig(30522)
+    assert preset("large") == BertConfig(30522, 1024, 24, 16, 4096)
+    assert preset("mini", vocab_size=99).vocab_size == 99
+
+
+def test_unknown_preset_lists_the_choices():
+    with pytest.raises(ValueError, match="Unknown model size 'huge'; choose one of L-2_H-128, .*"):
+        preset("huge")
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"num_attention_heads": 5}, "hidden_size 768 is not divisible by num_attention_heads 5."),
+        ({"vocab_size": 0}, "vocab_size must be a positive integer, but is 0."),
+        ({"vocab_size": None}, "vocab_size must be a positive integer, but is None."),
+        ({"hidden_size": 768.0}, "hidden_size must be a positive integer, but is 768.0."),
+        ({"type_vocab_size": True}, "type_vocab_size must be a positive integer, but is True."),
+        ({"hidden_act": "swish"}, "hidden_act must be one of gelu, .*, but is 'swish'."),
+        ({"hidden_act": None}, "hidden_act must be one of gelu, .*, but is None."),
+        ({"hidden_dropout_prob": 1.0}, r"hidden_dropout_prob must be in \[0, 1\), but is 1.0."),
+        ({"hidden_dropout_prob": "0.1"}, "hidden_dropout_prob must be a number, but is '0.1'."),
+        ({"attention_probs_dropout_prob": -0.1}, "attention_probs_dropout_prob must be in"),
+        ({"initializer_range": 0}, "initializer_range must be positive and finite, but is 0."),
+        ({"initializer_range": float("nan")}, "initializer_range must be positive and finite"),
+    ],
+)
+def test_impossible_fields_are_refused(fields, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        BertConfig(**({"vocab_size": 100} | fields))
+
+
+def test_json_round_trip():
+    config = BertConfig(100, 24, 3, 4, 50, "relu", 0.0, 0.2, 64, 3, 0.01)
+    assert BertConfig.from_json(config.to_json()) == config
+    assert list(json.loads(config.to_json())) == sorted(json.loads(config.to_json()))
+
+
+def test_file_round_trip_and_refusal_names_the_file(tmp_path):
+    path = tmp_path / "bert_config.json"
+    path.write_text(preset("small").to_json(), encoding="utf-8")
+    assert BertConfig.from_file(path) == preset("small")
+    path.write_text('{"vocab_size": -1}', encoding="utf-8")
+    with pytest.raises(ValueError, match="bert_config.json: vocab_size must be a positive"):
+        BertConfig.from_file(path)
+
+
+def test_unknown_keys_are_ignored_and_missing_ones_get_defaults():
+    multilingual = {"vocab_size": 119547, "directionality": "bidi", "pooler_fc_size": 768}
+    assert BertConfig.from_json(json.dumps(multilingual)) == BertConfig(119547)
+    hugging_face = {
+        "vocab_size": 256, "model_type": "bert", "layer_norm_eps": 1e-12, "architectures": ["X"],
+        "position_embedding_type": "absolute", "is_decoder": False, "pad_token_id": 0,
+    }  # fmt: skip
+    assert BertConfig.from_json(json.dumps(hugging_face)) == BertConfig(256)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{", "The BERT configuration is not valid JSON"),
+        ("[1]", "The BERT configuration must be a JSON object, but is a list."),
+        ("{}", "The BERT configuration lacks vocab_size."),
+        (
+            '{"vocab_size": 9, "position_embedding_type": "relative_key"}',
+            "position_embedding_type 'relative_key', but this model only knows 'absolute'.",
+        ),
+        ('{"vocab_size": 9, "layer_norm_eps": 1e-5}', "layer_norm_eps 1e-05, but this model only"),
+    ],
+)
+def test_other_json_is_refused(text, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        BertConfig.from_json(text)
+
+
+def test_published_file():
+    if not PUBLISHED_CONFIG.exists():
+        pytest.skip(f"{PUBLISHED_CONFIG} is not here: no published bert_config.json to read")
+    assert BertConfig.from_file(PUBLISHED_CONFIG) == preset("base")
+    text = PUBLISHED_CONFIG.read_text(encoding="utf-8")
+    assert json.loads(preset("base").to_json()) == json.loads(text)
+
+
+def test_importing_the_configuration_imports_no_framework():
+    program = (
+        "import sys, model, model.config\n"
+        "heavy = {'keras', 'tensorflow', 'jax', 'torch', 'apache_beam', 'tfx_bsl', 'numpy'}\n"
+        "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, check=True)

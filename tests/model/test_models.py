@@ -1,0 +1,224 @@
+"""Behaviour of the encoder, the heads and the models that parity does not cover."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from model.classifier import BertClassifier
+from model.config import BertConfig, preset
+from model.encoder import BertEncoder
+from model.heads import gather_positions
+from model.initialization import fold_seed, truncated_normal
+from model.pretrainer import BertPretrainer
+
+CONFIG = BertConfig(60, 32, 2, 4, 64, max_position_embeddings=20)
+
+
+def make_features(batch: int = 3, length: int = 12, predictions: int = 4) -> dict:
+    generator = np.random.default_rng(1)
+    lengths = np.array([length, length - 5, 3])[:batch, None]
+    return {
+        "input_ids": generator.integers(0, CONFIG.vocab_size, (batch, length)),
+        "input_mask": (np.arange(length) < lengths).astype("int64"),
+        "segment_ids": (np.arange(length) >= lengths // 2).astype("int64"),
+        "masked_lm_positions": generator.integers(0, lengths, (batch, predictions)),
+    }
+
+
+@pytest.fixture(scope="module")
+def pretrainer() -> BertPretrainer:
+    return BertPretrainer(CONFIG, seed=3)
+
+
+@pytest.fixture
+def bfloat16_policy():
+    before = keras.mixed_precision.dtype_policy()
+    keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
+    yield
+    keras.mixed_precision.set_dtype_policy(before)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("tiny", 4_385_920), ("base", 109_482_240), ("large", 335_141_888)],
+)
+def test_parameter_counts(name, parameters, monkeypatch):
+    monkeypatch.setattr("model.encoder.truncated_normal", lambda stddev, seed: "zeros")
+    config = preset(name)
+    # Layers are alike, so two tell the size of all and large need not be allocated.
+    one, two = (
+        BertEncoder(dataclasses.replace(config, num_hidden_layers=layers)).count_params()
+        for layers in (1, 2)
+    )
+    assert one + (config.num_hidden_layers - 1) * (two - one) == parameters
+
+
+def test_variables_exist_once_constructed_under_stable_paths(pretrainer):
+    paths = [variable.path for variable in pretrainer.variables]
+    assert len(paths) == len(set(paths)) == 5 + 2 * 16 + 2 + 5 + 2
+    assert {
+        "bert/embeddings/word_embeddings",
+        "bert/embeddings/token_type_embeddings",
+        "bert/embeddings/position_embeddings",
+        "bert/embeddings/layer_norm/gamma",
+        "bert/encoder/layer_0/attention/self/query/kernel",
+        "bert/encoder/layer_1/attention/output/dense/bias",
+        "bert/encoder/layer_1/attention/output/layer_norm/beta",
+        "bert/encoder/layer_1/intermediate/dense/kernel",
+        "bert/encoder/layer_1/output/layer_norm/gamma",
+        "bert/pooler/dense/kernel",
+        "cls/predictions/transform/dense/kernel",
+        "cls/predictions/transform/layer_norm/gamma",
+        "cls/predictions/output_bias",
+        "cls/seq_relationship/kernel",
+    } <= set(paths)
+    assert [v.path for v in BertEncoder(CONFIG).variables] == [
+        v.path for v in pretrainer.encoder.variables
+    ]
+
+
+def test_matrices_are_exactly_what_weight_decay_reaches(pretrainer):
+    classifier = BertClassifier(CONFIG, 2)
+    for variable in pretrainer.trainable_variables + classifier.trainable_variables:
+        excluded = "layer_norm" in variable.path or variable.path.endswith("bias")
+        assert excluded == (len(variable.shape) == 1), variable.path
+
+
+def test_initial_weights_are_a_function_of_the_seed_and_the_name(pretrainer):
+    keras.utils.set_random_seed(99)
+    again = BertPretrainer(CONFIG, seed=3)
+    other = BertPretrainer(CONFIG, seed=4)
+    encoder = {v.path: v for v in BertClassifier(CONFIG, 2, seed=3).encoder.variables}
+    seen = set()
+    for ours, same, different in zip(
+        pretrainer.variables, again.variables, other.variables, strict=True
+    ):
+        np.testing.assert_array_equal(ours, same)
+        if ours.path in encoder:
+            np.testing.assert_array_equal(ours, encoder[ours.path])
+        if len(ours.shape) == 2:
+            assert np.abs(ours - different).max() > 0
+            seen.add(float(ours[0, 0]))
+        else:
+            expected = 1.0 if ours.path.endswith("gamma") else 0.0
+            np.testing.assert_array_equal(ours, np.full(ours.shape, expected))
+    assert len(seen) == 3 + 2 * 6 + 1 + 1 + 1
+
+
+def test_truncated_normal():
+    value = np.array(truncated_normal(0.02, fold_seed(0, "x"))((500, 500)))
+    assert np.abs(value).max() <= 0.04
+    # Truncation at 2 standard deviations leaves 0.8796 of one.
+    assert abs(value.std() / 0.02 - 0.8796) < 0.005
+    assert abs(value.mean()) < 0.0002
+
+
+def test_weights_round_trip(pretrainer, tmp_path):
+    path = tmp_path / "x.weights.h5"
+    pretrainer.save_weights(path)
+    other = BertPretrainer(CONFIG, seed=8)
+    other.load_weights(path)
+    for ours, theirs in zip(pretrainer.variables, other.variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_encoder_weights_round_trip(pretrainer, tmp_path):
+    path = tmp_path / "encoder.weights.h5"
+    pretrainer.encoder.save_weights(path)
+    classifier = BertClassifier(CONFIG, 2, seed=8)
+    classifier.encoder.load_weights(path)
+    np.testing.assert_array_equal(
+        classifier.encoder.word_embeddings, pretrainer.encoder.word_embeddings
+    )
+
+
+def test_padding_does_not_influence_tokens(pretrainer):
+    features = make_features()
+    expected, expected_pooled = pretrainer.encoder(
+        features["input_ids"], features["input_mask"], features["segment_ids"]
+    )
+    padding = features["input_mask"] == 0
+    input_ids = np.where(padding, 7, features["input_ids"])
+    segment_ids = np.where(padding, 0, features["segment_ids"])
+    sequence, pooled = pretrainer.encoder(input_ids, features["input_mask"], segment_ids)
+    np.testing.assert_array_equal(sequence[~padding], expected[~padding])
+    np.testing.assert_array_equal(pooled, expected_pooled)
+    for row, length in enumerate(features["input_mask"].sum(axis=1)):
+        cut = [features[name][row : row + 1, :length] for name in
+               ("input_ids", "input_mask", "segment_ids")]  # fmt: skip
+        sequence, _ = pretrainer.encoder(*cut)
+        np.testing.assert_allclose(sequence[0], expected[row, :length], atol=2e-6)
+
+
+def test_gather_positions():
+    x = np.arange(2 * 5 * 3, dtype="float32").reshape(2, 5, 3)
+    positions = np.array([[4, 0, 0], [1, 1, 3]])
+    gathered = np.reshape(gather_positions(tf.constant(x), tf.constant(positions)), (2, 3, 3))
+    np.testing.assert_array_equal(gathered, np.take_along_axis(x, positions[..., None], axis=1))
+
+
+def test_only_the_gathered_positions_are_scored(pretrainer):
+    features = make_features()
+    logits = pretrainer(features)["masked_lm_logits"]
+    assert logits.shape == (3, 4, CONFIG.vocab_size)
+    every = np.tile(np.arange(12), (3, 1))
+    all_logits = pretrainer(features | {"masked_lm_positions": every})["masked_lm_logits"]
+    expected = np.take_along_axis(
+        all_logits.numpy(), features["masked_lm_positions"][..., None], axis=1
+    )
+    np.testing.assert_allclose(logits, expected, atol=1e-6)
+
+
+def test_decoder_is_tied_to_the_word_embeddings(pretrainer):
+    shapes = [tuple(v.shape) for v in pretrainer.variables]
+    assert shapes.count((CONFIG.vocab_size, CONFIG.hidden_size)) == 1
+
+
+def test_mixed_bfloat16(pretrainer, bfloat16_policy):
+    model = BertPretrainer(CONFIG, seed=3)
+    assert {variable.dtype for variable in model.variables} == {"float32"}
+    sequence, _ = model.encoder(*[make_features()[n] for n in
+                                  ("input_ids", "input_mask", "segment_ids")])  # fmt: skip
+    assert sequence.dtype == "bfloat16"
+    for name, logits in model(make_features()).items():
+        assert logits.dtype == "float32"
+        # bfloat16 has 8 bits of precision; logits of random weights are below 1.
+        np.testing.assert_allclose(logits, pretrainer(make_features())[name], atol=0.03)
+
+
+def test_mixed_bfloat16_trains(bfloat16_policy):
+    model = BertPretrainer(CONFIG)
+    with tf.GradientTape() as tape:
+        logits = model(make_features(), dropout_seed=tf.constant([1, 2]))
+        loss = sum(tf.reduce_mean(tf.square(value)) for value in logits.values())
+    gradients = tape.gradient(loss, [variable.value for variable in model.trainable_variables])
+    for gradient in gradients:
+        gradient = tf.convert_to_tensor(gradient)
+        assert gradient.dtype == "float32"
+        assert np.isfinite(gradient).all()
+
+
+def test_classifier():
+    model = BertClassifier(CONFIG, num_labels=3)
+    logits = model(make_features())
+    assert logits.shape == (3, 3)
+    assert logits.dtype == "float32"
+    with pytest.raises(ValueError, match="num_labels must be at least 1, but is 0."):
+        BertClassifier(CONFIG, num_labels=0)
+
+
+def test_batch_size_may_be_dynamic():
+    model = BertClassifier(CONFIG, num_labels=3)
+    spec = tf.TensorSpec((None, 12), "int64")
+    names = ("input_ids", "input_mask", "segment_ids")
+    function = tf.function(model, input_signature=[dict.fromkeys(names, spec)])
+    features = {name: tf.constant(make_features()[name]) for name in names}
+    np.testing.assert_allclose(function(features), model(features), atol=1e-6)
+
+
+def test_sequences_longer_than_the_positions_are_refused(pretrainer):
+    with pytest.raises(ValueError, match="length 21 is more than max_position_embeddings 20"):
+        pretrainer(make_features(length=21))

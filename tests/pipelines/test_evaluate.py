@@ -1,0 +1,389 @@
+"""Evaluation of a stand-in model whose answers are known, so that every metric is too."""
+
+import contextlib
+import io
+import json
+import math
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from pipelines import evaluate, evaluation_report, tasks
+from pipelines.errors import InputError
+
+LABELS = ("negative", "positive")
+# The stand-in's rule: a text with the keyword gets these probabilities; the first match wins.
+RULES = (("good", (0.1, 0.9)), ("bad", (0.8, 0.2)), ("", (0.55, 0.45)))
+# text, label, source
+ROWS = [
+    ("a good film", "positive", "web"),
+    ("good <b>only</b> in parts", "negative", "web"),
+    ("a bad film with a cast of people who deserve much better than this", "negative", "print"),
+    ("bad", "negative", "print"),
+    ("bad in a way that I like a lot, which I had not expected at all", "positive", "print"),
+    ("no opinion", "negative", "web"),
+    ("nothing to say", "positive", "web"),
+    ("good good good", "positive", "print"),
+    ("so good", "positive", "web"),
+    ("bad bad bad", "negative", "web"),
+]
+LABEL_INDEX = np.array([LABELS.index(label) for _, label, _ in ROWS])
+PROBABILITIES = np.array(
+    [next(p for keyword, p in RULES if keyword in text) for text, _, _ in ROWS]
+)
+PREDICTED = PROBABILITIES.argmax(axis=1)
+
+
+def save_model(folder, labels=LABELS, pairs=False):
+    """Exports the stand-in with the signature of a fine-tuned model."""
+    import tensorflow as tf
+
+    class KeywordModel(tf.Module):
+        @tf.function(autograph=False)
+        def __call__(self, text, text_b=None):
+            joined = text if text_b is None else text + text_b
+            probabilities = tf.broadcast_to(tf.constant(RULES[-1][1]), [tf.size(text), 2])
+            for keyword, values in reversed(RULES[:-1]):
+                matches = tf.strings.regex_full_match(joined, f".*{keyword}.*")
+                probabilities = tf.where(matches[:, None], tf.constant(values), probabilities)
+            names = tf.gather(tf.constant(LABELS), tf.argmax(probabilities, axis=1))
+            return {"label": names, "probabilities": probabilities}
+
+    model = KeywordModel()
+    specs = {"text": tf.TensorSpec([None], tf.string, name="text")}
+    if pairs:
+        specs["text_b"] = tf.TensorSpec([None], tf.string, name="text_b")
+    signature = model.__call__.get_concrete_function(**specs)
+    tf.saved_model.save(model, str(folder / "saved_model"), signatures=signature)
+    (folder / "labels.txt").write_text("".join(label + "\n" for label in labels))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model folder."""
+    return save_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def pair_model(tmp_path_factory):
+    """A model folder whose model takes two texts."""
+    return save_model(tmp_path_factory.mktemp("pair_model"), pairs=True)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A data folder."""
+    folder = tmp_path_factory.mktemp("data")
+    lines = ["text\tlabel\tsource", *("\t".join(row) for row in ROWS)]
+    (folder / "dev.tsv").write_text("\n".join(lines) + "\n")
+    (folder / "test.tsv").write_text("text\nx\n")
+    return folder
+
+
+def arguments(data, model, output, *more):
+    """Returns a command line."""
+    return [
+        "--task=classification",
+        f"--data_dir={data}",
+        f"--model={model}",
+        f"--output={output}",
+        *more,
+    ]
+
+
+@pytest.fixture(scope="module")
+def blessed(tmp_path_factory, data, model):
+    """Runs the command with the default threshold and returns (output folder, printed text)."""
+    output = tmp_path_factory.mktemp("results") / "evaluation"
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        evaluate.main(arguments(data, model, output))
+    return output, printed.getvalue()
+
+
+def metrics_of(output):
+    """Reads metrics.json."""
+    return json.loads((output / "metrics.json").read_text())
+
+
+def test_overall_metrics_equal_the_definitions(blessed):
+    """TFMA's numbers against the same computed from the rule by hand."""
+    overall = metrics_of(blessed[0])["overall"]
+    right = PROBABILITIES[np.arange(len(ROWS)), LABEL_INDEX]
+    pairs = list(zip(LABEL_INDEX, PREDICTED, strict=True))
+    matrix = [[pairs.count((i, j)) for j in (0, 1)] for i in (0, 1)]
+    assert matrix == [[4, 1], [2, 3]]
+    assert overall["example_count"] == 10
+    assert overall["accuracy"] == 0.7
+    assert overall["cross_entropy"] == pytest.approx(-np.log(right).mean(), abs=1e-6)
+    assert overall["confusion_matrix"] == matrix
+    assert overall["balanced_accuracy"] == pytest.approx((4 / 5 + 3 / 5) / 2)
+    assert overall["macro_f1"] == pytest.approx((2 * 4 / 11 + 2 * 3 / 9) / 2, abs=1e-6)
+
+
+def test_every_slice_is_the_metric_of_its_rows(blessed):
+    """Label, prediction, length and the input column; each partitions the examples."""
+    slices = metrics_of(blessed[0])["slices"]
+    values = {
+        "label": [label for _, label, _ in ROWS],
+        "prediction": [LABELS[index] for index in PREDICTED],
+        "source": [source for _, _, source in ROWS],
+        "length": ["1-8" if len(text.split()) <= 8 else "9-16" for text, _, _ in ROWS],
+    }
+    assert set(slices) == set(values)
+    correct = PREDICTED == LABEL_INDEX
+    for name, of_row in values.items():
+        assert sum(part["example_count"] for part in slices[name].values()) == len(ROWS)
+        for value, part in slices[name].items():
+            chosen = np.array(of_row) == value
+            assert part["example_count"] == chosen.sum()
+            assert part["accuracy"] == pytest.approx(correct[chosen].mean(), abs=1e-6)
+
+
+def test_a_model_above_the_baseline_is_blessed(blessed):
+    """The marker and the text say by what."""
+    output, printed = blessed
+    assert (output / "BLESSED").read_text() == (
+        "accuracy 0.7000 is more than 0.5000, the share of the commonest label 'negative'\n"
+    )
+    assert not (output / "NOT_BLESSED").exists()
+    assert sorted(path.name for path in output.iterdir()) == [
+        "BLESSED",
+        "metrics.json",
+        "predictions",
+        "report.html",
+        "tfma",
+    ]
+    assert metrics_of(output)["baseline"] == {"label": "negative", "accuracy": 0.5}
+    assert "BLESSED: accuracy 0.7000 is more than 0.5000" in printed
+    assert "overall" in printed and "source = web" in printed
+
+
+def test_predictions_are_kept_in_the_file_of_their_row(blessed):
+    """Any TFRecord reader can look at them."""
+    import tensorflow as tf
+
+    files = [str(path) for path in (blessed[0] / "predictions").iterdir()]
+    found = {}
+    for record in tf.data.TFRecordDataset(files).as_numpy_iterator():
+        feature = tf.train.Example.FromString(record).features.feature
+        row = feature["row"].int64_list.value[0]
+        found[row] = feature["probabilities"].float_list.value
+        assert feature["label"].bytes_list.value == [ROWS[row][1].encode()]
+    for row, probabilities in enumerate(PROBABILITIES):
+        np.testing.assert_allclose(found[row], probabilities, rtol=1e-6)
+
+
+def test_report_is_self_contained_and_escapes_text(blessed):
+    """Nothing is fetched, and the surest mistake is shown as text."""
+    page = (blessed[0] / "report.html").read_text()
+    assert not re.findall(r'(?:src|href)="(?!#)', page.replace("xmlns:xlink", ""))
+    assert "<script" not in page and "@import" not in page
+    assert "good &lt;b&gt;only&lt;/b&gt; in parts" in page
+    assert page.count("<svg") == 2
+
+
+def test_a_missed_threshold_refuses_and_replaces_the_earlier_evaluation(
+    blessed, data, model, tmp_path, capfd
+):
+    """A copy of a blessed folder is evaluated again with thresholds of which one is missed."""
+    output = tmp_path / "again"
+    shutil.copytree(blessed[0], output)
+    evaluate.main(
+        arguments(
+            data,
+            model,
+            output,
+            "--metric=accuracy",
+            "--threshold=0.7",
+            "--metric=cross_entropy",
+            "--threshold=0.1",
+        )
+    )
+    metrics = metrics_of(output)
+    # 7 right of 10 is slightly below 0.7 in TFMA's float32, and reaches the threshold all the same.
+    assert [verdict["passed"] for verdict in metrics["thresholds"]] == [True, False]
+    assert metrics["blessed"] is False
+    assert not (output / "BLESSED").exists()
+    assert "cross entropy 0.6" in (output / "NOT_BLESSED").read_text()
+    assert "is not at most 0.1000" in (output / "NOT_BLESSED").read_text()
+    assert not (output / "_UNFINISHED").exists()
+    printed = capfd.readouterr()
+    assert "NOT_BLESSED: cross entropy" in printed.out
+    assert printed.err == ""
+
+
+def test_both_texts_of_a_pair_reach_the_model(pair_model):
+    """The stand-in finds its keyword in the second text."""
+    import tensorflow as tf
+
+    predict = evaluate.Predictor(str(pair_model / "saved_model"))
+    rows = [
+        evaluate.Row(number=4, text="so", text_b="good", label_index=1, slices={"label": "x"}),
+        evaluate.Row(number=7, text="so", text_b="bad", label_index=0, slices={"label": "y"}),
+    ]
+    features = [tf.train.Example.FromString(record).features.feature for record in predict(rows)]
+    assert [list(f["prediction"].bytes_list.value) for f in features] == [
+        [b"positive"],
+        [b"negative"],
+    ]
+    assert [f["row"].int64_list.value[0] for f in features] == [4, 7]
+
+
+@pytest.mark.parametrize(
+    ("prediction", "probabilities", "message"),
+    [
+        ("positive", (0.8, 0.2), "answers 'positive', which is not the likeliest line of labels"),
+        ("neutral", (0.8, 0.2), "answers 'neutral', which is not the likeliest line of labels"),
+        ("negative", (math.nan, 0.2), "gives probabilities that are not numbers"),
+    ],
+)
+def test_answers_that_contradict_the_labels_are_found(prediction, probabilities, message):
+    """A labels.txt in another order than the model's would swap every metric unseen."""
+    model = evaluate.Model(pathlib.Path("model"), LABELS)
+    predictions = [evaluate.Prediction(0, "negative", prediction, probabilities)]
+    with pytest.raises(InputError, match=message):
+        evaluate.check_predictions(predictions, 1, model)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--task=nonsense"], "--task=nonsense is not a task"),
+        (["--data_dir=/no/such"], "--data_dir=/no/such is not a local folder"),
+        (["--data_dir=gs://bucket/data"], "is not a local path"),
+        (["--model=/no/such"], "--model=/no/such has no saved_model/saved_model.pb"),
+        (["--split=test"], "test.tsv has no labels to compare with"),
+        (["--task=sst-2"], "has the labels negative, positive but task sst-2 has 0, 1"),
+        (["--metric=f1"], "--metric=f1 is not a metric of this task"),
+        (["--metric=cross_entropy"], "--metric=cross_entropy has no threshold"),
+        (["--threshold=80"], "--threshold=80 cannot be reached by accuracy: give a number from 0"),
+        (["--threshold=0.8", "--threshold=0.9"], "--metric is given 1 times but --threshold 2"),
+        (["--treshold=0.8"], "--treshold=0.8: no such flag"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_makes_nothing(data, model, tmp_path, more, message):
+    """The flag is named, and no output folder appears."""
+    output = tmp_path / "output"
+    with pytest.raises(InputError, match=re.escape(message)):
+        evaluate.main(arguments(data, model, output, *more))
+    assert not output.exists()
+
+
+def test_a_model_of_another_shape_is_refused(data, model, pair_model, tmp_path):
+    """Inputs, number of labels, and the label file."""
+
+    def broken(name, labels):
+        folder = tmp_path / name
+        shutil.copytree(model, folder)
+        (folder / "labels.txt").write_text(labels)
+        return folder
+
+    damaged = broken("damaged", "negative\npositive\n")
+    (damaged / "saved_model" / "saved_model.pb").write_bytes(b"damaged")
+    missing = broken("missing", "")
+    (missing / "labels.txt").unlink()
+    cases = [
+        (pair_model, "takes text, text_b but the task gives text"),
+        (broken("three", "negative\npositive\nneutral\n"), "of shape [-1, 2] but labels.txt has 3"),
+        (broken("one", "negative\n"), "does not list two or more different labels"),
+        (broken("other", "bad\ngood\n"), "has the label 'positive', which is not one of bad, good"),
+        (missing, "has no labels.txt"),
+        (damaged, "saved_model.pb is damaged: export the model again."),
+    ]
+    for folder, message in cases:
+        with pytest.raises(InputError, match=re.escape(message)):
+            evaluate.main(arguments(data, folder, tmp_path / "output"))
+    assert not (tmp_path / "output").exists()
+
+
+def test_a_folder_with_something_else_is_left_alone(data, model, tmp_path):
+    """Also one whose metrics.json is not an evaluation's."""
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "metrics.json").write_text('{"loss": 1}')
+    file = tmp_path / "file"
+    file.write_text("x")
+    with pytest.raises(InputError, match="already holds something else \\(metrics.json\\)"):
+        evaluate.main(arguments(data, model, foreign))
+    (foreign / "thesis.tex").write_text("x")
+    with pytest.raises(InputError, match="already holds something else \\(thesis.tex\\)"):
+        evaluate.main(arguments(data, model, foreign))
+    with pytest.raises(InputError, match="is a file: name a folder"):
+        evaluate.main(arguments(data, model, file))
+    assert (foreign / "metrics.json").read_text() == '{"loss": 1}'
+
+
+def test_wilson_interval():
+    """Against the closed form's roots: |share - p| = z sqrt(p (1 - p) / n) at both ends."""
+    for correct, count in ((7, 10), (0, 5), (5, 5), (812, 872)):
+        for end in evaluate.wilson_interval(correct, count):
+            distance = abs(correct / count - end)
+            assert distance == pytest.approx(
+                1.959964 * math.sqrt(end * (1 - end) / count + 1e-18), abs=1e-8
+            )
+
+
+@pytest.mark.parametrize(
+    ("words", "bucket"),
+    [(1, "1-8"), (8, "1-8"), (9, "9-16"), (16, "9-16"), (32, "17-32"), (64, "33-64"), (65, "65+")],
+)
+def test_length_buckets(words, bucket):
+    """Bounds are inclusive; a pair counts both texts."""
+    assert evaluate.length_bucket(tasks.Example("w " * words, None, None, {})) == bucket
+    pair = tasks.Example("w", "w " * (words - 1), None, {})
+    assert evaluate.length_bucket(pair) == bucket
+
+
+def test_slice_titles_show_blank_values():
+    """CoLA has such a column."""
+    assert evaluate.slice_title("source", "web") == "source = web"
+    assert evaluate.slice_title("source", "") == "source = ''"
+    assert evaluate.slice_title("source", " *") == "source = ' *'"
+
+
+def test_help_is_quick_and_shows_an_example():
+    """It must not import TensorFlow or Beam."""
+    code = (
+        "import sys; from pipelines import evaluate\n"
+        "try: evaluate.main(['--help'])\n"
+        "finally: assert not {'tensorflow', 'apache_beam', 'matplotlib'} & set(sys.modules)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert "example: beambert evaluate --task=sst-2" in result.stdout
+
+
+def test_a_report_without_mistakes_and_with_many_labels():
+    """The figures have limits; the page says so."""
+    part = {
+        "example_count": 1,
+        "accuracy": 1.0,
+        "cross_entropy": 0.0,
+        "macro_f1": 1.0,
+        "accuracy_interval_95": [0.2, 1.0],
+        "balanced_accuracy": 1.0,
+        "confusion_matrix": [],
+    }
+    metrics = {
+        "task": "classification",
+        "split": "dev",
+        "model": "m",
+        "data_dir": "d",
+        "examples": 1,
+        "labels": [str(i) for i in range(31)],
+        "baseline": {"label": "0", "accuracy": 1.0},
+        "blessed": False,
+        "thresholds": [{"reason": "a < b"}],
+        "overall": part,
+        "slices": {"label": {"$0": part}},
+    }
+    page = evaluation_report.render(metrics, [])
+    assert "With 31 labels it is too large to draw" in page
+    assert "There are none." in page
+    assert "a &lt; b" in page

@@ -1,0 +1,159 @@
+"""Reading the examples of a task, strictly."""
+
+import collections
+import pathlib
+import re
+
+import pytest
+
+from pipelines import tasks
+from pipelines.errors import InputError
+
+GLUE = pathlib.Path(__file__).parents[3] / "shared" / "data" / "glue"
+
+
+def write(folder: pathlib.Path, name: str, content: str | bytes) -> str:
+    """Writes a file and returns its folder as a string."""
+    data = content if isinstance(content, bytes) else content.encode()
+    (folder / name).write_bytes(data)
+    return str(folder)
+
+
+def refused(message: str):
+    """Expects an InputError that contains exactly this text."""
+    return pytest.raises(InputError, match=re.escape(message))
+
+
+@pytest.mark.parametrize("name", ["sst-2", "SST-2", "SST2", "sst_2"])
+def test_task_names_ignore_case_and_hyphens(name):
+    """The benchmark's own spelling works too."""
+    assert tasks.find_task(name) is tasks.TASKS["sst-2"]
+
+
+def test_unknown_task_lists_the_known_ones():
+    """The remedy is in the message."""
+    with refused("--task=sst-3 is not a task: choose one of classification, cola, mnli"):
+        tasks.find_task("sst-3")
+
+
+def test_tsv_keeps_quotes_and_drops_the_byte_order_mark(tmp_path):
+    """Quotes are text in a TSV, also unbalanced ones, and CRLF ends a line."""
+    folder = write(
+        tmp_path, "dev.tsv", '\ufeffsource\ttext\tlabel\r\na\t"so\u2028 it\tx\r\nb\tfine"\ty\r\n'
+    )
+    examples = tasks.read_examples(tasks.TASKS["classification"], folder, "dev")
+    assert examples == [
+        tasks.Example('"so\u2028 it', None, "x", {"source": "a"}),
+        tasks.Example('fine"', None, "y", {"source": "b"}),
+    ]
+
+
+def test_csv_and_json_lines_read_the_same_pairs(tmp_path):
+    """The ending of the file chooses the reader."""
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "jsonl").mkdir()
+    csv = write(tmp_path / "csv", "dev.csv", 'text,text_b,label\n"a, ""b""\nc",d,1\n')
+    jsonl = write(
+        tmp_path / "jsonl", "dev.jsonl", '{"text": "a, \\"b\\"\\nc", "text_b": "d", "label": 1}\n'
+    )
+    expected = [tasks.Example('a, "b"\nc', "d", "1", {})]
+    for folder in (csv, jsonl):
+        assert tasks.read_examples(tasks.TASKS["classification"], folder, "dev") == expected
+
+
+def test_labels_are_those_of_train_sorted(tmp_path):
+    """A declared label set wins over the file."""
+    folder = write(tmp_path, "train.tsv", "text\tlabel\na\tz\nb\tb\nc\tz\n")
+    assert tasks.discover_labels(tasks.TASKS["classification"], folder) == ("b", "z")
+    assert tasks.discover_labels(tasks.TASKS["sst-2"], folder) == ("0", "1")
+
+
+def test_one_label_is_too_few(tmp_path):
+    """Such a classifier could learn nothing."""
+    folder = write(tmp_path, "train.tsv", "text\tlabel\na\tz\n")
+    with refused("has the one label 'z' only"):
+        tasks.discover_labels(tasks.TASKS["classification"], folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("dev.tsv", "", "dev.tsv is empty"),
+        ("dev.tsv", "text\tlabel\n", "dev.tsv has no examples"),
+        ("dev.tsv", "text\ttext\n", "has two columns named 'text'"),
+        ("dev.tsv", "body\tlabel\na\tx\n", "line 2 has no column 'text' (it has body, label)"),
+        ("dev.tsv", "text\ttag\na\tx\n", "line 2 has no column 'label' (it has text, tag)"),
+        ("dev.tsv", "text\tlabel\na\tx\tb\n", "line 2 has not 2 fields (text, label) but 3"),
+        ("dev.tsv", "text\tlabel\na\tx\n\n", "line 3 has not 2 fields (text, label) but 1"),
+        ("dev.tsv", "text\tlabel\na\tx\n  \ty\n", "line 3 has an empty 'text'"),
+        ("dev.tsv", "text\ttext_b\tlabel\na\t\tx\n", "line 2 has an empty 'text_b'"),
+        ("dev.tsv", "text\tlabel\na\t\n", "line 2 has an empty 'label'"),
+        ("dev.tsv", "text\tlabel\na\tw\n", "line 2 has the label 'w', which is not one of x, y"),
+        ("dev.tsv", b"text\tlabel\na\tx\nb\xff\ty\n", "dev.tsv, line 3, byte 16 is not UTF-8"),
+        ("dev.csv", 'text,label\n"a,x\n', "line 2 is not CSV"),
+        ("dev.jsonl", '{"text": "a", "label": "x"}\n{"text": \n', "line 2 is not JSON"),
+        (
+            "dev.jsonl",
+            '{"text": "a", "label": "x"}\n{"text": "a", "text_b": "b", "label": "x"}\n',
+            "dev.jsonl has 'text_b' in some rows only",
+        ),
+        ("dev.jsonl", "[1]\n", "line 1 is not a JSON object"),
+        ("dev.jsonl", '{"text": "a"}\n', "line 1 has no column 'label' (it has text)"),
+    ],
+)
+def test_a_bad_row_is_named(tmp_path, name, content, message):
+    """Every message has the file and the line; nothing is dropped."""
+    folder = write(tmp_path, name, content)
+    with refused(message):
+        tasks.read_examples(tasks.TASKS["classification"], folder, "dev", ["x", "y"])
+
+
+def test_missing_folder_file_and_split(tmp_path):
+    """Each names the flag and what was looked for."""
+    task = tasks.TASKS["classification"]
+    with refused("--data_dir=/no/such is not a local folder"):
+        tasks.read_examples(task, "/no/such", "dev")
+    with refused("has no dev.tsv or dev.csv or dev.jsonl: the dev split of classification"):
+        tasks.read_examples(task, str(tmp_path), "dev")
+    with refused("--split=valid is not a split: choose one of train, dev, test"):
+        tasks.read_examples(task, str(tmp_path), "valid")
+    write(tmp_path, "dev.tsv", "")
+    write(tmp_path, "dev.csv", "")
+    with refused("has both dev.tsv and dev.csv"):
+        tasks.read_examples(task, str(tmp_path), "dev")
+
+
+# The counts are those of the GLUE release.
+@pytest.mark.parametrize(
+    ("name", "folder", "split", "count", "labelled"),
+    [
+        ("cola", "CoLA", "train", 8551, True),
+        ("cola", "CoLA", "dev", 1043, True),
+        ("cola", "CoLA", "test", 1063, False),
+        ("mnli", "MNLI_subset", "dev", 9815, True),
+        ("mrpc", "MRPC", "train", 3668, True),
+        ("mrpc", "MRPC", "dev", 408, True),
+        ("qnli", "QNLI", "dev", 5463, True),
+        ("qnli", "QNLI", "test", 5463, False),
+        ("rte", "RTE", "train", 2490, True),
+        ("rte", "RTE", "dev", 277, True),
+        ("rte", "RTE", "test", 3000, False),
+        ("sst-2", "SST-2", "train", 67349, True),
+        ("sst-2", "SST-2", "dev", 872, True),
+        ("sst-2", "SST-2", "test", 1821, False),
+        ("wnli", "WNLI", "train", 635, True),
+        ("wnli", "WNLI", "dev", 71, True),
+        ("wnli", "WNLI", "test", 146, False),
+    ],
+)
+def test_glue_files_read_completely(name, folder, split, count, labelled):
+    """The real files, every row of them."""
+    if not (GLUE / folder).is_dir():
+        pytest.skip(f"no GLUE files at {GLUE}")
+    task = tasks.TASKS[name]
+    examples = tasks.read_examples(task, str(GLUE / folder), split)
+    assert len(examples) == count
+    labels = collections.Counter(example.label for example in examples)
+    assert set(labels) == (set(task.labels) if labelled else {None})
+    is_pair = len(task.text_columns) == 2
+    assert all((example.text_b is not None) == is_pair for example in examples)

@@ -1,0 +1,1 @@
+"""Pre-training, fine-tuning and export of BERT with Keras under any tf.distribute strategy."""

@@ -1,0 +1,85 @@
+"""Training configurations: every default in one place, with its source. No TensorFlow here."""
+
+import dataclasses
+
+from pipelines.errors import InputError
+
+# The original's run_pretraining.py warms up for 10,000 steps; a short run for a tenth of its own.
+LONGEST_DEFAULT_WARMUP = 10_000
+SHORT_RUN_WARMUP_SHARE = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerConfig:
+    """AdamW with warm-up and linear decay, as the original's optimization.py.
+
+    Attributes:
+      learning_rate: peak; paper, appendix A.2.
+      num_train_steps: updates until the rate is 0.
+      num_warmup_steps: updates until the rate is at its peak.
+      weight_decay_rate: of all weights but layer norms and biases; paper, A.2.
+      beta_1, beta_2: paper, A.2.
+      epsilon: optimization.py, create_optimizer.
+      clip_norm: of the global gradient; optimization.py, create_optimizer.
+    """
+
+    learning_rate: float
+    num_train_steps: int
+    num_warmup_steps: int
+    weight_decay_rate: float = 0.01
+    beta_1: float = 0.9
+    beta_2: float = 0.999
+    epsilon: float = 1e-6
+    clip_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot be trained with.
+
+        Raises:
+          InputError: naming the flag.
+        """
+        if self.num_train_steps < 1:
+            raise InputError(f"--num_train_steps={self.num_train_steps}: must be at least 1")
+        if not 0 <= self.num_warmup_steps < self.num_train_steps:
+            raise InputError(
+                f"--num_warmup_steps={self.num_warmup_steps}: must be at least 0 and less than "
+                f"--num_train_steps={self.num_train_steps}"
+            )
+        if self.learning_rate <= 0:
+            raise InputError(f"--learning_rate={self.learning_rate}: must be more than 0")
+
+
+@dataclasses.dataclass(frozen=True)
+class LoopConfig:
+    """How the loop runs; nothing here changes what is learned but the batch size and the seed.
+
+    Attributes:
+      train_batch_size: sequences an update, over all replicas.
+      random_seed: of the weights, the dropout and the order of the files.
+      save_checkpoints_steps: updates between checkpoints; run_pretraining.py's default.
+      keep_checkpoints: how many of them stay.
+      eval_steps: updates between evaluations on held-out data.
+      max_eval_batches: of the evaluations on the way; the last one reads everything.
+    """
+
+    train_batch_size: int
+    random_seed: int = 12345
+    save_checkpoints_steps: int = 1000
+    keep_checkpoints: int = 3
+    eval_steps: int = 1000
+    max_eval_batches: int = 100
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot be run.
+
+        Raises:
+          InputError: naming the flag.
+        """
+        for name in ("train_batch_size", "save_checkpoints_steps", "eval_steps"):
+            if getattr(self, name) < 1:
+                raise InputError(f"--{name}={getattr(self, name)}: must be at least 1")
+
+
+def default_warmup_steps(num_train_steps: int) -> int:
+    """Returns the warm-up where none is asked for."""
+    return min(LONGEST_DEFAULT_WARMUP, int(SHORT_RUN_WARMUP_SHARE * num_train_steps))

@@ -1,0 +1,158 @@
+"""Model folders: what is in one, and reading and writing them on any file system TensorFlow knows.
+
+bert_config.json, vocab.txt, model.weights.h5, training.json (what it was made with), results.json
+(how well it does), metrics.jsonl, checkpoints/, and the markers of `pipelines.folders`.
+"""
+
+import dataclasses
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from model.config import BertConfig
+from pipelines import folders
+from pipelines.errors import InputError
+from pipelines.records import MARKER_FILE, UNFINISHED_FILE, VOCABULARY_FILE, Vocabulary
+
+CONFIG_FILE = "bert_config.json"
+WEIGHTS_FILE = "model.weights.h5"
+TRAINING_FILE = "training.json"
+RESULTS_FILE = "results.json"
+LABELS_FILE = "labels.txt"
+SAVED_MODEL_FOLDER = "saved_model"
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelFolder:
+    """A finished model folder.
+
+    Attributes:
+      path: of the folder.
+      config: of the encoder.
+      vocabulary: what its ids mean.
+      training: its training.json.
+    """
+
+    path: str
+    config: BertConfig
+    vocabulary: Vocabulary
+    training: Mapping[str, Any]
+
+    @property
+    def do_lower_case(self) -> bool:
+        """How text was normalized."""
+        return self.training["do_lower_case"]
+
+
+def claim(path: str, job: Mapping[str, Any]) -> bool:
+    """Makes a folder ours before anything is spent; see `pipelines.folders.is_finished`.
+
+    Raises:
+      InputError: it holds something else, or can't be made.
+    """
+    try:
+        names = tf.io.gfile.listdir(path) if tf.io.gfile.isdir(path) else []
+        names = sorted(name.rstrip("/") for name in names)
+        if folders.is_finished(path, names, lambda n: _read(f"{path}/{n}"), job, "--model_dir"):
+            return True
+        tf.io.gfile.makedirs(path)
+    except tf.errors.OpError as error:
+        raise InputError(f"--model_dir={path}: cannot be made ({error.message})") from error
+    write(f"{path}/{UNFINISHED_FILE}", folders.serialize_job(job))
+    return False
+
+
+def finish(path: str, job: Mapping[str, Any]) -> None:
+    """Marks a folder as complete."""
+    write(f"{path}/{MARKER_FILE}", folders.serialize_job(job))
+    tf.io.gfile.remove(f"{path}/{UNFINISHED_FILE}")
+
+
+def open_model(path: str, flag: str) -> ModelFolder:
+    """Opens a finished model folder.
+
+    Raises:
+      InputError: not there, not finished, or not whole.
+    """
+    path = path.rstrip("/")
+    if not tf.io.gfile.isdir(path):
+        raise InputError(f"{flag}={path}: no such folder")
+    if not tf.io.gfile.exists(f"{path}/{MARKER_FILE}"):
+        raise InputError(
+            f"{flag}={path}: not a finished model folder (no {MARKER_FILE}); "
+            "give the command that makes it again, which continues it"
+        )
+    try:
+        config = BertConfig.from_json(_read(f"{path}/{CONFIG_FILE}").decode())
+        training = json.loads(_read(f"{path}/{TRAINING_FILE}"))
+    except ValueError as error:
+        raise InputError(f"{flag}={path}: {error}") from error
+    vocabulary = Vocabulary.parse(_read(f"{path}/{VOCABULARY_FILE}"), f"{path}/{VOCABULARY_FILE}")
+    return ModelFolder(path, config, vocabulary, training)
+
+
+def read_labels(path: str) -> list[str]:
+    """Reads the labels of a fine-tuned model in the order of its outputs."""
+    return _read(f"{path}/{LABELS_FILE}").decode().splitlines()
+
+
+def describe_model(
+    path: str, config: BertConfig, vocabulary: Vocabulary, training: Mapping[str, Any]
+) -> None:
+    """Writes the files that say what a model is."""
+    write(f"{path}/{CONFIG_FILE}", config.to_json().encode())
+    write(f"{path}/{VOCABULARY_FILE}", vocabulary.serialize())
+    write(f"{path}/{TRAINING_FILE}", folders.serialize_job(training))
+
+
+def save_weights(model: keras.Model, path: str) -> None:
+    """Writes a model's weights; Keras itself writes to local files only."""
+    with tempfile.TemporaryDirectory() as local:
+        file = os.path.join(local, WEIGHTS_FILE)
+        model.save_weights(file)
+        tf.io.gfile.copy(file, f"{path}/{WEIGHTS_FILE}", overwrite=True)
+
+
+def load_weights(model: keras.Model, path: str) -> None:
+    """Reads a model's weights.
+
+    Raises:
+      InputError: the file is missing, damaged, or of another model.
+    """
+    with tempfile.TemporaryDirectory() as local:
+        file = os.path.join(local, WEIGHTS_FILE)
+        try:
+            tf.io.gfile.copy(f"{path}/{WEIGHTS_FILE}", file)
+            model.load_weights(file)
+        except (tf.errors.OpError, OSError, ValueError, KeyError) as error:
+            first_line = str(error).strip().splitlines()[0]
+            raise InputError(
+                f"{path}/{WEIGHTS_FILE}: cannot be loaded ({first_line}); "
+                "copy the folder again or train again"
+            ) from error
+
+
+def write(path: str, data: bytes) -> None:
+    """Writes a small file.
+
+    Raises:
+      InputError: it can't be written.
+    """
+    try:
+        with tf.io.gfile.GFile(path, "wb") as file:
+            file.write(data)
+    except tf.errors.OpError as error:
+        raise InputError(f"{path}: cannot be written ({error.message})") from error
+
+
+def _read(path: str) -> bytes:
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            return file.read()
+    except tf.errors.OpError as error:
+        raise InputError(f"{path}: cannot be read ({error.message})") from error

@@ -1,0 +1,205 @@
+"""Records folders -> batches: deterministic, sharded by host, resumable at any step."""
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from pipelines.errors import InputError
+from pipelines.records import (
+    INFO_FILE,
+    MARKER_FILE,
+    VOCABULARY_FILE,
+    RecordsInfo,
+    Vocabulary,
+    feature_shapes,
+)
+
+# Files read at once, a record from each in turn: mixes the shards of a batch.
+FILES_AT_ONCE = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """A finished records folder.
+
+    Attributes:
+      folder: where it is.
+      info: its info.json.
+      vocabulary: what its ids mean.
+    """
+
+    folder: str
+    info: RecordsInfo
+    vocabulary: Vocabulary
+
+    @property
+    def max_seq_length(self) -> int:
+        """Tokens of a record."""
+        return self.info.parameters["max_seq_length"]
+
+    @property
+    def max_predictions_per_seq(self) -> int:
+        """Prediction slots of a record."""
+        return self.info.parameters["max_predictions_per_seq"]
+
+    @property
+    def instances(self) -> int:
+        """Number of records."""
+        return sum(file["instances"] for file in self.info.files)
+
+    @property
+    def files(self) -> list[str]:
+        """Paths of the files that hold records."""
+        return [f"{self.folder}/{f['name']}" for f in self.info.files if f["instances"]]
+
+
+def open_records(folder: str, flag: str) -> Records:
+    """Opens a records folder, refusing one that isn't finished or whole.
+
+    Args:
+      folder: local or gs://.
+      flag: it was given by, for messages.
+
+    Raises:
+      InputError: not there, not finished, or a file is missing or cut off.
+    """
+    folder = folder.rstrip("/")
+    if not tf.io.gfile.exists(folder):
+        raise InputError(f"{flag}={folder}: no such folder; make it with `beambert data`")
+    if not tf.io.gfile.exists(f"{folder}/{MARKER_FILE}"):
+        raise InputError(
+            f"{flag}={folder}: not a finished records folder (no {MARKER_FILE}); "
+            "run `beambert data` again, which completes it"
+        )
+    info_path = f"{folder}/{INFO_FILE}"
+    info = RecordsInfo.from_json(_read(info_path).decode(), info_path)
+    vocabulary = Vocabulary.parse(_read(f"{folder}/{VOCABULARY_FILE}"), folder)
+    for file in info.files:
+        path = f"{folder}/{file['name']}"
+        size = tf.io.gfile.stat(path).length if tf.io.gfile.exists(path) else "missing"
+        if size != file["bytes"]:
+            raise InputError(
+                f"{path}: has {size} bytes, {INFO_FILE} says {file['bytes']}; copy the folder "
+                "again or make it again with `beambert data`"
+            )
+    return Records(folder, info, vocabulary)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            return file.read()
+    except tf.errors.OpError as error:
+        raise InputError(f"{path}: cannot be read ({error.message})") from error
+
+
+def check_same(records: Records, other: Records) -> None:
+    """Refuses evaluation records that the training records' model can't read.
+
+    Raises:
+      InputError: naming both values.
+    """
+    for name, mine, theirs in (
+        ("vocabulary", records.vocabulary.sha256[:12], other.vocabulary.sha256[:12]),
+        ("max_seq_length", records.max_seq_length, other.max_seq_length),
+        (
+            "max_predictions_per_seq",
+            records.max_predictions_per_seq,
+            other.max_predictions_per_seq,
+        ),
+    ):
+        if mine != theirs:
+            raise InputError(
+                f"--eval_data={other.folder}: its {name} is {theirs}, that of "
+                f"--data={records.folder} is {mine}; make both with the same flags"
+            )
+
+
+def parse_batch(serialized: tf.Tensor, records: Records) -> dict[str, tf.Tensor]:
+    """Parses serialized records [n] into features [n, length], integers as int32."""
+    shapes = feature_shapes(records.max_seq_length, records.max_predictions_per_seq)
+    spec = {name: tf.io.FixedLenFeature([n], kind) for name, (n, kind) in shapes.items()}
+    parsed = tf.io.parse_example(serialized, spec)
+    # Accelerators have no 64-bit integers worth using.
+    return {k: tf.cast(v, tf.int32) if v.dtype == tf.int64 else v for k, v in parsed.items()}
+
+
+def _stream(files: list[str], epoch: tf.Tensor | None, seed: int) -> tf.data.Dataset:
+    """Serialized records of one epoch; with `epoch`, in that epoch's order of files."""
+    names = tf.constant(files)
+    if epoch is not None:
+        names = tf.random.experimental.stateless_shuffle(names, [seed, tf.cast(epoch, tf.int32)])
+    return tf.data.Dataset.from_tensor_slices(names).interleave(
+        lambda name: tf.data.TFRecordDataset(name, buffer_size=1 << 20),
+        cycle_length=min(FILES_AT_ONCE, len(files)),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+
+
+def training_batches(
+    records: Records,
+    batch_size: int,
+    seed: int,
+    first_step: int = 0,
+    context: tf.distribute.InputContext | None = None,
+) -> tf.data.Dataset:
+    """Endless batches, epoch after epoch.
+
+    The records lie shuffled in their files; every epoch reads the files in another order. The
+    position follows from the step alone, so resuming needs no iterator state.
+
+    Args:
+      records: to read.
+      batch_size: over all hosts.
+      seed: of the files' order.
+      first_step: batches that are done already.
+      context: which of the input pipelines this is; each takes every n-th record.
+
+    Returns:
+      Dataset of name -> int32 or float32 [batch_size / hosts, length].
+    """
+    epoch, skipped = divmod(first_step * batch_size, records.instances)
+    epochs = tf.data.Dataset.counter(start=epoch)
+    dataset = epochs.flat_map(lambda number: _stream(records.files, number, seed)).skip(skipped)
+    hosts = context.num_input_pipelines if context else 1
+    if hosts > 1:
+        dataset = dataset.shard(hosts, context.input_pipeline_id)
+    dataset = dataset.batch(batch_size // hosts, drop_remainder=True)
+    parse = lambda serialized: parse_batch(serialized, records)  # noqa: E731
+    dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def evaluation_batches(
+    records: Records,
+    batch_size: int,
+    max_batches: int | None = None,
+    context: tf.distribute.InputContext | None = None,
+) -> tf.data.Dataset:
+    """All records once (or the first batches of them), in the order of the files.
+
+    The last batch is filled up with empty rows; `example_weights` [batch] is 0 for those.
+    """
+    dataset = _stream(records.files, None, 0)
+    if max_batches is not None:
+        dataset = dataset.take(max_batches * batch_size)
+    hosts = context.num_input_pipelines if context else 1
+    if hosts > 1:
+        dataset = dataset.shard(hosts, context.input_pipeline_id)
+    dataset = dataset.batch(batch_size // hosts)
+    return dataset.map(
+        lambda serialized: fill_up(parse_batch(serialized, records), batch_size // hosts)
+    ).prefetch(tf.data.AUTOTUNE)
+
+
+def fill_up(features: dict[str, tf.Tensor], batch_size: int) -> dict[str, Any]:
+    """Adds empty rows up to a static batch size, and the weights that tell them apart."""
+    rows = tf.shape(next(iter(features.values())))[0]
+    features = features | {"example_weights": tf.ones([rows], tf.float32)}
+    filled = {}
+    for name, value in features.items():
+        paddings = [[0, batch_size - rows]] + [[0, 0]] * (value.shape.rank - 1)
+        filled[name] = tf.ensure_shape(tf.pad(value, paddings), [batch_size, *value.shape[1:]])
+    return filled

@@ -1,0 +1,335 @@
+"""The training loop: several updates in one graph call, under any tf.distribute strategy.
+
+Not `fit`: it fails under MultiWorkerMirroredStrategy, and with several steps a call under
+MirroredStrategy; it clips gradients and draws dropout masks per replica; it cannot resume inside
+an epoch.
+"""
+
+import dataclasses
+import json
+import math
+import signal
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipelines.console import duration
+from pipelines.errors import InputError
+from trainer.config import LoopConfig, OptimizerConfig
+from trainer.objectives import Objective, means
+from trainer.optimization import AdamW, learning_rate_at
+
+# Updates in one graph call are chosen so that control comes back about this often.
+SECONDS_A_CALL = 4.0
+MOST_STEPS_A_CALL = 1000
+
+
+class Trainer:
+    """A model, its optimizer and the graphs that train and evaluate it."""
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        build_model: Callable[[], keras.Model],
+        objective: Objective,
+        optimizer: OptimizerConfig,
+        random_seed: int,
+    ):
+        """Creates model and optimizer under the strategy.
+
+        Args:
+          strategy: of the devices.
+          build_model: returns the model with all its variables.
+          objective: to minimize.
+          optimizer: and its schedule.
+          random_seed: of the dropout masks.
+        """
+        self.strategy = strategy
+        self.objective = objective
+        self.optimizer_config = optimizer
+        self._random_seed = random_seed
+        with strategy.scope():
+            self.model = build_model()
+            self._variables = [v.value for v in self.model.trainable_variables]
+            paths = [v.path for v in self.model.trainable_variables]
+            self._optimizer = AdamW(paths, self._variables, optimizer)
+            self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
+        # By name rather than by place in a list, so that a checkpoint can be read elsewhere.
+        self.checkpoint = tf.train.Checkpoint(
+            step=self.step,
+            model=dict(zip(paths, self._variables, strict=True)),
+            adam_m=dict(zip(paths, self._optimizer.means, strict=True)),
+            adam_v=dict(zip(paths, self._optimizer.variances, strict=True)),
+        )
+        weights = dict.fromkeys(objective.weight_of.values())
+        self._total_names = [*objective.weight_of, *weights]
+        # On a TPU, strategy.run compiles all of the step anyway.
+        compiles_itself = isinstance(strategy, tf.distribute.TPUStrategy)
+        self._gradients = tf.function(self._gradients_of_sums, jit_compile=not compiles_itself)
+
+    def _gradients_of_sums(
+        self,
+        features: Mapping[str, tf.Tensor],
+        loss_weights: Mapping[str, tf.Tensor],
+        dropout_seed: tf.Tensor,
+    ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+        with tf.GradientTape() as tape:
+            sums = self.objective.sums(self.model, features, dropout_seed)
+            loss = tf.add_n(
+                [
+                    sums[name] / tf.maximum(loss_weights[self.objective.weight_of[name]], 1.0)
+                    for name in self.objective.losses
+                ]
+            )
+        gradients = tape.gradient(loss, self._variables, unconnected_gradients="zero")
+        return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
+
+    def _replica_step(
+        self, features: Mapping[str, tf.Tensor], step: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """One update on one replica's part of the batch; returns its sums and weights."""
+        context = tf.distribute.get_replica_context()
+        weights = self.objective.weights(features)
+        global_weights = weights
+        if context.num_replicas_in_sync > 1:
+            # The losses are means over the global batch, so they are divided by its weights.
+            global_weights = context.all_reduce(tf.distribute.ReduceOp.SUM, weights)
+        # Another mask on every replica and at every step, and nothing to keep in a checkpoint.
+        replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
+        seed = tf.stack([self._random_seed + 65_537 * replica, tf.cast(step, tf.int32)])
+        gradients, sums = self._gradients(features, global_weights, seed)
+        self._optimizer.apply(gradients, step)
+        return sums | weights
+
+    def train_steps(self, iterator: Any, steps: int) -> dict[str, float]:
+        """Runs `steps` updates; returns sums and weights over them and over replicas."""
+        totals = self._train_steps(iterator, tf.constant(steps, tf.int64)).numpy()
+        return dict(zip(self._total_names, totals.tolist(), strict=True))
+
+    @tf.function(reduce_retracing=True)
+    def _train_steps(self, iterator: Any, steps: tf.Tensor) -> tf.Tensor:
+        totals = tf.zeros([len(self._total_names)])
+        for _ in tf.range(steps):
+            step = self.step.read_value()  # before it is counted: the first update is number 0
+            outputs = self.strategy.run(self._replica_step, args=(next(iterator), step))
+            totals += tf.stack([self._sum_over_replicas(outputs[n]) for n in self._total_names])
+            self.step.assign_add(1)
+        return totals
+
+    def _sum_over_replicas(self, value: Any) -> tf.Tensor:
+        return self.strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
+
+    @tf.function(reduce_retracing=True)
+    def _evaluation_step(self, features: Any) -> dict[str, tf.Tensor]:
+        def replica_sums(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            sums = self.objective.sums(self.model, features, None)
+            return sums | self.objective.weights(features)
+
+        outputs = self.strategy.run(replica_sums, args=(features,))
+        return {name: self._sum_over_replicas(value) for name, value in outputs.items()}
+
+    def evaluate(self, dataset: tf.data.Dataset) -> dict[str, float]:
+        """Returns the means of the objective's metrics over a dataset, without dropout."""
+        totals: dict[str, float] = {}
+        for features in dataset:
+            for name, value in self._evaluation_step(features).items():
+                totals[name] = totals.get(name, 0.0) + float(value)
+        if not totals:
+            raise InputError("--eval_data: there is nothing to evaluate on")
+        return means(totals, self.objective)
+
+
+@dataclasses.dataclass
+class _Stop:
+    """Set by SIGTERM; the loop saves and ends at the next call's end."""
+
+    requested: bool = False
+
+    def __call__(self, *_: object) -> None:
+        self.requested = True
+
+
+class Interrupted(Exception):
+    """Training was asked to stop and has saved its state."""
+
+
+def train(
+    trainer: Trainer,
+    batches_from: Callable[[int], Any],
+    evaluation: Callable[[int | None], Any] | None,
+    config: LoopConfig,
+    model_dir: str,
+) -> dict[str, float]:
+    """Trains to the last step, from the newest checkpoint in the folder if there is one.
+
+    Args:
+      trainer: fresh.
+      batches_from: returns the distributed training data from a step on.
+      evaluation: returns the distributed held-out data, of so many batches or all; or None.
+      config: of the loop.
+      model_dir: `checkpoints/` and `metrics.jsonl` go there.
+
+    Returns:
+      the metrics on all held-out data at the end; empty without any.
+
+    Raises:
+      InputError: the checkpoint is of another model, or the loss is no number.
+      Interrupted: after SIGTERM, with everything saved.
+    """
+    manager = tf.train.CheckpointManager(
+        trainer.checkpoint, f"{model_dir}/checkpoints", max_to_keep=config.keep_checkpoints
+    )
+    _restore(trainer, manager)
+    last = trainer.optimizer_config.num_train_steps
+    log = _MetricsFile(f"{model_dir}/metrics.jsonl", int(trainer.step))
+    stop = _Stop()
+    previous = signal.signal(signal.SIGTERM, stop)
+    try:
+        iterator = None
+        meter = _Meter(int(trainer.step), last, config.train_batch_size)
+        while (step := int(trainer.step)) < last:
+            iterator = iterator or iter(batches_from(step))
+            boundary = min(
+                last,
+                _next_multiple(step, config.save_checkpoints_steps),
+                _next_multiple(step, config.eval_steps) if evaluation else last,
+            )
+            steps = min(meter.steps_a_call(), boundary - step)
+            metrics = means(trainer.train_steps(iterator, steps), trainer.objective)
+            step += steps
+            rate = float(learning_rate_at(step - 1, trainer.optimizer_config))
+            if not math.isfinite(metrics["loss"]):
+                raise InputError(
+                    f"the loss is {metrics['loss']} between steps {step - steps} and {step} "
+                    f"(seed {config.random_seed}); lower --learning_rate, or start from an earlier "
+                    f"checkpoint in {model_dir}/checkpoints"
+                )
+            speed = meter.update(steps)
+            log.write("train", step, metrics | {"learning_rate": rate} | speed)
+            print(meter.line(step, metrics, rate), flush=True)
+            if evaluation and step % config.eval_steps == 0 and step < last:
+                held_out = trainer.evaluate(evaluation(config.max_eval_batches))
+                log.write("eval", step, held_out)
+                print(f"held out at step {step:,}: {describe_metrics(held_out)}", flush=True)
+            if stop.requested or step % config.save_checkpoints_steps == 0 or step == last:
+                log.flush()
+                manager.save(checkpoint_number=step)
+            if stop.requested and step < last:
+                raise Interrupted(
+                    f"stopped at step {step:,} of {last:,} and saved in {model_dir}; "
+                    "the same command continues"
+                )
+            meter.restart()
+        final = trainer.evaluate(evaluation(None)) if evaluation else {}
+        if final:
+            log.write("eval", last, final)
+            print(f"held out at the end: {describe_metrics(final)}", flush=True)
+        log.flush()
+        return final
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _restore(trainer: Trainer, manager: tf.train.CheckpointManager) -> None:
+    """Loads the newest checkpoint that can be read."""
+    for path in reversed(manager.checkpoints):
+        try:
+            trainer.checkpoint.restore(path).assert_consumed()
+        except (tf.errors.OpError, AssertionError, ValueError, IndexError) as error:
+            first_line = str(error).strip().splitlines()[0]
+            print(f"{path}: cannot be read ({first_line}); trying the one before", flush=True)
+        else:
+            print(f"continuing from step {int(trainer.step):,} ({path})", flush=True)
+            return
+    if manager.checkpoints:
+        raise InputError(
+            f"{manager.directory}: none of its checkpoints can be read; "
+            "choose another --model_dir or delete it"
+        )
+
+
+def _next_multiple(step: int, interval: int) -> int:
+    return (step // interval + 1) * interval
+
+
+def describe_metrics(metrics: Mapping[str, float]) -> str:
+    """Formats metrics for a person: accuracies in percent, losses in nats."""
+    parts = []
+    for name, value in metrics.items():
+        number = f"{value:.1%}" if name.endswith("accuracy") else f"{value:.3f}"
+        parts.append(f"{name.replace('_', ' ')} {number}")
+    return ", ".join(parts)
+
+
+class _Meter:
+    """Measures the rate and chooses how many updates a graph call does."""
+
+    def __init__(self, first_step: int, last_step: int, batch_size: int):
+        self._last_step = last_step
+        self._batch_size = batch_size
+        self._calls = 0
+        self._seconds_a_step = 0.0
+        self._trained_seconds = 0.0
+        self._trained_steps = 0
+        self.restart()
+
+    def restart(self) -> None:
+        """Starts the clock of the next call."""
+        self._started = time.monotonic()
+
+    def steps_a_call(self) -> int:
+        """Returns 1 for the call that compiles and the first that doesn't, then what fits."""
+        if not self._seconds_a_step:
+            return 1
+        return int(np.clip(SECONDS_A_CALL / self._seconds_a_step, 1, MOST_STEPS_A_CALL))
+
+    def update(self, steps: int) -> dict[str, float]:
+        """Takes a finished call; returns its rate, nothing for the one that compiled."""
+        self._calls += 1
+        if self._calls == 1:
+            return {}
+        seconds = time.monotonic() - self._started
+        self._seconds_a_step = seconds / steps
+        self._trained_seconds += seconds
+        self._trained_steps += steps
+        return {
+            "seconds_per_step": self._seconds_a_step,
+            "sequences_per_second": self._batch_size / self._seconds_a_step,
+        }
+
+    def line(self, step: int, metrics: Mapping[str, float], learning_rate: float) -> str:
+        """Returns the progress line."""
+        text = f"step {step:,}/{self._last_step:,}: {describe_metrics(metrics)}"
+        text += f", learning rate {learning_rate:.2e}"
+        if not self._trained_steps:
+            return text + " (compiled)"
+        mean = self._trained_seconds / self._trained_steps
+        left = duration((self._last_step - step) * mean)
+        return text + f", {self._batch_size / self._seconds_a_step:.0f} sequences/s, {left} left"
+
+
+class _MetricsFile:
+    """metrics.jsonl: a line for every logged step; a resumed run drops what it does again."""
+
+    def __init__(self, path: str, step: int):
+        self._path = path
+        kept = []
+        if tf.io.gfile.exists(path):
+            with tf.io.gfile.GFile(path) as file:
+                kept = [line for line in file if line.endswith("\n")]
+        self._lines = [line for line in kept if json.loads(line)["step"] <= step]
+
+    def write(self, split: str, step: int, metrics: Mapping[str, float]) -> None:
+        """Adds a line."""
+        row = {"split": split, "step": step} | {k: float(f"{v:.6g}") for k, v in metrics.items()}
+        self._lines.append(json.dumps(row) + "\n")
+
+    def flush(self) -> None:
+        """Writes the file anew: object stores can't append."""
+        with tf.io.gfile.GFile(self._path + ".tmp", "w") as file:
+            file.write("".join(self._lines))
+        tf.io.gfile.rename(self._path + ".tmp", self._path, overwrite=True)

@@ -1,0 +1,107 @@
+"""What is minimized and measured, as sums and weights that add up over replicas and batches."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import keras
+import tensorflow as tf
+
+Features = Mapping[str, tf.Tensor]
+Sums = dict[str, tf.Tensor]
+
+
+class Objective(Protocol):
+    """Losses and metrics of a model.
+
+    Attributes:
+      losses: names of the metrics whose means are added up to the loss.
+      weight_of: metric -> name of the weight that its sum is divided by.
+    """
+
+    losses: tuple[str, ...]
+    weight_of: dict[str, str]
+
+    def weights(self, features: Features) -> Sums:
+        """Returns what the sums are divided by, from the features alone."""
+        ...
+
+    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
+        """Returns the sum of every metric over a replica's batch."""
+        ...
+
+
+def means(totals: Mapping[str, float], objective: Objective) -> dict[str, float]:
+    """Returns each metric's mean, and their losses' sum as `loss`."""
+    values = {
+        name: float(totals[name]) / max(float(totals[weight]), 1.0)
+        for name, weight in objective.weight_of.items()
+    }
+    return {"loss": sum(values[name] for name in objective.losses)} | values
+
+
+def _example_weights(features: Features) -> tf.Tensor:
+    """1 for every real row; rows that fill up a batch have 0."""
+    ones = tf.ones([tf.shape(features["input_ids"])[0]], tf.float32)
+    return features.get("example_weights", ones)
+
+
+def _cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+
+
+def _is_correct(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    return tf.cast(tf.argmax(logits, axis=-1, output_type=tf.int32) == labels, tf.float32)
+
+
+class PretrainingObjective:
+    """Masked LM + next sentence prediction (run_pretraining.py): the sum of both mean losses."""
+
+    losses = ("masked_lm_loss", "next_sentence_loss")
+    weight_of = {
+        "masked_lm_loss": "predictions",
+        "masked_lm_accuracy": "predictions",
+        "next_sentence_loss": "examples",
+        "next_sentence_accuracy": "examples",
+    }
+
+    def weights(self, features: Features) -> Sums:
+        """Returns the number of predictions and of examples."""
+        return {
+            "predictions": tf.reduce_sum(features["masked_lm_weights"]),
+            "examples": tf.reduce_sum(_example_weights(features)),
+        }
+
+    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
+        """Returns losses (nats) and correct predictions, summed."""
+        logits = model(features, dropout_seed=dropout_seed)
+        weights = features["masked_lm_weights"]
+        tokens, token_logits = features["masked_lm_ids"], logits["masked_lm_logits"]
+        labels = features["next_sentence_labels"][:, 0]
+        label_logits = logits["next_sentence_logits"]
+        rows = _example_weights(features)
+        return {
+            "masked_lm_loss": tf.reduce_sum(weights * _cross_entropy(token_logits, tokens)),
+            "masked_lm_accuracy": tf.reduce_sum(weights * _is_correct(token_logits, tokens)),
+            "next_sentence_loss": tf.reduce_sum(rows * _cross_entropy(label_logits, labels)),
+            "next_sentence_accuracy": tf.reduce_sum(rows * _is_correct(label_logits, labels)),
+        }
+
+
+class ClassificationObjective:
+    """Softmax over a task's labels (run_classifier.py)."""
+
+    losses = ("cross_entropy",)
+    weight_of = {"cross_entropy": "examples", "accuracy": "examples"}
+
+    def weights(self, features: Features) -> Sums:
+        """Returns the number of examples."""
+        return {"examples": tf.reduce_sum(_example_weights(features))}
+
+    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
+        """Returns the loss (nats) and correct answers, summed."""
+        logits = model(features, dropout_seed=dropout_seed)
+        rows, labels = _example_weights(features), features["labels"]
+        return {
+            "cross_entropy": tf.reduce_sum(rows * _cross_entropy(logits, labels)),
+            "accuracy": tf.reduce_sum(rows * _is_correct(logits, labels)),
+        }

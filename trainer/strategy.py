@@ -1,0 +1,61 @@
+"""Which devices a job trains on."""
+
+import json
+import os
+
+import tensorflow as tf
+
+from pipelines.errors import InputError
+
+STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+
+
+def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
+    """Returns the strategy; the only place that knows about devices.
+
+    Args:
+      name: one of `STRATEGIES`. "auto" takes a TPU if one is named, several workers if TF_CONFIG
+        names them, several GPUs if there are, and one device otherwise.
+      tpu: name or address of a TPU, "local" on a TPU VM.
+
+    Raises:
+      InputError: the TPU can't be reached.
+    """
+    if name == "auto":
+        name = _detect(tpu)
+    if name == "tpu":
+        try:
+            resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu or "local")
+            tf.config.experimental_connect_to_cluster(resolver)
+            tf.tpu.experimental.initialize_tpu_system(resolver)
+            return tf.distribute.TPUStrategy(resolver)
+        except (ValueError, tf.errors.OpError) as error:
+            raise InputError(f"--tpu={tpu}: cannot be used ({error})") from error
+    if name == "multi_worker":
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    if name == "mirrored":
+        return tf.distribute.MirroredStrategy()
+    return tf.distribute.get_strategy()
+
+
+def _detect(tpu: str | None) -> str:
+    if tpu:
+        return "tpu"
+    cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
+    if len(cluster.get("worker", ())) + len(cluster.get("chief", ())) > 1:
+        return "multi_worker"
+    return "mirrored" if len(tf.config.list_physical_devices("GPU")) > 1 else "one_device"
+
+
+def check_batch(strategy: tf.distribute.Strategy, batch_size: int) -> None:
+    """Refuses a batch that the replicas can't share evenly.
+
+    Raises:
+      InputError: naming both numbers.
+    """
+    replicas = strategy.num_replicas_in_sync
+    if batch_size % replicas:
+        raise InputError(
+            f"--train_batch_size={batch_size}: not divisible by the {replicas} replicas; "
+            f"take a multiple of {replicas}"
+        )
