@@ -92,13 +92,17 @@ def open_model(path: str, flag: str) -> ModelFolder:
         training = json.loads(_read(f"{path}/{TRAINING_FILE}"))
     except ValueError as error:
         raise InputError(f"{flag}={path}: {error}") from error
-    vocabulary = Vocabulary.parse(_read(f"{path}/{VOCABULARY_FILE}"), f"{path}/{VOCABULARY_FILE}")
+    vocabulary = read_vocabulary(f"{path}/{VOCABULARY_FILE}", flag)
     return ModelFolder(path, config, vocabulary, training)
 
 
-def read_labels(path: str) -> list[str]:
-    """Reads the labels of a fine-tuned model in the order of its outputs."""
-    return _read(f"{path}/{LABELS_FILE}").decode().splitlines()
+def read_vocabulary(path: str, flag: str) -> Vocabulary:
+    """Reads a vocab.txt.
+
+    Raises:
+      InputError: it can't be read or isn't a vocabulary.
+    """
+    return Vocabulary.parse(_read(path), f"{flag}={path}")
 
 
 def describe_model(

@@ -1,11 +1,14 @@
 """`python -m trainer.task COMMAND …`: the jobs of the trainer, by Vertex AI's convention."""
 
 import argparse
+import dataclasses
 import os
 import sys
 from collections.abc import Sequence
 
-from pipelines.console import quiet_stderr, run_main
+from pipelines.console import parse_bool, quiet_stderr, run_main
+from pipelines.errors import InputError
+from pipelines.tasks import TASKS
 from trainer.config import LoopConfig, OptimizerConfig, default_warmup_steps
 
 PRETRAIN_EPILOG = """examples:
@@ -20,13 +23,38 @@ Interrupted in whatever way, the same command continues from the newest checkpoi
 """
 
 
+FINETUNE_EPILOG = """examples:
+  # GLUE's SST-2, from an encoder that `beambert pretrain` made
+  beambert finetune --task=sst-2 --data_dir=glue/SST-2 --init=encoder --model_dir=sentiment
+
+  # your own classes: train.tsv and dev.tsv with the columns text and label
+  beambert finetune --task=classification --data_dir=mine --init=encoder --model_dir=mine/model
+
+  # the same from random weights, to see what pre-training is worth
+  beambert finetune --task=classification --data_dir=mine --init=random --model_dir=mine/random \\
+      --model=encoder/bert_config.json --vocab_file=encoder/vocab.txt
+
+Small encoders want higher rates than base: --learning_rate=3e-4.
+"""
+
+EXPORT_EPILOG = """examples:
+  # the next version in a folder that TensorFlow Serving watches, tried on a sentence
+  beambert export --model=sentiment --output=serving --text='A joy from start to end.'
+
+  # only if `beambert evaluate` has blessed the model
+  beambert export --model=sentiment --output=serving --evaluation=evaluation
+
+  # an encoder: text -> hidden states
+  beambert export --model=encoder --output=encoder-serving
+"""
+
+
 def _add_loop_flags(
     parser: argparse.ArgumentParser, *, batch_size: int, learning_rate: float
 ) -> None:
     add = parser.add_argument
     add("--train_batch_size", type=int, default=batch_size, help="default: %(default)s")
     add("--learning_rate", type=float, default=learning_rate, help="peak (default: %(default)s)")
-    add("--num_warmup_steps", type=int, help="default: a tenth of the steps, at most 10,000")
     add("--weight_decay_rate", type=float, default=0.01, help="default: %(default)s")
     add("--random_seed", type=int, default=LoopConfig.random_seed, help="default: %(default)s")
     add(
@@ -34,12 +62,6 @@ def _add_loop_flags(
         type=int,
         default=LoopConfig.save_checkpoints_steps,
         help="default: %(default)s",
-    )
-    add(
-        "--eval_steps",
-        type=int,
-        default=LoopConfig.eval_steps,
-        help="steps between evaluations on held-out data (default: %(default)s)",
     )
     add("--strategy", default="auto", help="auto, one_device, mirrored, multi_worker or tpu")
     add("--tpu", help="name or address of a TPU; local on a TPU VM")
@@ -73,27 +95,15 @@ def build_pretrain_parser() -> argparse.ArgumentParser:
     _model_dir_flag(parser)
     # Paper, appendix A.2: 1,000,000 steps of 256 sequences, learning rate 1e-4.
     add("--num_train_steps", type=int, default=1_000_000, help="default: %(default)s")
+    add("--num_warmup_steps", type=int, help="default: a tenth of the steps, at most 10,000")
+    add(
+        "--eval_steps",
+        type=int,
+        default=LoopConfig.eval_steps,
+        help="steps between evaluations on held-out data (default: %(default)s)",
+    )
     _add_loop_flags(parser, batch_size=256, learning_rate=1e-4)
     return parser
-
-
-def _configs(
-    flags: argparse.Namespace, num_train_steps: int
-) -> tuple[OptimizerConfig, LoopConfig]:
-    warmup = flags.num_warmup_steps
-    optimizer = OptimizerConfig(
-        learning_rate=flags.learning_rate,
-        num_train_steps=num_train_steps,
-        num_warmup_steps=default_warmup_steps(num_train_steps) if warmup is None else warmup,
-        weight_decay_rate=flags.weight_decay_rate,
-    )
-    loop = LoopConfig(
-        train_batch_size=flags.train_batch_size,
-        random_seed=flags.random_seed,
-        save_checkpoints_steps=flags.save_checkpoints_steps,
-        eval_steps=flags.eval_steps,
-    )
-    return optimizer, loop
 
 
 def pretrain_main(argv: Sequence[str]) -> None:
@@ -103,7 +113,19 @@ def pretrain_main(argv: Sequence[str]) -> None:
       InputError: what was given can't be used.
     """
     flags = build_pretrain_parser().parse_args(list(argv))
-    optimizer, loop = _configs(flags, flags.num_train_steps)
+    steps, warmup = flags.num_train_steps, flags.num_warmup_steps
+    optimizer = OptimizerConfig(
+        learning_rate=flags.learning_rate,
+        num_train_steps=steps,
+        num_warmup_steps=default_warmup_steps(steps) if warmup is None else warmup,
+        weight_decay_rate=flags.weight_decay_rate,
+    )
+    loop = LoopConfig(
+        train_batch_size=flags.train_batch_size,
+        random_seed=flags.random_seed,
+        save_checkpoints_steps=flags.save_checkpoints_steps,
+        eval_steps=flags.eval_steps,
+    )
     with quiet_stderr():
         from trainer.pretraining import PretrainingJob, pretrain
         from trainer.strategy import make_strategy
@@ -113,7 +135,88 @@ def pretrain_main(argv: Sequence[str]) -> None:
     pretrain(job, make_strategy(flags.strategy, flags.tpu))
 
 
-COMMANDS = {"pretrain": pretrain_main}
+def build_finetune_parser() -> argparse.ArgumentParser:
+    """Returns the flags of `finetune`."""
+    parser = argparse.ArgumentParser(
+        prog="beambert finetune",
+        description="Fine-tunes an encoder on a classification task.",
+        epilog=FINETUNE_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--task", required=True, help=f"one of {', '.join(sorted(TASKS))}")
+    add("--data_dir", required=True, metavar="DIR", help="the task's files")
+    add("--init", required=True, metavar="DIR", help="encoder folder, or random")
+    add("--model", help="with --init=random: a size or a bert_config.json")
+    add("--vocab_file", help="with --init=random: the vocabulary")
+    add("--do_lower_case", type=parse_bool, default=True, help="with --init=random")
+    _model_dir_flag(parser)
+    add("--max_seq_length", type=int, help="default: that of the pre-training, 128 for random")
+    # run_classifier.py: 3 epochs of batches of 32 at 5e-5, a tenth of them warming up.
+    add("--num_train_epochs", type=float, default=3.0, help="default: %(default)s")
+    add("--warmup_proportion", type=float, default=0.1, help="default: %(default)s")
+    _add_loop_flags(parser, batch_size=32, learning_rate=5e-5)
+    return parser
+
+
+def finetune_main(argv: Sequence[str]) -> None:
+    """Runs `finetune`.
+
+    Raises:
+      InputError: what was given can't be used.
+    """
+    flags = build_finetune_parser().parse_args(list(argv))
+    if flags.num_train_epochs <= 0 or not 0 <= flags.warmup_proportion < 1:
+        raise InputError("--num_train_epochs must be more than 0, --warmup_proportion in [0, 1)")
+    loop = LoopConfig(
+        train_batch_size=flags.train_batch_size,
+        random_seed=flags.random_seed,
+        save_checkpoints_steps=flags.save_checkpoints_steps,
+    )
+    with quiet_stderr():
+        from trainer.finetuning import FinetuningJob, finetune
+        from trainer.strategy import make_strategy
+    names = {field.name for field in dataclasses.fields(FinetuningJob)} - {"loop"}
+    job = FinetuningJob(**{name: getattr(flags, name) for name in names}, loop=loop)
+    finetune(job, make_strategy(flags.strategy, flags.tpu))
+
+
+def build_export_parser() -> argparse.ArgumentParser:
+    """Returns the flags of `export`."""
+    parser = argparse.ArgumentParser(
+        prog="beambert export",
+        description="Writes a model as a SavedModel that takes raw text.",
+        epilog=EXPORT_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--model", required=True, metavar="DIR", help="model folder: fine-tuned or an encoder")
+    add("--output", required=True, metavar="DIR", help="gets a folder 1, 2, … for each version")
+    add("--evaluation", metavar="DIR", help="refuse unless this evaluation blessed the model")
+    add("--text", help="call the exported classifier on this text")
+    return parser
+
+
+def export_main(argv: Sequence[str]) -> None:
+    """Runs `export`.
+
+    Raises:
+      InputError: what was given can't be used.
+    """
+    flags = build_export_parser().parse_args(list(argv))
+    with quiet_stderr():
+        from trainer import export
+    if flags.evaluation:
+        export.check_blessing(flags.evaluation, flags.model)
+    path = export.export(flags.model, flags.output.rstrip("/"))
+    print(f"{path}: a SavedModel that takes raw text")
+    if flags.text:
+        print(export.describe_answer(path, flags.text, export.labels_of(flags.model)))
+
+
+COMMANDS = {"pretrain": pretrain_main, "finetune": finetune_main, "export": export_main}
 
 
 def main(argv: Sequence[str]) -> int:

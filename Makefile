@@ -1,0 +1,44 @@
+# `make demo` and `make test` set themselves up; nothing but python3 (3.11 to 3.13), pip and make
+# is needed. Take another interpreter with `make PYTHON=python3.12 test`.
+PYTHON ?= python3
+BIN := .venv/bin
+SETUP := .venv/.installed
+# TensorFlow and Beam need no network to be tested, and a laptop's GPU must not change results.
+TEST_ENV := CUDA_VISIBLE_DEVICES=-1 TF_CPP_MIN_LOG_LEVEL=3
+
+.PHONY: help setup demo test test-slow lint bench lock clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## / - /'
+
+setup: $(SETUP)  ## make .venv from the locked versions
+
+$(SETUP): requirements.lock setup.py
+	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or sys.exit(f"Python 3.11 to 3.13 is needed, $(PYTHON) is {v[0]}.{v[1]}; take another with make PYTHON=python3.12")'
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+demo: $(SETUP)  ## the whole path from text to a served model, in demo-output/
+	$(BIN)/beambert demo --output=demo-output
+
+test: $(SETUP)  ## the fast tests, offline
+	$(TEST_ENV) $(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(SETUP)  ## all tests
+	$(TEST_ENV) $(BIN)/python -m pytest
+
+lint: $(SETUP)  ## style and common mistakes
+	$(BIN)/ruff check .
+
+bench: $(SETUP)  ## the benchmarks that need nothing but this repository
+	$(BIN)/python -m benchmarks.data_core
+	$(BIN)/python -m benchmarks.training_step
+
+lock: $(SETUP)  ## resolve the newest versions into requirements.lock
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile --universal --python-version 3.11 --no-header --upgrade requirements.in -o requirements.lock
+
+clean:  ## delete what the other targets made
+	rm -rf .venv demo-output build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,99 @@
+"""What the demo's folders hold -> the summary that the report shows."""
+
+import os
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from demo.report import DemoSummary, Step, read_metrics
+from demo.run import SENTENCE, Done, read_json
+
+
+def gather(folder: Path, done: Sequence[Done]) -> DemoSummary:
+    """Reads the results of every step."""
+    corpus = read_json(folder / "corpus" / "info.json")
+    records = read_json(folder / "records" / "info.json")
+    pretraining = read_json(folder / "encoder" / "results.json")
+    pretrained = read_json(folder / "classifier" / "results.json")
+    random = read_json(folder / "classifier-random" / "results.json")
+    evaluation = read_json(folder / "evaluation" / "metrics.json")
+    curve = read_metrics(folder / "encoder" / "metrics.jsonl")
+    step_seconds = sorted(line["seconds_per_step"] for line in curve if "seconds_per_step" in line)
+    counts = records["counts"]
+    results = {
+        "corpus": f"{corpus['documents']:,} documents, {corpus['bytes_after'] / 1e6:.1f} MB",
+        "vocabulary": f"{records['vocabulary']['size']:,} word pieces",
+        "records": f"{counts['instances']:,} instances, {counts['is_next_share']:.1%} is next",
+        "pre-training": (
+            f"masked LM {pretraining['masked_lm_accuracy']:.1%}, "
+            f"next sentence {pretraining['next_sentence_accuracy']:.1%} held out"
+        ),
+        "fine-tuning": f"accuracy {pretrained['accuracy']:.1%}",
+        "fine-tuning, random weights": f"accuracy {random['accuracy']:.1%}",
+        "evaluation": verdict(evaluation),
+        "export": "a SavedModel that takes raw text",
+    }
+    return DemoSummary(
+        steps=[
+            Step(
+                name=step.command.name,
+                command=step.command.line,
+                seconds=step.seconds,
+                output=str(step.command.output),
+                result=results[step.command.name],
+            )
+            for step in done
+        ],
+        machine={
+            "cores": str(os.cpu_count()),
+            "Python": platform.python_version(),
+            "TensorFlow": version("tensorflow"),
+            "Keras": version("keras"),
+            "Apache Beam": version("apache-beam"),
+        },
+        corpus={
+            "documents": f"{corpus['documents']:,}",
+            "before filtering": f"{corpus['bytes_before'] / 1e6:.1f} MB",
+            "after filtering": f"{corpus['bytes_after'] / 1e6:.1f} MB",
+        },
+        vocabulary_size=records["vocabulary"]["size"],
+        instances=counts["instances"],
+        is_next_share=counts["is_next_share"],
+        fill=counts["filled_share"],
+        pretraining=curve,
+        commonest_token_accuracy=pretraining["commonest_token_accuracy"],
+        seconds_per_step=step_seconds[len(step_seconds) // 2],
+        finetuning_pretrained=read_metrics(folder / "classifier" / "metrics.jsonl"),
+        finetuning_random=read_metrics(folder / "classifier-random" / "metrics.jsonl"),
+        pretrained_accuracy=pretrained["accuracy"],
+        random_accuracy=random["accuracy"],
+        majority_accuracy=pretrained["majority_accuracy"],
+        verdict=verdict(evaluation),
+        slices=slices(evaluation),
+        sentence=SENTENCE,
+        answer=answer(done),
+        seconds=sum(step.seconds for step in done),
+    )
+
+
+def slices(evaluation: Mapping[str, Any]) -> list[tuple[str, int, float]]:
+    """Returns (slice, examples, accuracy) of an evaluation's metrics.json, overall first."""
+    parts = {"overall": evaluation["overall"]}
+    for column, values in evaluation["slices"].items():
+        parts |= {f"{column} {value}": part for value, part in values.items()}
+    return [(name, part["example_count"], part["accuracy"]) for name, part in parts.items()]
+
+
+def verdict(evaluation: Mapping[str, Any]) -> str:
+    """Returns BLESSED or NOT_BLESSED, the names of the evaluation's marker files."""
+    return "BLESSED" if evaluation["blessed"] else "NOT_BLESSED"
+
+
+def answer(done: Sequence[Done]) -> list[tuple[str, float]]:
+    """Returns (label, probability) as the export step printed them; none if it did not run."""
+    printed = [line for step in done if step.command.name == "export" for line in step.printed]
+    found = (re.fullmatch(r" +([0-9.]+)%  (.+)", line) for line in printed)
+    return [(match[2], float(match[1]) / 100) for match in found if match]

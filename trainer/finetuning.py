@@ -1,0 +1,242 @@
+"""`beambert finetune`: encoder + task -> a classifier with a SavedModel on raw text."""
+
+import collections
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from model.classifier import BertClassifier
+from model.config import BertConfig
+from model.pretrainer import BertPretrainer
+from pipelines.errors import InputError
+from pipelines.records import Vocabulary
+from pipelines.tasks import Example, discover_labels, find_task, read_examples
+from trainer import folders
+from trainer.config import LoopConfig, OptimizerConfig
+from trainer.export import save_classifier
+from trainer.input_pipeline import fill_up
+from trainer.loop import Trainer, train
+from trainer.objectives import ClassificationObjective
+from trainer.pretraining import model_config
+from trainer.strategy import check_batch
+from trainer.text_features import TextFeatures
+
+RANDOM = "random"
+# Texts that are tokenized at a time.
+TEXTS_AT_A_TIME = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetuningJob:
+    """What `finetune` is asked for.
+
+    Attributes:
+      task: see `pipelines.tasks`.
+      data_dir: the task's files.
+      init: folder of a pre-trained encoder, or "random".
+      model, vocab_file, do_lower_case: of the encoder, where `init` is "random".
+      model_dir: folder to make.
+      max_seq_length: of the inputs; None for that of the pre-training.
+      learning_rate, weight_decay_rate: see `OptimizerConfig`.
+      num_train_epochs: over the task's training data.
+      warmup_proportion: share of the steps that warm up.
+      loop: how; its evaluation is once an epoch.
+    """
+
+    task: str
+    data_dir: str
+    init: str
+    model: str | None
+    vocab_file: str | None
+    do_lower_case: bool
+    model_dir: str
+    max_seq_length: int | None
+    learning_rate: float
+    weight_decay_rate: float
+    num_train_epochs: float
+    warmup_proportion: float
+    loop: LoopConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class _Start:
+    """What fine-tuning starts from."""
+
+    config: BertConfig
+    vocabulary: Vocabulary
+    do_lower_case: bool
+    max_seq_length: int
+    encoder_folder: str | None
+
+
+def _start(job: FinetuningJob) -> _Start:
+    if job.init != RANDOM:
+        if job.model or job.vocab_file:
+            raise InputError("--model and --vocab_file go with --init=random; leave them out")
+        found = folders.open_model(job.init, "--init")
+        if found.training["kind"] != "pretraining":
+            raise InputError(f"--init={job.init}: a fine-tuned model; give its encoder's folder")
+        length = job.max_seq_length or found.training["max_seq_length"]
+        start = _Start(found.config, found.vocabulary, found.do_lower_case, length, found.path)
+    else:
+        if not job.model or not job.vocab_file:
+            raise InputError("--init=random: also needs --model and --vocab_file")
+        vocabulary = folders.read_vocabulary(job.vocab_file, "--vocab_file")
+        vocabulary.check_case(job.do_lower_case)
+        config = model_config(job.model, len(vocabulary))
+        start = _Start(config, vocabulary, job.do_lower_case, job.max_seq_length or 128, None)
+    limit = start.config.max_position_embeddings
+    if not 8 <= start.max_seq_length <= limit:
+        raise InputError(
+            f"--max_seq_length={start.max_seq_length}: must be at least 8 and at most {limit}, "
+            "the encoder's max_position_embeddings"
+        )
+    return start
+
+
+def make_features(
+    examples: Sequence[Example], labels: Sequence[str], text_features: TextFeatures
+) -> dict[str, np.ndarray]:
+    """Turns examples into arrays: the model's inputs and `labels`, int32 [examples, …]."""
+    index = {label: i for i, label in enumerate(labels)}
+    is_pair = examples[0].text_b is not None
+    convert = tf.function(text_features, reduce_retracing=True)
+    parts = []
+    for first in range(0, len(examples), TEXTS_AT_A_TIME):
+        some = examples[first : first + TEXTS_AT_A_TIME]
+        columns = [[e.text for e in some]] + ([[e.text_b for e in some]] if is_pair else [])
+        converted = convert(*(tf.constant(column) for column in columns))
+        parts.append({name: value.numpy() for name, value in converted.items()})
+    features = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return features | {"labels": np.array([index[e.label] for e in examples], np.int32)}
+
+
+def task_training_batches(
+    features: Mapping[str, np.ndarray], batch_size: int, seed: int, first_step: int
+) -> tf.data.Dataset:
+    """Endless shuffled batches; the position follows from the step alone."""
+    count = len(features["labels"])
+    tensors = {name: tf.constant(array) for name, array in features.items()}
+    epoch, skipped = divmod(first_step * batch_size, count)
+
+    def shuffled(number: tf.Tensor) -> tf.data.Dataset:
+        order = tf.random.experimental.stateless_shuffle(
+            tf.range(count), [seed, tf.cast(number, tf.int32)]
+        )
+        return tf.data.Dataset.from_tensor_slices(order)
+
+    order = tf.data.Dataset.counter(start=epoch).flat_map(shuffled).skip(skipped)
+    batches = order.batch(batch_size, drop_remainder=True)
+    return batches.map(lambda rows: {n: tf.gather(t, rows) for n, t in tensors.items()}).prefetch(2)
+
+
+def task_evaluation_batches(
+    features: Mapping[str, np.ndarray], batch_size: int
+) -> tf.data.Dataset:
+    """Every example once; the last batch is filled up with rows of weight 0."""
+    batches = tf.data.Dataset.from_tensor_slices(dict(features)).batch(batch_size)
+    return batches.map(lambda some: fill_up(some, batch_size)).prefetch(2)
+
+
+def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> None:
+    """Fine-tunes all weights on a task and leaves a finished model folder.
+
+    Raises:
+      InputError: what was given can't be used.
+    """
+    start = _start(job)
+    task = find_task(job.task)
+    labels = list(discover_labels(task, job.data_dir))
+    training_examples = read_examples(task, job.data_dir, "train", labels)
+    dev_examples = read_examples(task, job.data_dir, "dev", labels)
+    batch_size = job.loop.train_batch_size
+    check_batch(strategy, batch_size)
+    steps_an_epoch = max(len(training_examples) // batch_size, 1)
+    steps = max(int(len(training_examples) * job.num_train_epochs / batch_size), 1)
+    optimizer = OptimizerConfig(
+        job.learning_rate, steps, int(job.warmup_proportion * steps), job.weight_decay_rate
+    )
+    loop = dataclasses.replace(job.loop, eval_steps=steps_an_epoch)
+    training = {
+        "kind": "classification",
+        "task": task.name,
+        "labels": labels,
+        "is_pair": training_examples[0].text_b is not None,
+        "init": _identity(job.init),
+        "do_lower_case": start.do_lower_case,
+        "max_seq_length": start.max_seq_length,
+        "vocabulary_sha256": start.vocabulary.sha256,
+        "data_dir": _identity(job.data_dir),
+        "examples": {"train": len(training_examples), "dev": len(dev_examples)},
+        "optimizer": dataclasses.asdict(optimizer),
+        "loop": dataclasses.asdict(loop),
+    }
+    job_fields = training | {"model": dataclasses.asdict(start.config)}
+    model_dir = job.model_dir.rstrip("/")
+    if folders.claim(model_dir, job_fields):
+        print(f"{model_dir}: already finished by the same command, nothing to do")
+        return
+    folders.describe_model(model_dir, start.config, start.vocabulary, training)
+    folders.write(
+        f"{model_dir}/{folders.LABELS_FILE}", "".join(f"{label}\n" for label in labels).encode()
+    )
+    text_features = TextFeatures(start.vocabulary, start.do_lower_case, start.max_seq_length)
+    features = make_features(training_examples, labels, text_features)
+    dev_features = make_features(dev_examples, labels, text_features)
+    seed = job.loop.random_seed
+    trainer = Trainer(
+        strategy,
+        lambda: _build_classifier(start, len(labels), seed),
+        ClassificationObjective(),
+        optimizer,
+        seed,
+    )
+    majority = _majority_accuracy(training_examples, dev_examples)
+    print(
+        f"{task.name}: {len(training_examples):,} training examples, {len(dev_examples):,} dev "
+        f"examples, {len(labels)} labels (always the commonest: {majority:.1%}); "
+        f"{steps:,} steps from {job.init}",
+        flush=True,
+    )
+
+    def batches_from(step: int) -> Any:
+        return strategy.experimental_distribute_dataset(
+            task_training_batches(features, batch_size, seed, step)
+        )
+
+    def evaluation(_: int | None) -> Any:
+        return strategy.experimental_distribute_dataset(
+            task_evaluation_batches(dev_features, batch_size)
+        )
+
+    results = train(trainer, batches_from, evaluation, loop, model_dir)
+    results["majority_accuracy"] = majority
+    folders.save_weights(trainer.model, model_dir)
+    saved_model = f"{model_dir}/{folders.SAVED_MODEL_FOLDER}"
+    save_classifier(trainer.model, text_features, labels, training["is_pair"], saved_model)
+    folders.write(f"{model_dir}/{folders.RESULTS_FILE}", json.dumps(results, indent=1).encode())
+    folders.finish(model_dir, job_fields)
+    print(f"{model_dir}: finished", flush=True)
+
+
+def _build_classifier(start: _Start, num_labels: int, seed: int) -> BertClassifier:
+    classifier = BertClassifier(start.config, num_labels, seed=seed)
+    if start.encoder_folder:
+        pretrained = BertPretrainer(start.config)
+        folders.load_weights(pretrained, start.encoder_folder)
+        classifier.encoder.set_weights(pretrained.encoder.get_weights())
+    return classifier
+
+
+def _majority_accuracy(training: Sequence[Example], dev: Sequence[Example]) -> float:
+    commonest = collections.Counter(e.label for e in training).most_common(1)[0][0]
+    return sum(e.label == commonest for e in dev) / len(dev)
+
+
+def _identity(path: str) -> str:
+    return path if path == RANDOM or "://" in path else os.path.abspath(path)
