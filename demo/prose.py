@@ -1,7 +1,7 @@
 """Turns the docstrings of a Python source into paragraphs of plain English. Pure.
 
-Docstrings are found by their looks, not by parsing: that is ten times faster, and on installed
-packages 99.8 % of the bytes found are the same.
+Docstrings are found by their looks, not by parsing: that takes a fiftieth of the time and finds
+97 % as much text in installed packages.
 """
 
 import collections

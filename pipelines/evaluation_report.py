@@ -10,10 +10,12 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pipelines.evaluation import slice_title
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pipelines.evaluate import Mistake
+    from pipelines.predictions import Mistake
 
 # Stands for the page's text colour in a figure: no plot uses this colour otherwise.
 _INK = "#010203"
@@ -106,8 +108,6 @@ def _overall(metrics: dict[str, Any]) -> str:
 
 
 def _named_slices(metrics: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    from pipelines.evaluate import slice_title
-
     return [
         (slice_title(name, value), part)
         for name, slices in metrics["slices"].items()

@@ -49,8 +49,10 @@ class ModelFolder:
         return self.training["do_lower_case"]
 
 
-def claim(path: str, job: Mapping[str, Any]) -> bool:
+def claim(path: str, job: Mapping[str, Any], chief: bool) -> bool:
     """Makes a folder ours before anything is spent; see `pipelines.folders.is_finished`.
+
+    Of several workers, the chief claims; the others only look whether all is done.
 
     Raises:
       InputError: it holds something else, or can't be made.

@@ -6,6 +6,7 @@ an epoch.
 """
 
 import dataclasses
+import functools
 import json
 import math
 import signal
@@ -19,13 +20,17 @@ import tensorflow as tf
 
 from pipelines.console import duration
 from pipelines.errors import InputError
+from trainer import folders
 from trainer.config import LoopConfig, OptimizerConfig
 from trainer.objectives import Objective, means
 from trainer.optimization import AdamW, learning_rate_at
+from trainer.strategy import agree, is_chief
 
 # Updates in one graph call are chosen so that control comes back about this often.
 SECONDS_A_CALL = 4.0
 MOST_STEPS_A_CALL = 1000
+# What a shell reports of a process that SIGTERM ended.
+EXIT_STATUS_OF_SIGTERM = 128 + signal.SIGTERM
 
 
 class Trainer:
@@ -66,7 +71,7 @@ class Trainer:
             adam_v=dict(zip(paths, self._optimizer.variances, strict=True)),
         )
         weights = dict.fromkeys(objective.weight_of.values())
-        self._total_names = [*objective.weight_of, *weights]
+        self._total_names = [*objective.weight_of, *weights, "gradient_norm"]
         # On a TPU, strategy.run compiles all of the step anyway.
         compiles_itself = isinstance(strategy, tf.distribute.TPUStrategy)
         self._gradients = tf.function(self._gradients_of_sums, jit_compile=not compiles_itself)
@@ -102,13 +107,14 @@ class Trainer:
         replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
         seed = tf.stack([self._random_seed + 65_537 * replica, tf.cast(step, tf.int32)])
         gradients, sums = self._gradients(features, global_weights, seed)
-        self._optimizer.apply(gradients, step)
-        return sums | weights
+        norm = self._optimizer.apply(gradients, step)
+        return sums | weights | {"gradient_norm": norm / context.num_replicas_in_sync}
 
     def train_steps(self, iterator: Any, steps: int) -> dict[str, float]:
-        """Runs `steps` updates; returns sums and weights over them and over replicas."""
-        totals = self._train_steps(iterator, tf.constant(steps, tf.int64)).numpy()
-        return dict(zip(self._total_names, totals.tolist(), strict=True))
+        """Runs `steps` updates; returns the metrics over them and the gradients' mean norm."""
+        values = self._train_steps(iterator, tf.constant(steps, tf.int64)).numpy().tolist()
+        totals = dict(zip(self._total_names, values, strict=True))
+        return means(totals, self.objective) | {"gradient_norm": totals["gradient_norm"] / steps}
 
     @tf.function(reduce_retracing=True)
     def _train_steps(self, iterator: Any, steps: tf.Tensor) -> tf.Tensor:
@@ -153,7 +159,7 @@ class _Stop:
         self.requested = True
 
 
-class Interrupted(Exception):
+class Interrupted(SystemExit):
     """Training was asked to stop and has saved its state."""
 
 
@@ -177,7 +183,7 @@ def train(
       the metrics on all held-out data at the end; empty without any.
 
     Raises:
-      InputError: the checkpoint is of another model, or the loss is no number.
+      InputError: no checkpoint can be read or written, or the loss is no number.
       Interrupted: after SIGTERM, with everything saved.
     """
     manager = tf.train.CheckpointManager(
@@ -185,12 +191,14 @@ def train(
     )
     _restore(trainer, manager)
     last = trainer.optimizer_config.num_train_steps
+    chief = is_chief(trainer.strategy)
+    say = functools.partial(print, flush=True) if chief else lambda line: None
     log = _MetricsFile(f"{model_dir}/metrics.jsonl", int(trainer.step))
     stop = _Stop()
     previous = signal.signal(signal.SIGTERM, stop)
     try:
         iterator = None
-        meter = _Meter(int(trainer.step), last, config.train_batch_size)
+        meter = _Meter(last, config.train_batch_size)
         while (step := int(trainer.step)) < last:
             iterator = iterator or iter(batches_from(step))
             boundary = min(
@@ -198,40 +206,58 @@ def train(
                 _next_multiple(step, config.save_checkpoints_steps),
                 _next_multiple(step, config.eval_steps) if evaluation else last,
             )
-            steps = min(meter.steps_a_call(), boundary - step)
-            metrics = means(trainer.train_steps(iterator, steps), trainer.objective)
-            step += steps
-            rate = float(learning_rate_at(step - 1, trainer.optimizer_config))
-            if not math.isfinite(metrics["loss"]):
-                raise InputError(
-                    f"the loss is {metrics['loss']} between steps {step - steps} and {step} "
-                    f"(seed {config.random_seed}); lower --learning_rate, or start from an earlier "
-                    f"checkpoint in {model_dir}/checkpoints"
-                )
-            speed = meter.update(steps)
-            log.write("train", step, metrics | {"learning_rate": rate} | speed)
-            print(meter.line(step, metrics, rate), flush=True)
-            if evaluation and step % config.eval_steps == 0 and step < last:
-                held_out = trainer.evaluate(evaluation(config.max_eval_batches))
-                log.write("eval", step, held_out)
-                print(f"held out at step {step:,}: {describe_metrics(held_out)}", flush=True)
-            if stop.requested or step % config.save_checkpoints_steps == 0 or step == last:
-                log.flush()
-                manager.save(checkpoint_number=step)
-            if stop.requested and step < last:
-                raise Interrupted(
+            # Workers that ran different numbers of steps would wait for each other for ever.
+            steps_a_call, stops = agree(trainer.strategy, meter.steps_a_call(), stop.requested)
+            if stops:
+                if chief:
+                    _save(log, manager, step)
+                say(
                     f"stopped at step {step:,} of {last:,} and saved in {model_dir}; "
                     "the same command continues"
                 )
+                raise Interrupted(EXIT_STATUS_OF_SIGTERM)
+            steps = min(steps_a_call, boundary - step)
             meter.restart()
+            metrics = trainer.train_steps(iterator, steps)
+            step += steps
+            rate = float(learning_rate_at(step - 1, trainer.optimizer_config))
+            # The norm too: a last gradient that is no number spoils the weights, not the loss.
+            if not (math.isfinite(metrics["loss"]) and math.isfinite(metrics["gradient_norm"])):
+                raise InputError(
+                    f"the loss is {metrics['loss']}, the gradient's norm "
+                    f"{metrics['gradient_norm']} between steps {step - steps} and {step} "
+                    f"(seed {config.random_seed}); lower --learning_rate, or start from an earlier "
+                    f"checkpoint in {model_dir}/checkpoints"
+                )
+            speed = meter.update(step, steps)
+            log.write("train", step, metrics | {"learning_rate": rate} | speed)
+            say(meter.line(step, metrics, rate))
+            if evaluation and step % config.eval_steps == 0 and step < last:
+                held_out = trainer.evaluate(evaluation(config.max_eval_batches))
+                log.write("eval", step, held_out)
+                say(f"held out at step {step:,}: {describe_metrics(held_out)}")
+            if chief and (step % config.save_checkpoints_steps == 0 or step == last):
+                _save(log, manager, step)
         final = trainer.evaluate(evaluation(None)) if evaluation else {}
         if final:
             log.write("eval", last, final)
-            print(f"held out at the end: {describe_metrics(final)}", flush=True)
-        log.flush()
+            say(f"held out at the end: {describe_metrics(final)}")
+        if chief:
+            log.flush()
         return final
     finally:
         signal.signal(signal.SIGTERM, previous)
+
+
+def _save(log: "_MetricsFile", manager: tf.train.CheckpointManager, step: int) -> None:
+    log.flush()
+    try:
+        manager.save(checkpoint_number=step)
+    except tf.errors.OpError as error:
+        raise InputError(
+            f"{manager.directory}: cannot be written ({folders.reason(error)}); "
+            "mend that, then the same command continues"
+        ) from error
 
 
 def _restore(trainer: Trainer, manager: tf.train.CheckpointManager) -> None:
@@ -240,8 +266,8 @@ def _restore(trainer: Trainer, manager: tf.train.CheckpointManager) -> None:
         try:
             trainer.checkpoint.restore(path).assert_consumed()
         except (tf.errors.OpError, AssertionError, ValueError, IndexError) as error:
-            first_line = str(error).strip().splitlines()[0]
-            print(f"{path}: cannot be read ({first_line}); trying the one before", flush=True)
+            reason = folders.reason(error)
+            print(f"{path}: cannot be read ({reason}); trying the one before", flush=True)
         else:
             print(f"continuing from step {int(trainer.step):,} ({path})", flush=True)
             return
@@ -268,14 +294,12 @@ def describe_metrics(metrics: Mapping[str, float]) -> str:
 class _Meter:
     """Measures the rate and chooses how many updates a graph call does."""
 
-    def __init__(self, first_step: int, last_step: int, batch_size: int):
+    def __init__(self, last_step: int, batch_size: int):
         self._last_step = last_step
         self._batch_size = batch_size
         self._calls = 0
         self._seconds_a_step = 0.0
-        self._trained_seconds = 0.0
-        self._trained_steps = 0
-        self.restart()
+        self._steps = 0
 
     def restart(self) -> None:
         """Starts the clock of the next call."""
@@ -287,15 +311,17 @@ class _Meter:
             return 1
         return int(np.clip(SECONDS_A_CALL / self._seconds_a_step, 1, MOST_STEPS_A_CALL))
 
-    def update(self, steps: int) -> dict[str, float]:
+    def update(self, step: int, steps: int) -> dict[str, float]:
         """Takes a finished call; returns its rate, nothing for the one that compiled."""
         self._calls += 1
+        now = time.monotonic()
         if self._calls == 1:
+            self._compiled = now
             return {}
-        seconds = time.monotonic() - self._started
-        self._seconds_a_step = seconds / steps
-        self._trained_seconds += seconds
-        self._trained_steps += steps
+        self._seconds_a_step = (now - self._started) / steps
+        self._steps += steps
+        # With the evaluations and checkpoints so far, since more of them are to come.
+        self._seconds_left = (self._last_step - step) * (now - self._compiled) / self._steps
         return {
             "seconds_per_step": self._seconds_a_step,
             "sequences_per_second": self._batch_size / self._seconds_a_step,
@@ -305,11 +331,10 @@ class _Meter:
         """Returns the progress line."""
         text = f"step {step:,}/{self._last_step:,}: {describe_metrics(metrics)}"
         text += f", learning rate {learning_rate:.2e}"
-        if not self._trained_steps:
+        if not self._steps:
             return text + " (compiled)"
-        mean = self._trained_seconds / self._trained_steps
-        left = duration((self._last_step - step) * mean)
-        return text + f", {self._batch_size / self._seconds_a_step:.0f} sequences/s, {left} left"
+        rate = f"{self._batch_size / self._seconds_a_step:.0f} sequences/s"
+        return text + f", {rate}, {duration(self._seconds_left)} left"
 
 
 class _MetricsFile:
@@ -317,19 +342,20 @@ class _MetricsFile:
 
     def __init__(self, path: str, step: int):
         self._path = path
-        kept = []
+        lines = []
         if tf.io.gfile.exists(path):
             with tf.io.gfile.GFile(path) as file:
-                kept = [line for line in file if line.endswith("\n")]
-        self._lines = [line for line in kept if json.loads(line)["step"] <= step]
+                lines = list(file)
+        rows = [json.loads(line) for line in lines]
+        self._rows = {(row["split"], row["step"]): row for row in rows if row["step"] <= step}
 
     def write(self, split: str, step: int, metrics: Mapping[str, float]) -> None:
-        """Adds a line."""
-        row = {"split": split, "step": step} | {k: float(f"{v:.6g}") for k, v in metrics.items()}
-        self._lines.append(json.dumps(row) + "\n")
+        """Adds a line, or replaces the one of the same step."""
+        rounded = {name: float(f"{value:.6g}") for name, value in metrics.items()}
+        self._rows[split, step] = {"split": split, "step": step} | rounded
 
     def flush(self) -> None:
         """Writes the file anew: object stores can't append."""
-        with tf.io.gfile.GFile(self._path + ".tmp", "w") as file:
-            file.write("".join(self._lines))
+        lines = [json.dumps(row) + "\n" for row in self._rows.values()]
+        folders.write(self._path + ".tmp", "".join(lines).encode())
         tf.io.gfile.rename(self._path + ".tmp", self._path, overwrite=True)

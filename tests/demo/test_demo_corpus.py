@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from demo import corpus
+from demo import corpus, labelled_task, prose
+from pipelines.errors import InputError
 
 NOUNS = [
     *("tensor", "matrix", "river", "sentence", "kernel", "widget", "parser", "schedule"),
@@ -66,7 +67,8 @@ def read_task(output: Path, split: str) -> list[tuple[str, str]]:
 
 
 def paragraphs_of(docstring: str) -> list[str]:
-    return [paragraph for paragraph, _ in corpus.clean_docstring(docstring)[0]]
+    text = prose.module_text("m", f'"""{docstring}"""')
+    return [paragraph for paragraph, _ in text.paragraphs]
 
 
 @pytest.mark.parametrize(
@@ -100,30 +102,27 @@ def test_docstring_becomes_prose(docstring, expected):
 
 
 def test_what_is_not_prose_is_counted():
-    kept, dropped = corpus.clean_docstring("a1 + b2 = c3 (d4)\n\nToo short.\n\nThis one is kept.")
-    assert [paragraph for paragraph, _ in kept] == ["This one is kept."]
-    assert dropped == {"not prose": 1, "few words": 1}
+    source = '"""a1 + b2 = c3 (d4)\n\nToo short.\n\nThis one is kept."""'
+    text = prose.module_text("m", source)
+    assert [paragraph for paragraph, _ in text.paragraphs] == ["This one is kept."]
+    assert text.dropped == {"not prose": 1, "few words": 1}
 
 
-def test_docstrings_come_in_source_order(tmp_path):
-    file = tmp_path / "m.py"
-    file.write_text(
-        '"""The module comes first here."""\nclass A:\n  """The class comes second here."""\n'
-        '  if True:\n    async def f():\n      """The method comes third here."""\n'
-        'try:\n  pass\nfinally:\n  def g():\n    """The function comes fourth here."""\n'
+def test_docstrings_come_in_source_order():
+    source = (
+        '# A comment.\n"""One."""\nclass A:  # Why.\n  r"""T\\\nwo."""\n  x = """not this"""\n'
+        '  if True:\n    async def f():\n      # A comment.\n      """Thr\\\nee."""\n'
+        'def g(\n):\n  """Four."""\n  return """nor this"""\n'
     )
-    text = corpus.read_module(("m", str(file)))
-    assert [p.split()[3] for p, _ in text.paragraphs] == ["first", "second", "third", "fourth"]
+    assert list(prose.docstrings(source)) == ["One.", "T\\\nwo.", "Three.", "Four."]
+    assert list(prose.docstrings('import os\n"""No docstring."""')) == []
 
 
 def test_documents_and_counts(made):
     output, info = made
     documents = read_documents(output)
     assert len(documents) == info.documents
-    assert info.documents + info.held_out_documents + sum(info.modules_dropped.values()) == (
-        info.modules
-    )
-    assert info.modules_dropped == {"not parsed": 1}
+    assert info.documents + info.held_out_documents == info.modules - 1  # Without broken.py.
     assert info.bytes_after == sum(len(text.encode()) for text in documents.values())
     assert not any(name.startswith("pipelines") or "tests" in name for name in documents)
     # The notice is in all 120 modules; it is kept where it comes first.
@@ -141,13 +140,13 @@ def test_task_is_balanced_and_leak_free(made):
         counts = {label: labels.count(label) for label in info.classes}
         assert counts == {label: count[split] for label, count in info.classes.items()}
         assert len(set(counts.values())) == 1 and set(counts) == {"alphalib", "betakit"}
-    assert not any(corpus.is_held_out(name) for name in documents)
+    assert not any(labelled_task.is_held_out(name) for name in documents)
     everything = " ".join(documents.values())
     assert not any(text in everything for text, _ in dev)
-    keys = [corpus.paragraph_key(text) for text, _ in train + dev]
+    keys = [prose.paragraph_key(text) for text, _ in train + dev]
     assert len(keys) == len(set(keys))
-    runs = set().union(*(corpus.word_runs(text) for text, _ in train))
-    assert all(runs.isdisjoint(corpus.word_runs(text)) for text, _ in dev)
+    runs = set().union(*(labelled_task.word_runs(text) for text, _ in train))
+    assert all(runs.isdisjoint(labelled_task.word_runs(text)) for text, _ in dev)
 
 
 def test_names_are_removed_from_the_task(made):
@@ -174,24 +173,30 @@ def test_finished_output_is_left_alone(made, capsys):
 def test_output_in_the_way_is_not_destroyed(root, tmp_path):
     (tmp_path / "task").mkdir()
     (tmp_path / "task" / "mine.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match="task exists without"):
+    with pytest.raises(InputError, match="task exists without"):
         make(root, tmp_path)
     assert (tmp_path / "task" / "mine.txt").read_text() == "mine"
 
 
-def test_too_little_text_is_one_sentence(tmp_path, monkeypatch, capsys):
+def test_too_little_text_is_one_sentence(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     monkeypatch.setattr(corpus, "installed_roots", lambda: [tmp_path / "empty"])
-    with pytest.raises(SystemExit) as stop:
+    with pytest.raises(InputError, match="fewer than two packages"):
         corpus.main([f"--output={tmp_path / 'out'}", "--workers=1"])
-    assert stop.value.code == 1
-    assert "fewer than two packages" in capsys.readouterr().err
     assert not (tmp_path / "out" / "corpus").exists()
+
+
+@pytest.mark.parametrize("flag", ["--train_examples=0", "--dev_examples=0", "--workers=0"])
+def test_numbers_below_one_are_refused(tmp_path, flag):
+    with pytest.raises(InputError, match=f"{flag}: must be at least 1"):
+        corpus.main([f"--output={tmp_path / 'out'}", flag])
 
 
 def test_copies_of_a_class_are_passed_over():
     ranked = [("one", set(range(100))), ("copy", set(range(90))), ("two", set(range(200, 280)))]
-    assert corpus.choose_classes(ranked, 2, minimum=10) == (["one", "two"], ["one", "copy", "two"])
+    chosen, considered = labelled_task.choose_classes(ranked, 2, minimum=10)
+    assert chosen == ["one", "two"]
+    assert considered == ["one", "copy", "two"]
 
 
 @settings(max_examples=50, deadline=None)
@@ -205,13 +210,13 @@ def test_any_docstring_gives_clean_paragraphs(docstring):
     st.lists(st.sampled_from(["NumPy", "np", "numpy", "inp", "_", ".", " ", "x", "-", "\t", "1"]))
 )
 def test_no_name_is_left(pieces):
-    text = corpus.remove_names("".join(pieces), ["np", "numpy"])
+    text = labelled_task.remove_names("".join(pieces), ["np", "numpy"])
     assert not re.search(r"numpy|(?<![a-z])np(?![a-z])", text, re.IGNORECASE)
     assert text == " ".join(text.split())
 
 
 def test_short_names_count_only_as_words():
-    text = corpus.remove_names(
+    text = labelled_task.remove_names(
         "Use np.array (or NumPy's own) as input, with tf_keras.", ["np", "numpy", "tf"]
     )
     assert text == "Use (or 's own) as input, with."

@@ -13,7 +13,7 @@ import sys
 import numpy as np
 import pytest
 
-from pipelines import evaluate, evaluation_report, tasks
+from pipelines import evaluate, evaluation, evaluation_report, predictions, tasks
 from pipelines.errors import InputError
 
 LABELS = ("negative", "positive")
@@ -222,10 +222,10 @@ def test_both_texts_of_a_pair_reach_the_model(pair_model):
     """The stand-in finds its keyword in the second text."""
     import tensorflow as tf
 
-    predict = evaluate.Predictor(str(pair_model / "saved_model"))
+    predict = predictions.Predictor(str(pair_model / "saved_model"))
     rows = [
-        evaluate.Row(number=4, text="so", text_b="good", label_index=1, slices={"label": "x"}),
-        evaluate.Row(number=7, text="so", text_b="bad", label_index=0, slices={"label": "y"}),
+        predictions.Row(number=4, text="so", text_b="good", label_index=1, slices={"label": "x"}),
+        predictions.Row(number=7, text="so", text_b="bad", label_index=0, slices={"label": "y"}),
     ]
     features = [tf.train.Example.FromString(record).features.feature for record in predict(rows)]
     assert [list(f["prediction"].bytes_list.value) for f in features] == [
@@ -245,10 +245,10 @@ def test_both_texts_of_a_pair_reach_the_model(pair_model):
 )
 def test_answers_that_contradict_the_labels_are_found(prediction, probabilities, message):
     """A labels.txt in another order than the model's would swap every metric unseen."""
-    model = evaluate.Model(pathlib.Path("model"), LABELS)
-    predictions = [evaluate.Prediction(0, "negative", prediction, probabilities)]
+    model = predictions.Model(pathlib.Path("model"), LABELS)
+    predicted = [predictions.Prediction(0, "negative", prediction, probabilities)]
     with pytest.raises(InputError, match=message):
-        evaluate.check_predictions(predictions, 1, model)
+        predictions.check_predictions(predicted, 1, model)
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_a_folder_with_something_else_is_left_alone(data, model, tmp_path):
 def test_wilson_interval():
     """Against the closed form's roots: |share - p| = z sqrt(p (1 - p) / n) at both ends."""
     for correct, count in ((7, 10), (0, 5), (5, 5), (812, 872)):
-        for end in evaluate.wilson_interval(correct, count):
+        for end in evaluation.wilson_interval(correct, count):
             distance = abs(correct / count - end)
             assert distance == pytest.approx(
                 1.959964 * math.sqrt(end * (1 - end) / count + 1e-18), abs=1e-8
@@ -335,16 +335,16 @@ def test_wilson_interval():
 )
 def test_length_buckets(words, bucket):
     """Bounds are inclusive; a pair counts both texts."""
-    assert evaluate.length_bucket(tasks.Example("w " * words, None, None, {})) == bucket
+    assert evaluation.length_bucket(tasks.Example("w " * words, None, None, {})) == bucket
     pair = tasks.Example("w", "w " * (words - 1), None, {})
-    assert evaluate.length_bucket(pair) == bucket
+    assert evaluation.length_bucket(pair) == bucket
 
 
 def test_slice_titles_show_blank_values():
     """CoLA has such a column."""
-    assert evaluate.slice_title("source", "web") == "source = web"
-    assert evaluate.slice_title("source", "") == "source = ''"
-    assert evaluate.slice_title("source", " *") == "source = ' *'"
+    assert evaluation.slice_title("source", "web") == "source = web"
+    assert evaluation.slice_title("source", "") == "source = ''"
+    assert evaluation.slice_title("source", " *") == "source = ' *'"
 
 
 def test_help_is_quick_and_shows_an_example():

@@ -1,0 +1,188 @@
+"""How fast is text turned into records, where does the time go, and what does Beam cost?
+
+    python -m benchmarks.data_core --input='wiki/wiki_*' --vocab_file=vocab.txt
+    python -m benchmarks.data_core --original=bert/create_pretraining_data.py
+
+With `--original`, a checkout's create_pretraining_data.py of the original release (google-research/
+bert) runs on the same sentences, vocabulary and parameters, and the ratio is printed. Start-up
+(imports, building the tokenizer) is left out of every figure. One thread.
+"""
+
+import argparse
+import contextlib
+import glob
+import io
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+# Every figure is of one core; set before TensorFlow is loaded.
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+RUN_ORIGINAL = """
+import sys, time
+import tensorflow.compat.v1 as tf
+tf.logging.set_verbosity(tf.logging.ERROR)
+sys.modules["tensorflow"] = tf
+path = sys.argv[1]
+sys.path.insert(0, path.rsplit("/", 1)[0])
+sys.argv = sys.argv[1:]
+import create_pretraining_data as original
+tf.flags.FLAGS(sys.argv)
+started = time.perf_counter()
+original.main(None)
+print("SECONDS", time.perf_counter() - started)
+"""
+
+
+class Stopwatch:
+    """Adds up the seconds of named stages."""
+
+    def __init__(self) -> None:
+        """Starts."""
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        """Books the time since the last lap on a stage."""
+        now = time.perf_counter()
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
+        self._last = now
+
+
+def run_core(paths: list[str], vocabulary: object, folder: pathlib.Path, dupe_factor: int) -> dict:
+    """Runs the pure functions without Beam; returns sizes, seconds and the sentences read."""
+    import numpy as np
+
+    from pipelines import shards
+    from pipelines.documents import READERS, SAMPLE_BYTES, Document, detect_format
+    from pipelines.encoding import RecordWriter, encode_examples
+    from pipelines.masking import TokenIds
+    from pipelines.sentences import split_sentences
+    from pipelines.tokenization import Tokenizer
+
+    tokenizer, ids = Tokenizer(vocabulary, do_lower_case=True), TokenIds.of(vocabulary)
+    tokenizer.tokenize_batch(["warm up"])
+    watch, parts, sentences = Stopwatch(), [], []
+    for path in paths:
+        with open(path, "rb") as file:
+            reader = READERS[detect_format(file.read(SAMPLE_BYTES))]
+            file.seek(0)
+            documents = [d for d in reader(file) if isinstance(d, Document) and d.text.strip()]
+        watch.lap("read")
+        split = [split_sentences(document) for document in documents]
+        watch.lap("split")
+        tokens, lengths = tokenizer.tokenize_batch([s for of in split for s in of])
+        watch.lap("tokenize")
+        owner = np.repeat(np.arange(len(split)), [len(of) for of in split])
+        per_document = np.bincount(owner[lengths > 0], minlength=len(split))
+        used = np.flatnonzero(per_document)
+        hashes = b"".join(shards.document_hash(documents[i].text) for i in used)
+        compact = shards.CompactDocuments(
+            np.frombuffer(hashes, "V16"),
+            per_document[used].astype(np.uint32),
+            lengths[lengths > 0].astype(np.uint32),
+            tokens.astype(np.uint16),
+        )
+        parts.append(shards.CompactDocuments.unpack(compact.pack()))
+        watch.lap("pack")
+        sentences += split
+    counts = shards.ShardCounts()
+    parameters = shards.InstanceParameters(dupe_factor=dupe_factor)
+    with open(folder / "core.tfrecord", "wb") as file:
+        writer = RecordWriter(file)
+        joined = shards.CompactDocuments.concatenate(parts)
+        for rows in shards.build_instances(joined, ids, parameters, 0, counts):
+            watch.lap("pairs and masks")
+            examples = encode_examples(rows)
+            watch.lap("encode")
+            writer.write(examples)
+            watch.lap("write")
+    return {"seconds": watch.seconds, "instances": counts.instances, "sentences": sentences}
+
+
+def run_beam(paths: list[str], vocab_file: str, folder: pathlib.Path, dupe_factor: int) -> float:
+    """Runs `beambert data` in this process; returns the megabytes a second that it prints."""
+    from pipelines import create_pretraining_data
+
+    flags = [f"--vocab_file={vocab_file}", f"--output={folder / 'beam'}"]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        create_pretraining_data.main(["--input", *paths, *flags, f"--dupe_factor={dupe_factor}"])
+    return float(re.search(r"done in .*, ([0-9.]+) MB/s", printed.getvalue())[1])
+
+
+def run_original(
+    script: str, sentences: list[list[str]], vocab_file: str, folder: pathlib.Path, dupe_factor: int
+) -> float:
+    """Runs the original script on the same sentences; returns the seconds of its main."""
+    text = folder / "sentences.txt"
+    documents = ("\n".join(of) for of in sentences if of)
+    text.write_text("\n\n".join(documents) + "\n", encoding="utf-8")
+    flags = [
+        f"--input_file={text}",
+        f"--output_file={folder / 'original.tfrecord'}",
+        f"--vocab_file={vocab_file}",
+        f"--dupe_factor={dupe_factor}",
+    ]
+    ran = subprocess.run(
+        [sys.executable, "-c", RUN_ORIGINAL, os.path.abspath(script), *flags],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ran.returncode:
+        sys.exit(f"--original={script} failed:\n{ran.stderr[-2000:]}")
+    return float(ran.stdout.split("SECONDS")[1])
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--input", default="demo-output/corpus/*.jsonl")
+    parser.add_argument("--vocab_file", default="demo-output/vocab.txt")
+    parser.add_argument("--dupe_factor", type=int, default=5)
+    parser.add_argument("--original", help="path of the original create_pretraining_data.py")
+    flags = parser.parse_args()
+    paths = sorted(glob.glob(flags.input))
+    if not paths or not os.path.exists(flags.vocab_file):
+        sys.exit("benchmarks.data_core: no corpus or vocabulary; run `make demo` or give your own")
+
+    from pipelines.records import Vocabulary
+
+    with open(flags.vocab_file, "rb") as file:
+        vocabulary = Vocabulary.parse(file.read(), flags.vocab_file)
+    megabytes = sum(os.path.getsize(path) for path in paths) / 1e6
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary)
+        core = run_core(paths, vocabulary, folder, flags.dupe_factor)
+        beam = megabytes / run_beam(paths, flags.vocab_file, folder, flags.dupe_factor)
+        total = sum(core["seconds"].values())
+        result = {
+            "megabytes": round(megabytes, 1),
+            "dupe_factor": flags.dupe_factor,
+            "instances": core["instances"],
+            "core_megabytes_per_second": round(megabytes / total, 2),
+            "core_instances_per_second": round(core["instances"] / total),
+            "share": {name: round(s / total, 3) for name, s in core["seconds"].items()},
+            "beam_megabytes_per_second": round(megabytes / beam, 2),
+            "beam_seconds_per_core_second": round(beam / total, 2),
+        }
+        if flags.original:
+            seconds = run_original(
+                flags.original, core["sentences"], flags.vocab_file, folder, flags.dupe_factor
+            )
+            result["original_megabytes_per_second"] = round(megabytes / seconds, 3)
+            result["core_times_original"] = round(seconds / total, 1)
+            result["beam_times_original"] = round(seconds / beam, 1)
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
