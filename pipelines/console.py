@@ -55,10 +55,9 @@ def quiet_stderr() -> Iterator[None]:
 
 def input_error_in(error: BaseException) -> InputError | None:
     """Finds the `InputError` in a runner's exception, which carries it as text only."""
-    if isinstance(error, InputError):
-        return error
+    text = f"InputError: {error}" if isinstance(error, InputError) else str(error)
     pattern = r"^(?:pipelines\.errors\.)?InputError: (.+?)(?: \[while running .*)?$"
-    found = re.findall(pattern, str(error), re.MULTILINE)
+    found = re.findall(pattern, text, re.MULTILINE)
     return InputError(found[-1]) if found else None
 
 

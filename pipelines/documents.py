@@ -58,12 +58,14 @@ def read_wikiextractor(lines: Iterable[bytes]) -> Iterator[Document | Reject]:
     body: list[bytes] | None = None
     start, title, is_outside = 0, b"", False
     for number, line in enumerate(lines, 1):
-        if body is None:
-            if line.startswith(b"<doc "):
-                body, start, is_outside = [], number + 1, False
-                match = re.search(rb' title="(.*)">\s*$', line)
-                title = match[1] if match else b""
-            elif line.strip() and not is_outside:
+        if line.startswith(b"<doc "):
+            if body is not None:
+                yield _cut_off(start)
+            body, start, is_outside = [], number + 1, False
+            match = re.search(rb' title="(.*)">\s*$', line)
+            title = match[1] if match else b""
+        elif body is None:
+            if line.strip() and not is_outside:
                 is_outside = True  # one reject a stretch, however many lines it has
                 yield Reject(number, "outside_doc", f"line {number} is outside <doc> … </doc>")
         elif line.startswith(b"</doc>"):
@@ -74,7 +76,11 @@ def read_wikiextractor(lines: Iterable[bytes]) -> Iterator[Document | Reject]:
         else:
             body.append(line)
     if body is not None:
-        yield Reject(start, "cut_off", f"the document that starts on line {start} has no </doc>")
+        yield _cut_off(start)
+
+
+def _cut_off(start: int) -> Reject:
+    return Reject(start, "cut_off", f"the document that starts on line {start} has no </doc>")
 
 
 def read_lines(lines: Iterable[bytes]) -> Iterator[Document | Reject]:
@@ -100,7 +106,7 @@ def read_jsonl(lines: Iterable[bytes]) -> Iterator[Document | Reject]:
             row = json.loads(line)
         except UnicodeDecodeError:
             yield Reject(number, "not_utf8", f"line {number} is not UTF-8")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             yield Reject(number, "not_json", f"line {number} is not JSON ({error})")
         else:
             if isinstance(row, dict) and isinstance(row.get("text"), str):

@@ -1,17 +1,34 @@
 """Files on any file system that Beam knows: local paths, gs:// and the rest."""
 
+import bz2
 import contextlib
 import dataclasses
+import io
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from apache_beam.io.filesystem import BeamIOError
+import zstandard
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines import folders
 from pipelines.errors import InputError
 from pipelines.records import MARKER_FILE, UNFINISHED_FILE
+
+# By a file's ending. Beam's own decompression takes a file that is cut off for a complete one.
+DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+    ".gz": lambda: zlib.decompressobj(wbits=31),
+    ".bz2": bz2.BZ2Decompressor,
+    ".zst": lambda: zstandard.ZstdDecompressor().decompressobj(),
+}
+# Compressed bytes to read at a time; highly repetitive ones may grow a thousandfold.
+COMPRESSED_BYTES = 1 << 16
+
+
+class CorruptFileError(Exception):
+    """A compressed file that is damaged or cut off, from some point on."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +48,7 @@ class InputFile:
     @property
     def is_compressed(self) -> bool:
         """Whether its ending says so; such files are decompressed as they are read."""
-        return self.path.endswith((".gz", ".bz2", ".zst", ".deflate"))
+        return self.path.endswith(tuple(DECOMPRESSORS))
 
 
 def match_inputs(patterns: Sequence[str]) -> list[InputFile]:
@@ -53,6 +70,77 @@ def match_inputs(patterns: Sequence[str]) -> list[InputFile]:
             modified = m.last_updated_in_seconds or 0.0
             found[m.path] = InputFile(m.path, m.size_in_bytes, modified)
     return [found[path] for path in sorted(found)]
+
+
+def open_input(file: InputFile) -> BinaryIO:
+    """Opens a corpus file to read what it holds, decompressed.
+
+    Raises:
+      InputError: it can't be opened. Reading from it may raise `CorruptFileError`.
+    """
+    try:
+        opened = FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED)
+    except (OSError, BeamIOError, ValueError) as error:
+        raise InputError(
+            f"--input: {file.path} cannot be read ({_reason(error)}); mend that or leave it out"
+        ) from error
+    for ending, new_decompressor in DECOMPRESSORS.items():
+        if file.path.endswith(ending):
+            return io.BufferedReader(_Decompressed(opened, new_decompressor), 1 << 20)
+    return opened
+
+
+def _reason(error: Exception) -> str:
+    """Returns what a person needs of a file system's exception."""
+    cause = getattr(error, "exception_details", None) or {}
+    for inner in (*cause.values(), error):
+        if isinstance(inner, OSError) and inner.strerror:
+            return inner.strerror
+    return str(error)
+
+
+class _Decompressed(io.RawIOBase):
+    """The content of a compressed file of one or more streams, none of them cut off."""
+
+    def __init__(self, file: BinaryIO, new_decompressor: Callable[[], Any]):
+        self._file = file
+        self._new_decompressor = new_decompressor
+        self._chunks = self._decompress()
+        self._rest = memoryview(b"")
+
+    def _decompress(self) -> Iterator[bytes]:
+        decompressor = None
+        while data := self._file.read(COMPRESSED_BYTES):
+            while data:
+                decompressor = decompressor or self._new_decompressor()
+                try:
+                    yield decompressor.decompress(data)
+                except (OSError, zlib.error, zstandard.ZstdError) as error:
+                    raise CorruptFileError(f"the compressed data is damaged: {error}") from error
+                data = b""
+                if decompressor.eof:
+                    # gzip allows zeros after a stream.
+                    data, decompressor = decompressor.unused_data.lstrip(b"\0"), None
+        if decompressor:
+            raise CorruptFileError("the compressed data is cut off")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._rest = memoryview(chunk)
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def read_bytes(path: str, flag: str) -> bytes:

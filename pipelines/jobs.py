@@ -2,6 +2,7 @@
 
 import argparse
 import importlib.metadata
+import logging
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -127,6 +128,9 @@ def run_job(
       InputError: whichever a worker raised.
     """
     started = time.monotonic()
+    if is_local(options):
+        # What it logs of a failure is in the exception too; its stack traces would bury it.
+        logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     try:
         with ProgressDisplay(describe) as display:
             run(display.folder if is_local(options) else None)

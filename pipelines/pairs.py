@@ -90,7 +90,8 @@ def build_pairs(
             if documents == 1:
                 if sentences == 1:
                     counts.without_partner += 1
-                    break
+                    sentence = chunk_end
+                    continue
                 is_next = True
             elif sentences == 1:
                 counts.forced_random_next += 1

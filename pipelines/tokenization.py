@@ -12,9 +12,10 @@ import tensorflow_text as tf_text
 
 from pipelines.records import SEPARATE, UNKNOWN, Vocabulary
 
-# tokenization.py, WordpieceTokenizer: a longer word is [UNK]. It counts characters, the fast
-# tokenizer bytes, so words of more than 200 bytes differ where they have under 200 characters.
-MAX_BYTES_PER_WORD = 200
+# tokenization.py, WordpieceTokenizer: a word of more characters is [UNK].
+MAX_CHARACTERS_PER_WORD = 200
+# The fast tokenizer counts bytes; a character has up to 4.
+MAX_BYTES_PER_WORD = 4 * MAX_CHARACTERS_PER_WORD
 
 # tokenization.py, BasicTokenizer._clean_text: NUL, U+FFFD and the control and format characters
 # (general categories Cc and Cf) go; tab, line feed and carriage return are white space and stay.
@@ -27,6 +28,14 @@ _CHINESE = (
 )
 # tokenization.py, _is_punctuation: all ASCII that is neither letter, digit nor space counts.
 _PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
+# Python's str.split: line and paragraph separators are white space too.
+_SEPARATORS = r"[\p{Zs}\x{2028}\x{2029}]"
+# Words of over 200 characters, once punctuation and separators are set apart; before that, text
+# that may hold such a word.
+_LONG_WORD = rf"[^\s!-/:-@\[-`{{-~]{{{MAX_CHARACTERS_PER_WORD + 1},}}"
+_RARE = rf"[\x{{2028}}\x{{2029}}]|{_LONG_WORD}"
+# A character that no vocabulary holds, so that the word is [UNK].
+_NONCHARACTER = "\uffff"
 
 
 def normalize(text: tf.Tensor, do_lower_case: bool) -> tf.Tensor:
@@ -48,14 +57,19 @@ def normalize(text: tf.Tensor, do_lower_case: bool) -> tf.Tensor:
     return text
 
 
+def _split_words(text: tf.Tensor) -> tf.Tensor:
+    """Sets the words of normalized strings apart by ASCII spaces; [UNK] awaits too long ones."""
+    text = tf.strings.regex_replace(text, _PUNCTUATION, r" \0 ")
+    text = tf.strings.regex_replace(text, _SEPARATORS, " ")
+    return tf.strings.regex_replace(text, _LONG_WORD, _NONCHARACTER)
+
+
 def word_splitter(do_lower_case: bool) -> Callable[[Sequence[str]], list[bytes]]:
     """Returns a function from texts to all their words, as WordPiece takes them apart."""
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def split(text: tf.Tensor) -> tf.Tensor:
-        text = tf.strings.regex_replace(normalize(text, do_lower_case), _PUNCTUATION, r" \0 ")
-        # tf.strings.split knows ASCII white space only.
-        return tf.strings.split(tf.strings.regex_replace(text, r"\p{Zs}", " ")).flat_values
+        return tf.strings.split(_split_words(normalize(text, do_lower_case))).flat_values
 
     return lambda texts: split(_encode(texts)).numpy().tolist()
 
@@ -84,7 +98,12 @@ class Tokenizer(tf.Module):
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of strings [n] as a ragged [n, (tokens)] int32 tensor."""
-        return self._word_pieces.tokenize(normalize(text, self.do_lower_case))
+        text = normalize(text, self.do_lower_case)
+        # The fast tokenizer splits words by itself, but for what is so rare that looking for it in
+        # a batch costs less than always splitting.
+        is_rare = tf.reduce_any(tf.strings.regex_full_match(text, rf"(?s).*(?:{_RARE}).*"))
+        text = tf.cond(is_rare, lambda: _split_words(text), lambda: text)
+        return self._word_pieces.tokenize(text)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def _flat(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

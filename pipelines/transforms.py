@@ -1,18 +1,17 @@
 """The Beam wiring: files -> compact documents by shard -> record files -> info.json and marker."""
 
 import dataclasses
-import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 import apache_beam as beam
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 
-from pipelines.console import ProgressTally
+from pipelines.console import ProgressTally, quiet_stderr
 from pipelines.documents import (
     BYTE_ORDER_MARK,
     READERS,
@@ -22,7 +21,14 @@ from pipelines.documents import (
     detect_format,
 )
 from pipelines.errors import InputError
-from pipelines.files import InputFile, finish_output, open_atomically, write_bytes
+from pipelines.files import (
+    CorruptFileError,
+    InputFile,
+    finish_output,
+    open_atomically,
+    open_input,
+    write_bytes,
+)
 from pipelines.masking import TokenIds
 from pipelines.records import (
     INFO_FILE,
@@ -82,28 +88,40 @@ def read_batches(
     file: InputFile, options: ReadOptions, progress: ProgressTally
 ) -> Iterator[list[Document | Reject]]:
     """Streams a file's documents in batches of about `BATCH_BYTES` of text."""
-    name = options.format
-    if name == "auto":
-        with FileSystems.open(file.path) as opened:
-            name = detect_format(opened.read(SAMPLE_BYTES))
-    with FileSystems.open(file.path) as opened:
-        lines = iter(opened)
-        first = next(lines, b"").removeprefix(BYTE_ORDER_MARK)
-        batch: list[Document | Reject] = []
-        size, told = 0, 0
-        for document in READERS[name](itertools.chain([first], lines)):
-            batch.append(document)
-            size += len(document.text) if isinstance(document, Document) else 0
-            if size >= BATCH_BYTES:
-                yield batch
-                # Characters stand in for bytes; a compressed file's share is known at its end.
-                step = 0 if file.is_compressed else min(size, file.bytes - told)
-                progress.add(bytes=step, documents=len(batch))
-                told += step
-                batch, size = [], 0
+    batch: list[Document | Reject] = []
+    size, told = 0, 0
+    for document in read_documents(file, options.format):
+        batch.append(document)
+        size += len(document.text) if isinstance(document, Document) else 0
+        if size >= BATCH_BYTES:
+            yield batch
+            # Characters stand in for bytes; a compressed file's share is known at its end.
+            step = 0 if file.is_compressed else min(size, file.bytes - told)
+            progress.add(bytes=step, documents=len(batch))
+            told += step
+            batch, size = [], 0
     if batch:
         yield batch
     progress.add(bytes=file.bytes - told, documents=len(batch))
+
+
+def read_documents(file: InputFile, format_name: str) -> Iterator[Document | Reject]:
+    """Streams a file's documents; where a compressed file is corrupt, a last reject says so."""
+    number = 0
+
+    def lines(opened: BinaryIO) -> Iterator[bytes]:
+        nonlocal number
+        for number, line in enumerate(opened, 1):
+            yield line if number > 1 else line.removeprefix(BYTE_ORDER_MARK)
+
+    try:
+        if format_name == "auto":
+            with open_input(file) as opened:
+                format_name = detect_format(opened.read(SAMPLE_BYTES))
+        with open_input(file) as opened:
+            yield from READERS[format_name](lines(opened))
+    except CorruptFileError as error:
+        yield Reject(number + 1, "corrupt_file", f"unreadable after line {number} ({error})")
 
 
 def reject_row(file: InputFile, reject: Reject) -> str:
@@ -155,7 +173,8 @@ class TokenizeFiles(beam.DoFn):
 
     def setup(self) -> None:
         """Builds the tokenizer, once a worker."""
-        from pipelines.tokenization import Tokenizer
+        with quiet_stderr():
+            from pipelines.tokenization import Tokenizer
 
         self._tokenizer = Tokenizer(self._vocabulary, self._do_lower_case)
         self._progress = ProgressTally(self._options.progress_folder)
@@ -182,7 +201,7 @@ class TokenizeFiles(beam.DoFn):
         sentences = [split_sentences(d, self._options.language) for d in documents]
         counts["dropped empty"] += sum(not of for of in sentences)
         tokens, lengths = self._tokenizer.tokenize_batch([s for of in sentences for s in of])
-        owner = np.repeat(np.arange(len(sentences)), [len(of) for of in sentences])
+        owner = np.repeat(np.arange(len(sentences)), np.array([len(of) for of in sentences], int))
         per_document = np.bincount(owner[lengths > 0], minlength=len(sentences))
         has_tokens = per_document > 0
         counts["dropped no_tokens"] += int((~has_tokens).sum()) - sum(not of for of in sentences)
@@ -227,7 +246,10 @@ class WriteShard(beam.DoFn):
         self._instances = Metrics.counter("beambert", "instances")
 
     def setup(self) -> None:
-        """Opens the worker's tally."""
+        """Loads the encoder and opens the worker's tally."""
+        with quiet_stderr():
+            import pipelines.encoding  # noqa: F401  (its import prints)
+
         self._progress = ProgressTally(self._progress_folder)
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[str, dict[str, Any]]]:

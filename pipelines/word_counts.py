@@ -7,7 +7,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from pipelines.console import ProgressTally
+from pipelines.console import ProgressTally, quiet_stderr
 from pipelines.documents import Reject
 from pipelines.errors import InputError
 from pipelines.files import InputFile, write_bytes
@@ -36,7 +36,8 @@ class CountWords(beam.DoFn):
 
     def setup(self) -> None:
         """Builds the word splitter, once a worker."""
-        from pipelines.tokenization import word_splitter
+        with quiet_stderr():
+            from pipelines.tokenization import word_splitter
 
         self._split = word_splitter(self._do_lower_case)
         self._progress = ProgressTally(self._options.progress_folder)
