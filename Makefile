@@ -32,9 +32,14 @@ test-slow: $(SETUP)  ## all tests
 lint: $(SETUP)  ## style and common mistakes
 	$(BIN)/ruff check .
 
-bench: $(SETUP)  ## the benchmarks that need nothing but this repository
+bench: $(SETUP) demo-output/vocab.txt  ## the benchmarks that need nothing but this repository
 	$(BIN)/python -m benchmarks.data_core
 	$(BIN)/python -m benchmarks.training_step
+
+# The demo's first two steps; it takes them as done.
+demo-output/vocab.txt: | $(SETUP)
+	$(BIN)/python -m demo.corpus --output=demo-output
+	$(BIN)/beambert vocab --input='demo-output/corpus/*.jsonl' --output=$@ --vocab_size=8000
 
 lock: $(SETUP)  ## resolve the newest versions into requirements.lock
 	$(BIN)/pip install --quiet uv

@@ -82,6 +82,10 @@ def installed_roots() -> list[Path]:
     return sorted({Path(sysconfig.get_path(key)) for key in ("purelib", "platlib", "stdlib")})
 
 
+# Between two lines of progress: a few seconds.
+MODULES_A_LINE = 4000
+
+
 def find_modules(roots: Iterable[Path]) -> list[tuple[str, str]]:
     """Returns (module name, path) of the source files under the roots, sorted by name."""
     modules = {}
@@ -112,9 +116,8 @@ def read_modules(sources: Sequence[tuple[str, str]], workers: int) -> list[Modul
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         for text in pool.imap(read_module, sources, chunksize=128):
             texts.append(text)
-            if len(texts) % 500 == 0 or len(texts) == len(sources):
-                print(f"\rread {len(texts):,} of {len(sources):,} modules", end="", file=sys.stderr)
-    print(file=sys.stderr)
+            if len(texts) % MODULES_A_LINE == 0 or len(texts) == len(sources):
+                print(f"read {len(texts):,} of {len(sources):,} modules", flush=True)
     return texts
 
 

@@ -23,7 +23,7 @@ from trainer.input_pipeline import fill_up
 from trainer.loop import Trainer, train
 from trainer.objectives import ClassificationObjective
 from trainer.pretraining import model_config
-from trainer.strategy import check_batch
+from trainer.strategy import check_batch, is_chief
 from trainer.text_features import TextFeatures
 
 RANDOM = "random"
@@ -178,13 +178,15 @@ def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> None:
     }
     job_fields = training | {"model": dataclasses.asdict(start.config)}
     model_dir = job.model_dir.rstrip("/")
-    if folders.claim(model_dir, job_fields):
+    chief = is_chief(strategy)
+    if folders.claim(model_dir, job_fields, chief):
         print(f"{model_dir}: already finished by the same command, nothing to do")
         return
-    folders.describe_model(model_dir, start.config, start.vocabulary, training)
-    folders.write(
-        f"{model_dir}/{folders.LABELS_FILE}", "".join(f"{label}\n" for label in labels).encode()
-    )
+    if chief:
+        folders.describe_model(model_dir, start.config, start.vocabulary, training)
+        folders.write(
+            f"{model_dir}/{folders.LABELS_FILE}", "".join(f"{x}\n" for x in labels).encode()
+        )
     text_features = TextFeatures(start.vocabulary, start.do_lower_case, start.max_seq_length)
     features = make_features(training_examples, labels, text_features)
     dev_features = make_features(dev_examples, labels, text_features)
@@ -215,6 +217,8 @@ def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> None:
         )
 
     results = train(trainer, batches_from, evaluation, loop, model_dir)
+    if not chief:
+        return
     results["majority_accuracy"] = majority
     folders.save_weights(trainer.model, model_dir)
     saved_model = f"{model_dir}/{folders.SAVED_MODEL_FOLDER}"

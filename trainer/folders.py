@@ -64,8 +64,9 @@ def claim(path: str, job: Mapping[str, Any], chief: bool) -> bool:
             return True
         tf.io.gfile.makedirs(path)
     except tf.errors.OpError as error:
-        raise InputError(f"--model_dir={path}: cannot be made ({error.message})") from error
-    write(f"{path}/{UNFINISHED_FILE}", folders.serialize_job(job))
+        raise InputError(f"--model_dir={path}: cannot be made ({reason(error)})") from error
+    if chief:
+        write(f"{path}/{UNFINISHED_FILE}", folders.serialize_job(job))
     return False
 
 
@@ -117,11 +118,19 @@ def describe_model(
 
 
 def save_weights(model: keras.Model, path: str) -> None:
-    """Writes a model's weights; Keras itself writes to local files only."""
+    """Writes a model's weights; Keras itself writes to local files only.
+
+    Raises:
+      InputError: they can't be written.
+    """
     with tempfile.TemporaryDirectory() as local:
         file = os.path.join(local, WEIGHTS_FILE)
-        model.save_weights(file)
-        tf.io.gfile.copy(file, f"{path}/{WEIGHTS_FILE}", overwrite=True)
+        try:
+            model.save_weights(file)
+            tf.io.gfile.copy(file, f"{path}/{WEIGHTS_FILE}", overwrite=True)
+        except (tf.errors.OpError, OSError) as error:
+            file = f"{path}/{WEIGHTS_FILE}"
+            raise InputError(f"{file}: cannot be written ({reason(error)})") from error
 
 
 def load_weights(model: keras.Model, path: str) -> None:
@@ -136,11 +145,15 @@ def load_weights(model: keras.Model, path: str) -> None:
             tf.io.gfile.copy(f"{path}/{WEIGHTS_FILE}", file)
             model.load_weights(file)
         except (tf.errors.OpError, OSError, ValueError, KeyError) as error:
-            first_line = str(error).strip().splitlines()[0]
             raise InputError(
-                f"{path}/{WEIGHTS_FILE}: cannot be loaded ({first_line}); "
+                f"{path}/{WEIGHTS_FILE}: cannot be loaded ({reason(error)}); "
                 "copy the folder again or train again"
             ) from error
+
+
+def reason(error: Exception) -> str:
+    """Returns the first line of an error; TensorFlow's and h5py's go on for many."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def write(path: str, data: bytes) -> None:
@@ -153,7 +166,7 @@ def write(path: str, data: bytes) -> None:
         with tf.io.gfile.GFile(path, "wb") as file:
             file.write(data)
     except tf.errors.OpError as error:
-        raise InputError(f"{path}: cannot be written ({error.message})") from error
+        raise InputError(f"{path}: cannot be written ({reason(error)})") from error
 
 
 def _read(path: str) -> bytes:

@@ -73,8 +73,15 @@ def open_records(folder: str, flag: str) -> Records:
             "run `beambert data` again, which completes it"
         )
     info_path = f"{folder}/{INFO_FILE}"
-    info = RecordsInfo.from_json(_read(info_path).decode(), info_path)
-    vocabulary = Vocabulary.parse(_read(f"{folder}/{VOCABULARY_FILE}"), folder)
+    info = RecordsInfo.from_json(_read(info_path).decode(errors="replace"), info_path)
+    vocabulary_path = f"{folder}/{VOCABULARY_FILE}"
+    vocabulary = Vocabulary.parse(_read(vocabulary_path), vocabulary_path)
+    if vocabulary.sha256 != info.vocabulary["sha256"]:
+        raise InputError(
+            f"{vocabulary_path}: not the vocabulary that {INFO_FILE} names (SHA-256 "
+            f"{vocabulary.sha256[:12]}, there {info.vocabulary['sha256'][:12]}); copy the folder "
+            "again or make it again with `beambert data`"
+        )
     for file in info.files:
         path = f"{folder}/{file['name']}"
         size = tf.io.gfile.stat(path).length if tf.io.gfile.exists(path) else "missing"
@@ -83,7 +90,12 @@ def open_records(folder: str, flag: str) -> Records:
                 f"{path}: has {size} bytes, {INFO_FILE} says {file['bytes']}; copy the folder "
                 "again or make it again with `beambert data`"
             )
-    return Records(folder, info, vocabulary)
+    records = Records(folder, info, vocabulary)
+    if not records.instances:
+        raise InputError(
+            f"{flag}={folder}: has no records; make it again with `beambert data` from more text"
+        )
+    return records
 
 
 def _read(path: str) -> bytes:
@@ -185,13 +197,14 @@ def evaluation_batches(
     dataset = _stream(records.files, None, 0)
     if max_batches is not None:
         dataset = dataset.take(max_batches * batch_size)
-    hosts = context.num_input_pipelines if context else 1
-    if hosts > 1:
-        dataset = dataset.shard(hosts, context.input_pipeline_id)
-    dataset = dataset.batch(batch_size // hosts)
-    return dataset.map(
-        lambda serialized: fill_up(parse_batch(serialized, records), batch_size // hosts)
-    ).prefetch(tf.data.AUTOTUNE)
+    hosts, host = (context.num_input_pipelines, context.input_pipeline_id) if context else (1, 0)
+
+    def share(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+        # Rows of filled batches, so that every host has equally many batches.
+        features = fill_up(parse_batch(serialized, records), batch_size)
+        return {name: value[host::hosts] for name, value in features.items()}
+
+    return dataset.batch(batch_size).map(share).prefetch(tf.data.AUTOTUNE)
 
 
 def fill_up(features: dict[str, tf.Tensor], batch_size: int) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from trainer.input_pipeline import (
 )
 from trainer.loop import Trainer, train
 from trainer.objectives import PretrainingObjective
-from trainer.strategy import check_batch
+from trainer.strategy import check_batch, is_chief
 
 # What `beambert data --eval_fraction` makes inside the records folder.
 EVAL_FOLDER = "eval"
@@ -114,10 +114,12 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
     training = _training(job, records, held_out)
     job_fields = training | {"model": dataclasses.asdict(config)}
     model_dir = job.model_dir.rstrip("/")
-    if folders.claim(model_dir, job_fields):
+    chief = is_chief(strategy)
+    if folders.claim(model_dir, job_fields, chief):
         print(f"{model_dir}: already finished by the same command, nothing to do")
         return
-    folders.describe_model(model_dir, config, records.vocabulary, training)
+    if chief:
+        folders.describe_model(model_dir, config, records.vocabulary, training)
     trainer = Trainer(
         strategy,
         lambda: BertPretrainer(config, seed=job.loop.random_seed),
@@ -125,7 +127,8 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
         job.optimizer,
         job.loop.random_seed,
     )
-    print(_introduce(job, records, held_out, trainer), flush=True)
+    if chief:
+        print(_introduce(job, records, held_out, trainer), flush=True)
     batch_size, seed = job.loop.train_batch_size, job.loop.random_seed
 
     def batches_from(step: int) -> Any:
@@ -139,6 +142,8 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
         )
 
     results = train(trainer, batches_from, evaluation if held_out else None, job.loop, model_dir)
+    if not chief:
+        return
     if held_out:
         results["commonest_token_accuracy"] = commonest_token_accuracy(held_out)
         print(f"always guessing the commonest token: {results['commonest_token_accuracy']:.1%}")

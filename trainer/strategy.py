@@ -59,3 +59,23 @@ def check_batch(strategy: tf.distribute.Strategy, batch_size: int) -> None:
             f"--train_batch_size={batch_size}: not divisible by the {replicas} replicas; "
             f"take a multiple of {replicas}"
         )
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Whether this process is the one of several workers that writes and prints."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return True
+    resolver = strategy.cluster_resolver
+    if resolver.task_type == "worker":
+        return resolver.task_id == 0 and "chief" not in resolver.cluster_spec().jobs
+    return resolver.task_type == "chief"
+
+
+def agree(strategy: tf.distribute.Strategy, steps: int, stops: bool) -> tuple[int, bool]:
+    """Returns what all workers do next: the mean of their steps, stopping if any of them stops."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return steps, stops
+    mine = tf.constant([steps, stops], tf.float32)
+    mean = strategy.reduce(tf.distribute.ReduceOp.MEAN, strategy.run(lambda: mine), axis=None)
+    mean_steps, stopping_share = mean.numpy().tolist()
+    return int(mean_steps), stopping_share > 0

@@ -1,0 +1,103 @@
+"""The demo's steps: real commands with real flags, run once, continued after a failure."""
+
+import json
+import sys
+
+import pytest
+
+from demo import run
+from demo.summary import answer, slices
+from pipelines import create_pretraining_data, create_vocabulary
+from pipelines.errors import InputError
+from trainer import task
+
+PARSERS = {
+    "vocab": create_vocabulary.build_parser,
+    "data": create_pretraining_data.build_parser,
+    "pretrain": task.build_pretrain_parser,
+    "finetune": task.build_finetune_parser,
+    "export": task.build_export_parser,
+}
+
+
+def python_step(name, code, output):
+    """A step that runs a bit of Python instead of a command."""
+    module = f"step_{name}"
+    (output.parent / f"{module}.py").write_text(code)
+    return run.Command(name, module, ("x",), output)
+
+
+def test_every_planned_command_has_real_flags(tmp_path):
+    (tmp_path / "classifier-random").mkdir()
+    (tmp_path / "classifier-random" / "results.json").write_text('{"accuracy": 0.5}')
+    commands = [*run.plan(tmp_path), *run.judge(tmp_path)]
+    parsed = [c for c in commands if c.module == "beambert" and c.arguments[0] in PARSERS]
+    assert len(parsed) == 6
+    for command in parsed:
+        PARSERS[command.arguments[0]]().parse_args(list(command.arguments[1:]))
+
+
+def test_outputs_are_inputs_of_later_steps(tmp_path):
+    commands = run.plan(tmp_path)
+    for output in (commands[1].output, commands[2].output, commands[3].output):
+        users = [c for c in commands if c.output != output and str(output) in c.line]
+        assert users, output
+
+
+def test_the_bar_is_what_random_weights_reach(tmp_path):
+    (tmp_path / "classifier-random").mkdir()
+    (tmp_path / "classifier-random" / "results.json").write_text('{"accuracy": 0.4321}')
+    assert "--threshold=0.4321" in run.judge(tmp_path)[0].arguments
+
+
+def test_a_done_step_is_not_run_again(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    output = tmp_path / "made"
+    step = python_step("make", f"print('hello'); open({str(output)!r}, 'a').write('x')", output)
+    first = run.Journal(tmp_path).run(step)
+    second = run.Journal(tmp_path).run(step)
+    assert output.read_text() == "x"
+    assert first.printed == second.printed == ["hello"]
+    assert first.seconds == second.seconds
+    assert "done already" in capfd.readouterr().out
+
+
+def test_a_step_whose_output_is_gone_is_run_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    output = tmp_path / "made"
+    step = python_step("make", f"open({str(output)!r}, 'a').write('x')", output)
+    run.Journal(tmp_path).run(step)
+    output.unlink()
+    run.Journal(tmp_path).run(step)
+    assert output.read_text() == "x"
+
+
+def test_a_failed_step_stops_the_demo_and_is_not_booked(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    step = python_step("fail", "raise SystemExit(3)", tmp_path / "made")
+    with pytest.raises(InputError, match="'fail' failed"):
+        run.Journal(tmp_path).run(step)
+    assert not (tmp_path / run.STEPS_FILE).exists()
+
+
+def test_answer_is_what_export_printed(tmp_path):
+    export = run.Command("export", "beambert", ("export",), tmp_path)
+    printed = ["serving/1: a SavedModel", '"A sentence."', "   93.1%  scipy", "    6.9%  nltk x"]
+    done = [run.Done(export, 1.0, printed)]
+    assert answer(done) == [("scipy", pytest.approx(0.931)), ("nltk x", pytest.approx(0.069))]
+    assert answer([]) == []
+
+
+def test_slices_are_flattened_overall_first():
+    part = {"example_count": 3, "accuracy": 0.5}
+    evaluation = {"overall": part, "slices": {"label": {"numpy": part}}}
+    assert slices(json.loads(json.dumps(evaluation))) == [
+        ("overall", 3, 0.5),
+        ("label numpy", 3, 0.5),
+    ]
+
+
+def test_interpreter_of_the_steps_is_this_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    step = python_step("who", "import sys; print(sys.executable)", tmp_path / "made")
+    assert run.Journal(tmp_path).run(step).printed == [sys.executable]

@@ -1,0 +1,230 @@
+"""Readers on literal bytes: what is a document, what is rejected, and that nothing else is lost."""
+
+import io
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.documents import (
+    BYTE_ORDER_MARK,
+    READERS,
+    SAMPLE_BYTES,
+    Document,
+    Reject,
+    detect_format,
+    unwrap,
+)
+
+exact = settings(derandomize=True, max_examples=100, deadline=None, database=None)
+# Text as UTF-8 can hold it.
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+
+
+def read(name: str, data: bytes) -> list[Document | Reject]:
+    # Line feeds alone end the lines of a binary file.
+    return list(READERS[name](io.BytesIO(data)))
+
+
+def visible(text: str) -> str:
+    return "".join(text.split())
+
+
+class TestWikiExtractor:
+    def test_documents_and_titles(self):
+        data = (
+            b'<doc id="1" url="u" title="Ash">\nAsh\n\nAsh is a tree.\nIt grows.\n\n</doc>\n'
+            b'<doc id="2" url="u" title="Oak">\nThe oak is not its title.\n</doc>\n'
+            b'<doc id="3" url="u" title="Empty">\nEmpty\n\n</doc>\n'
+        )
+        assert [document.text for document in read("wikiextractor", data)] == [
+            "\n\nAsh is a tree.\nIt grows.\n\n",
+            "The oak is not its title.\n",
+            "\n\n",
+        ]
+
+    def test_windows_line_ends(self):
+        data = b'<doc id="1" url="u" title="Ash">\r\nAsh\r\n\r\nA tree.\r\n</doc>\r\n'
+        (document,) = read("wikiextractor", data)
+        assert document.text.split() == ["A", "tree."]
+
+    def test_title_with_quotes(self):
+        (document,) = read("wikiextractor", b'<doc id="1" title="The "Ash"">\nThe "Ash"\nX\n</doc>')
+        assert document.text.strip() == "X"
+
+    def test_text_outside_documents_is_one_reject_a_stretch(self):
+        data = b'\nlost\nlost too\n<doc id="1" title="T">\nbody\n</doc>\n\nagain\n'
+        assert read("wikiextractor", data) == [
+            Reject(2, "outside_doc", "line 2 is outside <doc> … </doc>"),
+            Document("body\n"),
+            Reject(8, "outside_doc", "line 8 is outside <doc> … </doc>"),
+        ]
+
+    def test_cut_off_at_the_end(self):
+        (reject,) = read("wikiextractor", b'<doc id="1" title="T">\nhalf of')
+        assert (reject.line, reject.reason) == (2, "cut_off")
+
+    def test_cut_off_in_the_middle_doesnt_swallow_the_next_document(self):
+        data = b'<doc id="1" title="T">\nhalf of\n<doc id="2" title="U">\nwhole\n</doc>\n'
+        reject, document = read("wikiextractor", data)
+        assert (reject.line, reject.reason) == (2, "cut_off")
+        assert document == Document("whole\n")
+
+    def test_undecodable_bytes_name_their_line(self):
+        data = b'<doc id="1" title="T">\nT\n\nfine\n\xff\n</doc>\n<doc id="2" title="U">\nok\n</doc>'
+        reject, document = read("wikiextractor", data)
+        assert reject == Reject(5, "not_utf8", "byte 0xff on line 5 is not UTF-8")
+        assert document == Document("ok\n")
+
+
+class TestLines:
+    def test_blank_lines_separate_documents(self):
+        documents = read("lines", b"\n\nOne.\nTwo.\n \t\n\nThree.\n")
+        assert documents == [
+            Document("One.\nTwo.\n", is_split=True),
+            Document("Three.\n", is_split=True),
+        ]
+
+    def test_last_document_needs_no_line_end(self):
+        assert read("lines", b"One.\n\nTwo.")[-1] == Document("Two.", is_split=True)
+
+    def test_windows_line_ends(self):
+        documents = read("lines", b"One.\r\nTwo.\r\n\r\nThree.\r\n")
+        assert [d.text.split() for d in documents] == [["One.", "Two."], ["Three."]]
+
+    @pytest.mark.parametrize(
+        ("data", "line"), [(b"a\n\n\nb\n\xe9t\xe9\n\nc\n", 5), (b"ok\n\nb\n\xc3", 4)]
+    )
+    def test_undecodable_bytes_name_their_line(self, data, line):
+        (reject,) = [row for row in read("lines", data) if isinstance(row, Reject)]
+        assert (reject.line, reject.reason) == (line, "not_utf8")
+
+
+class TestJsonLines:
+    def test_text(self):
+        data = b'{"text": "One.\\nTwo.", "id": 1}\n\n{"title": "x", "text": "Three"}'
+        assert read("jsonl", data) == [Document("One.\nTwo."), Document("Three")]
+
+    @pytest.mark.parametrize(
+        ("line", "reason"),
+        [
+            (b'{"text": "cut', "not_json"),
+            (b"[" * 100_000, "not_json"),
+            (b'{"txt": "x"}', "no_text"),
+            (b'{"text": 5}', "no_text"),
+            (b'["text"]', "no_text"),
+            (b'{"text": "\xff"}', "not_utf8"),
+        ],
+    )
+    def test_rejects(self, line, reason):
+        good, reject, also_good = read("jsonl", b'{"text": "a"}\n' + line + b'\n{"text": "b"}\n')
+        assert (good, also_good) == (Document("a"), Document("b"))
+        assert (reject.line, reject.reason) == (2, reason)
+
+
+class TestText:
+    def test_one_document_a_file(self):
+        (document,) = read("text", b"A heading\n\nA line that was\nwrapped by hand.\n\nThe end.\n")
+        assert document == Document("A heading\nA line that was wrapped by hand.\nThe end.")
+
+    def test_undecodable_bytes_name_their_line(self):
+        assert read("text", b"a\nb\ncaf\xe9\n") == [
+            Reject(3, "not_utf8", "byte 0xe9 on line 3 is not UTF-8")
+        ]
+
+    def test_lines_without_blank_ones_are_paragraphs(self):
+        assert unwrap("One\n  Two \nThree") == "One\nTwo\nThree"
+
+    def test_long_lines_are_paragraphs(self):
+        long = "word " * 40
+        assert unwrap(f"{long}\n\n{long}\n{long}").count("\n") == 2
+
+    def test_windows_line_ends(self):
+        assert unwrap("a\r\nb\r\n\r\nc\r\n") == "a b\nc"
+
+
+class TestNothingIsLost:
+    """Whatever the text: what is read holds the same visible characters in the same order."""
+
+    @exact
+    @given(texts)
+    def test_unwrap(self, text):
+        assert visible(unwrap(text)) == visible(text)
+
+    @exact
+    @given(texts)
+    def test_text(self, text):
+        (document,) = read("text", text.encode())
+        assert visible(document.text) == visible(text)
+
+    @exact
+    @given(texts)
+    def test_lines(self, text):
+        found = "".join(document.text for document in read("lines", text.encode()))
+        assert visible(found) == visible(text)
+
+    @exact
+    @given(st.lists(texts, max_size=4))
+    def test_jsonl(self, rows):
+        data = "".join(json.dumps({"text": text}) + "\n" for text in rows)
+        assert [document.text for document in read("jsonl", data.encode())] == rows
+
+    @exact
+    @given(st.lists(texts.filter(lambda text: "<" not in text), max_size=4))
+    def test_wikiextractor(self, rows):
+        data = "".join(f'<doc id="1" title="no such">\n{text}\n</doc>\n' for text in rows)
+        found = [visible(document.text) for document in read("wikiextractor", data.encode())]
+        assert found == [visible(text) for text in rows]
+
+
+class TestDetectFormat:
+    @pytest.mark.parametrize(
+        ("sample", "name"),
+        [
+            (b'<doc id="1" url="u" title="T">\nT\n', "wikiextractor"),
+            (b'\n\n<doc id="1" title="T">\r\n', "wikiextractor"),
+            (BYTE_ORDER_MARK + b'<doc id="1" title="T">\n', "wikiextractor"),
+            (b'{"text": "a"}\n', "jsonl"),
+            (b'{ "id": 1, "text": "a"}\n', "jsonl"),
+            (b"One sentence.\nAnother one.\n\nA second document.\nIt goes on.\n", "lines"),
+            (b"One sentence.\r\nAnother.\r\n\r\nA document.\r\nIt goes on.\r\n", "lines"),
+            (b"A paragraph that was\nwrapped by hand and\nends here.\n\nAnother that\nends.\n", "text"),
+            (b"A paragraph.\n\nAnother paragraph.\n\nA third.\n", "text"),
+            (b"It was. It is.\nHe had. He has.\n\nNo. Yes.\nIt ended. It did.\n", "text"),
+            (b"", "text"),
+            (b"\n \n", "text"),
+            (b"\0" * 100, "text"),
+            (b"\xff\xfe\x00", "text"),
+        ],
+    )
+    def test_samples(self, sample, name):
+        assert detect_format(sample) == name
+
+    @exact
+    @given(st.binary(max_size=200))
+    def test_any_bytes_have_a_format(self, sample):
+        assert detect_format(sample) in READERS
+
+    @pytest.mark.parametrize(
+        ("folder", "name"),
+        [
+            ("wiki_extracted", "wikiextractor"),
+            ("google_sample", "lines"),
+            ("novels", "text"),
+            ("gutenberg_mixed_encodings", "text"),
+        ],
+    )
+    def test_real_files(self, shared_data, folder, name):
+        found = {}
+        for path in sorted((shared_data / folder).iterdir()):
+            with path.open("rb") as file:
+                found[path.name] = detect_format(file.read(SAMPLE_BYTES))
+        assert found == dict.fromkeys(found, name)
+
+
+def test_real_wikiextractor_file(shared_data):
+    data = (shared_data / "wiki_extracted" / "wiki_00").read_bytes()
+    found = read("wikiextractor", data)
+    assert len(found) == data.count(b"\n<doc ") + 1
+    assert not [row for row in found if isinstance(row, Reject)]

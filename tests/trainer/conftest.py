@@ -1,0 +1,157 @@
+"""Fixtures of the trainer's tests: two devices, small records, small models."""
+
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from model.config import BertConfig
+from pipelines.encoding import RecordWriter, encode_examples
+from pipelines.masking import TokenIds
+from pipelines.records import (
+    INFO_FILE,
+    MARKER_FILE,
+    VOCABULARY_FILE,
+    RecordsInfo,
+    Vocabulary,
+    shard_name,
+)
+from pipelines.shards import (
+    HASH_BYTES,
+    CompactDocuments,
+    InstanceParameters,
+    ShardCounts,
+    build_instances,
+)
+
+# Before anything runs on TensorFlow: the devices of MirroredStrategy. Others use the first only.
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+
+LENGTH, PREDICTIONS = 32, 5
+# Each of a document's sentences takes its words from this many neighbours in the vocabulary.
+WORDS_A_DOCUMENT = 3
+
+
+def make_documents(vocabulary: Vocabulary, count: int, seed: int) -> CompactDocuments:
+    """Returns documents of few different words, so that a model learns something fast."""
+    random = np.random.default_rng(seed)
+    stop = vocabulary.id_of(".")
+    sentences, lengths = [], []
+    for _ in range(count):
+        first_word = random.integers(stop + 2, len(vocabulary) - WORDS_A_DOCUMENT)
+        lengths.append(random.integers(2, 9))
+        for _ in range(lengths[-1]):
+            words = first_word + random.integers(0, WORDS_A_DOCUMENT, random.integers(3, 9))
+            sentences.append(np.append(words, stop))
+    return CompactDocuments(
+        np.frombuffer(random.bytes(HASH_BYTES * count), f"V{HASH_BYTES}"),
+        np.array(lengths, np.uint32),
+        np.array([len(sentence) for sentence in sentences], np.uint32),
+        np.concatenate(sentences).astype(np.uint16),
+    )
+
+
+def write_records(
+    folder: pathlib.Path,
+    vocabulary: Vocabulary,
+    documents_a_shard: tuple[int, ...] = (30, 12, 21),
+    seed: int = 1,
+    length: int = LENGTH,
+) -> pathlib.Path:
+    """Makes a complete records folder."""
+    folder.mkdir(parents=True)
+    parameters = InstanceParameters(length, PREDICTIONS, dupe_factor=2, random_seed=seed)
+    ids, files = TokenIds.of(vocabulary), []
+    for shard, count in enumerate(documents_a_shard):
+        name, counts = shard_name(shard, len(documents_a_shard)), ShardCounts()
+        documents = make_documents(vocabulary, count, seed + shard)
+        with open(folder / name, "wb") as file:
+            writer = RecordWriter(file)
+            for rows in build_instances(documents, ids, parameters, shard, counts):
+                writer.write(encode_examples(rows))
+        files.append(
+            {
+                "name": name,
+                "instances": counts.instances,
+                "bytes": writer.bytes,
+                "sha256": writer.sha256,
+            }
+        )
+    info = RecordsInfo(
+        parameters={
+            "max_seq_length": length,
+            "max_predictions_per_seq": PREDICTIONS,
+            "do_lower_case": True,
+        },
+        vocabulary={"size": len(vocabulary), "sha256": vocabulary.sha256},
+        inputs=[],
+        files=files,
+        counts={},
+        versions={},
+    )
+    (folder / INFO_FILE).write_text(info.to_json())
+    (folder / VOCABULARY_FILE).write_bytes(vocabulary.serialize())
+    (folder / MARKER_FILE).write_bytes(b"")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def make_records(vocabulary):
+    """The function that makes a records folder; other vocabularies by keyword."""
+
+    def make(folder: pathlib.Path, **options) -> pathlib.Path:
+        return write_records(folder, options.pop("vocabulary", vocabulary), **options)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def records_folder(tmp_path_factory, make_records) -> pathlib.Path:
+    """Three files of records; held-out ones in eval."""
+    folder = make_records(tmp_path_factory.mktemp("data") / "records")
+    make_records(folder / "eval", documents_a_shard=(14,), seed=100)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def read_rows():
+    """A plain reader of records: a list of name -> numpy array, in the order of the files."""
+
+    def read(folder: pathlib.Path) -> list[dict[str, np.ndarray]]:
+        rows = []
+        for path in sorted(folder.glob("*.tfrecord")):
+            for record in tf.data.TFRecordDataset(str(path)):
+                features = tf.train.Example.FromString(record.numpy()).features.feature
+                rows.append(
+                    {
+                        name: np.array(feature.int64_list.value or feature.float_list.value)
+                        for name, feature in features.items()
+                    }
+                )
+        return rows
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def small_config(vocabulary) -> BertConfig:
+    """One layer of 32."""
+    return BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=LENGTH,
+    )
+
+
+@pytest.fixture(scope="session")
+def small_config_file(tmp_path_factory, small_config) -> pathlib.Path:
+    """The same as a bert_config.json."""
+    path = tmp_path_factory.mktemp("config") / "bert_config.json"
+    path.write_text(small_config.to_json())
+    return path

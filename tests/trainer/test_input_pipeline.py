@@ -1,0 +1,247 @@
+"""Batches against records read one by one, and what is refused."""
+
+import collections
+import itertools
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipelines.errors import InputError
+from pipelines.records import Vocabulary
+from trainer.input_pipeline import (
+    check_same,
+    evaluation_batches,
+    open_records,
+    training_batches,
+)
+
+SEED = 5
+BATCH = 8
+
+
+@pytest.fixture(scope="module")
+def records(records_folder):
+    return open_records(str(records_folder), "--data")
+
+
+def take(dataset, count: int) -> list[dict[str, np.ndarray]]:
+    return [{k: v.numpy() for k, v in batch.items()} for batch in itertools.islice(dataset, count)]
+
+
+def assert_same(batch, other) -> None:
+    assert batch.keys() == other.keys()
+    for name in batch:
+        np.testing.assert_array_equal(batch[name], other[name])
+
+
+def fingerprints(batches) -> list[bytes]:
+    """Every row of the batches as bytes."""
+    return [
+        b"".join(batch[name][row].astype(np.float64).tobytes() for name in sorted(batch))
+        for batch in batches
+        for row in range(len(batch["input_ids"]))
+    ]
+
+
+def plain_fingerprints(rows) -> list[bytes]:
+    return [
+        b"".join(row[name].astype(np.float64).tobytes() for name in sorted(row)) for row in rows
+    ]
+
+
+def test_every_epoch_covers_every_record_once(records, records_folder, read_rows):
+    expected = collections.Counter(plain_fingerprints(read_rows(records_folder)))
+    count = records.instances
+    assert sum(expected.values()) == count
+    rows = fingerprints(take(training_batches(records, 1, SEED), 4 * count))
+    epochs = [rows[i : i + count] for i in range(0, 4 * count, count)]
+    for epoch in epochs:
+        assert collections.Counter(epoch) == expected
+    assert len({tuple(epoch) for epoch in epochs}) > 1, "the order of the files never changes"
+
+
+def test_batches_from_a_step_continue_the_stream(records):
+    steps_an_epoch = records.instances // BATCH
+    assert records.instances % BATCH, "batches should cross the ends of epochs"
+    stream = take(training_batches(records, BATCH, SEED), 2 * steps_an_epoch + 6)
+    for step in (1, steps_an_epoch - 1, steps_an_epoch, steps_an_epoch + 1, 2 * steps_an_epoch + 3):
+        resumed = take(training_batches(records, BATCH, SEED, first_step=step), 3)
+        for batch, other in zip(resumed, stream[step : step + 3], strict=True):
+            assert_same(batch, other)
+
+
+def test_the_seed_decides_the_order(records):
+    streams = [take(training_batches(records, BATCH, seed), 1)[0] for seed in range(6)]
+    assert_same(streams[0], take(training_batches(records, BATCH, 0), 1)[0])
+    assert len({batch["input_ids"].tobytes() for batch in streams}) > 1
+
+
+def halves(make) -> list[list[dict[str, np.ndarray]]]:
+    """The batches of two input pipelines."""
+    contexts = (tf.distribute.InputContext(2, pipeline, 2) for pipeline in range(2))
+    return [make(context) for context in contexts]
+
+
+def test_two_input_pipelines_share_the_batches_of_one(records):
+    count = records.instances // BATCH + 2
+    parts = halves(
+        lambda context: take(
+            training_batches(records, BATCH, SEED, first_step=2, context=context), count
+        )
+    )
+    for one, *two in zip(
+        take(training_batches(records, BATCH, SEED, first_step=2), count), *parts, strict=True
+    ):
+        assert all(len(half["input_ids"]) == BATCH // 2 for half in two)
+        assert sorted(fingerprints([one])) == sorted(fingerprints(two))
+
+
+def without_filled_rows(batches):
+    for batch in batches:
+        real = batch["example_weights"] == 1
+        yield {name: v[real] for name, v in batch.items() if name != "example_weights"}
+
+
+def test_evaluation_covers_every_record_once(records, records_folder, read_rows):
+    batches = take(evaluation_batches(records, BATCH), 10_000)
+    assert {batch["input_ids"].shape for batch in batches} == {(BATCH, 32)}
+    assert {tuple(np.unique(batch["example_weights"])) for batch in batches[:-1]} == {(1.0,)}
+    filled = batches[-1]["example_weights"] == 0
+    assert filled.sum() == -records.instances % BATCH > 0
+    assert not batches[-1]["masked_lm_weights"][filled].any()
+    expected = plain_fingerprints(read_rows(records_folder))
+    assert sorted(fingerprints(without_filled_rows(batches))) == sorted(expected)
+
+
+def test_two_input_pipelines_evaluate_every_record_once(records, records_folder, read_rows):
+    parts = halves(
+        lambda context: take(evaluation_batches(records, BATCH, context=context), 10_000)
+    )
+    assert len(parts[0]) == len(parts[1]), "a worker would wait for another batch for ever"
+    expected = plain_fingerprints(read_rows(records_folder))
+    both = [batch for part in parts for batch in without_filled_rows(part)]
+    assert sorted(fingerprints(both)) == sorted(expected)
+
+
+@pytest.mark.parametrize("instances", [1, 2, 9, 16, 17])
+def test_pipelines_evaluate_equally_many_batches(records, instances, monkeypatch):
+    serialized = next(iter(tf.data.TFRecordDataset(records.files[0])))
+    monkeypatch.setattr(
+        "trainer.input_pipeline._stream",
+        lambda *_: tf.data.Dataset.from_tensors(serialized).repeat(instances),
+    )
+    parts = halves(lambda context: take(evaluation_batches(records, 8, context=context), 99))
+    assert len(parts[0]) == len(parts[1]) == -(-instances // 8)
+    assert sum(b["example_weights"].sum() for part in parts for b in part) == instances
+
+
+def test_evaluation_on_the_way_reads_the_first_batches(records):
+    some = take(evaluation_batches(records, BATCH, max_batches=2), 99)
+    assert len(some) == 2
+    for batch, other in zip(some, take(evaluation_batches(records, BATCH), 2), strict=True):
+        assert_same(batch, other)
+
+
+def test_types_and_shapes_are_static(records):
+    spec = training_batches(records, BATCH, SEED).element_spec
+    assert {name: tuple(s.shape) for name, s in spec.items()} == {
+        "input_ids": (BATCH, 32),
+        "input_mask": (BATCH, 32),
+        "segment_ids": (BATCH, 32),
+        "masked_lm_positions": (BATCH, 5),
+        "masked_lm_ids": (BATCH, 5),
+        "masked_lm_weights": (BATCH, 5),
+        "next_sentence_labels": (BATCH, 1),
+    }
+    assert {s.dtype for s in spec.values()} == {tf.int32, tf.float32}
+
+
+@pytest.fixture
+def copied(records_folder, tmp_path):
+    return shutil.copytree(records_folder, tmp_path / "records")
+
+
+def refusal(folder) -> str:
+    with pytest.raises(InputError) as caught:
+        open_records(str(folder), "--data")
+    message = str(caught.value)
+    assert "\n" not in message and str(folder) in message and "beambert data" in message
+    return message
+
+
+def test_missing_folder_is_refused(tmp_path):
+    assert refusal(tmp_path / "nowhere").startswith("--data=")
+
+
+def test_unfinished_folder_is_refused(copied):
+    (copied / "_SUCCESS").unlink()
+    assert "_SUCCESS" in refusal(copied)
+
+
+def test_truncated_file_is_refused(copied):
+    path = sorted(copied.glob("*.tfrecord"))[1]
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[:-7])
+    message = refusal(copied)
+    assert path.name in message and str(size) in message and str(size - 7) in message
+
+
+def test_missing_file_is_refused(copied):
+    path = sorted(copied.glob("*.tfrecord"))[0]
+    path.unlink()
+    message = refusal(copied)
+    assert path.name in message and "missing" in message
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format_version": 1}', "\udcff"])
+def test_damaged_info_is_refused(copied, text):
+    (copied / "info.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert "info.json" in refusal(copied)
+
+
+def test_other_format_version_is_refused(copied):
+    info = json.loads((copied / "info.json").read_text())
+    (copied / "info.json").write_text(json.dumps(info | {"format_version": 99}))
+    message = refusal(copied)
+    assert "99" in message and "info.json" in message
+
+
+def test_missing_info_is_refused(copied):
+    (copied / "info.json").unlink()
+    with pytest.raises(InputError, match=r"info\.json: cannot be read"):
+        open_records(str(copied), "--data")
+
+
+def test_records_without_instances_are_refused(copied):
+    info = json.loads((copied / "info.json").read_text())
+    for file in info["files"]:
+        file.update(instances=0, bytes=0)
+        (copied / file["name"]).write_bytes(b"")
+    (copied / "info.json").write_text(json.dumps(info))
+    assert "no records" in refusal(copied)
+
+
+def test_vocabulary_that_is_not_the_records_is_refused(copied):
+    path = copied / "vocab.txt"
+    path.write_bytes(path.read_bytes() + b"more\n")
+    assert "vocab.txt" in refusal(copied)
+
+
+def test_held_out_records_of_another_vocabulary_are_refused(
+    records, make_records, vocabulary, tmp_path
+):
+    other_vocabulary = Vocabulary((*vocabulary.tokens, "more"))
+    other = make_records(tmp_path / "other", vocabulary=other_vocabulary, documents_a_shard=(2,))
+    with pytest.raises(InputError) as caught:
+        check_same(records, open_records(str(other), "--eval_data"))
+    for part in ("--eval_data", str(other), vocabulary.sha256[:12], other_vocabulary.sha256[:12]):
+        assert part in str(caught.value)
+
+
+def test_held_out_records_of_another_length_are_refused(records, make_records, tmp_path):
+    other = make_records(tmp_path / "other", length=24, documents_a_shard=(2,))
+    with pytest.raises(InputError, match=r"--eval_data=.*max_seq_length is 24.*is 32"):
+        check_same(records, open_records(str(other), "--eval_data"))
