@@ -1,5 +1,6 @@
 """What commands print: one-sentence errors, quiet imports, progress with rate and ETA."""
 
+import argparse
 import contextlib
 import json
 import os
@@ -68,7 +69,7 @@ def parse_bool(text: str) -> bool:
         return True
     if lowered in ("false", "f", "0", "no"):
         return False
-    raise ValueError(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is neither True nor False")
 
 
 def duration(seconds: float) -> str:

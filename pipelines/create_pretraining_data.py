@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.console import parse_bool, quiet_stderr, run_main
 from pipelines.jobs import (
     BEAM_HELP,
+    FlagParser,
     add_input_flags,
     beam_options,
     check_minimum,
@@ -49,7 +50,7 @@ EPILOG = """examples:
 def build_parser() -> argparse.ArgumentParser:
     """Returns the command's flags."""
     defaults = InstanceParameters()
-    parser = argparse.ArgumentParser(
+    parser = FlagParser(
         prog="beambert data",
         description="Turns a corpus into BERT pre-training records (TFRecord shards).",
         epilog=EPILOG + "\n" + BEAM_HELP,

@@ -12,6 +12,7 @@ from pipelines.console import parse_bool, quiet_stderr, run_main
 from pipelines.errors import InputError
 from pipelines.jobs import (
     BEAM_HELP,
+    FlagParser,
     add_input_flags,
     beam_options,
     check_minimum,
@@ -40,7 +41,7 @@ Beside vocab.txt stands vocab.txt.json: the parameters, inputs and counts it was
 
 def build_parser() -> argparse.ArgumentParser:
     """Returns the command's flags."""
-    parser = argparse.ArgumentParser(
+    parser = FlagParser(
         prog="beambert vocab",
         description="Learns a WordPiece vocabulary from a corpus.",
         epilog=EPILOG + "\n" + BEAM_HELP,

@@ -165,7 +165,7 @@ def detect_format(sample: bytes) -> str:
     final = tuple(mark.encode() for mark in '.!?"”。')
     ends = sum(line.endswith(final) for line in lines)
     lines_a_block = statistics.median(len(block) for block in blocks)
-    # 0.1 of the original release's sample, 0.6 and more where each line is a paragraph.
+    # 0.1 of the original release's sample, 0.4 and more where each line is a paragraph.
     paragraphs = sum(re.search(rb"[.!?][\"')]* +[A-Z]", line) is not None for line in lines)
     is_presplit = ends >= 0.6 * len(lines) and paragraphs <= 0.3 * len(lines)
     return "lines" if len(blocks) > 1 and lines_a_block >= 2 and is_presplit else "text"

@@ -1,5 +1,6 @@
 """Feature arrays -> serialized tf.Examples -> the bytes of a TFRecord file."""
 
+import functools
 import hashlib
 import struct
 from collections.abc import Iterable, Mapping
@@ -12,7 +13,10 @@ from tfx_bsl.coders import example_coder
 
 
 def encode_examples(rows: Mapping[str, np.ndarray]) -> list[bytes]:
-    """Serializes rows as tf.Examples.
+    """Serializes rows as tf.Examples, the same rows always as the same bytes.
+
+    The encoder puts a row's features in an order that differs from call to call (they are a map),
+    so each is encoded alone and they are joined in the order given.
 
     Args:
       rows: name -> [rows, length] array; integers become int64 lists, floats float lists.
@@ -20,15 +24,34 @@ def encode_examples(rows: Mapping[str, np.ndarray]) -> list[bytes]:
     Returns:
       one serialized tf.Example a row.
     """
-    columns = {}
+    encoder = example_coder.RecordBatchToExamplesEncoder()
+    columns = []
     for name, array in rows.items():
         kind = np.int64 if np.issubdtype(array.dtype, np.integer) else np.float32
         count, length = array.shape
         offsets = np.arange(0, (count + 1) * length, length, dtype=np.int64)
         values = np.ascontiguousarray(array, kind).reshape(-1)
-        columns[name] = pa.LargeListArray.from_arrays(offsets, values)
-    batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
-    return example_coder.RecordBatchToExamplesEncoder().encode(batch)
+        lists = pa.LargeListArray.from_arrays(offsets, values)
+        examples = encoder.encode(pa.RecordBatch.from_arrays([lists], [name]))
+        columns.append([example[_header_size(len(example)) :] for example in examples])
+    joined = map(b"".join, zip(*columns, strict=True))
+    return [_header(len(features)) + features for features in joined]
+
+
+@functools.cache
+def _header(size: int) -> bytes:
+    """Returns what stands before a tf.Example's features: field number 1 and their size."""
+    header = b"\x0a"
+    while size > 0x7F:  # protocol buffers' variable-length integer
+        header += bytes((size & 0x7F | 0x80,))
+        size >>= 7
+    return header + bytes((size,))
+
+
+@functools.cache
+def _header_size(example_size: int) -> int:
+    """Returns the size of the header of a tf.Example that is so long in all."""
+    return next(n for n in range(2, 12) if len(_header(example_size - n)) == n)
 
 
 class RecordWriter:

@@ -6,9 +6,9 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from pipelines.console import ProgressDisplay, duration, input_error_in
+from pipelines.console import ProgressDisplay, duration, input_error_in, quiet_stderr
 from pipelines.documents import READERS
 from pipelines.errors import InputError
 
@@ -19,6 +19,18 @@ BEAM_HELP = """Flags that aren't listed here go to Beam, as --runner=DataflowRun
 The default runner is FnApiRunner: this machine, one process. For two:
   --direct_num_workers=2 --direct_running_mode=multi_processing
 """
+
+
+class FlagParser(argparse.ArgumentParser):
+    """A parser of a command's flags whose errors are one sentence, as all others."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuses what can't be parsed.
+
+        Raises:
+          InputError: always.
+        """
+        raise InputError(f"{message}; see --help")
 
 
 def add_input_flags(parser: argparse.ArgumentParser) -> None:
@@ -128,12 +140,15 @@ def run_job(
       InputError: whichever a worker raised.
     """
     started = time.monotonic()
-    if is_local(options):
-        # What it logs of a failure is in the exception too; its stack traces would bury it.
-        logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     try:
-        with ProgressDisplay(describe) as display:
-            run(display.folder if is_local(options) else None)
+        if is_local(options):
+            # What Beam and its worker processes print of a failure is in the exception too; their
+            # stack traces would bury it.
+            logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
+            with ProgressDisplay(describe) as display, quiet_stderr():
+                run(display.folder)
+        else:
+            run(None)
     except Exception as error:
         if (found := input_error_in(error)) is None:
             raise

@@ -17,6 +17,9 @@ MAX_TOKEN_LENGTH = 50
 # Share of the tokens that single characters may take, about as in Google's uncased vocabulary
 # (997 of 30,522); rarer characters become [UNK].
 CHARACTER_SHARE = 1 / 30
+# A small vocabulary still holds an alphabet, of no more than a quarter of its tokens: a character
+# takes two, one of them to continue a word.
+FEWEST_CHARACTERS = 100
 # Where the threshold ends up, as multiples of the count of the last word that there is room for:
 # 1.55 to 1.6 on Wikipedia for 8,000 and 30,522 tokens. The search starts in the middle.
 LOWEST_THRESHOLD, HIGHEST_THRESHOLD = 1.0, 2.2
@@ -69,6 +72,7 @@ def _learn_slightly_more(words: list[tuple[str, int]], vocab_size: int) -> list[
     # Every word at least as frequent as the threshold is a token, so the threshold is no lower
     # than the count of the last word that there is room for.
     last_count = words[wanted][1] if len(words) > wanted else 1
+    alphabet = min(FEWEST_CHARACTERS, vocab_size // 4)
     return learner.learn(
         words,
         vocab_size=wanted,
@@ -76,6 +80,6 @@ def _learn_slightly_more(words: list[tuple[str, int]], vocab_size: int) -> list[
         lower_thresh=int(LOWEST_THRESHOLD * last_count),
         upper_thresh=int(HIGHEST_THRESHOLD * last_count),
         max_token_length=MAX_TOKEN_LENGTH,
-        max_unique_chars=int(CHARACTER_SHARE * vocab_size),
+        max_unique_chars=max(int(CHARACTER_SHARE * vocab_size), alphabet),
         slack_ratio=SLACK / (1 + SLACK),
     )

@@ -21,12 +21,13 @@ def shared_data() -> pathlib.Path:
     return SHARED_DATA
 
 
-WORDS = (
+_TEXT = (
     "the a of and to in is was for on with as by at from it that his her an be this which or are "
     "river city music house year people world war state film team game song album school church "
     "company family village north south east west old new first second large small great long "
     "made found built played wrote won lost began ended lived died born called known used"
-).split()
+)
+WORDS = _TEXT.split()
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Training configurations: every default in one place, with its source. No TensorFlow here."""
 
 import dataclasses
+import math
 
 from pipelines.errors import InputError
 
@@ -45,8 +46,10 @@ class OptimizerConfig:
                 f"--num_warmup_steps={self.num_warmup_steps}: must be at least 0 and less than "
                 f"--num_train_steps={self.num_train_steps}"
             )
-        if self.learning_rate <= 0:
+        if not 0 < self.learning_rate < math.inf:
             raise InputError(f"--learning_rate={self.learning_rate}: must be more than 0")
+        if not 0 <= self.weight_decay_rate < math.inf:
+            raise InputError(f"--weight_decay_rate={self.weight_decay_rate}: must be at least 0")
 
 
 @dataclasses.dataclass(frozen=True)

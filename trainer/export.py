@@ -94,12 +94,13 @@ def _save(module: tf.Module, signature: tf.types.experimental.GenericFunction, p
     try:
         if tf.io.gfile.exists(temporary):
             tf.io.gfile.rmtree(temporary)
+        tf.io.gfile.makedirs(temporary)
         tf.saved_model.save(module, temporary, signatures={"serving_default": signature})
         if tf.io.gfile.exists(path):
             tf.io.gfile.rmtree(path)
         tf.io.gfile.rename(temporary, path)
     except tf.errors.OpError as error:
-        raise InputError(f"{path}: cannot be written ({error.message})") from error
+        raise InputError(f"{path}: cannot be written ({folders.reason(error)})") from error
 
 
 def export(model_dir: str, output: str) -> str:
@@ -116,9 +117,7 @@ def export(model_dir: str, output: str) -> str:
       InputError: the model can't be used, or the output holds something else.
     """
     found = folders.open_model(model_dir, "--model")
-    version = _next_version(output)
-    tf.io.gfile.makedirs(output)
-    path = f"{output}/{version}"
+    path = f"{output}/{_next_version(output)}"
     length = found.training["max_seq_length"]
     text_features = TextFeatures(found.vocabulary, found.do_lower_case, length)
     if found.training["kind"] == "pretraining":
@@ -134,6 +133,8 @@ def export(model_dir: str, output: str) -> str:
 
 
 def _next_version(output: str) -> int:
+    if tf.io.gfile.exists(output) and not tf.io.gfile.isdir(output):
+        raise InputError(f"--output={output}: is a file; give a folder of versions")
     names = tf.io.gfile.listdir(output) if tf.io.gfile.isdir(output) else []
     names = [name.rstrip("/") for name in names if not name.endswith(".unfinished")]
     others = [name for name in names if not name.isdecimal()]
@@ -154,8 +155,13 @@ def check_blessing(evaluation: str, model_dir: str) -> None:
     metrics_file = f"{evaluation}/metrics.json"
     if not tf.io.gfile.exists(metrics_file):
         raise InputError(f"--evaluation={evaluation}: no evaluation there; run `beambert evaluate`")
-    with tf.io.gfile.GFile(metrics_file) as file:
-        model = json.load(file)["model"]
+    try:
+        with tf.io.gfile.GFile(metrics_file) as file:
+            model = json.load(file)["model"]
+    except (tf.errors.OpError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"--evaluation={evaluation}: its metrics.json can't be read; evaluate the model again"
+        ) from error
     if os.path.realpath(model) != os.path.realpath(model_dir):
         raise InputError(
             f"--evaluation={evaluation}: is of {model}, not of --model={model_dir}; "
@@ -169,14 +175,16 @@ def check_blessing(evaluation: str, model_dir: str) -> None:
 
 
 def labels_of(model_dir: str) -> list[str]:
-    """Returns the labels of a fine-tuned model.
+    """Returns the labels that a fine-tuned model gives to a text.
 
     Raises:
-      InputError: it is an encoder.
+      InputError: it is an encoder, or takes pairs of texts.
     """
     found = folders.open_model(model_dir, "--model")
     if found.training["kind"] != "classification":
         raise InputError(f"--text: {model_dir} is an encoder, it gives no labels")
+    if found.training["is_pair"]:
+        raise InputError(f"--text: {model_dir} takes pairs of texts; leave --text out")
     return found.training["labels"]
 
 

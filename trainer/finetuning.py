@@ -27,6 +27,8 @@ from trainer.strategy import check_batch, is_chief
 from trainer.text_features import TextFeatures
 
 RANDOM = "random"
+# Default length of the inputs from random weights; run_classifier.py's.
+RANDOM_LENGTH = 128
 # Texts that are tokenized at a time.
 TEXTS_AT_A_TIME = 4096
 
@@ -81,7 +83,8 @@ def _start(job: FinetuningJob) -> _Start:
         found = folders.open_model(job.init, "--init")
         if found.training["kind"] != "pretraining":
             raise InputError(f"--init={job.init}: a fine-tuned model; give its encoder's folder")
-        length = job.max_seq_length or found.training["max_seq_length"]
+        default = found.training["max_seq_length"]
+        length = default if job.max_seq_length is None else job.max_seq_length
         start = _Start(found.config, found.vocabulary, found.do_lower_case, length, found.path)
     else:
         if not job.model or not job.vocab_file:
@@ -89,7 +92,8 @@ def _start(job: FinetuningJob) -> _Start:
         vocabulary = folders.read_vocabulary(job.vocab_file, "--vocab_file")
         vocabulary.check_case(job.do_lower_case)
         config = model_config(job.model, len(vocabulary))
-        start = _Start(config, vocabulary, job.do_lower_case, job.max_seq_length or 128, None)
+        length = RANDOM_LENGTH if job.max_seq_length is None else job.max_seq_length
+        start = _Start(config, vocabulary, job.do_lower_case, length, None)
     limit = start.config.max_position_embeddings
     if not 8 <= start.max_seq_length <= limit:
         raise InputError(
@@ -156,6 +160,7 @@ def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> None:
     dev_examples = read_examples(task, job.data_dir, "dev", labels)
     batch_size = job.loop.train_batch_size
     check_batch(strategy, batch_size)
+    _check_examples(training_examples, dev_examples, batch_size, job.data_dir)
     steps_an_epoch = max(len(training_examples) // batch_size, 1)
     steps = max(int(len(training_examples) * job.num_train_epochs / batch_size), 1)
     optimizer = OptimizerConfig(
@@ -199,12 +204,13 @@ def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> None:
         seed,
     )
     majority = _majority_accuracy(training_examples, dev_examples)
-    print(
-        f"{task.name}: {len(training_examples):,} training examples, {len(dev_examples):,} dev "
-        f"examples, {len(labels)} labels (always the commonest: {majority:.1%}); "
-        f"{steps:,} steps from {job.init}",
-        flush=True,
-    )
+    if chief:
+        print(
+            f"{task.name}: {len(training_examples):,} training examples, {len(dev_examples):,} dev "
+            f"examples, {len(labels)} labels (always the commonest: {majority:.1%}); "
+            f"{steps:,} steps from {job.init}",
+            flush=True,
+        )
 
     def batches_from(step: int) -> Any:
         return strategy.experimental_distribute_dataset(
@@ -226,6 +232,21 @@ def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> None:
     folders.write(f"{model_dir}/{folders.RESULTS_FILE}", json.dumps(results, indent=1).encode())
     folders.finish(model_dir, job_fields)
     print(f"{model_dir}: finished", flush=True)
+
+
+def _check_examples(
+    training: Sequence[Example], dev: Sequence[Example], batch_size: int, data_dir: str
+) -> None:
+    if (training[0].text_b is None) != (dev[0].text_b is None):
+        raise InputError(
+            f"--data_dir={data_dir}: text_b stands in one of its train and dev files only; "
+            "add the column to the other or delete it"
+        )
+    if len(training) < batch_size:
+        raise InputError(
+            f"--train_batch_size={batch_size}: more than the {len(training)} training examples; "
+            "take a smaller batch"
+        )
 
 
 def _build_classifier(start: _Start, num_labels: int, seed: int) -> BertClassifier:

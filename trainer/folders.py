@@ -7,6 +7,7 @@ bert_config.json, vocab.txt, model.weights.h5, training.json (what it was made w
 import dataclasses
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from typing import Any
@@ -152,8 +153,9 @@ def load_weights(model: keras.Model, path: str) -> None:
 
 
 def reason(error: Exception) -> str:
-    """Returns the first line of an error; TensorFlow's and h5py's go on for many."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    """Returns the first line of an error, without the names of TensorFlow's operations."""
+    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return re.sub(r"\{\{.*?\}\} | \[Op:\w+\]", "", line)
 
 
 def write(path: str, data: bytes) -> None:

@@ -170,15 +170,14 @@ def training_batches(
       context: which of the input pipelines this is; each takes every n-th record.
 
     Returns:
-      Dataset of name -> int32 or float32 [batch_size / hosts, length].
+      Dataset of name -> int32 or float32 [batch_size / replicas, length].
     """
     epoch, skipped = divmod(first_step * batch_size, records.instances)
     epochs = tf.data.Dataset.counter(start=epoch)
     dataset = epochs.flat_map(lambda number: _stream(records.files, number, seed)).skip(skipped)
-    hosts = context.num_input_pipelines if context else 1
-    if hosts > 1:
-        dataset = dataset.shard(hosts, context.input_pipeline_id)
-    dataset = dataset.batch(batch_size // hosts, drop_remainder=True)
+    context = context or tf.distribute.InputContext()
+    dataset = dataset.shard(context.num_input_pipelines, context.input_pipeline_id)
+    dataset = dataset.batch(batch_size // context.num_replicas_in_sync, drop_remainder=True)
     parse = lambda serialized: parse_batch(serialized, records)  # noqa: E731
     dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     return dataset.prefetch(tf.data.AUTOTUNE)
@@ -197,14 +196,17 @@ def evaluation_batches(
     dataset = _stream(records.files, None, 0)
     if max_batches is not None:
         dataset = dataset.take(max_batches * batch_size)
-    hosts, host = (context.num_input_pipelines, context.input_pipeline_id) if context else (1, 0)
+    context = context or tf.distribute.InputContext()
+    hosts, host = context.num_input_pipelines, context.input_pipeline_id
 
     def share(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
         # Rows of filled batches, so that every host has equally many batches.
         features = fill_up(parse_batch(serialized, records), batch_size)
         return {name: value[host::hosts] for name, value in features.items()}
 
-    return dataset.batch(batch_size).map(share).prefetch(tf.data.AUTOTUNE)
+    dataset = dataset.batch(batch_size).map(share)
+    replicas = context.num_replicas_in_sync
+    return dataset.rebatch(batch_size // replicas, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
 
 
 def fill_up(features: dict[str, tf.Tensor], batch_size: int) -> dict[str, Any]:

@@ -110,6 +110,11 @@ class Trainer:
         norm = self._optimizer.apply(gradients, step)
         return sums | weights | {"gradient_norm": norm / context.num_replicas_in_sync}
 
+    @property
+    def steps_done(self) -> int:
+        """Updates so far."""
+        return int(self.step.numpy())
+
     def train_steps(self, iterator: Any, steps: int) -> dict[str, float]:
         """Runs `steps` updates; returns the metrics over them and the gradients' mean norm."""
         values = self._train_steps(iterator, tf.constant(steps, tf.int64)).numpy().tolist()
@@ -193,13 +198,13 @@ def train(
     last = trainer.optimizer_config.num_train_steps
     chief = is_chief(trainer.strategy)
     say = functools.partial(print, flush=True) if chief else lambda line: None
-    log = _MetricsFile(f"{model_dir}/metrics.jsonl", int(trainer.step))
+    log = _MetricsFile(f"{model_dir}/metrics.jsonl", trainer.steps_done)
     stop = _Stop()
     previous = signal.signal(signal.SIGTERM, stop)
     try:
         iterator = None
         meter = _Meter(last, config.train_batch_size)
-        while (step := int(trainer.step)) < last:
+        while (step := trainer.steps_done) < last:
             iterator = iterator or iter(batches_from(step))
             boundary = min(
                 last,
@@ -264,12 +269,14 @@ def _restore(trainer: Trainer, manager: tf.train.CheckpointManager) -> None:
     """Loads the newest checkpoint that can be read."""
     for path in reversed(manager.checkpoints):
         try:
-            trainer.checkpoint.restore(path).assert_consumed()
+            status = trainer.checkpoint.restore(path)
+            status.expect_partial()  # keeps TensorFlow from listing what is missing at exit
+            status.assert_consumed()
         except (tf.errors.OpError, AssertionError, ValueError, IndexError) as error:
             reason = folders.reason(error)
             print(f"{path}: cannot be read ({reason}); trying the one before", flush=True)
         else:
-            print(f"continuing from step {int(trainer.step):,} ({path})", flush=True)
+            print(f"continuing from step {trainer.steps_done:,} ({path})", flush=True)
             return
     if manager.checkpoints:
         raise InputError(

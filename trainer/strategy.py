@@ -19,8 +19,10 @@ def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
       tpu: name or address of a TPU, "local" on a TPU VM.
 
     Raises:
-      InputError: the TPU can't be reached.
+      InputError: no such strategy, or the TPU can't be reached.
     """
+    if name not in STRATEGIES:
+        raise InputError(f"--strategy={name}: choose one of {', '.join(STRATEGIES)}")
     if name == "auto":
         name = _detect(tpu)
     if name == "tpu":

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -167,8 +168,10 @@ def finetune_main(argv: Sequence[str]) -> None:
       InputError: what was given can't be used.
     """
     flags = build_finetune_parser().parse_args(list(argv))
-    if flags.num_train_epochs <= 0 or not 0 <= flags.warmup_proportion < 1:
-        raise InputError("--num_train_epochs must be more than 0, --warmup_proportion in [0, 1)")
+    if not 0 < flags.num_train_epochs < math.inf:
+        raise InputError(f"--num_train_epochs={flags.num_train_epochs}: must be more than 0")
+    if not 0 <= flags.warmup_proportion < 1:
+        raise InputError(f"--warmup_proportion={flags.warmup_proportion}: must be in [0, 1)")
     loop = LoopConfig(
         train_batch_size=flags.train_batch_size,
         random_seed=flags.random_seed,
@@ -210,10 +213,11 @@ def export_main(argv: Sequence[str]) -> None:
         from trainer import export
     if flags.evaluation:
         export.check_blessing(flags.evaluation, flags.model)
+    labels = export.labels_of(flags.model) if flags.text else ()
     path = export.export(flags.model, flags.output.rstrip("/"))
     print(f"{path}: a SavedModel that takes raw text")
     if flags.text:
-        print(export.describe_answer(path, flags.text, export.labels_of(flags.model)))
+        print(export.describe_answer(path, flags.text, labels))
 
 
 COMMANDS = {"pretrain": pretrain_main, "finetune": finetune_main, "export": export_main}

@@ -50,7 +50,8 @@ class TestWikiExtractor:
         assert document.text.split() == ["A", "tree."]
 
     def test_title_with_quotes(self):
-        (document,) = read("wikiextractor", b'<doc id="1" title="The "Ash"">\nThe "Ash"\nX\n</doc>')
+        data = b'<doc id="1" title="The "Ash"">\nThe "Ash"\nX\n</doc>'
+        (document,) = read("wikiextractor", data)
         assert document.text.strip() == "X"
 
     def test_text_outside_documents_is_one_reject_a_stretch(self):
@@ -72,7 +73,7 @@ class TestWikiExtractor:
         assert document == Document("whole\n")
 
     def test_undecodable_bytes_name_their_line(self):
-        data = b'<doc id="1" title="T">\nT\n\nfine\n\xff\n</doc>\n<doc id="2" title="U">\nok\n</doc>'
+        data = b'<doc id="1" title="T">\nT\n\nok\n\xff\n</doc>\n<doc id="2" title="U">\nok\n</doc>'
         reject, document = read("wikiextractor", data)
         assert reject == Reject(5, "not_utf8", "byte 0xff on line 5 is not UTF-8")
         assert document == Document("ok\n")
@@ -189,7 +190,7 @@ class TestDetectFormat:
             (b'{ "id": 1, "text": "a"}\n', "jsonl"),
             (b"One sentence.\nAnother one.\n\nA second document.\nIt goes on.\n", "lines"),
             (b"One sentence.\r\nAnother.\r\n\r\nA document.\r\nIt goes on.\r\n", "lines"),
-            (b"A paragraph that was\nwrapped by hand and\nends here.\n\nAnother that\nends.\n", "text"),
+            (b"A paragraph that is\nwrapped by hand and\nends.\n\nAnother that\nends.\n", "text"),
             (b"A paragraph.\n\nAnother paragraph.\n\nA third.\n", "text"),
             (b"It was. It is.\nHe had. He has.\n\nNo. Yes.\nIt ended. It did.\n", "text"),
             (b"", "text"),

@@ -42,7 +42,8 @@ def test_other_languages():
 @settings(derandomize=True, max_examples=200, deadline=None, database=None)
 @given(
     st.text(
-        st.sampled_from("aB. !?…\"'”()0\n\r\t\u00a0\u2028。é😀\u200d") | st.characters(exclude_categories=["Cs"]),
+        st.sampled_from("aB. !?…\"'”()0\n\r\t\u00a0\u2028。é😀\u200d")
+        | st.characters(exclude_categories=["Cs"]),
         max_size=80,
     ),
     st.booleans(),

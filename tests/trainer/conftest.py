@@ -24,11 +24,13 @@ from pipelines.shards import (
     ShardCounts,
     build_instances,
 )
+from trainer.task import pretrain_main
 
 # Before anything runs on TensorFlow: the devices of MirroredStrategy. Others use the first only.
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
 )
+
 
 LENGTH, PREDICTIONS = 32, 5
 # Each of a document's sentences takes its words from this many neighbours in the vocabulary.
@@ -99,6 +101,12 @@ def write_records(
 
 
 @pytest.fixture(scope="session")
+def two_devices() -> tf.distribute.Strategy:
+    """One for the session: the collective operations of a second one would be taken for its."""
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+
+@pytest.fixture(scope="session")
 def make_records(vocabulary):
     """The function that makes a records folder; other vocabularies by keyword."""
 
@@ -146,6 +154,8 @@ def small_config(vocabulary) -> BertConfig:
         num_attention_heads=2,
         intermediate_size=64,
         max_position_embeddings=LENGTH,
+        # So narrow a model learns faster from larger weights.
+        initializer_range=0.1,
     )
 
 
@@ -155,3 +165,20 @@ def small_config_file(tmp_path_factory, small_config) -> pathlib.Path:
     path = tmp_path_factory.mktemp("config") / "bert_config.json"
     path.write_text(small_config.to_json())
     return path
+
+
+@pytest.fixture(scope="session")
+def encoder_folder(tmp_path_factory, records_folder, small_config_file) -> pathlib.Path:
+    """A finished encoder, made by the command."""
+    folder = tmp_path_factory.mktemp("model") / "encoder"
+    values = {
+        "data": records_folder,
+        "model": small_config_file,
+        "model_dir": folder,
+        "num_train_steps": 150,
+        "train_batch_size": 16,
+        "learning_rate": 5e-3,
+        "eval_steps": 50,
+    }
+    pretrain_main([f"--{name}={value}" for name, value in values.items()])
+    return folder

@@ -1,5 +1,6 @@
 """The loop: interruption, resumption, damage, several devices."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -8,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-import textwrap
+import time
 
 import keras
 import numpy as np
@@ -22,7 +23,7 @@ from trainer import loop
 from trainer.config import LoopConfig, OptimizerConfig
 from trainer.input_pipeline import evaluation_batches, open_records, training_batches
 from trainer.loop import Interrupted, Trainer, train
-from trainer.objectives import PretrainingObjective
+from trainer.objectives import ClassificationObjective, PretrainingObjective
 
 STEPS, BATCH, SEED = 12, 8, 7
 CONFIG = LoopConfig(BATCH, SEED, save_checkpoints_steps=4, eval_steps=6, max_eval_batches=1)
@@ -39,22 +40,45 @@ def held_out(records_folder):
     return open_records(str(records_folder / "eval"), "--eval_data")
 
 
-def make_trainer(config, strategy=None) -> Trainer:
+class Words(keras.Model):
+    """The mean of the words' embeddings, with dropout: compiles in a tenth of BERT's time."""
+
+    def __init__(self, rate: float):
+        super().__init__(name="words")
+        self.rate = rate
+        normal = keras.initializers.RandomNormal(seed=SEED)
+        self.table = self.add_weight(name="table", shape=(200, 16), initializer=normal)
+        self.kernel = self.add_weight(name="kernel", shape=(16, 2), initializer=normal)
+        self.built = True
+
+    def call(self, features, dropout_seed=None):
+        table = tf.convert_to_tensor(self.table)
+        mean = tf.reduce_mean(tf.gather(table, features["input_ids"]), axis=1)
+        return dropout(mean, self.rate, dropout_seed, 0) @ tf.convert_to_tensor(self.kernel)
+
+
+class NextSentenceObjective(ClassificationObjective):
+    def sums(self, model, features, dropout_seed):
+        labels = features["next_sentence_labels"][:, 0]
+        return super().sums(model, dict(features) | {"labels": labels}, dropout_seed)
+
+
+def make_trainer(build_model, objective, strategy=None) -> Trainer:
     return Trainer(
         strategy or tf.distribute.get_strategy(),
-        lambda: BertPretrainer(config, seed=SEED),
-        PretrainingObjective(),
+        build_model,
+        objective,
         OptimizerConfig(1e-2, STEPS, 2),
         SEED,
     )
 
 
 @pytest.fixture(scope="module")
-def run(records, held_out, small_config):
+def run(records, held_out):
     """Trains in a folder; returns the weights."""
 
     def run_(model_dir) -> list[np.ndarray]:
-        trainer = make_trainer(small_config)
+        trainer = make_trainer(lambda: Words(rate=0.1), NextSentenceObjective())
         train(
             trainer,
             lambda step: training_batches(records, BATCH, SEED, step),
@@ -95,7 +119,6 @@ def test_metrics_of_a_whole_run(whole):
     assert [r["step"] for r in rows if r["split"] == "train"] == [1, 2, 4, 6, 8, 12]
     assert [row["step"] for row in rows if row["split"] == "eval"] == [6, 12]
     assert rows[0]["learning_rate"] == 0 and rows[-2]["learning_rate"] == pytest.approx(1e-2 / 12)
-    assert rows[-1]["loss"] < rows[0]["loss"]
     assert all(row["gradient_norm"] > 0 for row in rows if row["split"] == "train")
 
 
@@ -160,8 +183,8 @@ class Line(keras.Model):
     """A weight for every element, so that gradients show what each replica saw."""
 
     def __init__(self):
-        super().__init__()
-        self.weight = self.add_weight(name="weight/kernel", shape=(64,), initializer="zeros")
+        super().__init__(name="line")
+        self.weight = self.add_weight(name="kernel", shape=(64,), initializer="zeros")
         self.built = True
 
 
@@ -177,12 +200,12 @@ class LineObjective:
         return {"line": tf.reduce_sum(kept * tf.convert_to_tensor(model.weight))}
 
 
-def line_trainer(strategy=None, **options) -> Trainer:
+def line_trainer(strategy=None) -> Trainer:
     return Trainer(
         strategy or tf.distribute.get_strategy(),
         Line,
         LineObjective(),
-        OptimizerConfig(**{"learning_rate": 0.1, "num_train_steps": 6, "num_warmup_steps": 0}),
+        OptimizerConfig(0.1, num_train_steps=6, num_warmup_steps=0),
         SEED,
     )
 
@@ -225,18 +248,23 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def two_devices() -> tf.distribute.Strategy:
-    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-
-
-def test_replicas_draw_different_masks():
-    trainer = line_trainer(two_devices())
+def test_replicas_draw_different_masks(two_devices):
+    trainer = line_trainer(two_devices)
     batches = tf.data.Dataset.from_tensors({"x": tf.ones([2, 64])}).repeat()
     trainer.train_steps(iter(trainer.strategy.experimental_distribute_dataset(batches)), 1)
     (moment,) = trainer._optimizer.means
     levels = np.unique(np.round(moment.numpy() / moment.numpy().max(), 3))
     # Each replica has one row: kept by none, one or both.
     np.testing.assert_array_equal(levels, [0, 0.5, 1])
+
+
+def test_the_loop_runs_on_two_devices(two_devices, tmp_path, capsys):
+    data = tf.data.Dataset.from_tensors({"x": tf.ones([2, 64])}).repeat()
+    distributed = two_devices.experimental_distribute_dataset(data)
+    for expected in ("step 6/6", "continuing from step 6"):
+        trainer = line_trainer(two_devices)
+        train(trainer, lambda _: iter(distributed), None, LoopConfig(2, SEED), str(tmp_path))
+        assert expected in capsys.readouterr().out
 
 
 def test_each_step_draws_other_masks():
@@ -249,20 +277,21 @@ def test_each_step_draws_other_masks():
     assert not np.array_equal(*moments)
 
 
-def test_two_devices_train_like_one(records, held_out, small_config):
-    config = type(small_config).from_json(
-        json.dumps(
-            json.loads(small_config.to_json())
-            | {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
-        )
-    )
+WITHOUT_DROPOUT = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
+
+
+@pytest.mark.parametrize("kind", ["words", pytest.param("bert", marks=pytest.mark.slow)])
+def test_two_devices_train_like_one(kind, records, held_out, small_config, two_devices):
+    config = dataclasses.replace(small_config, **WITHOUT_DROPOUT)
+    model, objective = {
+        "words": (lambda: Words(rate=0), NextSentenceObjective()),
+        "bert": (lambda: BertPretrainer(config, seed=SEED), PretrainingObjective()),
+    }[kind]
     losses, weights, evaluations = [], [], []
-    for strategy in (tf.distribute.get_strategy(), two_devices()):
-        trainer = make_trainer(config, strategy)
+    for strategy in (tf.distribute.get_strategy(), two_devices):
+        trainer = make_trainer(model, objective, strategy)
         batches = strategy.distribute_datasets_from_function(
-            lambda context: training_batches(
-                records, context.get_per_replica_batch_size(BATCH) * 2 if 0 else BATCH, SEED, 0, context
-            )
+            lambda context: training_batches(records, BATCH, SEED, 0, context)
         )
         iterator = iter(batches)
         losses.append([trainer.train_steps(iterator, 1)["loss"] for _ in range(5)])
@@ -278,3 +307,86 @@ def test_two_devices_train_like_one(records, held_out, small_config):
     assert evaluations[0] == pytest.approx(evaluations[1], rel=1e-4)
     for one, two in zip(*weights, strict=True):
         np.testing.assert_allclose(one, two, atol=1e-4)
+
+
+def start(data, config, model_dir, *more: str, **environment: str) -> subprocess.Popen:
+    """The command in a process of its own."""
+    command = [
+        *(sys.executable, "-m", "trainer.task", "pretrain"),
+        *(f"--data={data}", f"--model={config}", f"--model_dir={model_dir}"),
+        *("--num_train_steps=60", "--train_batch_size=8", "--learning_rate=0.003"),
+        *("--save_checkpoints_steps=3", "--eval_steps=30", *more),
+    ]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"} | environment
+    return subprocess.Popen(
+        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+
+
+def finish(*processes: subprocess.Popen) -> str:
+    outputs = [process.communicate(timeout=300)[0] for process in processes]
+    for process, output in zip(processes, outputs, strict=True):
+        assert process.returncode == 0, output
+    return outputs[0]
+
+
+def weights_of(folder, config) -> list[np.ndarray]:
+    model = BertPretrainer(config)
+    model.load_weights(folder / "model.weights.h5")
+    return model.get_weights()
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_the_same_command_continues(
+    records_folder, small_config, small_config_file, tmp_path
+):
+    whole = start(records_folder, small_config_file, tmp_path / "whole")
+    killed = start(records_folder, small_config_file, tmp_path / "killed")
+    deadline = time.monotonic() + 200
+    while not list((tmp_path / "killed").glob("checkpoints/ckpt-6.index")):
+        assert time.monotonic() < deadline and killed.poll() is None
+        time.sleep(0.01)
+    killed.kill()
+    killed.communicate()
+    assert not (tmp_path / "killed" / "_SUCCESS").exists()
+    again = start(records_folder, small_config_file, tmp_path / "killed")
+    finish(whole)
+    assert "continuing from step" in finish(again)
+    for mine, theirs in zip(
+        weights_of(tmp_path / "killed", small_config),
+        weights_of(tmp_path / "whole", small_config),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(mine, theirs)
+    rows = [(row["split"], row["step"]) for row in metric_rows(tmp_path / "killed")]
+    assert len(rows) == len(set(rows))
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [server.getsockname()[1] for server in sockets]
+    for server in sockets:
+        server.close()
+    return ports
+
+
+@pytest.mark.slow
+def test_two_workers_train_like_one(records_folder, small_config, tmp_path):
+    config = dataclasses.replace(small_config, **WITHOUT_DROPOUT)
+    config_file = tmp_path / "bert_config.json"
+    config_file.write_text(config.to_json())
+    finish(start(records_folder, config_file, tmp_path / "one"))
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
+    workers = []
+    for index in range(2):
+        task = {"cluster": cluster, "task": {"type": "worker", "index": index}}
+        workers.append(
+            start(records_folder, config_file, tmp_path / "two", TF_CONFIG=json.dumps(task))
+        )
+    finish(*workers)
+    for one, two in zip(
+        weights_of(tmp_path / "one", config), weights_of(tmp_path / "two", config), strict=True
+    ):
+        np.testing.assert_allclose(one, two, atol=2e-3)
+    results = [json.loads((tmp_path / n / "results.json").read_text()) for n in ("one", "two")]
+    assert results[0] == pytest.approx(results[1], rel=1e-2)

@@ -102,13 +102,13 @@ def test_what_decays_of_a_pretrainer(small_config):
     }
 
 
-def test_replicas_clip_and_apply_their_sum_once():
+def test_replicas_clip_and_apply_their_sum_once(two_devices):
     random = np.random.default_rng(4)
     weights = draw(random)
     means, variances = draw(random, 0.0), draw(random, 0.0)
     parts = [draw(random, 5.0), draw(random, 5.0)]
     config = OptimizerConfig(0.1, num_train_steps=10, num_warmup_steps=0, clip_norm=0.1)
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = two_devices
     with strategy.scope():
         variables = [tf.Variable(array) for array in float32(weights)]
         optimizer = AdamW(list(SHAPES), variables, config)

@@ -72,10 +72,11 @@ def test_single_texts(text_features, tokenize, vocabulary):
 def test_every_combination_of_pair_lengths(text_features, tokenize, vocabulary):
     lengths = [(first, second) for first in range(14) for second in range(14)]
     first = texts_of_lengths(a for a, _ in lengths)
-    second = [text[::1].replace("river", "people") for text in texts_of_lengths(b for _, b in lengths)]
+    second = [
+        text[::1].replace("river", "people") for text in texts_of_lengths(b for _, b in lengths)
+    ]
     expected = [
-        reference(vocabulary, tokenize(a), tokenize(b))
-        for a, b in zip(first, second, strict=True)
+        reference(vocabulary, tokenize(a), tokenize(b)) for a, b in zip(first, second, strict=True)
     ]
     check(text_features(tf.constant(first), tf.constant(second)), expected)
 
