@@ -15,6 +15,7 @@ REQUIREMENTS = [
     "tensorflow>=2.20",  # tokenization, training
     "tensorflow-text>=2.20",  # WordPiece in the graph
     "tfx-bsl>=1.21",  # tf.Example encoding
+    "zstandard",  # .zst input
 ]
 
 EXTRAS = {
