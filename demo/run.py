@@ -29,7 +29,7 @@ PRETRAINING_BATCH_SIZE = 32
 PRETRAINING_LEARNING_RATE = 1e-3
 VOCABULARY_SIZE = 8000
 # The task has 1,600 training examples of at most 60 words.
-FINETUNING_EPOCHS = 8
+FINETUNING_EPOCHS = 6
 FINETUNING_LEARNING_RATE = 5e-4
 FINETUNING_LENGTH = 96
 SENTENCE = "Computes the eigenvalues of a symmetric matrix and returns them in ascending order."
@@ -111,7 +111,7 @@ def plan(folder: Path) -> list[Command]:
             f"--num_train_steps={PRETRAINING_STEPS}",
             f"--train_batch_size={PRETRAINING_BATCH_SIZE}",
             f"--learning_rate={PRETRAINING_LEARNING_RATE}",
-            "--eval_steps=250",
+            "--eval_steps=500",
         ),
         finetune("fine-tuning", folder / "classifier", f"--init={encoder}"),
         finetune(

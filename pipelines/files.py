@@ -170,10 +170,11 @@ def open_atomically(path: str) -> Iterator[BinaryIO]:
       InputError: it can't be written (a full disk, no permission).
     """
     folder, name = FileSystems.split(path)
-    temporary_folder = FileSystems.join(folder, folders.TEMPORARY_FOLDER)
-    temporary = FileSystems.join(temporary_folder, f"{uuid.uuid4().hex}-{name}")
+    # Beside its final name, so that the rename stays on one file system.
+    unique = f"{folders.TEMPORARY_PREFIX}{uuid.uuid4().hex}-{name}"
+    temporary = FileSystems.join(folder, unique)
     try:
-        make_folder(temporary_folder)
+        make_folder(folder)
         with FileSystems.create(temporary, "application/octet-stream") as file:
             yield file
         FileSystems.rename([temporary], [path])
@@ -227,6 +228,5 @@ def claim_output(folder: str, job: Mapping[str, Any]) -> bool:
 def finish_output(folder: str, job: Mapping[str, Any]) -> None:
     """Marks an output folder as complete; nothing may be written into it afterwards."""
     write_bytes(FileSystems.join(folder, MARKER_FILE), folders.serialize_job(job))
-    delete_quietly(
-        [FileSystems.join(folder, name) for name in (UNFINISHED_FILE, folders.TEMPORARY_FOLDER)]
-    )
+    leftovers = [n for n in list_folder(folder) if n.startswith(folders.TEMPORARY_PREFIX)]
+    delete_quietly([FileSystems.join(folder, name) for name in (UNFINISHED_FILE, *leftovers)])

@@ -11,8 +11,8 @@ from typing import Any
 from pipelines.errors import InputError
 from pipelines.records import MARKER_FILE, UNFINISHED_FILE
 
-# In the output folder, so that the final rename stays on one file system.
-TEMPORARY_FOLDER = "_tmp"
+# Of files that are being written; a killed run may leave some.
+TEMPORARY_PREFIX = "_tmp-"
 
 
 def serialize_job(job: Mapping[str, Any]) -> bytes:
@@ -42,7 +42,7 @@ def is_finished(
     Raises:
       InputError: the folder holds something else.
     """
-    names = [name for name in names if name != TEMPORARY_FOLDER]
+    names = [name for name in names if not name.startswith(TEMPORARY_PREFIX)]
     state = next((n for n in (MARKER_FILE, UNFINISHED_FILE) if n in names), None)
     if state is None:
         if names:

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from pipelines.records import SEPARATE, UNKNOWN, Vocabulary
+from pipelines.records import UNKNOWN, Vocabulary
 
 # tokenization.py, WordpieceTokenizer: a word of more characters is [UNK].
 MAX_CHARACTERS_PER_WORD = 200
@@ -88,8 +88,6 @@ class Tokenizer(tf.Module):
         """Builds the tokenizer's automaton (0.3 s for 30,522 tokens)."""
         super().__init__()
         self.do_lower_case = do_lower_case
-        self._unknown_id = vocabulary.id_of(UNKNOWN)
-        self._separate_id = vocabulary.id_of(SEPARATE)
         self._word_pieces = tf_text.FastWordpieceTokenizer(
             vocab=list(vocabulary.tokens),
             suffix_indicator="##",

@@ -27,7 +27,7 @@ from trainer.optimization import AdamW, learning_rate_at
 from trainer.strategy import agree, is_chief
 
 # Updates in one graph call are chosen so that control comes back about this often.
-SECONDS_A_CALL = 4.0
+SECONDS_A_CALL = 10.0
 MOST_STEPS_A_CALL = 1000
 # What a shell reports of a process that SIGTERM ended.
 EXIT_STATUS_OF_SIGTERM = 128 + signal.SIGTERM

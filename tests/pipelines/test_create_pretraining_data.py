@@ -208,8 +208,7 @@ class TestSameBytes:
         broken.mkdir()
         (broken / "_UNFINISHED").write_bytes((whole / "_SUCCESS").read_bytes())
         (broken / "part-00000-of-00002.tfrecord").write_bytes(b"half a shard")
-        (broken / "_tmp").mkdir()
-        (broken / "_tmp" / "left-over").write_bytes(b"x")
+        (broken / "_tmp-0-left-over").write_bytes(b"x")
         assert data(capsys, vocab_file, broken, *flags)[0] == 0
         assert hashes(broken) == hashes(whole)
         assert {p.name for p in broken.iterdir()} == {p.name for p in whole.iterdir()}

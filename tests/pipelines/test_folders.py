@@ -18,13 +18,14 @@ def other(**parameters):
     return JOB | {"parameters": JOB["parameters"] | parameters}
 
 
-@pytest.mark.parametrize("files", [{}, {"_tmp": b""}])
+@pytest.mark.parametrize("files", [{}, {"_tmp-0-part": b""}])
 def test_new(files):
     assert check(files) is False
 
 
 def test_continued():
-    files = {"_UNFINISHED": serialize_job(JOB), "part-0": b"", "rejects.jsonl": b"", "_tmp": b""}
+    files = {"_UNFINISHED": serialize_job(JOB), "part-0": b"", "rejects.jsonl": b""}
+    files["_tmp-0-part"] = b""
     assert check(files) is False
 
 
@@ -37,7 +38,7 @@ def test_finished_wins_over_unfinished():
     assert check({"_SUCCESS": serialize_job(JOB), "_UNFINISHED": serialize_job(JOB)}) is True
 
 
-@pytest.mark.parametrize("files", [{"thesis.tex": b""}, {"part-0": b"", "_tmp": b""}])
+@pytest.mark.parametrize("files", [{"thesis.tex": b""}, {"part-0": b"", "_tmp-0-part": b""}])
 def test_somebody_elses(files):
     with pytest.raises(InputError, match=r"--output=out: .*something else"):
         check(files)
