@@ -5,6 +5,8 @@ BIN := .venv/bin
 SETUP := .venv/.installed
 # TensorFlow and Beam need no network to be tested, and a laptop's GPU must not change results.
 TEST_ENV := CUDA_VISIBLE_DEVICES=-1 TF_CPP_MIN_LOG_LEVEL=3
+# Each process loads TensorFlow, so more than a few gain nothing; fixtures are shared in a file.
+PYTEST := $(TEST_ENV) $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=loadfile
 
 .PHONY: help setup demo test test-slow lint bench lock clean
 
@@ -13,21 +15,25 @@ help:  ## list the targets
 
 setup: $(SETUP)  ## make .venv from the locked versions
 
-$(SETUP): requirements.lock setup.py
+$(SETUP): .venv/.requirements setup.py
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+# Without compiling: most of the 3.4 GB is never imported, and Python compiles what is.
+.venv/.requirements: requirements.lock
 	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or sys.exit(f"Python 3.11 to 3.13 is needed, $(PYTHON) is {v[0]}.{v[1]}; take another with make PYTHON=python3.12")'
 	$(PYTHON) -m venv --clear .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -r requirements.lock
 	touch $@
 
 demo: $(SETUP)  ## the whole path from text to a served model, in demo-output/
 	$(BIN)/beambert demo --output=demo-output
 
 test: $(SETUP)  ## the fast tests, offline
-	$(TEST_ENV) $(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-slow: $(SETUP)  ## all tests
-	$(TEST_ENV) $(BIN)/python -m pytest
+	$(PYTEST)
 
 lint: $(SETUP)  ## style and common mistakes
 	$(BIN)/ruff check .

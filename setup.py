@@ -22,7 +22,7 @@ EXTRAS = {
     # Judging a fine-tuned model; only where `beambert evaluate` runs.
     "evaluate": ["tensorflow-model-analysis>=0.52", "matplotlib>=3.11"],
     # The tests and checks.
-    "test": ["pytest", "hypothesis", "ruff"],
+    "test": ["hypothesis", "pytest", "pytest-xdist", "ruff"],
 }
 
 setup(
