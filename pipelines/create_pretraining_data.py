@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines.console import parse_bool, quiet_stderr, run_main
+from pipelines.errors import InputError
 from pipelines.jobs import (
     BEAM_HELP,
     FlagParser,
@@ -20,6 +21,7 @@ from pipelines.jobs import (
     library_versions,
     run_job,
 )
+from pipelines.masking import LONGEST_SEQUENCE
 from pipelines.records import INFO_FILE, RecordsInfo, Vocabulary
 from pipelines.shards import InstanceParameters
 
@@ -77,6 +79,12 @@ def build_parser() -> argparse.ArgumentParser:
         help="passes over the corpus, each with other pairs and masks (default: %(default)s)",
     )
     add("--do_lower_case", type=parse_bool, default=True, help="True for uncased vocabularies")
+    add(
+        "--do_whole_word_mask",
+        type=parse_bool,
+        default=defaults.do_whole_word_mask,
+        help="hide all pieces of a word or none (default: %(default)s)",
+    )
     add("--random_seed", type=int, default=defaults.random_seed, help="default: %(default)s")
     add("--num_shards", type=int, help="files to write (default: one for 8 MB of text)")
     add(
@@ -96,6 +104,8 @@ def check_flags(flags: argparse.Namespace) -> None:
       InputError: naming the flag.
     """
     check_minimum(flags, 8, "max_seq_length")
+    if flags.max_seq_length > LONGEST_SEQUENCE:
+        raise InputError(f"--max_seq_length={flags.max_seq_length}: at most {LONGEST_SEQUENCE}")
     check_minimum(flags, 1, "max_predictions_per_seq", "dupe_factor", "num_shards")
     check_shares(
         flags, "masked_lm_prob", "short_seq_prob", "eval_fraction", "max_reject_fraction"

@@ -18,6 +18,25 @@ from pipelines.records import IS_NEXT, RANDOM_NEXT
 SPECIAL_TOKENS_A_PAIR = 3
 # The original draws a short target from 2 tokens up (one for A, one for B).
 SHORTEST_TARGET = 2
+# Chunks over which the coin's bias makes up for what the labels are off balance: long enough that
+# no chunk's coin tells of the chunk before, short enough for a shard of a few thousand.
+BALANCE_HORIZON = 100
+
+
+@dataclasses.dataclass
+class Balance:
+    """The labels so far; carried over from pass to pass of a shard.
+
+    Attributes:
+      forced: chunks that had to be "random next".
+      free: chunks that a coin decided on; a few at first, so that the first forced one counts
+        little.
+      ahead: "random next" pairs more than "is next" ones.
+    """
+
+    forced: int = 0
+    free: int = 10
+    ahead: int = 0
 
 
 @dataclasses.dataclass
@@ -45,19 +64,22 @@ def build_pairs(
     *,
     max_seq_length: int,
     short_seq_prob: float,
+    balance: Balance,
     random: Random,
 ) -> tuple[np.ndarray, PairCounts]:
     """Walks once over the documents and pairs their sentences.
 
-    Half of the pairs are "is next": a fair coin decides, and each chunk that has to be "random
-    next" because it has one sentence is made up for by turning a later coin over (every second
-    time, as each turn moves the balance by two).
+    Half of the pairs are "is next". A chunk of one sentence has to be "random next"; a coin that is
+    biased just enough to make up for those decides on the others. All of them alike: were a fair
+    coin turned over right after such a chunk, which is mostly a document's last, the openings of
+    documents would be "is next" more often than the rest, and the model would learn to see that.
 
     Args:
       sentence_lengths: tokens of each sentence, all documents end to end; none is 0.
       document_sentences: sentences of each document; none is 0.
       max_seq_length: of the record, special tokens included.
       short_seq_prob: how often a document's pairs aim at a random shorter length (original: 0.1).
+      balance: of the passes before; takes in this one.
       random: the source of every draw.
 
     Returns:
@@ -71,7 +93,7 @@ def build_pairs(
     counts = PairCounts()
     rows: list[int] = []
     draw = random.random
-    owed = 0  # "random next" pairs ahead of a fair coin's
+    forced, free, ahead = balance.forced, balance.free, balance.ahead
 
     for document in range(documents):
         sentence, end = firsts[document], firsts[document + 1]
@@ -86,24 +108,24 @@ def build_pairs(
             if sentences > 1:
                 a_last += int(draw() * (sentences - 1))
             a_end = starts[a_last]
-            is_next = sentences > 1 and draw() < 0.5
-            if documents == 1:
-                if sentences == 1:
-                    counts.without_partner += 1
-                    sentence = chunk_end
-                    continue
-                is_next = True
-            elif sentences == 1:
-                counts.forced_random_next += 1
-                owed += 1
-            elif not is_next and owed > 1:
-                is_next = True
-                owed -= 2
+            if sentences > 1:
+                free += 1
+                share = 0.5 * (1 + forced / free) + 0.5 * ahead / BALANCE_HORIZON
+                is_next = draw() < share or documents == 1
+            elif documents == 1:
+                counts.without_partner += 1
+                sentence = chunk_end
+                continue
+            else:
+                forced += 1
+                is_next = False
 
             if is_next:
+                ahead -= 1
                 b_start, b_end = a_end, starts[chunk_end]
                 sentence = chunk_end
             else:
+                ahead += 1
                 other = int(draw() * (documents - 1))
                 other += other >= document
                 first, last = firsts[other], firsts[other + 1]
@@ -122,6 +144,8 @@ def build_pairs(
             rows += (a_start, a_end, b_start, b_end, IS_NEXT if is_next else RANDOM_NEXT)
 
     pairs = np.array(rows, np.int32).reshape(-1, 5)
+    counts.forced_random_next = forced - balance.forced
+    balance.forced, balance.free, balance.ahead = forced, free, ahead
     counts.random_next = int(pairs[:, 4].sum())
     counts.is_next = len(pairs) - counts.random_next
     return pairs, counts

@@ -13,7 +13,7 @@ from random import Random
 import numpy as np
 
 from pipelines.masking import TokenIds, assemble_rows, mask_rows
-from pipelines.pairs import PairCounts, build_pairs
+from pipelines.pairs import Balance, PairCounts, build_pairs
 from pipelines.records import LABEL_FEATURE
 
 # Rows made and encoded at a time: large enough for numpy, small enough for the cache.
@@ -33,6 +33,7 @@ class InstanceParameters:
       masked_lm_prob: share of tokens to predict.
       short_seq_prob: how often a document's pairs aim at a shorter length.
       dupe_factor: passes over the documents, each with other pairs and masks.
+      do_whole_word_mask: hide all pieces of a word or none.
       random_seed: seeds every draw.
     """
 
@@ -41,6 +42,7 @@ class InstanceParameters:
     masked_lm_prob: float = 0.15
     short_seq_prob: float = 0.1
     dupe_factor: int = 10
+    do_whole_word_mask: bool = False
     random_seed: int = 12345
 
 
@@ -174,13 +176,14 @@ def build_instances(
     counts.tokens = len(documents.tokens)
     counts.unknown_tokens = int((documents.tokens == ids.unknown).sum())
 
-    passes = []
+    passes, balance = [], Balance()
     for duplicate in range(parameters.dupe_factor):
         pairs, pair_counts = build_pairs(
             lengths,
             sentences,
             max_seq_length=parameters.max_seq_length,
             short_seq_prob=parameters.short_seq_prob,
+            balance=balance,
             random=Random(f"pairs {parameters.random_seed} {stream} {duplicate}"),
         )
         passes.append(pairs)
@@ -196,6 +199,7 @@ def build_instances(
             rows["input_mask"],
             max_predictions_per_seq=parameters.max_predictions_per_seq,
             masked_lm_prob=parameters.masked_lm_prob,
+            do_whole_word_mask=parameters.do_whole_word_mask,
             ids=ids,
             random=random,
         )

@@ -1,5 +1,7 @@
 """Rows and masks: the layout, and the statistics within 5 standard deviations."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -33,12 +35,13 @@ def make_rows(count=2000, length=64, seed=0, unknown_share=0.05):
     return tokens, pairs, assemble_rows(tokens, pairs, length, IDS)
 
 
-def mask(rows, predictions=10, share=0.15, seed=1):
+def mask(rows, predictions=10, share=0.15, seed=1, whole_words=False):
     return mask_rows(
         rows["input_ids"],
         rows["input_mask"],
         max_predictions_per_seq=predictions,
         masked_lm_prob=share,
+        do_whole_word_mask=whole_words,
         ids=IDS,
         random=np.random.Generator(np.random.PCG64(seed)),
     )
@@ -185,3 +188,75 @@ class TestMaskRows:
         again, other = mask(rows), mask(rows, seed=2)
         assert all((again[name] == found[name]).all() for name in found)
         assert (other["masked_lm_positions"] != found["masked_lm_positions"]).any()
+
+
+class TestWholeWords:
+    """Pieces 60 to 89 of the vocabulary continue a word here."""
+
+    ids = dataclasses.replace(
+        IDS, is_continuation=np.arange(len(VOCABULARY)) >= FIRST_WORD + 60
+    )
+
+    def words(self, row_ids, row_mask):
+        """The words of a row as lists of positions, by a walk over its tokens."""
+        words, may_continue = [], False
+        for position, (token, real) in enumerate(zip(row_ids, row_mask, strict=True)):
+            fixed = token in (IDS.classify, IDS.separate, IDS.padding, IDS.unknown)
+            if fixed or not real:
+                may_continue = False
+            elif may_continue and self.ids.is_continuation[token]:
+                words[-1].append(position)
+            else:
+                words.append([position])
+                may_continue = True
+        return words
+
+    @pytest.fixture(scope="class")
+    def masked(self):
+        _, _, rows = make_rows(500)
+        result = mask_rows(
+            rows["input_ids"],
+            rows["input_mask"],
+            max_predictions_per_seq=10,
+            masked_lm_prob=0.15,
+            do_whole_word_mask=True,
+            ids=self.ids,
+            random=np.random.Generator(np.random.PCG64(1)),
+        )
+        return rows, result
+
+    def test_a_word_is_chosen_whole_or_not_at_all(self, masked):
+        rows, result = masked
+        whole = 0
+        for i, row in enumerate(rows["input_ids"]):
+            used = result["masked_lm_weights"][i] > 0
+            chosen = set(result["masked_lm_positions"][i][used].tolist())
+            for word in self.words(row, rows["input_mask"][i]):
+                assert chosen.issuperset(word) or chosen.isdisjoint(word)
+                whole += len(word) > 1 and chosen.issuperset(word)
+                chosen -= set(word)
+            assert not chosen
+        assert whole > 200
+
+    def test_nothing_that_fits_is_left_out(self, masked):
+        rows, result = masked
+        for i, row in enumerate(rows["input_ids"]):
+            wanted = min(10, max(1, round(int(rows["input_mask"][i].sum()) * 0.15)))
+            used = result["masked_lm_weights"][i] > 0
+            chosen = set(result["masked_lm_positions"][i][used].tolist())
+            assert len(chosen) <= wanted
+            words = self.words(row, rows["input_mask"][i])
+            unchosen = [len(word) for word in words if chosen.isdisjoint(word)]
+            assert all(size > wanted - len(chosen) for size in unchosen)
+
+    def test_words_of_one_piece_are_chosen_evenly(self):
+        """Every place of a row of 40 single words, 6 of them chosen: a chi-square test."""
+        tokens = np.arange(FIRST_WORD, FIRST_WORD + 40, dtype=np.uint16)
+        pairs = np.tile(np.array([[0, 20, 20, 40, 0]], np.int32), (4000, 1))
+        result = mask(assemble_rows(tokens, pairs, 43, IDS), whole_words=True)
+        assert (result["masked_lm_weights"].sum(axis=1) == 6).all()
+        counts = np.bincount(result["masked_lm_positions"][:, :6].ravel(), minlength=43)
+        counts = np.delete(counts, [0, 21, 42])
+        expected = 4000 * 6 / 40
+        # 39 degrees of freedom: mean 39, standard deviation 8.8.
+        assert ((counts - expected) ** 2 / expected).sum() < 39 + 5 * 8.8

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.pairs import _truncate, build_pairs
+from pipelines.pairs import Balance, _truncate, build_pairs
 from pipelines.records import IS_NEXT, RANDOM_NEXT
 
 HERE = pathlib.Path(__file__).parent
@@ -22,12 +22,13 @@ corpora = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=12), min_si
 exact = settings(derandomize=True, max_examples=200, deadline=None, database=None)
 
 
-def pairs_of(corpus, max_seq_length=32, short_seq_prob=0.1, seed=0):
+def pairs_of(corpus, max_seq_length=32, short_seq_prob=0.1, seed=0, balance=None):
     return build_pairs(
         [length for document in corpus for length in document],
         [len(document) for document in corpus],
         max_seq_length=max_seq_length,
         short_seq_prob=short_seq_prob,
+        balance=balance or Balance(),
         random=random.Random(seed),
     )
 
@@ -173,12 +174,28 @@ class TestStatistics:
     @pytest.mark.parametrize("name", ["wiki_like", "book_like", "short_documents"])
     def test_half_is_next(self, name):
         is_next = total = forced = 0
+        balance = Balance()
         for seed in range(60):
-            pairs, counts = pairs_of(corpus_named(name), 128, 0.1, seed)
+            pairs, counts = pairs_of(corpus_named(name), 128, 0.1, seed, balance)
             is_next, total = is_next + counts.is_next, total + len(pairs)
             forced += counts.forced_random_next
         assert total > 40_000 and forced > 0.02 * total
         assert is_next / total == pytest.approx(0.5, abs=0.005)
+
+    def test_openings_are_labelled_like_the_rest(self):
+        """Making up for forced chunks, mostly documents' last, must not mark what comes after."""
+        corpus = [[61] * 7 for _ in range(4000)]  # chunks of 3 sentences, some of 1 left over
+        pairs, counts = pairs_of(corpus, 128, 0.0)
+        assert counts.forced_random_next > 0.1 * len(pairs)
+        # B is on, A starts where it did: only the coin decides, not what is left of the document.
+        sentence = pairs[:, 0] // 61 % 7
+        whole = pairs[:, 1] - pairs[:, 0] <= 2 * 61
+        shares = {
+            place: (pairs[(sentence == place) & whole, 4] == IS_NEXT) for place in (0, 1, 2, 3, 4)
+        }
+        opening, rest = shares.pop(0), np.concatenate(list(shares.values()))
+        spread = 0.5 / np.sqrt(min(len(opening), len(rest)))
+        assert abs(opening.mean() - rest.mean()) < 5 * np.sqrt(2) * spread
 
     @pytest.mark.parametrize("name", sorted(GOLDEN))
     def test_against_the_original(self, name):
