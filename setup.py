@@ -9,6 +9,7 @@ REQUIREMENTS = [
     "google-cloud-storage>=3",  # Beam's gs:// file system stands on it
     "google-crc32c",  # checksums of the TFRecord framing
     "keras>=3.15",  # the network
+    "mwparserfromhell>=0.7",  # markup of MediaWiki dumps
     "numpy>=2",  # pairs and masks as arrays
     "pyarrow",  # columns on their way to tf.Examples
     "sentencex>=1.0.32",  # sentence splitting

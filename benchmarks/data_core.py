@@ -61,8 +61,9 @@ def run_core(paths: list[str], vocabulary: object, folder: pathlib.Path, dupe_fa
     import numpy as np
 
     from pipelines import shards
-    from pipelines.documents import READERS, SAMPLE_BYTES, Document, detect_format
+    from pipelines.documents import Document
     from pipelines.encoding import RecordWriter, encode_examples
+    from pipelines.formats import READERS, SAMPLE_BYTES, detect_format
     from pipelines.masking import TokenIds
     from pipelines.sentences import split_sentences
     from pipelines.tokenization import Tokenizer

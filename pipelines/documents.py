@@ -1,4 +1,4 @@
-"""Bytes of a corpus file -> documents. Pure: no Beam, no file system.
+"""Lines of a corpus file -> documents. Pure: no Beam, no file system.
 
 A document is text whose paragraphs are separated by line feeds. Every reader takes an iterable of
 lines (bytes, with their ends) so that a file of any size streams through, and yields each document
@@ -8,12 +8,7 @@ or the reason why it cannot be used.
 import dataclasses
 import json
 import re
-import statistics
-from collections.abc import Callable, Iterable, Iterator
-
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# Enough to tell the formats apart; read before the file is read.
-SAMPLE_BYTES = 1 << 16
+from collections.abc import Iterable, Iterator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +25,17 @@ class Document:
 
 
 @dataclasses.dataclass(frozen=True)
+class Skip:
+    """What is in the file but isn't a document to learn from, such as a redirect.
+
+    Attributes:
+      reason: one of a few words that are counted by.
+    """
+
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Reject:
     """What could not be read as a document.
 
@@ -42,6 +48,11 @@ class Reject:
     line: int
     reason: str
     detail: str
+
+
+# WikiText's headings have spaces around and between their equals signs.
+_TITLE = re.compile(rb"\s*= [^=](.*[^=])? =\s*$")
+_HEADING = re.compile(rb"\s*= = .* = =\s*$")
 
 
 def _decode(raw: bytes, line: int, is_split: bool = False) -> Document | Reject:
@@ -115,6 +126,24 @@ def read_jsonl(lines: Iterable[bytes]) -> Iterator[Document | Reject]:
                 yield Reject(number, "no_text", f'line {number} has no string under "text"')
 
 
+def read_wikitext(lines: Iterable[bytes]) -> Iterator[Document | Reject]:
+    """Reads WikiText (Merity et al. 2016): ` = Title = ` starts an article; headings go."""
+    body: list[bytes] | None = None
+    start = 1
+    for number, line in enumerate(lines, 1):
+        if _TITLE.match(line):
+            if body is not None:
+                yield _decode(b"".join(body), start)
+            body, start = [], number + 1
+        elif body is not None or line.strip():
+            # A blank line in place of a heading keeps the line numbers.
+            if body is None:
+                body, start = [], number
+            body.append(b"\n" if _HEADING.match(line) else line)
+    if body is not None:
+        yield _decode(b"".join(body), start)
+
+
 def read_text(lines: Iterable[bytes]) -> Iterator[Document | Reject]:
     """Reads a file that is one document; hard-wrapped lines are joined into paragraphs."""
     decoded = _decode(b"".join(lines), 1)
@@ -137,35 +166,3 @@ def unwrap(text: str) -> str:
         return "\n".join(line for line in lines if line)
     paragraphs = re.split(r"\n{2,}", "\n".join(lines))
     return "\n".join(" ".join(paragraph.split("\n")) for paragraph in paragraphs)
-
-
-READERS: dict[str, Callable[[Iterable[bytes]], Iterator[Document | Reject]]] = {
-    "wikiextractor": read_wikiextractor,
-    "lines": read_lines,
-    "jsonl": read_jsonl,
-    "text": read_text,
-}
-
-
-def detect_format(sample: bytes) -> str:
-    """Names the format of a file by its first bytes: a key of `READERS`.
-
-    One sentence a line in blank-line separated documents ("lines") is told from plain text by its
-    lines: most end a sentence, few hold several (paragraphs would), and documents have several.
-    """
-    sample = sample.removeprefix(BYTE_ORDER_MARK).lstrip()
-    if sample.startswith(b"<doc "):
-        return "wikiextractor"
-    if re.match(rb'\{\s*"', sample):
-        return "jsonl"
-    blocks = [block.splitlines() for block in re.split(rb"(?:\r?\n[ \t]*){2,}", sample.strip())]
-    if not blocks or not blocks[0]:
-        return "text"
-    lines = [line.rstrip() for block in blocks for line in block]
-    final = tuple(mark.encode() for mark in '.!?"”。')
-    ends = sum(line.endswith(final) for line in lines)
-    lines_a_block = statistics.median(len(block) for block in blocks)
-    # 0.1 of the original release's sample, 0.4 and more where each line is a paragraph.
-    paragraphs = sum(re.search(rb"[.!?][\"')]* +[A-Z]", line) is not None for line in lines)
-    is_presplit = ends >= 0.6 * len(lines) and paragraphs <= 0.3 * len(lines)
-    return "lines" if len(blocks) > 1 and lines_a_block >= 2 and is_presplit else "text"

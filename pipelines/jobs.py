@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from pipelines.console import ProgressDisplay, duration, input_error_in, quiet_stderr
-from pipelines.documents import READERS
 from pipelines.errors import InputError
+from pipelines.formats import READERS
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions

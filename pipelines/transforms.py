@@ -12,14 +12,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 
 from pipelines.console import ProgressTally, quiet_stderr
-from pipelines.documents import (
-    BYTE_ORDER_MARK,
-    READERS,
-    SAMPLE_BYTES,
-    Document,
-    Reject,
-    detect_format,
-)
+from pipelines.documents import Document, Reject, Skip
 from pipelines.errors import InputError
 from pipelines.files import (
     CorruptFileError,
@@ -29,6 +22,7 @@ from pipelines.files import (
     open_input,
     write_bytes,
 )
+from pipelines.formats import BYTE_ORDER_MARK, READERS, SAMPLE_BYTES, detect_format
 from pipelines.masking import TokenIds
 from pipelines.records import (
     INFO_FILE,
@@ -74,7 +68,7 @@ class ReadOptions:
     """How files become documents.
 
     Attributes:
-      format: a key of `documents.READERS`, or "auto".
+      format: a key of `formats.READERS`, or "auto".
       language: for the sentence splitter.
       progress_folder: of a `ProgressDisplay`, or None.
     """
@@ -86,9 +80,9 @@ class ReadOptions:
 
 def read_batches(
     file: InputFile, options: ReadOptions, progress: ProgressTally
-) -> Iterator[list[Document | Reject]]:
+) -> Iterator[list[Document | Skip | Reject]]:
     """Streams a file's documents in batches of about `BATCH_BYTES` of text."""
-    batch: list[Document | Reject] = []
+    batch: list[Document | Skip | Reject] = []
     size, told = 0, 0
     for document in read_documents(file, options.format):
         batch.append(document)
@@ -105,7 +99,7 @@ def read_batches(
     progress.add(bytes=file.bytes - told, documents=len(batch))
 
 
-def read_documents(file: InputFile, format_name: str) -> Iterator[Document | Reject]:
+def read_documents(file: InputFile, format_name: str) -> Iterator[Document | Skip | Reject]:
     """Streams a file's documents; where a compressed file is corrupt, a last reject says so."""
     number = 0
 
@@ -190,6 +184,8 @@ class TokenizeFiles(beam.DoFn):
                 if isinstance(document, Reject):
                     counts["rejected " + document.reason] += 1
                     yield beam.pvalue.TaggedOutput(REJECTS, reject_row(file, document))
+                elif isinstance(document, Skip):
+                    counts["dropped " + document.reason] += 1
                 else:
                     documents.append(document)
             compact = self._compact(documents, counts)

@@ -8,7 +8,7 @@ from typing import Any
 import apache_beam as beam
 
 from pipelines.console import ProgressTally, quiet_stderr
-from pipelines.documents import Reject
+from pipelines.documents import Document, Reject
 from pipelines.errors import InputError
 from pipelines.files import InputFile, write_bytes
 from pipelines.transforms import (
@@ -52,7 +52,7 @@ class CountWords(beam.DoFn):
             for document in batch:
                 if isinstance(document, Reject):
                     yield beam.pvalue.TaggedOutput(REJECTS, reject_row(file, document))
-                else:
+                elif isinstance(document, Document):
                     lines += document.text.split("\n")
             words.update(self._split(lines))
         for word, count in words.items():

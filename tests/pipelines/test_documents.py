@@ -7,15 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.documents import (
-    BYTE_ORDER_MARK,
-    READERS,
-    SAMPLE_BYTES,
-    Document,
-    Reject,
-    detect_format,
-    unwrap,
-)
+from pipelines.documents import Document, Reject, Skip, unwrap
+from pipelines.formats import BYTE_ORDER_MARK, READERS, SAMPLE_BYTES, detect_format
+from pipelines.mediawiki import strip_markup
 
 exact = settings(derandomize=True, max_examples=100, deadline=None, database=None)
 # Text as UTF-8 can hold it.
@@ -194,6 +188,10 @@ class TestDetectFormat:
             (b"A paragraph.\n\nAnother paragraph.\n\nA third.\n", "text"),
             (b"It was. It is.\nHe had. He has.\n\nNo. Yes.\nIt ended. It did.\n", "text"),
             (b"", "text"),
+            (b'<mediawiki xmlns="x">\n', "mediawiki"),
+            (b'<?xml version="1.0"?>\n<mediawiki>\n', "mediawiki"),
+            (b" \n = Robert = \n \n He is an actor .\n", "wikitext"),
+            (b"= = A heading = =\n\nText.\n", "text"),
             (b"\n \n", "text"),
             (b"\0" * 100, "text"),
             (b"\xff\xfe\x00", "text"),
@@ -213,6 +211,7 @@ class TestDetectFormat:
             ("wiki_extracted", "wikiextractor"),
             ("google_sample", "lines"),
             ("novels", "text"),
+            ("wikitext2", "wikitext"),
             ("gutenberg_mixed_encodings", "text"),
         ],
     )
@@ -229,3 +228,91 @@ def test_real_wikiextractor_file(shared_data):
     found = read("wikiextractor", data)
     assert len(found) == data.count(b"\n<doc ") + 1
     assert not [row for row in found if isinstance(row, Reject)]
+
+
+class TestWikiText:
+    def test_articles_start_at_titles_and_headings_go(self):
+        data = b" \n = A = \n \n One .\n = = S = = \n Two .\n = = = T = = = \n = B b = \n Three .\n"
+        found = [" ".join(d.text.split()) for d in read("wikitext", data)]
+        assert found == ["One . Two .", "Three ."]
+
+    def test_an_equation_is_no_title(self):
+        found = read("wikitext", b" = A = \n x = 1 is = to y\n")
+        assert [d.text.strip() for d in found] == ["x = 1 is = to y"]
+
+    def test_undecodable_article(self):
+        first, second = read("wikitext", b" = A = \n\nBad \xff\n = B = \n Good\n")
+        assert (first.line, first.reason) == (3, "not_utf8")
+        assert second.text.strip() == "Good"
+
+    def test_real_file(self, shared_data):
+        data = (shared_data / "wikitext2" / "wiki.valid.tokens").read_bytes()
+        assert len(read("wikitext", data)) == 60  # as the data's own description says
+
+
+DUMP = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" xml:lang="de">
+  <siteinfo><namespaces>
+    <namespace key="6" case="first-letter">Datei</namespace>
+    <namespace key="14" case="first-letter">Kategorie</namespace>
+  </namespaces></siteinfo>
+  <page><title>A</title><ns>0</ns><id>1</id><revision><text>First '''bold''' [[B|link]].
+[[Datei:x.png|mini|A [[caption]] here]]
+== Heading ==
+* item
+Second &amp; last.{{Infobox|a=1}}
+[[Kategorie:X]]</text></revision></page>
+  <page><title>R</title><ns>0</ns><redirect title="A" /><revision><text>x</text></revision></page>
+  <page><title>Talk:A</title><ns>1</ns><revision><text>hello</text></revision></page>
+  <page><title>E</title><ns>0</ns><revision><text /></revision></page>
+</mediawiki>
+"""
+
+
+class TestMediaWiki:
+    def test_articles_only(self):
+        found = read("mediawiki", DUMP.encode())
+        assert found == [
+            Document("First bold link.\nSecond & last."),
+            Skip("redirect"),
+            Skip("not_an_article"),
+            Document(""),
+        ]
+
+    def test_cut_off_within_a_page(self):
+        cut = DUMP.encode()[: DUMP.index("Talk:A")]
+        *whole, last = read("mediawiki", cut)
+        assert [type(d) for d in whole] == [Document, Skip]
+        assert last.reason == "cut_off"
+
+    @pytest.mark.parametrize(
+        ("wikitext", "prose"),
+        [
+            ("A<ref>note</ref> b<ref name=x /> c.", "A b c."),
+            ("{{Infobox\n| a = {{b|c}}\n}}\nText ({{lang|grc|x}}) here.", "Text here."),
+            ("{| class=wikitable\n| cell\n|}\nAfter.", "After."),
+            ("[http://x.org Label] and [http://y.org].", "Label and ."),
+            ("[[:Category:Dogs|dogs]] are [[File:d.jpg|thumb|A dog]]animals", "are animals"),
+            ("# one\n## two\n; term\n: indented\nProse.", "Prose."),
+            ("<!-- hidden -->Shown.<br/>Next<math>x^2</math>.", "Shown.\nNext."),
+            ("''It'' is '''''both'''''. __NOTOC__", "It is both."),
+            ("5 &lt; 6 &mdash; yes", "5 < 6 — yes"),
+        ],
+    )
+    def test_strip_markup(self, wikitext, prose):
+        assert strip_markup(wikitext) == prose
+
+    @exact
+    @given(st.text(alphabet="ab[]{}|'=<>/*#:;!&\n ", max_size=80))
+    def test_any_markup_gives_clean_lines(self, wikitext):
+        for line in strip_markup(wikitext).split("\n"):
+            assert line == line.strip() and "\0" not in line
+
+    def test_real_dump(self, shared_data):
+        path = shared_data / "wiki_xml" / "Wikipedia-20171220131118.xml"
+        found = read("mediawiki", path.read_bytes())
+        assert len(found) == 99  # as the data's own description says
+        assert not [d for d in found if isinstance(d, Reject)]
+        text = "\n".join(d.text for d in found if isinstance(d, Document))
+        assert "Ville d’Avray is an 1865 oil painting by French artist" in text
+        for mark in ("{{", "[[", "]]", "==", "<ref"):
+            assert mark not in text
