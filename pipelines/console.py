@@ -1,6 +1,7 @@
 """What commands print: one-sentence errors, quiet imports, progress with rate and ETA."""
 
 import argparse
+import argparse
 import contextlib
 import json
 import os
@@ -11,10 +12,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from pipelines.errors import InputError
 
 SECONDS_BETWEEN_LINES = 5.0
+
+
+class FlagParser(argparse.ArgumentParser):
+    """A parser of a command's flags whose errors are one sentence, as all others."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuses what can't be parsed.
+
+        Raises:
+          InputError: always.
+        """
+        raise InputError(f"{message}; see --help")
 
 
 def run_main(command: str, main: Callable[[Sequence[str]], None], argv: Sequence[str]) -> int:

@@ -7,11 +7,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.console import parse_bool, quiet_stderr, run_main
+from pipelines.console import FlagParser, parse_bool, quiet_stderr, run_main
 from pipelines.errors import InputError
 from pipelines.jobs import (
     BEAM_HELP,
-    FlagParser,
     add_input_flags,
     beam_options,
     check_minimum,

@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.console import parse_bool, quiet_stderr, run_main
+from pipelines.console import FlagParser, parse_bool, quiet_stderr, run_main
 from pipelines.errors import InputError
 from pipelines.jobs import (
     BEAM_HELP,
-    FlagParser,
     add_input_flags,
     beam_options,
     check_minimum,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 EPILOG = """examples:
   # as many tokens as the original release's uncased vocabulary
-  beambert vocab --input='wiki/*/wiki_*' 'books/*.txt' --output=vocab.txt
+  beambert vocab --input 'wiki/*/wiki_*' 'books/*.txt' --output=vocab.txt
 
   # a small cased one
   beambert vocab --input=law.jsonl --output=vocab.txt --vocab_size=8000 --do_lower_case=False

@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from pipelines.console import ProgressDisplay, duration, input_error_in, quiet_stderr
 from pipelines.errors import InputError
@@ -21,22 +21,15 @@ The default runner is FnApiRunner: this machine, one process. For two:
 """
 
 
-class FlagParser(argparse.ArgumentParser):
-    """A parser of a command's flags whose errors are one sentence, as all others."""
-
-    def error(self, message: str) -> NoReturn:
-        """Refuses what can't be parsed.
-
-        Raises:
-          InputError: always.
-        """
-        raise InputError(f"{message}; see --help")
-
-
 def add_input_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags that say what to read."""
     parser.add_argument(
-        "--input", nargs="+", required=True, metavar="GLOB", help="to read; also .gz .bz2 .zst"
+        "--input",
+        nargs="+",
+        action="extend",
+        required=True,
+        metavar="GLOB",
+        help="files to read; also .gz .bz2 .zst",
     )
     parser.add_argument(
         "--format", default="auto", choices=["auto", *READERS], help="of the files (default: auto)"
