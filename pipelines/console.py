@@ -1,7 +1,6 @@
 """What commands print: one-sentence errors, quiet imports, progress with rate and ETA."""
 
 import argparse
-import argparse
 import contextlib
 import json
 import os
