@@ -58,8 +58,6 @@ class Stopwatch:
 
 def run_core(paths: list[str], vocabulary: object, folder: pathlib.Path, dupe_factor: int) -> dict:
     """Runs the pure functions without Beam; returns sizes, seconds and the sentences read."""
-    import numpy as np
-
     from pipelines import shards
     from pipelines.documents import Document
     from pipelines.encoding import RecordWriter, encode_examples
@@ -81,16 +79,7 @@ def run_core(paths: list[str], vocabulary: object, folder: pathlib.Path, dupe_fa
         watch.lap("split")
         tokens, lengths = tokenizer.tokenize_batch([s for of in split for s in of])
         watch.lap("tokenize")
-        owner = np.repeat(np.arange(len(split)), [len(of) for of in split])
-        per_document = np.bincount(owner[lengths > 0], minlength=len(split))
-        used = np.flatnonzero(per_document)
-        hashes = b"".join(shards.document_hash(documents[i].text) for i in used)
-        compact = shards.CompactDocuments(
-            np.frombuffer(hashes, "V16"),
-            per_document[used].astype(np.uint32),
-            lengths[lengths > 0].astype(np.uint32),
-            tokens.astype(np.uint16),
-        )
+        compact = shards.compact_documents(split, tokens, lengths, len(vocabulary))
         parts.append(shards.CompactDocuments.unpack(compact.pack()))
         watch.lap("pack")
         sentences += split

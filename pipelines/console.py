@@ -16,6 +16,7 @@ from typing import NoReturn
 from pipelines.errors import InputError
 
 SECONDS_BETWEEN_LINES = 5.0
+_STDERR_LOCK = threading.RLock()
 
 
 class FlagParser(argparse.ArgumentParser):
@@ -56,15 +57,17 @@ def quiet_stderr() -> Iterator[None]:
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
-    saved = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-        os.close(nowhere)
+    # Workers' threads load at the same time; the second must not take the first's for the real one.
+    with _STDERR_LOCK:
+        saved = os.dup(2)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, 2)
+            yield
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+            os.close(nowhere)
 
 
 def input_error_in(error: BaseException) -> InputError | None:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
     from pipelines.files import InputFile
-    from pipelines.transforms import Manifest, Split
+    from pipelines.manifest import Manifest
+    from pipelines.transforms import Split
 
 # Text that makes one shard where --num_shards isn't given. At dupe_factor 10 its records are
 # about 120 MB, within the 100 to 200 MB that TensorFlow's input guide advises for a file.
@@ -103,6 +104,7 @@ def check_flags(flags: argparse.Namespace) -> None:
       InputError: naming the flag.
     """
     check_minimum(flags, 8, "max_seq_length")
+    check_minimum(flags, 0, "random_seed")
     if flags.max_seq_length > LONGEST_SEQUENCE:
         raise InputError(f"--max_seq_length={flags.max_seq_length}: at most {LONGEST_SEQUENCE}")
     check_minimum(flags, 1, "max_predictions_per_seq", "dupe_factor", "num_shards")
@@ -139,6 +141,7 @@ def create_pretraining_data(
     import apache_beam as beam
 
     from pipelines import transforms
+    from pipelines.manifest import FinishFolders
 
     parameters = InstanceParameters(
         **{f.name: getattr(flags, f.name) for f in dataclasses.fields(InstanceParameters)}
@@ -181,7 +184,7 @@ def create_pretraining_data(
             | "Once" >> beam.Create([None])
             | "Finish"
             >> beam.ParDo(
-                transforms.FinishFolders(manifest, splits),
+                FinishFolders(manifest, splits),
                 beam.pvalue.AsIter(shards),
                 beam.pvalue.AsIter(tokenized[transforms.COUNTS]),
                 beam.pvalue.AsIter(tokenized[transforms.REJECTS]),
@@ -227,7 +230,7 @@ def main(argv: Sequence[str]) -> None:
         from apache_beam.io.filesystems import FileSystems
 
         from pipelines import files
-        from pipelines.transforms import Manifest
+        from pipelines.manifest import Manifest
 
         if is_local(options):
             import pipelines.encoding
@@ -251,6 +254,9 @@ def main(argv: Sequence[str]) -> None:
     if all(is_finished):
         print(f"{flags.output}: already finished by the same command, nothing to do")
     else:
+        for split, finished in zip(splits, is_finished, strict=True):
+            if finished:
+                files.reopen_output(split.folder, manifest.job())
         total_bytes = sum(file.bytes for file in inputs)
         shards = sum(split.num_shards for split in splits)
         megabytes = f"{total_bytes / 1e6:.1f} MB"

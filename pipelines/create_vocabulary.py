@@ -1,6 +1,7 @@
 """`beambert vocab`: a corpus -> a WordPiece vocabulary, with Apache Beam."""
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import sys
@@ -18,7 +19,6 @@ from pipelines.jobs import (
     check_shares,
     describe_reading,
     is_local,
-    library_versions,
     run_job,
 )
 
@@ -109,9 +109,10 @@ def is_finished(output: str, job: dict[str, Any]) -> bool:
     if not FileSystems.exists(output):
         return False
     if FileSystems.exists(job_file(output)):
-        made_by = json.loads(read_bytes(job_file(output), "--output"))
-        if {name: made_by.get(name) for name in job} == job:
-            return True
+        with contextlib.suppress(ValueError):  # a foreign or damaged file
+            made_by = json.loads(read_bytes(job_file(output), "--output"))
+            if isinstance(made_by, dict) and {n: made_by.get(n) for n in job} == job:
+                return True
     raise InputError(
         f"--output={output}: already exists and was not made by this command with these inputs; "
         "choose another --output or delete it"
@@ -138,7 +139,6 @@ def main(argv: Sequence[str]) -> None:
     job = {
         "parameters": {name: getattr(flags, name) for name in names},
         "inputs": [dataclasses.asdict(file) for file in inputs],
-        "versions": library_versions(),
     }
     if is_finished(flags.output, job):
         print(f"{flags.output}: already finished by the same command, nothing to do")
@@ -161,7 +161,9 @@ def main(argv: Sequence[str]) -> None:
     counts = about["counts"]
     print(
         f"{flags.output}: {counts['tokens']:,} tokens from {counts['distinct_words']:,} words that "
-        f"occur {counts['words']:,} times in {counts['documents']:,} documents"
+        f"occur {counts['words']:,} times in {counts['documents']:,} documents; "
+        f"{counts['words_with_rare_characters'] / counts['words']:.3%} have a character that is "
+        "too rare for it"
     )
 
 

@@ -4,6 +4,7 @@ import bz2
 import contextlib
 import dataclasses
 import io
+import os
 import uuid
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -201,7 +202,15 @@ def delete_quietly(paths: Sequence[str]) -> None:
 
 
 def list_folder(path: str) -> list[str]:
-    """Returns the names directly in a folder; none if it isn't there."""
+    """Returns the names directly in a folder; none if it isn't there.
+
+    Raises:
+      InputError: the path of a store has a character that stands for others in a pattern.
+    """
+    if "://" not in path:
+        return sorted(os.listdir(path)) if os.path.isdir(path) else []
+    if set(path) & set("*?["):
+        raise InputError(f"--output={path}: must not contain *, ? or [; choose another")
     try:
         (result,) = FileSystems.match([FileSystems.join(path, "*")])
     except BeamIOError:
@@ -223,6 +232,12 @@ def claim_output(folder: str, job: Mapping[str, Any]) -> bool:
         return True
     write_bytes(FileSystems.join(folder, UNFINISHED_FILE), folders.serialize_job(job))
     return False
+
+
+def reopen_output(folder: str, job: Mapping[str, Any]) -> None:
+    """Takes the marker from a folder that is to be filled again."""
+    write_bytes(FileSystems.join(folder, UNFINISHED_FILE), folders.serialize_job(job))
+    delete_quietly([FileSystems.join(folder, MARKER_FILE)])
 
 
 def finish_output(folder: str, job: Mapping[str, Any]) -> None:

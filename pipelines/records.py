@@ -16,6 +16,8 @@ from pipelines.errors import InputError
 INFO_FILE = "info.json"
 VOCABULARY_FILE = "vocab.txt"
 REJECTS_FILE = "rejects.jsonl"
+# The records that `beambert data --eval_fraction` holds out, inside the records folder.
+EVAL_FOLDER = "eval"
 # The Hadoop and Spark convention for "everything in this folder is complete".
 MARKER_FILE = "_SUCCESS"
 # Written first and removed last: tells our own unfinished folder from somebody else's.

@@ -6,12 +6,13 @@ depends on those documents and the seed alone, never on the order they arrive in
 
 import dataclasses
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from random import Random
 
 import numpy as np
 
+from pipelines.errors import InputError
 from pipelines.masking import TokenIds, assemble_rows, mask_rows
 from pipelines.pairs import Balance, PairCounts, build_pairs
 from pipelines.records import LABEL_FEATURE
@@ -20,6 +21,8 @@ from pipelines.records import LABEL_FEATURE
 ROWS_AT_A_TIME = 8192
 # Bytes of a document's hash: enough that 10^12 documents don't collide.
 HASH_BYTES = 16
+# Pairs are offsets of 32 bits.
+MOST_TOKENS = 2**31 - 8
 _HEADER = struct.Struct("<III")
 
 
@@ -46,9 +49,13 @@ class InstanceParameters:
     random_seed: int = 12345
 
 
-def document_hash(text: str) -> bytes:
-    """Returns the hash that decides a document's shard, split and place in the shard."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=HASH_BYTES).digest()
+def document_hash(sentences: Sequence[str]) -> bytes:
+    """Returns the hash that decides a document's shard, split and place in the shard.
+
+    Of the sentences rather than the text: documents of equal hash are equal in all that follows.
+    """
+    text = "\n".join(sentences).encode("utf-8", "surrogatepass")
+    return blake2b(text, digest_size=HASH_BYTES).digest()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,6 +135,29 @@ def _ranges(ends: np.ndarray, lengths: np.ndarray, order: np.ndarray) -> np.ndar
     return np.arange(taken.sum()) + np.repeat(shift, taken)
 
 
+def compact_documents(
+    sentences: Sequence[Sequence[str]], tokens: np.ndarray, lengths: np.ndarray, vocab_size: int
+) -> CompactDocuments:
+    """Packs tokenized documents; those without any token are left out.
+
+    Args:
+      sentences: of each document.
+      tokens: ids of all sentences, end to end.
+      lengths: number of ids of each sentence.
+      vocab_size: decides how many bytes an id takes.
+    """
+    owner = np.repeat(np.arange(len(sentences)), np.array([len(of) for of in sentences], int))
+    per_document = np.bincount(owner[lengths > 0], minlength=len(sentences))
+    has_tokens = per_document > 0
+    hashes = [document_hash(sentences[i]) for i in np.flatnonzero(has_tokens)]
+    return CompactDocuments(
+        np.frombuffer(b"".join(hashes), f"V{HASH_BYTES}"),
+        per_document[has_tokens].astype(np.uint32),
+        lengths[lengths > 0].astype(np.uint32),
+        tokens.astype(np.uint32 if vocab_size > 1 << 16 else np.uint16),
+    )
+
+
 @dataclasses.dataclass
 class ShardCounts(PairCounts):
     """What a shard's documents became; sums over shards.
@@ -166,7 +196,15 @@ def build_instances(
 
     Yields:
       name -> array [rows, length] of every feature of the record contract.
+
+    Raises:
+      InputError: the shard is too large for its offsets.
     """
+    if len(documents.tokens) > MOST_TOKENS:
+        raise InputError(
+            f"--num_shards: shard {stream} has {len(documents.tokens)} tokens, at most "
+            f"{MOST_TOKENS} fit; raise it"
+        )
     words = documents.hashes.view(np.uint64).reshape(-1, HASH_BYTES // 8)
     documents = documents.take(np.lexsort(words.T))
     lengths = documents.sentence_lengths.tolist()

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
 import apache_beam as beam
@@ -17,18 +17,12 @@ from pipelines.errors import InputError
 from pipelines.files import (
     CorruptFileError,
     InputFile,
-    finish_output,
     open_atomically,
     open_input,
-    write_bytes,
 )
 from pipelines.formats import BYTE_ORDER_MARK, READERS, SAMPLE_BYTES, detect_format
 from pipelines.masking import TokenIds
 from pipelines.records import (
-    INFO_FILE,
-    REJECTS_FILE,
-    VOCABULARY_FILE,
-    RecordsInfo,
     Vocabulary,
     shard_name,
 )
@@ -38,7 +32,7 @@ from pipelines.shards import (
     InstanceParameters,
     ShardCounts,
     build_instances,
-    document_hash,
+    compact_documents,
 )
 
 # Text that is split and tokenized at a time: TensorFlow's call costs nothing beside it.
@@ -140,7 +134,8 @@ def check_rejects(rows: list[str], read: int, limit: float, where: str) -> None:
         row = json.loads(rows[0])
         raise InputError(
             f"{row['file']}: {row['detail']}; {len(rows)} of {read} documents cannot be read "
-            f"({where}): mend them, or allow a share with --max_reject_fraction"
+            f"({where}): mend them and choose another --output or delete this one, or allow a "
+            "share with --max_reject_fraction"
         )
 
 
@@ -194,21 +189,13 @@ class TokenizeFiles(beam.DoFn):
 
     def _compact(self, documents: list[Document], counts: Counter[str]) -> CompactDocuments:
         """Splits and tokenizes documents; drops what has no token, counting it."""
-        sentences = [split_sentences(d, self._options.language) for d in documents]
-        counts["dropped empty"] += sum(not of for of in sentences)
+        split = (split_sentences(d, self._options.language) for d in documents)
+        sentences = [of for of in split if of]
+        counts["dropped empty"] += len(documents) - len(sentences)
         tokens, lengths = self._tokenizer.tokenize_batch([s for of in sentences for s in of])
-        owner = np.repeat(np.arange(len(sentences)), np.array([len(of) for of in sentences], int))
-        per_document = np.bincount(owner[lengths > 0], minlength=len(sentences))
-        has_tokens = per_document > 0
-        counts["dropped no_tokens"] += int((~has_tokens).sum()) - sum(not of for of in sentences)
-        hashes = [document_hash(documents[i].text) for i in np.flatnonzero(has_tokens)]
-        wide = len(self._vocabulary) > 1 << 16
-        return CompactDocuments(
-            np.frombuffer(b"".join(hashes), "V16"),
-            per_document[has_tokens].astype(np.uint32),
-            lengths[lengths > 0].astype(np.uint32),
-            tokens.astype(np.uint32 if wide else np.uint16),
-        )
+        compact = compact_documents(sentences, tokens, lengths, len(self._vocabulary))
+        counts["dropped no_tokens"] += len(sentences) - len(compact.hashes)
+        return compact
 
     def _by_shard(self, documents: CompactDocuments) -> Iterator[tuple[int, bytes]]:
         words = documents.hashes.view("<u8").reshape(-1, 2)
@@ -267,115 +254,3 @@ class WriteShard(beam.DoFn):
         entry = {"name": name, "instances": counts.instances}
         entry |= {"bytes": writer.bytes, "sha256": writer.sha256}
         yield split.folder, entry | {"counts": dataclasses.asdict(counts)}
-
-
-@dataclasses.dataclass(frozen=True)
-class Manifest:
-    """What `FinishFolders` writes besides the counts.
-
-    Attributes:
-      parameters, vocabulary, inputs, versions: as in `RecordsInfo`.
-      max_reject_fraction: above it the job fails.
-    """
-
-    parameters: Mapping[str, Any]
-    vocabulary: Vocabulary
-    inputs: list[InputFile]
-    versions: Mapping[str, str]
-    max_reject_fraction: float
-
-    def job(self) -> dict[str, Any]:
-        """Returns what makes two jobs the same."""
-        return {
-            "parameters": dict(self.parameters),
-            "vocabulary": self.vocabulary.sha256,
-            "inputs": [dataclasses.asdict(file) for file in self.inputs],
-        }
-
-
-class FinishFolders(beam.DoFn):
-    """Writes vocab.txt, rejects, info.json and, last of all, the marker of every folder."""
-
-    def __init__(self, manifest: Manifest, splits: list[Split]):
-        """Takes what is known before the work."""
-        self._manifest = manifest
-        self._splits = splits
-
-    def process(
-        self,
-        _: None,
-        shards: Iterable[tuple[str, dict[str, Any]]],
-        read_counts: Iterable[Counter[str]],
-        rejects: Iterable[str],
-    ) -> None:
-        """Runs once, after every shard is written.
-
-        Raises:
-          InputError: too much was rejected, or there was nothing to learn from.
-        """
-        shards = list(shards)
-        read: Counter[str] = sum(read_counts, Counter())
-        root = self._splits[0].folder
-        rejected = sorted(rejects)
-        if rejected:
-            rejects_path = FileSystems.join(root, REJECTS_FILE)
-            write_bytes(rejects_path, "".join(row + "\n" for row in rejected).encode())
-            check_rejects(
-                rejected, read["read"], self._manifest.max_reject_fraction, f"all in {rejects_path}"
-            )
-        for split in reversed(self._splits):
-            entries = [entry for folder, entry in shards if folder == split.folder]
-            info = self._info(sorted(entries, key=lambda entry: entry["name"]), read)
-            if not info.counts["instances"]:
-                which = "" if split.folder == root else " held out by --eval_fraction"
-                raise InputError(
-                    f"--input: no document{which} gave an instance ({read['read']} documents in "
-                    f"{len(self._manifest.inputs)} files, {dict(info.counts['documents'])}); "
-                    "check --format and that the files hold text"
-                )
-            vocabulary = self._manifest.vocabulary.serialize()
-            write_bytes(FileSystems.join(split.folder, VOCABULARY_FILE), vocabulary)
-            write_bytes(FileSystems.join(split.folder, INFO_FILE), info.to_json().encode())
-            finish_output(split.folder, self._manifest.job())
-
-    def _info(self, entries: list[dict[str, Any]], read: Counter[str]) -> RecordsInfo:
-        counts: Counter[str] = sum((Counter(entry.pop("counts")) for entry in entries), Counter())
-        dropped, rejected = _reasons(read, "dropped "), _reasons(read, "rejected ")
-        lost = sum(dropped.values()) + sum(rejected.values())
-        documents = {
-            "read": read["read"],
-            "used": counts["documents"],
-            "in_other_split": read["read"] - counts["documents"] - lost,
-            "dropped": dropped,
-            "rejected": rejected,
-        }
-        return RecordsInfo(
-            parameters=self._manifest.parameters,
-            vocabulary={
-                "size": len(self._manifest.vocabulary),
-                "sha256": self._manifest.vocabulary.sha256,
-            },
-            inputs=[dataclasses.asdict(file) for file in self._manifest.inputs],
-            files=entries,
-            counts={"documents": documents} | _instance_counts(counts, self._manifest.parameters),
-            versions=self._manifest.versions,
-        )
-
-
-def _reasons(counts: Counter[str], prefix: str) -> dict[str, int]:
-    named = {name.removeprefix(prefix): n for name, n in counts.items() if name.startswith(prefix)}
-    return {reason: count for reason, count in sorted(named.items()) if count}
-
-
-def _instance_counts(counts: Counter[str], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    names = [f.name for f in dataclasses.fields(ShardCounts) if f.name != "documents"]
-    totals: dict[str, Any] = {name: counts[name] for name in sorted(names)}
-    instances = max(counts["instances"], 1)
-    length = parameters["max_seq_length"]
-    shares = {
-        "is_next_share": counts["is_next"] / instances,
-        "filled_share": counts["filled_tokens"] / (instances * length),
-        "unknown_share": counts["unknown_tokens"] / max(counts["tokens"], 1),
-        "predictions_per_instance": counts["predictions"] / instances,
-    }
-    return totals | {name: round(value, 6) for name, value in shares.items()}

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -11,6 +11,8 @@ from pipelines.console import ProgressTally, quiet_stderr
 from pipelines.documents import Document, Reject
 from pipelines.errors import InputError
 from pipelines.files import InputFile, write_bytes
+from pipelines.jobs import library_versions
+from pipelines.records import Vocabulary
 from pipelines.transforms import (
     COUNTS,
     REJECTS,
@@ -60,6 +62,12 @@ class CountWords(beam.DoFn):
         yield beam.pvalue.TaggedOutput(COUNTS, documents)
 
 
+def uncovered(word_counts: Mapping[str, int], vocabulary: Vocabulary) -> int:
+    """Returns how often words occur that have a character the vocabulary lacks: always [UNK]."""
+    characters = {token.removeprefix("##") for token in vocabulary.tokens}
+    return sum(count for word, count in word_counts.items() if not characters.issuperset(word))
+
+
 class LearnVocabulary(beam.DoFn):
     """All word counts -> vocab.txt, and beside it what it was learned from."""
 
@@ -100,9 +108,14 @@ class LearnVocabulary(beam.DoFn):
             "rejected": len(rejected),
             "words": sum(words.values()),
             "distinct_words": len(words),
+            "words_with_rare_characters": uncovered(words, vocabulary),
             "tokens": len(vocabulary),
             "unused_tokens": sum(token.startswith("[unused") for token in vocabulary.tokens),
         }
-        about = self._job | {"sha256": vocabulary.sha256, "counts": counts}
+        about = self._job | {
+            "versions": library_versions(),
+            "sha256": vocabulary.sha256,
+            "counts": counts,
+        }
         write_bytes(job_file(self._output), (json.dumps(about, indent=1) + "\n").encode())
         write_bytes(self._output, vocabulary.serialize())

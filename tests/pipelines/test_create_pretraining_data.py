@@ -7,6 +7,7 @@ import pathlib
 import random
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 import tensorflow as tf
@@ -215,6 +216,21 @@ class TestSameBytes:
         content = (broken / "part-00000-of-00002.tfrecord").read_bytes()
         assert hashlib.sha256(content).hexdigest() in hashes(broken).values()
 
+    def test_a_finished_part_beside_an_unfinished_one(
+        self, capsys, tmp_path, corpus_file, vocab_file
+    ):
+        """Both are made again, and neither claims to be complete before it is."""
+        output = tmp_path / "out"
+        flags = [f"--input={corpus_file}", *self.flags]
+        assert data(capsys, vocab_file, output, *flags)[0] == 0
+        whole = hashes(output)
+        (output / "_SUCCESS").rename(output / "_UNFINISHED")
+        (output / "part-00000-of-00003.tfrecord").unlink()
+        assert data(capsys, vocab_file, output, *flags)[0] == 0
+        assert hashes(output) == whole
+        for folder in (output, output / "eval"):
+            assert (folder / "_SUCCESS").exists() and not (folder / "_UNFINISHED").exists()
+
     def test_other_seed_differs_and_the_split_stays(
         self, capsys, tmp_path, records, corpus, vocab_file
     ):
@@ -331,6 +347,26 @@ class TestBadInput:
         refused(data(capsys, vocab_file, tmp_path / "out", *flags), "--input", "no document")
         assert not (tmp_path / "out" / "_SUCCESS").exists()
 
+    def test_nothing_held_out(self, capsys, tmp_path, corpus_file, vocab_file):
+        """The remedy is about the split, and the training part isn't finished without it."""
+        output = tmp_path / "out"
+        flags = [f"--input={corpus_file}", "--eval_fraction=0.000001"]
+        refused(data(capsys, vocab_file, output, *flags), "--eval_fraction=1e-06", "held out 0 of")
+        assert not (output / "_SUCCESS").exists()
+
+    def test_negative_seed(self, capsys, tmp_path, corpus_file, vocab_file):
+        flags = [f"--input={corpus_file}", "--random_seed=-1"]
+        refused(data(capsys, vocab_file, tmp_path / "out", *flags), "--random_seed=-1")
+
+    def test_somebody_elses_folder_with_brackets(self, capsys, tmp_path, corpus_file, vocab_file):
+        """Characters that stand for others in a pattern hide nothing; nor do folders in it."""
+        for name, inside in (("runs[1]", "thesis.tex"), ("runs", "folder/thesis.tex")):
+            output = tmp_path / name
+            (output / inside).parent.mkdir(parents=True)
+            (output / inside).write_text("mine")
+            result = data(capsys, vocab_file, output, f"--input={corpus_file}")
+            refused(result, output, "something else")
+
     def test_folder_as_input(self, capsys, tmp_path, vocab_file):
         (tmp_path / "folder").mkdir()
         flags = [f"--input={tmp_path}/folder"]
@@ -402,3 +438,18 @@ def test_more_shards_than_documents(capsys, tmp_path, vocab_file):
     assert all((output / file["name"]).stat().st_size == file["bytes"] for file in files)
     assert info(output)["counts"]["documents"]["used"] == 2
     assert sum(file["instances"] == 0 for file in files) >= 3
+
+
+def test_lost_documents_are_noticed(vocabulary):
+    """More read than used, dropped or rejected can't be: the job fails rather than say so."""
+    from pipelines.manifest import FinishFolders, Manifest
+    from pipelines.transforms import Split
+
+    parameters = {"eval_fraction": 0.0, "max_seq_length": 32}
+    finish = FinishFolders(
+        Manifest(parameters, vocabulary, [], {}, 0.0), [Split("nowhere", 0, 1)]
+    )
+    entry = {"name": "part", "counts": {"documents": 2, "instances": 5}}
+    read = [Counter({"read": 4, "dropped empty": 1})]
+    with pytest.raises(RuntimeError, match="lost"):
+        finish.process(None, [("nowhere", entry)], read, [])

@@ -32,7 +32,7 @@ def ids(vocabulary):
 
 def compact(rows, dtype=np.uint16) -> CompactDocuments:
     """Packs plain lists; a document's hash is that of its content."""
-    hashes = b"".join(document_hash(repr(document)) for document in rows)
+    hashes = b"".join(document_hash([repr(document)]) for document in rows)
     lengths = [len(sentence) for document in rows for sentence in document]
     tokens = [token for document in rows for sentence in document for token in sentence]
     return CompactDocuments(
@@ -191,4 +191,4 @@ class TestBuildInstances:
 
 
 def test_document_hash_of_lone_surrogates():
-    assert document_hash("\ud83d") != document_hash("\ud83e")
+    assert document_hash(["\ud83d"]) != document_hash(["\ud83e"])
