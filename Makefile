@@ -32,8 +32,8 @@ demo: $(SETUP)  ## the whole path from text to a served model, in demo-output/
 test: $(SETUP)  ## the fast tests, offline
 	$(PYTEST) -m "not slow"
 
-test-slow: $(SETUP)  ## all tests
-	$(PYTEST)
+test-slow: $(SETUP)  ## the others: several processes, killed ones
+	$(PYTEST) -m slow
 
 lint: $(SETUP)  ## style and common mistakes
 	$(BIN)/ruff check .

@@ -9,15 +9,20 @@ from pipelines.records import SPECIAL_TOKENS, Vocabulary
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-# Data that is not part of the project; tests that want it skip where it is absent.
-SHARED_DATA = pathlib.Path(__file__).resolve().parents[2] / "shared" / "data"
+# Real data that is not part of the project (Wikipedia text, GLUE, vocabularies); tests that want it
+# skip where it is absent.
+SHARED_DATA = pathlib.Path(
+    os.environ.get(
+        "BEAMBERT_TEST_DATA", pathlib.Path(__file__).resolve().parents[2] / "shared" / "data"
+    )
+)
 
 
 @pytest.fixture(scope="session")
 def shared_data() -> pathlib.Path:
     """The folder of real data."""
     if not SHARED_DATA.is_dir():
-        pytest.skip(f"needs the real data in {SHARED_DATA}")
+        pytest.skip(f"needs the real data in {SHARED_DATA} (BEAMBERT_TEST_DATA)")
     return SHARED_DATA
 
 

@@ -10,7 +10,6 @@ import pytest
 from model.config import PRESETS, BertConfig, preset
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
-PUBLISHED_CONFIG = REPOSITORY.parent / "shared/data/vocab/bert_config.uncased_base.json"
 
 
 def encoder_parameters(config: BertConfig) -> int:
@@ -113,11 +112,10 @@ def test_other_json_is_refused(text, sentence):
         BertConfig.from_json(text)
 
 
-def test_published_file():
-    if not PUBLISHED_CONFIG.exists():
-        pytest.skip(f"{PUBLISHED_CONFIG} is not here: no published bert_config.json to read")
-    assert BertConfig.from_file(PUBLISHED_CONFIG) == preset("base")
-    text = PUBLISHED_CONFIG.read_text(encoding="utf-8")
+def test_published_file(shared_data):
+    path = shared_data / "vocab" / "bert_config.uncased_base.json"
+    assert BertConfig.from_file(path) == preset("base")
+    text = path.read_text(encoding="utf-8")
     assert json.loads(preset("base").to_json()) == json.loads(text)
 
 

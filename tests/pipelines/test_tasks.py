@@ -9,8 +9,6 @@ import pytest
 from pipelines import tasks
 from pipelines.errors import InputError
 
-GLUE = pathlib.Path(__file__).parents[3] / "shared" / "data" / "glue"
-
 
 def write(folder: pathlib.Path, name: str, content: str | bytes) -> str:
     """Writes a file and returns its folder as a string."""
@@ -146,12 +144,11 @@ def test_missing_folder_file_and_split(tmp_path):
         ("wnli", "WNLI", "test", 146, False),
     ],
 )
-def test_glue_files_read_completely(name, folder, split, count, labelled):
+def test_glue_files_read_completely(shared_data, name, folder, split, count, labelled):
     """The real files, every row of them."""
-    if not (GLUE / folder).is_dir():
-        pytest.skip(f"no GLUE files at {GLUE}")
+    glue = shared_data / "glue"
     task = tasks.TASKS[name]
-    examples = tasks.read_examples(task, str(GLUE / folder), split)
+    examples = tasks.read_examples(task, str(glue / folder), split)
     assert len(examples) == count
     labels = collections.Counter(example.label for example in examples)
     assert set(labels) == (set(task.labels) if labelled else {None})
