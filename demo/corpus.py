@@ -9,7 +9,6 @@ One module in ten is held out of the corpus, and only those give the task's held
     python -m demo.corpus --output=DIR
 """
 
-import argparse
 import collections
 import dataclasses
 import json
@@ -46,7 +45,7 @@ FINISHED_FILE = "info.json"
 MINIMUM_DOCUMENT_WORDS = 20
 CORPUS_FILES = 4
 # Few enough that what pre-training teaches about the words is worth more than what they show.
-TRAIN_EXAMPLES = 200
+TRAIN_EXAMPLES = 400
 DEV_EXAMPLES = 150
 
 
@@ -237,9 +236,10 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: something given cannot be used.
     """
-    parser = argparse.ArgumentParser(
+    parser = console.FlagParser(
         prog="python -m demo.corpus",
         description="Makes a corpus and a classification task from the installed documentation.",
+        allow_abbrev=False,
     )
     parser.add_argument("--output", type=Path, required=True, help="folder for corpus/ and task/")
     parser.add_argument("--train_examples", type=int, default=TRAIN_EXAMPLES, help="a class")

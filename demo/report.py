@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from pipelines.console import duration
+
 TEXT_WIDTH = 100
 # Legible on both the light and the dark background of the page.
 FIRST_COLOUR, SECOND_COLOUR, QUIET_COLOUR = "#2f81d8", "#e0712b", "#8a8f98"
@@ -108,16 +110,8 @@ class DemoSummary:
 
 
 def read_metrics(path: Path) -> list[dict[str, object]]:
-    """Reads a metrics.jsonl file; a last line cut short by an interruption is left out."""
-    lines = [line for line in Path(path).read_text(encoding="utf-8").split("\n") if line.strip()]
-    metrics = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            metrics.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            if number < len(lines):
-                raise ValueError(f"{path}, line {number}: not JSON") from error
-    return metrics
+    """Reads a metrics.jsonl file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def curve(lines: Iterable[Mapping[str, object]], split: str, name: str) -> tuple[list, list]:
@@ -141,12 +135,6 @@ def percent(share: object) -> str:
 def decimal(value: object) -> str:
     """Formats a loss, or a dash where it is missing."""
     return f"{value:.3f}" if isinstance(value, int | float) else "–"
-
-
-def duration(seconds: float) -> str:
-    """Formats a time as seconds or as minutes and seconds."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes else f"{seconds:.1f} s"
 
 
 def key_results(summary: DemoSummary) -> list[tuple[str, str, str]]:

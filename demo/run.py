@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -16,20 +17,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.console import run_main
+from pipelines.console import FlagParser, run_main
 from pipelines.errors import InputError
 
 STEPS_FILE = "steps.json"
 REPORT_FILE = "report.html"
 SUMMARY_FILE = "summary.txt"
+EXIT_STATUS_OF_INTERRUPT = 128 + signal.SIGINT
 
 # The tiny encoder learns most in its first thousands of small updates; what fits in five minutes.
 PRETRAINING_STEPS = 2000
 PRETRAINING_BATCH_SIZE = 32
 PRETRAINING_LEARNING_RATE = 1e-3
 VOCABULARY_SIZE = 8000
-# The task has 1,600 training examples of at most 60 words.
-FINETUNING_EPOCHS = 6
+# The task has 3,200 training examples of at most 60 words.
+FINETUNING_EPOCHS = 4
 FINETUNING_LEARNING_RATE = 5e-4
 FINETUNING_LENGTH = 96
 SENTENCE = "Computes the eigenvalues of a symmetric matrix and returns them in ascending order."
@@ -200,8 +202,14 @@ class Journal:
             printed = _run(command)
             seconds = time.monotonic() - started
             self._steps[command.line] = {"seconds": round(seconds, 1), "printed": printed}
-            self._path.write_text(json.dumps(self._steps, indent=1), encoding="utf-8")
+            self._write()
         return Done(command, **self._steps[command.line])
+
+    def _write(self) -> None:
+        """Writes aside and renames, so that an interruption leaves what was there."""
+        aside = self._path.with_name(f"{self._path.name}.tmp")
+        aside.write_text(json.dumps(self._steps, indent=1), encoding="utf-8")
+        aside.replace(self._path)
 
 
 def _run(command: Command) -> list[str]:
@@ -209,17 +217,24 @@ def _run(command: Command) -> list[str]:
     # The packages are found wherever the demo is started from.
     root = str(Path(__file__).resolve().parent.parent)
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    with subprocess.Popen(
-        [sys.executable, "-m", command.module, *command.arguments],
-        env=os.environ | {"PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-    ) as process:
-        printed = []
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            printed.append(line.rstrip("\n"))
+    printed = []
+    # Ctrl-C reaches the step too, which saves what it has; until it ends, what it says is read.
+    previous = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-m", command.module, *command.arguments],
+            env=os.environ | {"PYTHONPATH": path},
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        ) as process:
+            for line in process.stdout:
+                print(line, end="", flush=True)
+                printed.append(line.rstrip("\n"))
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    if process.returncode in (EXIT_STATUS_OF_INTERRUPT, -signal.SIGINT):
+        raise KeyboardInterrupt
     if process.returncode:
         raise InputError(f"the step {command.name!r} failed; mend it and run the demo again")
     return printed
@@ -256,7 +271,7 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: a step failed.
     """
-    parser = argparse.ArgumentParser(
+    parser = FlagParser(
         prog="beambert demo",
         description="Runs the whole path on the documentation of the installed packages.",
         epilog="example:\n  beambert demo --output=demo-output\n\n"

@@ -17,7 +17,7 @@ CLASSIFIER_DROPOUT = 0.1
 class BertClassifier(keras.Model):
     """Class logits of a sentence or a pair (Devlin et al. 2019, section 4.1).
 
-    Every variable exists once constructed. One label makes it a regression.
+    Every variable exists once constructed.
     """
 
     def __init__(self, config: BertConfig, num_labels: int, seed: int = 0):
@@ -25,14 +25,14 @@ class BertClassifier(keras.Model):
 
         Args:
           config: sizes, activation and dropout rates.
-          num_labels: number of classes C, at least 1.
+          num_labels: number of classes C, at least 2.
           seed: decides every initial weight; the encoder's are `BertEncoder(config, seed)`'s.
 
         Raises:
-          ValueError: `num_labels` is less than 1.
+          ValueError: `num_labels` is less than 2.
         """
-        if num_labels < 1:
-            raise ValueError(f"num_labels must be at least 1, but is {num_labels}.")
+        if num_labels < 2:
+            raise ValueError(f"num_labels must be at least 2, but is {num_labels}.")
         super().__init__(name="bert_classifier")
         self.config = config
         self.encoder = BertEncoder(config, seed)

@@ -21,7 +21,7 @@ from pipelines.jobs import (
     run_job,
 )
 from pipelines.masking import LONGEST_SEQUENCE
-from pipelines.records import INFO_FILE, RecordsInfo, Vocabulary
+from pipelines.records import EVAL_FOLDER, INFO_FILE, RecordsInfo, Vocabulary
 from pipelines.shards import InstanceParameters
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 TEXT_BYTES_PER_SHARD = 8 << 20
 # What text usually compresses by; only the number of shards hangs on it.
 COMPRESSION_RATIO = 3.5
-# The folder of held-out records inside the output folder.
-EVAL_FOLDER = "eval"
 
 EPILOG = """examples:
   # Wikipedia as WikiExtractor writes it, the original release's vocabulary and parameters

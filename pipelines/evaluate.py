@@ -14,7 +14,6 @@ slice and checks the thresholds. The output folder holds
     BLESSED or NOT_BLESSED  written last, holds the reasons
 """
 
-import argparse
 import contextlib
 import json
 import logging
@@ -30,7 +29,7 @@ from pipelines import console, evaluation, jobs, predictions, tasks
 from pipelines.errors import InputError
 from pipelines.evaluation import METRICS, Threshold, slice_title
 from pipelines.predictions import Mistake, Model, Predictor, Row, local_path
-from pipelines.records import UNFINISHED_FILE
+from pipelines.weights import weights_sha256
 
 if TYPE_CHECKING:  # Beam takes seconds to import, which --help should not cost.
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -38,6 +37,8 @@ if TYPE_CHECKING:  # Beam takes seconds to import, which --help should not cost.
 KIND = "beambert evaluation"
 BLESSED = "BLESSED"
 NOT_BLESSED = "NOT_BLESSED"
+# Where the results are made; another name than the marker file of the other commands.
+_WORK_FOLDER = "_unfinished_evaluation"
 _RESULTS = ("predictions", "tfma", "metrics.json", "report.html")
 
 _BATCH_SIZE = 64
@@ -79,9 +80,8 @@ def evaluate(
         options = jobs.beam_options(pipeline_flags)
         predictions.check_signature(model, examples[0].text_b is not None)
         print(f"Evaluating {model_dir} on {len(examples):,} examples of {task.name} …", flush=True)
-        unfinished = folder / UNFINISHED_FILE
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
+        weights = weights_sha256(model_dir)
+        unfinished = _make_work_folder(folder)
         _run_pipeline(model, examples, thresholds, unfinished, options)
         predicted = predictions.read_predictions(unfinished / "predictions")
         predictions.check_predictions(predicted, len(examples), model)
@@ -90,7 +90,8 @@ def evaluate(
             "task": task.name,
             "split": split,
             "data_dir": str(data_dir),
-            "model": str(model_dir),
+            "model": os.path.abspath(model_dir),
+            "weights_sha256": weights,
             "labels": list(model.labels),
             **evaluation.collect_metrics(unfinished / "tfma", examples, thresholds, model.labels),
         }
@@ -104,12 +105,25 @@ def _checked_output(output: str) -> pathlib.Path:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--output={output} is a file: name a folder.")
     names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-    foreign = names - {*_RESULTS, BLESSED, NOT_BLESSED, UNFINISHED_FILE}
-    if foreign or (names and UNFINISHED_FILE not in names and not _is_evaluation(folder)):
+    foreign = names - {*_RESULTS, BLESSED, NOT_BLESSED, _WORK_FOLDER}
+    if foreign or (names and _WORK_FOLDER not in names and not _is_evaluation(folder)):
         raise InputError(
             f"--output={output} already holds something else ({min(foreign or names)}): choose "
             "another folder or delete it."
         )
+    return folder
+
+
+def _make_work_folder(output: pathlib.Path) -> pathlib.Path:
+    folder = output / _WORK_FOLDER
+    try:
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise InputError(
+            f"--output={output} cannot be written ({error.strerror}): choose another folder."
+        ) from error
     return folder
 
 
@@ -201,8 +215,8 @@ def _publish(folder: pathlib.Path, metrics: dict[str, Any]) -> None:
     for name in _RESULTS:
         if (folder / name).is_dir():
             shutil.rmtree(folder / name)
-        os.replace(folder / UNFINISHED_FILE / name, folder / name)
-    shutil.rmtree(folder / UNFINISHED_FILE)
+        os.replace(folder / _WORK_FOLDER / name, folder / name)
+    shutil.rmtree(folder / _WORK_FOLDER)
     reasons = "".join(verdict["reason"] + "\n" for verdict in metrics["thresholds"])
     marker = BLESSED if metrics["blessed"] else NOT_BLESSED
     (folder / marker).write_text(reasons, encoding="utf-8")
@@ -252,8 +266,8 @@ def _summary_line(name: str, part: dict[str, Any]) -> str:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> console.FlagParser:
+    parser = console.FlagParser(
         prog="beambert evaluate",
         description="Evaluates a fine-tuned model on a task, overall and by slice, and blesses "
         "it or does not. Any Beam flag may follow; without --runner it runs in this process.",

@@ -11,8 +11,11 @@ from typing import Any
 
 from pipelines import tasks
 from pipelines.errors import InputError
+from pipelines.records import MARKER_FILE
 
 _MISTAKES_TO_SHOW = 20
+# A model folder has it from the start of the training.
+_TRAINING_FILE = "training.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,9 +75,14 @@ def find_model(model_dir: str) -> Model:
     """Finds the SavedModel and its labels in a folder.
 
     Raises:
-      InputError: something is missing.
+      InputError: something is missing, or the model is still being trained.
     """
     folder = pathlib.Path(local_path(model_dir, "--model"))
+    if (folder / _TRAINING_FILE).is_file() and not (folder / MARKER_FILE).is_file():
+        raise InputError(
+            f"--model={model_dir} is not finished (no {MARKER_FILE}): give the command that makes "
+            "it again, which continues it."
+        )
     candidates = (folder / "saved_model", folder)
     path = next((path for path in candidates if (path / "saved_model.pb").is_file()), None)
     if path is None:

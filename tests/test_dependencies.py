@@ -20,7 +20,7 @@ BEAM = {"apache_beam", "tfx_bsl"}
 # Besides all of `model` and `trainer`, what such a machine needs of `pipelines`.
 WITHOUT_BEAM = {
     f"pipelines.{name}"
-    for name in ("records", "tasks", "folders", "errors", "console", "tokenization")
+    for name in ("records", "tasks", "folders", "errors", "console", "tokenization", "weights")
 }
 
 

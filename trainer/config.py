@@ -8,6 +8,9 @@ from pipelines.errors import InputError
 # The original's run_pretraining.py warms up for 10,000 steps; a short run for a tenth of its own.
 LONGEST_DEFAULT_WARMUP = 10_000
 SHORT_RUN_WARMUP_SHARE = 0.1
+# Every replica draws its masks from a seed of its own, this far from the one before, in int32.
+REPLICA_SEED_STRIDE = 65_537
+SEED_LIMIT = 2**31 - 1024 * REPLICA_SEED_STRIDE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +84,10 @@ class LoopConfig:
         for name in ("train_batch_size", "save_checkpoints_steps", "eval_steps"):
             if getattr(self, name) < 1:
                 raise InputError(f"--{name}={getattr(self, name)}: must be at least 1")
+        if not 0 <= self.random_seed < SEED_LIMIT:
+            raise InputError(
+                f"--random_seed={self.random_seed}: must be at least 0 and less than {SEED_LIMIT}"
+            )
 
 
 def default_warmup_steps(num_train_steps: int) -> int:

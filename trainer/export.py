@@ -1,7 +1,6 @@
 """SavedModels that take raw text: tokenization, encoder and head in one graph."""
 
 import json
-import os
 from collections.abc import Sequence
 
 import keras
@@ -10,6 +9,7 @@ import tensorflow as tf
 from model.classifier import BertClassifier
 from model.pretrainer import BertPretrainer
 from pipelines.errors import InputError
+from pipelines.weights import weights_sha256
 from trainer import folders
 from trainer.text_features import TextFeatures
 
@@ -149,7 +149,7 @@ def check_blessing(evaluation: str, model_dir: str) -> None:
     """Refuses a model that `beambert evaluate` did not bless.
 
     Raises:
-      InputError: no evaluation there, one of another model, or it refused.
+      InputError: no evaluation there, one of other weights, or it refused.
     """
     evaluation = evaluation.rstrip("/")
     metrics_file = f"{evaluation}/metrics.json"
@@ -157,15 +157,16 @@ def check_blessing(evaluation: str, model_dir: str) -> None:
         raise InputError(f"--evaluation={evaluation}: no evaluation there; run `beambert evaluate`")
     try:
         with tf.io.gfile.GFile(metrics_file) as file:
-            model = json.load(file)["model"]
+            metrics = json.load(file)
+        model, evaluated = metrics["model"], metrics["weights_sha256"]
     except (tf.errors.OpError, ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"--evaluation={evaluation}: its metrics.json can't be read; evaluate the model again"
         ) from error
-    if os.path.realpath(model) != os.path.realpath(model_dir):
+    if evaluated != weights_sha256(model_dir):
         raise InputError(
-            f"--evaluation={evaluation}: is of {model}, not of --model={model_dir}; "
-            "evaluate this model"
+            f"--evaluation={evaluation}: is of {model} and evaluated other weights than "
+            f"--model={model_dir} has; evaluate again"
         )
     if not tf.io.gfile.exists(f"{evaluation}/BLESSED"):
         raise InputError(

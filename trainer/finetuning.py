@@ -2,8 +2,9 @@
 
 import collections
 import dataclasses
+import hashlib
 import json
-import os
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,8 @@ from model.config import BertConfig
 from model.pretrainer import BertPretrainer
 from pipelines.errors import InputError
 from pipelines.records import Vocabulary
-from pipelines.tasks import Example, discover_labels, find_task, read_examples
+from pipelines.tasks import Example, discover_labels, find_task, read_examples, split_path
+from pipelines.weights import weights_sha256
 from trainer import folders
 from trainer.config import LoopConfig, OptimizerConfig
 from trainer.export import save_classifier
@@ -55,7 +57,7 @@ class FinetuningJob:
     init: str
     model: str | None
     vocab_file: str | None
-    do_lower_case: bool
+    do_lower_case: bool | None
     model_dir: str
     max_seq_length: int | None
     learning_rate: float
@@ -78,8 +80,9 @@ class _Start:
 
 def _start(job: FinetuningJob) -> _Start:
     if job.init != RANDOM:
-        if job.model or job.vocab_file:
-            raise InputError("--model and --vocab_file go with --init=random; leave them out")
+        for name in ("model", "vocab_file", "do_lower_case"):
+            if (value := getattr(job, name)) is not None:
+                raise InputError(f"--{name}={value}: goes with --init=random; leave it out")
         found = folders.open_model(job.init, "--init")
         if found.training["kind"] != "pretraining":
             raise InputError(f"--init={job.init}: a fine-tuned model; give its encoder's folder")
@@ -90,10 +93,11 @@ def _start(job: FinetuningJob) -> _Start:
         if not job.model or not job.vocab_file:
             raise InputError("--init=random: also needs --model and --vocab_file")
         vocabulary = folders.read_vocabulary(job.vocab_file, "--vocab_file")
-        vocabulary.check_case(job.do_lower_case)
+        do_lower_case = True if job.do_lower_case is None else job.do_lower_case
+        vocabulary.check_case(do_lower_case)
         config = model_config(job.model, len(vocabulary))
         length = RANDOM_LENGTH if job.max_seq_length is None else job.max_seq_length
-        start = _Start(config, vocabulary, job.do_lower_case, length, None)
+        start = _Start(config, vocabulary, do_lower_case, length, None)
     limit = start.config.max_position_embeddings
     if not 8 <= start.max_seq_length <= limit:
         raise InputError(
@@ -139,12 +143,33 @@ def task_training_batches(
     return batches.map(lambda rows: {n: tf.gather(t, rows) for n, t in tensors.items()}).prefetch(2)
 
 
-def task_evaluation_batches(
-    features: Mapping[str, np.ndarray], batch_size: int
-) -> tf.data.Dataset:
+def task_evaluation_batches(features: Mapping[str, np.ndarray], batch_size: int) -> tf.data.Dataset:
     """Every example once; the last batch is filled up with rows of weight 0."""
     batches = tf.data.Dataset.from_tensor_slices(dict(features)).batch(batch_size)
     return batches.map(lambda some: fill_up(some, batch_size)).prefetch(2)
+
+
+@dataclasses.dataclass(frozen=True)
+class _TaskData:
+    """What the task's files hold; `files` are their paths by split."""
+
+    name: str
+    labels: Sequence[str]
+    training: Sequence[Example]
+    dev: Sequence[Example]
+    files: Mapping[str, pathlib.Path]
+
+    @property
+    def is_pair(self) -> bool:
+        return self.training[0].text_b is not None
+
+
+def _read_task(job: FinetuningJob) -> _TaskData:
+    task = find_task(job.task)
+    labels = list(discover_labels(task, job.data_dir))
+    training, dev = (read_examples(task, job.data_dir, s, labels) for s in ("train", "dev"))
+    files = {split: split_path(task, job.data_dir, split) for split in ("train", "dev")}
+    return _TaskData(task.name, labels, training, dev, files)
 
 
 def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> None:
@@ -154,84 +179,109 @@ def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> None:
       InputError: what was given can't be used.
     """
     start = _start(job)
-    task = find_task(job.task)
-    labels = list(discover_labels(task, job.data_dir))
-    training_examples = read_examples(task, job.data_dir, "train", labels)
-    dev_examples = read_examples(task, job.data_dir, "dev", labels)
-    batch_size = job.loop.train_batch_size
-    check_batch(strategy, batch_size)
-    _check_examples(training_examples, dev_examples, batch_size, job.data_dir)
-    steps_an_epoch = max(len(training_examples) // batch_size, 1)
-    steps = max(int(len(training_examples) * job.num_train_epochs / batch_size), 1)
-    optimizer = OptimizerConfig(
-        job.learning_rate, steps, int(job.warmup_proportion * steps), job.weight_decay_rate
-    )
-    loop = dataclasses.replace(job.loop, eval_steps=steps_an_epoch)
-    training = {
-        "kind": "classification",
-        "task": task.name,
-        "labels": labels,
-        "is_pair": training_examples[0].text_b is not None,
-        "init": _identity(job.init),
-        "do_lower_case": start.do_lower_case,
-        "max_seq_length": start.max_seq_length,
-        "vocabulary_sha256": start.vocabulary.sha256,
-        "data_dir": _identity(job.data_dir),
-        "examples": {"train": len(training_examples), "dev": len(dev_examples)},
-        "optimizer": dataclasses.asdict(optimizer),
-        "loop": dataclasses.asdict(loop),
-    }
-    job_fields = training | {"model": dataclasses.asdict(start.config)}
+    data = _read_task(job)
+    check_batch(strategy, job.loop.train_batch_size)
+    _check_examples(data.training, data.dev, job.loop.train_batch_size, job.data_dir)
+    optimizer, loop = _schedule(job, len(data.training))
+    training = _training(job, start, data, optimizer, loop)
+    identity = folders.job_identity(training, start.config)
     model_dir = job.model_dir.rstrip("/")
     chief = is_chief(strategy)
-    if folders.claim(model_dir, job_fields, chief):
+    if folders.claim(model_dir, identity, chief):
         print(f"{model_dir}: already finished by the same command, nothing to do")
         return
     if chief:
         folders.describe_model(model_dir, start.config, start.vocabulary, training)
-        folders.write(
-            f"{model_dir}/{folders.LABELS_FILE}", "".join(f"{x}\n" for x in labels).encode()
-        )
+        labels = "".join(f"{label}\n" for label in data.labels)
+        folders.write(f"{model_dir}/{folders.LABELS_FILE}", labels.encode())
     text_features = TextFeatures(start.vocabulary, start.do_lower_case, start.max_seq_length)
-    features = make_features(training_examples, labels, text_features)
-    dev_features = make_features(dev_examples, labels, text_features)
-    seed = job.loop.random_seed
     trainer = Trainer(
         strategy,
-        lambda: _build_classifier(start, len(labels), seed),
+        lambda: _build_classifier(start, len(data.labels), loop.random_seed),
         ClassificationObjective(),
         optimizer,
-        seed,
+        loop.random_seed,
     )
-    majority = _majority_accuracy(training_examples, dev_examples)
     if chief:
-        print(
-            f"{task.name}: {len(training_examples):,} training examples, {len(dev_examples):,} dev "
-            f"examples, {len(labels)} labels (always the commonest: {majority:.1%}); "
-            f"{steps:,} steps from {job.init}",
-            flush=True,
-        )
-
-    def batches_from(step: int) -> Any:
-        return strategy.experimental_distribute_dataset(
-            task_training_batches(features, batch_size, seed, step)
-        )
-
-    def evaluation(_: int | None) -> Any:
-        return strategy.experimental_distribute_dataset(
-            task_evaluation_batches(dev_features, batch_size)
-        )
-
-    results = train(trainer, batches_from, evaluation, loop, model_dir)
+        print(_introduce(job, data, optimizer.num_train_steps), flush=True)
+    results = _train(trainer, data, text_features, loop, model_dir)
     if not chief:
         return
-    results["majority_accuracy"] = majority
+    results["majority_accuracy"] = _majority_accuracy(data.training, data.dev)
     folders.save_weights(trainer.model, model_dir)
     saved_model = f"{model_dir}/{folders.SAVED_MODEL_FOLDER}"
-    save_classifier(trainer.model, text_features, labels, training["is_pair"], saved_model)
+    save_classifier(trainer.model, text_features, data.labels, data.is_pair, saved_model)
     folders.write(f"{model_dir}/{folders.RESULTS_FILE}", json.dumps(results, indent=1).encode())
-    folders.finish(model_dir, job_fields)
+    folders.finish(model_dir, identity)
     print(f"{model_dir}: finished", flush=True)
+
+
+def _schedule(job: FinetuningJob, examples: int) -> tuple[OptimizerConfig, LoopConfig]:
+    """Returns the optimizer of the asked-for epochs, and a loop that evaluates after each."""
+    batch_size = job.loop.train_batch_size
+    steps = max(int(examples * job.num_train_epochs / batch_size), 1)
+    warmup = int(job.warmup_proportion * steps)
+    optimizer = OptimizerConfig(job.learning_rate, steps, warmup, job.weight_decay_rate)
+    return optimizer, dataclasses.replace(job.loop, eval_steps=max(examples // batch_size, 1))
+
+
+def _training(
+    job: FinetuningJob,
+    start: _Start,
+    data: _TaskData,
+    optimizer: OptimizerConfig,
+    loop: LoopConfig,
+) -> dict[str, Any]:
+    encoder = start.encoder_folder
+    return {
+        "kind": "classification",
+        "task": data.name,
+        "labels": data.labels,
+        "is_pair": data.is_pair,
+        "init": folders.absolute(encoder) if encoder else RANDOM,
+        "init_sha256": weights_sha256(encoder) if encoder else None,
+        "do_lower_case": start.do_lower_case,
+        "max_seq_length": start.max_seq_length,
+        "vocabulary_sha256": start.vocabulary.sha256,
+        "data_dir": folders.absolute(job.data_dir),
+        "data_sha256": {
+            split: hashlib.sha256(path.read_bytes()).hexdigest()
+            for split, path in data.files.items()
+        },
+        "examples": {"train": len(data.training), "dev": len(data.dev)},
+        "optimizer": dataclasses.asdict(optimizer),
+        "loop": dataclasses.asdict(loop),
+    }
+
+
+def _introduce(job: FinetuningJob, data: _TaskData, steps: int) -> str:
+    majority = _majority_accuracy(data.training, data.dev)
+    return (
+        f"{data.name}: {len(data.training):,} training examples, {len(data.dev):,} dev "
+        f"examples, {len(data.labels)} labels (always the commonest: {majority:.1%}); "
+        f"{steps:,} steps from {job.init}"
+    )
+
+
+def _train(
+    trainer: Trainer,
+    data: _TaskData,
+    text_features: TextFeatures,
+    loop: LoopConfig,
+    model_dir: str,
+) -> dict[str, float]:
+    features = make_features(data.training, data.labels, text_features)
+    dev_features = make_features(data.dev, data.labels, text_features)
+    distribute = trainer.strategy.experimental_distribute_dataset
+    batch_size, seed = loop.train_batch_size, loop.random_seed
+
+    def batches_from(step: int) -> Any:
+        return distribute(task_training_batches(features, batch_size, seed, step))
+
+    def evaluation(_: int | None) -> Any:
+        return distribute(task_evaluation_batches(dev_features, batch_size))
+
+    return train(trainer, batches_from, evaluation, loop, model_dir)
 
 
 def _check_examples(
@@ -261,7 +311,3 @@ def _build_classifier(start: _Start, num_labels: int, seed: int) -> BertClassifi
 def _majority_accuracy(training: Sequence[Example], dev: Sequence[Example]) -> float:
     commonest = collections.Counter(e.label for e in training).most_common(1)[0][0]
     return sum(e.label == commonest for e in dev) / len(dev)
-
-
-def _identity(path: str) -> str:
-    return path if path == RANDOM or "://" in path else os.path.abspath(path)

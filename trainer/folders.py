@@ -50,6 +50,25 @@ class ModelFolder:
         return self.training["do_lower_case"]
 
 
+def job_identity(training: Mapping[str, Any], config: BertConfig) -> dict[str, Any]:
+    """Returns what decides a training's result; the same job may continue with the rest changed.
+
+    Args:
+      training: what its training.json is to hold.
+      config: of the encoder.
+    """
+    # What lies at the paths is compared by its SHA-256.
+    paths = ("data", "data_dir", "init")
+    job = {name: value for name, value in training.items() if name not in paths}
+    loop = {name: training["loop"][name] for name in ("train_batch_size", "random_seed")}
+    return job | {"loop": loop, "model": dataclasses.asdict(config)}
+
+
+def absolute(path: str) -> str:
+    """Returns a path that means the same from any working directory."""
+    return path if "://" in path else os.path.abspath(path)
+
+
 def claim(path: str, job: Mapping[str, Any], chief: bool) -> bool:
     """Makes a folder ours before anything is spent; see `pipelines.folders.is_finished`.
 
@@ -61,7 +80,7 @@ def claim(path: str, job: Mapping[str, Any], chief: bool) -> bool:
     try:
         names = tf.io.gfile.listdir(path) if tf.io.gfile.isdir(path) else []
         names = sorted(name.rstrip("/") for name in names)
-        if folders.is_finished(path, names, lambda n: _read(f"{path}/{n}"), job, "--model_dir"):
+        if folders.is_finished(path, names, lambda n: read(f"{path}/{n}"), job, "--model_dir"):
             return True
         tf.io.gfile.makedirs(path)
     except tf.errors.OpError as error:
@@ -92,8 +111,8 @@ def open_model(path: str, flag: str) -> ModelFolder:
             "give the command that makes it again, which continues it"
         )
     try:
-        config = BertConfig.from_json(_read(f"{path}/{CONFIG_FILE}").decode())
-        training = json.loads(_read(f"{path}/{TRAINING_FILE}"))
+        config = BertConfig.from_json(read(f"{path}/{CONFIG_FILE}").decode())
+        training = json.loads(read(f"{path}/{TRAINING_FILE}"))
     except ValueError as error:
         raise InputError(f"{flag}={path}: {error}") from error
     vocabulary = read_vocabulary(f"{path}/{VOCABULARY_FILE}", flag)
@@ -106,7 +125,7 @@ def read_vocabulary(path: str, flag: str) -> Vocabulary:
     Raises:
       InputError: it can't be read or isn't a vocabulary.
     """
-    return Vocabulary.parse(_read(path), f"{flag}={path}")
+    return Vocabulary.parse(read(path), f"{flag}={path}")
 
 
 def describe_model(
@@ -171,7 +190,12 @@ def write(path: str, data: bytes) -> None:
         raise InputError(f"{path}: cannot be written ({reason(error)})") from error
 
 
-def _read(path: str) -> bytes:
+def read(path: str) -> bytes:
+    """Reads a small file.
+
+    Raises:
+      InputError: it can't be read.
+    """
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
             return file.read()

@@ -14,6 +14,7 @@ from pipelines.records import (
     Vocabulary,
     feature_shapes,
 )
+from trainer.folders import read
 
 # Files read at once, a record from each in turn: mixes the shards of a batch.
 FILES_AT_ONCE = 16
@@ -73,9 +74,9 @@ def open_records(folder: str, flag: str) -> Records:
             "run `beambert data` again, which completes it"
         )
     info_path = f"{folder}/{INFO_FILE}"
-    info = RecordsInfo.from_json(_read(info_path).decode(errors="replace"), info_path)
+    info = RecordsInfo.from_json(read(info_path).decode(errors="replace"), info_path)
     vocabulary_path = f"{folder}/{VOCABULARY_FILE}"
-    vocabulary = Vocabulary.parse(_read(vocabulary_path), vocabulary_path)
+    vocabulary = Vocabulary.parse(read(vocabulary_path), vocabulary_path)
     if vocabulary.sha256 != info.vocabulary["sha256"]:
         raise InputError(
             f"{vocabulary_path}: not the vocabulary that {INFO_FILE} names (SHA-256 "
@@ -96,14 +97,6 @@ def open_records(folder: str, flag: str) -> Records:
             f"{flag}={folder}: has no records; make it again with `beambert data` from more text"
         )
     return records
-
-
-def _read(path: str) -> bytes:
-    try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            return file.read()
-    except tf.errors.OpError as error:
-        raise InputError(f"{path}: cannot be read ({error.message})") from error
 
 
 def check_same(records: Records, other: Records) -> None:

@@ -5,14 +5,13 @@ MirroredStrategy; it clips gradients and draws dropout masks per replica; it can
 an epoch.
 """
 
-import dataclasses
-import functools
 import json
 import math
+import os
 import signal
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import keras
 import numpy as np
@@ -21,7 +20,7 @@ import tensorflow as tf
 from pipelines.console import duration
 from pipelines.errors import InputError
 from trainer import folders
-from trainer.config import LoopConfig, OptimizerConfig
+from trainer.config import REPLICA_SEED_STRIDE, LoopConfig, OptimizerConfig
 from trainer.objectives import Objective, means
 from trainer.optimization import AdamW, learning_rate_at
 from trainer.strategy import agree, is_chief
@@ -29,8 +28,6 @@ from trainer.strategy import agree, is_chief
 # Updates in one graph call are chosen so that control comes back about this often.
 SECONDS_A_CALL = 10.0
 MOST_STEPS_A_CALL = 1000
-# What a shell reports of a process that SIGTERM ended.
-EXIT_STATUS_OF_SIGTERM = 128 + signal.SIGTERM
 
 
 class Trainer:
@@ -105,7 +102,8 @@ class Trainer:
             global_weights = context.all_reduce(tf.distribute.ReduceOp.SUM, weights)
         # Another mask on every replica and at every step, and nothing to keep in a checkpoint.
         replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
-        seed = tf.stack([self._random_seed + 65_537 * replica, tf.cast(step, tf.int32)])
+        replica_seed = self._random_seed + REPLICA_SEED_STRIDE * replica
+        seed = tf.stack([replica_seed, tf.cast(step, tf.int32)])
         gradients, sums = self._gradients(features, global_weights, seed)
         norm = self._optimizer.apply(gradients, step)
         return sums | weights | {"gradient_norm": norm / context.num_replicas_in_sync}
@@ -154,18 +152,44 @@ class Trainer:
         return means(totals, self.objective)
 
 
-@dataclasses.dataclass
-class _Stop:
-    """Set by SIGTERM; the loop saves and ends at the next call's end."""
-
-    requested: bool = False
-
-    def __call__(self, *_: object) -> None:
-        self.requested = True
-
-
 class Interrupted(SystemExit):
     """Training was asked to stop and has saved its state."""
+
+
+class _Stop:
+    """SIGTERM or Ctrl-C: the loop saves and ends at the next call's end. A context manager.
+
+    A second Ctrl-C interrupts at once.
+    """
+
+    def __init__(self):
+        self._received: int | None = None
+
+    def __enter__(self) -> "_Stop":
+        numbers = (signal.SIGTERM, signal.SIGINT)
+        self._previous = {number: signal.signal(number, self._receive) for number in numbers}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _receive(self, number: int, _: object) -> None:
+        self._received = number
+        if number == signal.SIGINT:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            # Not `print`, which the signal may have interrupted.
+            os.write(2, b"will save and stop; Ctrl-C again interrupts at once\n")
+
+    @property
+    def requested(self) -> bool:
+        """Whether to end."""
+        return self._received is not None
+
+    @property
+    def exit_status(self) -> int:
+        """What a shell reports of a process that the signal ended; SIGTERM's for other workers."""
+        return 128 + (self._received or signal.SIGTERM)
 
 
 def train(
@@ -189,69 +213,115 @@ def train(
 
     Raises:
       InputError: no checkpoint can be read or written, or the loss is no number.
-      Interrupted: after SIGTERM, with everything saved.
+      Interrupted: after SIGTERM or Ctrl-C, with everything saved.
     """
-    manager = tf.train.CheckpointManager(
-        trainer.checkpoint, f"{model_dir}/checkpoints", max_to_keep=config.keep_checkpoints
-    )
-    _restore(trainer, manager)
-    last = trainer.optimizer_config.num_train_steps
-    chief = is_chief(trainer.strategy)
-    say = functools.partial(print, flush=True) if chief else lambda line: None
-    log = _MetricsFile(f"{model_dir}/metrics.jsonl", trainer.steps_done)
-    stop = _Stop()
-    previous = signal.signal(signal.SIGTERM, stop)
-    try:
+    run = _Run(trainer, evaluation, config, model_dir)
+    with _Stop() as stop:
+        run.train_to_last_step(batches_from, stop)
+    # All is saved: whatever ends the evaluation, the same command begins it again.
+    return run.evaluate_at_the_end()
+
+
+class _Run:
+    """What one call of `train` works with."""
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        evaluation: Callable[[int | None], Any] | None,
+        config: LoopConfig,
+        model_dir: str,
+    ):
+        """Restores the newest checkpoint."""
+        self._trainer = trainer
+        self._evaluation = evaluation
+        self._config = config
+        self._model_dir = model_dir
+        self._manager = tf.train.CheckpointManager(
+            trainer.checkpoint, f"{model_dir}/checkpoints", max_to_keep=config.keep_checkpoints
+        )
+        _restore(trainer, self._manager)
+        self._last = trainer.optimizer_config.num_train_steps
+        self._chief = is_chief(trainer.strategy)
+        self._log = _MetricsFile(f"{model_dir}/metrics.jsonl", trainer.steps_done)
+        self._meter = _Meter(self._last, config.train_batch_size)
+
+    def train_to_last_step(self, batches_from: Callable[[int], Any], stop: _Stop) -> None:
+        """Trains, evaluates and saves; ends early if asked to."""
         iterator = None
-        meter = _Meter(last, config.train_batch_size)
-        while (step := trainer.steps_done) < last:
-            iterator = iterator or iter(batches_from(step))
-            boundary = min(
-                last,
-                _next_multiple(step, config.save_checkpoints_steps),
-                _next_multiple(step, config.eval_steps) if evaluation else last,
-            )
+        while True:
+            step = self._trainer.steps_done
             # Workers that ran different numbers of steps would wait for each other for ever.
-            steps_a_call, stops = agree(trainer.strategy, meter.steps_a_call(), stop.requested)
+            steps_a_call, stops = agree(
+                self._trainer.strategy, self._meter.steps_a_call(), stop.requested
+            )
             if stops:
-                if chief:
-                    _save(log, manager, step)
-                say(
-                    f"stopped at step {step:,} of {last:,} and saved in {model_dir}; "
-                    "the same command continues"
-                )
-                raise Interrupted(EXIT_STATUS_OF_SIGTERM)
-            steps = min(steps_a_call, boundary - step)
-            meter.restart()
-            metrics = trainer.train_steps(iterator, steps)
-            step += steps
-            rate = float(learning_rate_at(step - 1, trainer.optimizer_config))
-            # The norm too: a last gradient that is no number spoils the weights, not the loss.
-            if not (math.isfinite(metrics["loss"]) and math.isfinite(metrics["gradient_norm"])):
-                raise InputError(
-                    f"the loss is {metrics['loss']}, the gradient's norm "
-                    f"{metrics['gradient_norm']} between steps {step - steps} and {step} "
-                    f"(seed {config.random_seed}); lower --learning_rate, or start from an earlier "
-                    f"checkpoint in {model_dir}/checkpoints"
-                )
-            speed = meter.update(step, steps)
-            log.write("train", step, metrics | {"learning_rate": rate} | speed)
-            say(meter.line(step, metrics, rate))
-            if evaluation and step % config.eval_steps == 0 and step < last:
-                held_out = trainer.evaluate(evaluation(config.max_eval_batches))
-                log.write("eval", step, held_out)
-                say(f"held out at step {step:,}: {describe_metrics(held_out)}")
-            if chief and (step % config.save_checkpoints_steps == 0 or step == last):
-                _save(log, manager, step)
-        final = trainer.evaluate(evaluation(None)) if evaluation else {}
-        if final:
-            log.write("eval", last, final)
-            say(f"held out at the end: {describe_metrics(final)}")
-        if chief:
-            log.flush()
-        return final
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+                self._interrupt(step, stop.exit_status)
+            if step >= self._last:
+                return
+            iterator = iterator or iter(batches_from(step))
+            steps = min(steps_a_call, self._next_boundary(step) - step)
+            self._train_steps(iterator, step, steps)
+            self._evaluate_and_save(step + steps)
+
+    def evaluate_at_the_end(self) -> dict[str, float]:
+        """Returns the metrics on all held-out data."""
+        metrics = self._trainer.evaluate(self._evaluation(None)) if self._evaluation else {}
+        if metrics:
+            self._log.write("eval", self._last, metrics)
+            self._say(f"held out at the end: {describe_metrics(metrics)}")
+        if self._chief:
+            self._log.flush()
+        return metrics
+
+    def _say(self, line: str) -> None:
+        if self._chief:
+            print(line, flush=True)
+
+    def _next_boundary(self, step: int) -> int:
+        boundaries = [self._last, _next_multiple(step, self._config.save_checkpoints_steps)]
+        if self._evaluation:
+            boundaries.append(_next_multiple(step, self._config.eval_steps))
+        return min(boundaries)
+
+    def _interrupt(self, step: int, exit_status: int) -> NoReturn:
+        if self._chief:
+            _save(self._log, self._manager, step)
+        self._say(
+            f"stopped at step {step:,} of {self._last:,} and saved in {self._model_dir}; "
+            "the same command continues"
+        )
+        raise Interrupted(exit_status)
+
+    def _train_steps(self, iterator: Any, step: int, steps: int) -> None:
+        """Runs one graph call from a step on, checks and logs what came of it."""
+        self._meter.restart()
+        metrics = self._trainer.train_steps(iterator, steps)
+        self._check_finite(metrics, step, step + steps)
+        step += steps
+        rate = float(learning_rate_at(step - 1, self._trainer.optimizer_config))
+        speed = self._meter.update(step, steps)
+        self._log.write("train", step, metrics | {"learning_rate": rate} | speed)
+        self._say(self._meter.line(step, metrics, rate))
+
+    def _check_finite(self, metrics: Mapping[str, float], first: int, last: int) -> None:
+        # The norm too: a last gradient that is no number spoils the weights, not the loss.
+        if math.isfinite(metrics["loss"]) and math.isfinite(metrics["gradient_norm"]):
+            return
+        raise InputError(
+            f"the loss is {metrics['loss']}, the gradient's norm {metrics['gradient_norm']} "
+            f"between steps {first} and {last} (seed {self._config.random_seed}); lower "
+            f"--learning_rate, or start from an earlier checkpoint in {self._model_dir}/checkpoints"
+        )
+
+    def _evaluate_and_save(self, step: int) -> None:
+        config = self._config
+        if self._evaluation and step % config.eval_steps == 0 and step < self._last:
+            held_out = self._trainer.evaluate(self._evaluation(config.max_eval_batches))
+            self._log.write("eval", step, held_out)
+            self._say(f"held out at step {step:,}: {describe_metrics(held_out)}")
+        if self._chief and (step % config.save_checkpoints_steps == 0 or step == self._last):
+            _save(self._log, self._manager, step)
 
 
 def _save(log: "_MetricsFile", manager: tf.train.CheckpointManager, step: int) -> None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ import tensorflow as tf
 from model.config import BertConfig, preset
 from model.pretrainer import BertPretrainer
 from pipelines.errors import InputError
+from pipelines.records import EVAL_FOLDER
 from trainer import folders
 from trainer.config import LoopConfig, OptimizerConfig
 from trainer.input_pipeline import (
@@ -25,9 +25,6 @@ from trainer.input_pipeline import (
 from trainer.loop import Trainer, train
 from trainer.objectives import PretrainingObjective
 from trainer.strategy import check_batch, is_chief
-
-# What `beambert data --eval_fraction` makes inside the records folder.
-EVAL_FOLDER = "eval"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,10 +109,10 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
         )
     check_batch(strategy, job.loop.train_batch_size)
     training = _training(job, records, held_out)
-    job_fields = training | {"model": dataclasses.asdict(config)}
+    identity = folders.job_identity(training, config)
     model_dir = job.model_dir.rstrip("/")
     chief = is_chief(strategy)
-    if folders.claim(model_dir, job_fields, chief):
+    if folders.claim(model_dir, identity, chief):
         print(f"{model_dir}: already finished by the same command, nothing to do")
         return
     if chief:
@@ -149,7 +146,7 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
         print(f"always guessing the commonest token: {results['commonest_token_accuracy']:.1%}")
     folders.save_weights(trainer.model, model_dir)
     folders.write(f"{model_dir}/{folders.RESULTS_FILE}", json.dumps(results, indent=1).encode())
-    folders.finish(model_dir, job_fields)
+    folders.finish(model_dir, identity)
     print(f"{model_dir}: finished", flush=True)
 
 
@@ -159,7 +156,7 @@ def _training(job: PretrainingJob, records: Records, held_out: Records | None) -
         "do_lower_case": records.info.parameters["do_lower_case"],
         "max_seq_length": records.max_seq_length,
         "vocabulary_sha256": records.vocabulary.sha256,
-        "data": os.path.abspath(records.folder) if "://" not in records.folder else records.folder,
+        "data": folders.absolute(records.folder),
         "records_sha256": [file["sha256"] for file in records.info.files],
         "eval_records_sha256": [f["sha256"] for f in held_out.info.files] if held_out else [],
         "optimizer": dataclasses.asdict(job.optimizer),

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pipelines.console import parse_bool, quiet_stderr, run_main
+from pipelines.console import FlagParser, parse_bool, quiet_stderr, run_main
 from pipelines.errors import InputError
 from pipelines.tasks import TASKS
 from trainer.config import LoopConfig, OptimizerConfig, default_warmup_steps
@@ -50,9 +50,7 @@ EXPORT_EPILOG = """examples:
 """
 
 
-def _add_loop_flags(
-    parser: argparse.ArgumentParser, *, batch_size: int, learning_rate: float
-) -> None:
+def _add_loop_flags(parser: FlagParser, *, batch_size: int, learning_rate: float) -> None:
     add = parser.add_argument
     add("--train_batch_size", type=int, default=batch_size, help="default: %(default)s")
     add("--learning_rate", type=float, default=learning_rate, help="peak (default: %(default)s)")
@@ -68,7 +66,7 @@ def _add_loop_flags(
     add("--tpu", help="name or address of a TPU; local on a TPU VM")
 
 
-def _model_dir_flag(parser: argparse.ArgumentParser) -> None:
+def _model_dir_flag(parser: FlagParser) -> None:
     # Vertex AI tells a job by this variable where its model goes.
     default = os.environ.get("AIP_MODEL_DIR")
     parser.add_argument(
@@ -80,9 +78,9 @@ def _model_dir_flag(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def build_pretrain_parser() -> argparse.ArgumentParser:
+def build_pretrain_parser() -> FlagParser:
     """Returns the flags of `pretrain`."""
-    parser = argparse.ArgumentParser(
+    parser = FlagParser(
         prog="beambert pretrain",
         description="Pre-trains BERT on records: masked LM and next sentence prediction.",
         epilog=PRETRAIN_EPILOG,
@@ -130,15 +128,13 @@ def pretrain_main(argv: Sequence[str]) -> None:
     with quiet_stderr():
         from trainer.pretraining import PretrainingJob, pretrain
         from trainer.strategy import make_strategy
-    job = PretrainingJob(
-        flags.data, flags.eval_data, flags.model, flags.model_dir, optimizer, loop
-    )
+    job = PretrainingJob(flags.data, flags.eval_data, flags.model, flags.model_dir, optimizer, loop)
     pretrain(job, make_strategy(flags.strategy, flags.tpu))
 
 
-def build_finetune_parser() -> argparse.ArgumentParser:
+def build_finetune_parser() -> FlagParser:
     """Returns the flags of `finetune`."""
-    parser = argparse.ArgumentParser(
+    parser = FlagParser(
         prog="beambert finetune",
         description="Fine-tunes an encoder on a classification task.",
         epilog=FINETUNE_EPILOG,
@@ -151,7 +147,7 @@ def build_finetune_parser() -> argparse.ArgumentParser:
     add("--init", required=True, metavar="DIR", help="encoder folder, or random")
     add("--model", help="with --init=random: a size or a bert_config.json")
     add("--vocab_file", help="with --init=random: the vocabulary")
-    add("--do_lower_case", type=parse_bool, default=True, help="with --init=random")
+    add("--do_lower_case", type=parse_bool, help="with --init=random (default: True)")
     _model_dir_flag(parser)
     add("--max_seq_length", type=int, help="default: that of the pre-training, 128 for random")
     # run_classifier.py: 3 epochs of batches of 32 at 5e-5, a tenth of them warming up.
@@ -185,9 +181,9 @@ def finetune_main(argv: Sequence[str]) -> None:
     finetune(job, make_strategy(flags.strategy, flags.tpu))
 
 
-def build_export_parser() -> argparse.ArgumentParser:
+def build_export_parser() -> FlagParser:
     """Returns the flags of `export`."""
-    parser = argparse.ArgumentParser(
+    parser = FlagParser(
         prog="beambert export",
         description="Writes a model as a SavedModel that takes raw text.",
         epilog=EXPORT_EPILOG,
@@ -225,8 +221,12 @@ COMMANDS = {"pretrain": pretrain_main, "finetune": finetune_main, "export": expo
 
 def main(argv: Sequence[str]) -> int:
     """Dispatches to a command; returns its exit status."""
+    usage = f"usage: python -m trainer.task {{{','.join(COMMANDS)}}} …"
+    if argv and argv[0] in ("-h", "--help"):
+        print(usage)
+        return 0
     if not argv or argv[0] not in COMMANDS:
-        print(f"usage: python -m trainer.task {{{','.join(COMMANDS)}}} …", file=sys.stderr)
+        print(usage, file=sys.stderr)
         return 2
     return run_main(argv[0], COMMANDS[argv[0]], argv[1:])
 

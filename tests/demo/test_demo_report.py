@@ -1,5 +1,4 @@
 import dataclasses
-import json
 import re
 
 import pytest
@@ -86,12 +85,3 @@ def test_text_is_aligned_and_narrow(summary):
 def test_a_run_without_evaluation_gives_dashes(summary):
     text = report.render_text(dataclasses.replace(summary, pretraining=[], steps=[], slices=[]))
     assert "held-out masked-token accuracy   –" in text
-
-
-def test_read_metrics_leaves_out_a_line_cut_short(tmp_path):
-    path = tmp_path / "metrics.jsonl"
-    path.write_text(json.dumps({"split": "train", "step": 1}) + '\n{"split": "tr')
-    assert report.read_metrics(path) == [{"split": "train", "step": 1}]
-    path.write_text('{"split\n{"split": "eval", "step": 1}\n')
-    with pytest.raises(ValueError, match="line 1: not JSON"):
-        report.read_metrics(path)

@@ -1,11 +1,13 @@
 """The demo's steps: real commands with real flags, run once, continued after a failure."""
 
 import json
+import signal
 import sys
+from pathlib import Path
 
 import pytest
 
-from demo import run
+from demo import corpus, run
 from demo.summary import answer, slices
 from pipelines import create_pretraining_data, create_vocabulary
 from pipelines.errors import InputError
@@ -78,6 +80,51 @@ def test_a_failed_step_stops_the_demo_and_is_not_booked(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="'fail' failed"):
         run.Journal(tmp_path).run(step)
     assert not (tmp_path / run.STEPS_FILE).exists()
+
+
+def test_an_interrupted_step_ends_the_demo_as_an_interrupt(tmp_path, monkeypatch):
+    """The step saves and says so first, as the training does."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    saved = tmp_path / "saved"
+    code = f"""
+import os, signal, sys, time
+def save(*_):
+    time.sleep(1)
+    print("saved", flush=True)
+    open({str(saved)!r}, "w").close()
+    sys.exit(130)
+signal.signal(signal.SIGINT, save)
+os.kill(os.getppid(), signal.SIGINT)
+os.kill(os.getpid(), signal.SIGINT)
+time.sleep(60)
+"""
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        run.Journal(tmp_path).run(python_step("interrupt", code, tmp_path / "made"))
+    assert saved.exists()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_journal_cut_short_leaves_the_earlier_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    run.Journal(tmp_path).run(python_step("one", "print(1)", tmp_path / "step_one.py"))
+    before = (tmp_path / run.STEPS_FILE).read_text()
+
+    def cut_short(path, text, **_):
+        path.write_bytes(text.encode()[:5])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_text", cut_short)
+    journal, step = run.Journal(tmp_path), run.Command("two", "step_one", ("y",), tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        journal.run(step)
+    assert (tmp_path / run.STEPS_FILE).read_text() == before
+
+
+@pytest.mark.parametrize("module", [run, corpus])
+def test_a_wrong_flag_is_one_sentence(module):
+    with pytest.raises(InputError, match="--nonsense=1; see --help"):
+        module.main(["--output=x", "--nonsense=1"])
 
 
 def test_answer_is_what_export_printed(tmp_path):

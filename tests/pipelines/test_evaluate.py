@@ -1,6 +1,7 @@
 """Evaluation of a stand-in model whose answers are known, so that every metric is too."""
 
 import contextlib
+import hashlib
 import io
 import json
 import math
@@ -212,10 +213,18 @@ def test_a_missed_threshold_refuses_and_replaces_the_earlier_evaluation(
     assert not (output / "BLESSED").exists()
     assert "cross entropy 0.6" in (output / "NOT_BLESSED").read_text()
     assert "is not at most 0.1000" in (output / "NOT_BLESSED").read_text()
-    assert not (output / "_UNFINISHED").exists()
+    assert not (output / "_unfinished_evaluation").exists()
     printed = capfd.readouterr()
     assert "NOT_BLESSED: cross entropy" in printed.out
     assert printed.err == ""
+
+
+def test_metrics_say_which_weights_were_evaluated(blessed, model):
+    """By an absolute path and a hash, so that a blessing of earlier weights is known."""
+    (variables,) = (model / "saved_model" / "variables").glob("*.data-*")
+    metrics = metrics_of(blessed[0])
+    assert metrics["model"] == str(model)
+    assert metrics["weights_sha256"] == hashlib.sha256(variables.read_bytes()).hexdigest()
 
 
 def test_both_texts_of_a_pair_reach_the_model(pair_model):
@@ -300,6 +309,37 @@ def test_a_model_of_another_shape_is_refused(data, model, pair_model, tmp_path):
         with pytest.raises(InputError, match=re.escape(message)):
             evaluate.main(arguments(data, folder, tmp_path / "output"))
     assert not (tmp_path / "output").exists()
+
+
+def test_a_model_that_is_still_trained_is_refused(data, model, tmp_path):
+    """It has training.json from the start and _SUCCESS from the end."""
+    unfinished = shutil.copytree(model, tmp_path / "model")
+    (unfinished / "training.json").write_text("{}")
+    with pytest.raises(InputError, match="is not finished \\(no _SUCCESS\\)"):
+        evaluate.main(arguments(data, unfinished, tmp_path / "output"))
+    (unfinished / "_SUCCESS").write_text("{}")
+    assert predictions.find_model(str(unfinished)).labels == LABELS
+
+
+def test_a_folder_that_another_command_fills_is_left_alone(data, model, tmp_path):
+    """Its _UNFINISHED is a file."""
+    (tmp_path / "_UNFINISHED").write_text("{}")
+    with pytest.raises(InputError, match="already holds something else \\(_UNFINISHED\\)"):
+        evaluate.main(arguments(data, model, tmp_path))
+    assert (tmp_path / "_UNFINISHED").read_text() == "{}"
+
+
+def test_an_output_that_cannot_be_made_is_one_sentence(data, model, tmp_path):
+    """Here below a file."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="--output=.* cannot be written"):
+        evaluate.main(arguments(data, model, tmp_path / "file" / "output"))
+
+
+def test_a_wrong_flag_is_one_sentence(data, model, tmp_path):
+    """Not argparse's usage."""
+    with pytest.raises(InputError, match="--threshold: invalid float value: 'x'; see --help"):
+        evaluate.main(arguments(data, model, tmp_path / "output", "--threshold=x"))
 
 
 def test_a_folder_with_something_else_is_left_alone(data, model, tmp_path):

@@ -1,5 +1,7 @@
 """Fixtures of the trainer's tests: two devices, small records, small models."""
 
+import fcntl
+import os
 import pathlib
 
 import numpy as np
@@ -169,8 +171,14 @@ def small_config_file(tmp_path_factory, small_config) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def encoder_folder(tmp_path_factory, records_folder, small_config_file) -> pathlib.Path:
-    """A finished encoder, made by the command."""
-    folder = tmp_path_factory.mktemp("model") / "encoder"
+    """A finished encoder, made by the command: once for all of pytest's workers, to be read only.
+
+    It takes most of the time. Whoever comes later finds it finished.
+    """
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder = shared / "encoder"
     values = {
         "data": records_folder,
         "model": small_config_file,
@@ -180,5 +188,7 @@ def encoder_folder(tmp_path_factory, records_folder, small_config_file) -> pathl
         "learning_rate": 5e-3,
         "eval_steps": 50,
     }
-    pretrain_main([f"--{name}={value}" for name, value in values.items()])
+    with open(shared / "encoder.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        pretrain_main([f"--{name}={value}" for name, value in values.items()])
     return folder

@@ -18,7 +18,9 @@ from model.config import BertConfig
 from model.pretrainer import BertPretrainer
 from pipelines.errors import InputError
 from pipelines.tasks import find_task, read_examples
+from pipelines.weights import weights_sha256
 from trainer import finetuning
+from trainer.export import check_blessing
 from trainer.task import export_main, finetune_main
 from trainer.text_features import TextFeatures
 
@@ -182,8 +184,8 @@ def test_export_makes_versions_that_load_without_this_project(
     classifier_folder, task_folder, tmp_path, capsys
 ):
     serving = tmp_path / "serving"
-    for _ in range(2):
-        export_main([f"--model={classifier_folder}", f"--output={serving}/"])
+    (serving / "1").mkdir(parents=True)
+    export_main([f"--model={classifier_folder}", f"--output={serving}/"])
     assert sorted(path.name for path in serving.iterdir()) == ["1", "2"]
     assert f"{serving}/2: " in capsys.readouterr().out
     examples = dev_examples(task_folder)[:5]
@@ -251,7 +253,8 @@ def write_evaluation(tmp_path):
     def write(model, blessed: bool) -> pathlib.Path:
         folder = tmp_path / "evaluation"
         folder.mkdir()
-        (folder / "metrics.json").write_text(json.dumps({"model": str(model)}))
+        metrics = {"model": str(model), "weights_sha256": weights_sha256(str(model))}
+        (folder / "metrics.json").write_text(json.dumps(metrics))
         if blessed:
             (folder / "BLESSED").write_text("")
         return folder
@@ -265,10 +268,27 @@ def test_export_needs_the_blessing_asked_for(classifier_folder, tmp_path, write_
     message = export_refusal(classifier_folder, serving, f"--evaluation={evaluation}")
     assert "did not bless" in message
     (evaluation / "BLESSED").write_text("")
-    export_main(
-        [f"--model={classifier_folder}", f"--output={serving}", f"--evaluation={evaluation}"]
-    )
-    assert (serving / "1").is_dir()
+    check_blessing(str(evaluation), str(classifier_folder))
+
+
+def test_a_moved_model_keeps_its_blessing(classifier_folder, tmp_path, write_evaluation):
+    evaluation = write_evaluation(classifier_folder, blessed=True)
+    moved = shutil.copytree(classifier_folder, tmp_path / "moved")
+    check_blessing(str(evaluation), str(moved))
+
+
+@pytest.mark.parametrize("changed", ["model.weights.h5", "saved_model/variables/*.data-*"])
+def test_a_blessing_of_earlier_weights_does_not_count(
+    classifier_folder, tmp_path, write_evaluation, changed
+):
+    model = shutil.copytree(classifier_folder, tmp_path / "model")
+    evaluation = write_evaluation(model, blessed=True)
+    (path,) = model.glob(changed)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    message = export_refusal(model, tmp_path / "serving", f"--evaluation={evaluation}")
+    assert "evaluated other weights" in message and "evaluate again" in message
 
 
 def test_a_blessing_of_another_model_does_not_count(
@@ -391,8 +411,12 @@ def test_random_weights_need_a_model_and_a_vocabulary(refusal):
     assert "--model" in message and "--vocab_file" in message
 
 
-def test_a_model_beside_an_encoder_is_refused(refusal):
-    assert "--init=random" in refusal(model="tiny")
+@pytest.mark.parametrize(
+    ("flag", "value"), [("model", "tiny"), ("vocab_file", "v.txt"), ("do_lower_case", False)]
+)
+def test_what_an_encoder_decides_is_refused(refusal, flag, value):
+    message = refusal(**{flag: value})
+    assert f"--{flag}={value}" in message and "--init=random" in message
 
 
 @pytest.mark.parametrize(
@@ -410,3 +434,29 @@ def test_the_same_command_again_has_nothing_to_do(
     assert "already finished" in capsys.readouterr().out
     with pytest.raises(InputError, match=r"there 0\.003, here 0\.001"):
         finetune_main(flags(task_folder, encoder_folder, classifier_folder, learning_rate=1e-3))
+
+
+def test_corrected_labels_and_a_retrained_encoder_are_another_job(
+    classifier_folder, task_folder, encoder_folder, tmp_path
+):
+    for split in ("train", "dev"):
+        corrected = shutil.copytree(task_folder, tmp_path / split)
+        first, *rest = (corrected / f"{split}.tsv").read_text().splitlines()[1:]
+        first = first.replace("\tgood", "\tBAD").replace("\tbad", "\tgood").replace("BAD", "bad")
+        (corrected / f"{split}.tsv").write_text("\n".join(["text\tlabel", first, *rest]) + "\n")
+        with pytest.raises(InputError, match=rf"finished result of another .*data_sha256\.{split}"):
+            finetune_main(flags(corrected, encoder_folder, classifier_folder))
+    retrained = shutil.copytree(encoder_folder, tmp_path / "encoder")
+    with (retrained / "model.weights.h5").open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(InputError, match=r"finished result of another .*init_sha256"):
+        finetune_main(flags(task_folder, retrained, classifier_folder))
+
+
+def test_the_same_job_at_other_places_has_nothing_to_do(
+    classifier_folder, task_folder, encoder_folder, tmp_path, capsys
+):
+    data = shutil.copytree(task_folder, tmp_path / "task")
+    encoder = shutil.copytree(encoder_folder, tmp_path / "encoder")
+    finetune_main(flags(data, encoder, classifier_folder, save_checkpoints_steps=7))
+    assert "already finished" in capsys.readouterr().out

@@ -122,27 +122,68 @@ def test_metrics_of_a_whole_run(whole):
     assert all(row["gradient_norm"] > 0 for row in rows if row["split"] == "train")
 
 
-def test_sigterm_saves_and_the_same_command_continues(whole, run, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "Ctrl-C"]
+)
+def test_a_signal_saves_and_the_same_command_continues(
+    whole, run, tmp_path, monkeypatch, capsys, number, status
+):
     monkeypatch.setattr(loop, "SECONDS_A_CALL", 1e-9)  # one update a call
     train_steps, calls = Trainer.train_steps, []
 
     def interrupted_at_seven(self, *args):
         calls.append(1)
         if len(calls) == 7:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
         return train_steps(self, *args)
 
-    before = signal.getsignal(signal.SIGTERM)
+    before = signal.getsignal(number)
     monkeypatch.setattr(Trainer, "train_steps", interrupted_at_seven)
     with pytest.raises(Interrupted) as caught:
         run(tmp_path)
-    assert caught.value.code == 143
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert caught.value.code == status
+    assert signal.getsignal(number) is before
     assert "stopped at step 7 of 12" in capsys.readouterr().out
     assert metric_rows(tmp_path)[-1]["step"] == 7
     assert_whole(tmp_path, run(tmp_path), whole)
     assert len(calls) == STEPS
     assert "continuing from step 7" in capsys.readouterr().out
+
+
+def test_an_interrupt_of_the_last_call_counts(tmp_path, monkeypatch, capsys):
+    train_steps = Trainer.train_steps
+
+    def interrupted(self, *args):
+        os.kill(os.getpid(), signal.SIGINT)
+        return train_steps(self, *args)
+
+    config = LoopConfig(2, SEED)
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "train_steps", interrupted)
+        trainer = line_trainer()
+        trainer.step.assign(5)
+        with pytest.raises(Interrupted):
+            train(trainer, line_batches(6, 0), None, config, str(tmp_path))
+    assert "stopped at step 6 of 6" in capsys.readouterr().out
+    assert train(line_trainer(), line_batches(6, 0), None, config, str(tmp_path)) == {}
+    assert "continuing from step 6" in capsys.readouterr().out
+
+
+def test_a_second_interrupt_ends_at_once(tmp_path, monkeypatch):
+    calls = []
+
+    def interrupted_twice(*_):
+        calls.append(1)
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("the second Ctrl-C did not interrupt")
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(Trainer, "train_steps", interrupted_twice)
+    with pytest.raises(KeyboardInterrupt):
+        train(line_trainer(), line_batches(6, 0), None, LoopConfig(2, SEED), str(tmp_path))
+    assert calls == [1]
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import tensorflow as tf
 from model.pretrainer import BertPretrainer
 from pipelines.errors import InputError
 from pipelines.records import Vocabulary
+from trainer import pretraining
+from trainer.config import SEED_LIMIT, LoopConfig
 from trainer.task import main, pretrain_main
 
 STEPS = 150
@@ -89,6 +92,31 @@ def test_the_same_command_again_has_nothing_to_do(
     assert snapshot(encoder_folder) == before
 
 
+def test_what_decides_no_result_may_change(
+    encoder_folder, records_folder, small_config_file, tmp_path, monkeypatch
+):
+    unfinished = shutil.copytree(encoder_folder, tmp_path / "encoder")
+    (unfinished / "_SUCCESS").rename(unfinished / "_UNFINISHED")
+    moved = shutil.copytree(records_folder, tmp_path / "records")
+    others = {"save_checkpoints_steps": 5, "eval_steps": 7}
+
+    def stop(*_):
+        raise InputError("far enough")
+
+    monkeypatch.setattr(pretraining, "train", stop)
+    with pytest.raises(InputError, match="far enough"):
+        pretrain_main(flags(moved, small_config_file, unfinished, **others))
+    training = json.loads((unfinished / "training.json").read_text())
+    assert training["data"] == str(moved)
+    assert {name: training["loop"][name] for name in others} == others
+
+
+def test_other_seeds_and_batches_are_refused(encoder_folder, records_folder, small_config_file):
+    for name in ("random_seed", "train_batch_size"):
+        with pytest.raises(InputError, match=rf"loop\.{name} there \d+, here 8"):
+            pretrain_main(flags(records_folder, small_config_file, encoder_folder, **{name: 8}))
+
+
 def test_other_parameters_are_refused(encoder_folder, records_folder, small_config_file):
     before = snapshot(encoder_folder)
     with pytest.raises(InputError, match=r"--model_dir=.*learning_rate there 0\.005, here 0\.01"):
@@ -163,6 +191,8 @@ def test_held_out_records_of_another_vocabulary_are_refused(
         ("save_checkpoints_steps", 0),
         ("eval_steps", 0),
         ("weight_decay_rate", -0.1),
+        ("random_seed", -1),
+        ("random_seed", SEED_LIMIT),
     ],
 )
 def test_impossible_numbers_are_refused(refusal, flag, value):
@@ -190,6 +220,28 @@ def test_a_refusal_is_one_line_and_status_2(capsys, tmp_path):
     assert main(["pretrain", f"--data={tmp_path}/no", f"--model_dir={tmp_path}/model"]) == 2
     captured = capsys.readouterr()
     assert captured.out == "" and len(captured.err.splitlines()) == 1
+
+
+def test_the_greatest_seed_fits_every_replica():
+    seed = LoopConfig(1, random_seed=SEED_LIMIT - 1).random_seed
+    assert seed + 65_537 * 1023 < 2**31
+
+
+@pytest.mark.parametrize("command", ["pretrain", "finetune", "export"])
+@pytest.mark.parametrize("arguments", [["--nonsense=1"], []])
+def test_wrong_flags_are_one_line_and_status_2(command, arguments, capsys, monkeypatch):
+    monkeypatch.delenv("AIP_MODEL_DIR", raising=False)
+    assert main([command, *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and len(captured.err.splitlines()) == 1
+    assert f"beambert {command}: " in captured.err and "--help" in captured.err
+
+
+def test_help_lists_the_commands(capsys):
+    assert main(["--help"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "" and "{pretrain,finetune,export}" in captured.out
+    assert main([]) == main(["nonsense"]) == 2
 
 
 def test_vertex_says_where_the_model_goes(monkeypatch, tmp_path):
