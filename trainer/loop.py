@@ -5,29 +5,22 @@ MirroredStrategy; it clips gradients and draws dropout masks per replica; it can
 an epoch.
 """
 
-import json
 import math
 import os
 import signal
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from pipelines.console import duration
 from pipelines.errors import InputError
 from trainer import folders
 from trainer.config import REPLICA_SEED_STRIDE, LoopConfig, OptimizerConfig
 from trainer.objectives import Objective, means
 from trainer.optimization import AdamW, learning_rate_at
+from trainer.progress import Meter, MetricsFile, describe_metrics
 from trainer.strategy import agree, is_chief
-
-# Updates in one graph call are chosen so that control comes back about this often.
-SECONDS_A_CALL = 10.0
-MOST_STEPS_A_CALL = 1000
 
 
 class Trainer:
@@ -243,8 +236,8 @@ class _Run:
         _restore(trainer, self._manager)
         self._last = trainer.optimizer_config.num_train_steps
         self._chief = is_chief(trainer.strategy)
-        self._log = _MetricsFile(f"{model_dir}/metrics.jsonl", trainer.steps_done)
-        self._meter = _Meter(self._last, config.train_batch_size)
+        self._log = MetricsFile(f"{model_dir}/metrics.jsonl", trainer.steps_done)
+        self._meter = Meter(self._last, config.train_batch_size)
 
     def train_to_last_step(self, batches_from: Callable[[int], Any], stop: _Stop) -> None:
         """Trains, evaluates and saves; ends early if asked to."""
@@ -324,7 +317,7 @@ class _Run:
             _save(self._log, self._manager, step)
 
 
-def _save(log: "_MetricsFile", manager: tf.train.CheckpointManager, step: int) -> None:
+def _save(log: MetricsFile, manager: tf.train.CheckpointManager, step: int) -> None:
     log.flush()
     try:
         manager.save(checkpoint_number=step)
@@ -357,82 +350,3 @@ def _restore(trainer: Trainer, manager: tf.train.CheckpointManager) -> None:
 
 def _next_multiple(step: int, interval: int) -> int:
     return (step // interval + 1) * interval
-
-
-def describe_metrics(metrics: Mapping[str, float]) -> str:
-    """Formats metrics for a person: accuracies in percent, losses in nats."""
-    parts = []
-    for name, value in metrics.items():
-        number = f"{value:.1%}" if name.endswith("accuracy") else f"{value:.3f}"
-        parts.append(f"{name.replace('_', ' ')} {number}")
-    return ", ".join(parts)
-
-
-class _Meter:
-    """Measures the rate and chooses how many updates a graph call does."""
-
-    def __init__(self, last_step: int, batch_size: int):
-        self._last_step = last_step
-        self._batch_size = batch_size
-        self._calls = 0
-        self._seconds_a_step = 0.0
-        self._steps = 0
-
-    def restart(self) -> None:
-        """Starts the clock of the next call."""
-        self._started = time.monotonic()
-
-    def steps_a_call(self) -> int:
-        """Returns 1 for the call that compiles and the first that doesn't, then what fits."""
-        if not self._seconds_a_step:
-            return 1
-        return int(np.clip(SECONDS_A_CALL / self._seconds_a_step, 1, MOST_STEPS_A_CALL))
-
-    def update(self, step: int, steps: int) -> dict[str, float]:
-        """Takes a finished call; returns its rate, nothing for the one that compiled."""
-        self._calls += 1
-        now = time.monotonic()
-        if self._calls == 1:
-            self._compiled = now
-            return {}
-        self._seconds_a_step = (now - self._started) / steps
-        self._steps += steps
-        # With the evaluations and checkpoints so far, since more of them are to come.
-        self._seconds_left = (self._last_step - step) * (now - self._compiled) / self._steps
-        return {
-            "seconds_per_step": self._seconds_a_step,
-            "sequences_per_second": self._batch_size / self._seconds_a_step,
-        }
-
-    def line(self, step: int, metrics: Mapping[str, float], learning_rate: float) -> str:
-        """Returns the progress line."""
-        text = f"step {step:,}/{self._last_step:,}: {describe_metrics(metrics)}"
-        text += f", learning rate {learning_rate:.2e}"
-        if not self._steps:
-            return text + " (compiled)"
-        rate = f"{self._batch_size / self._seconds_a_step:.0f} sequences/s"
-        return text + f", {rate}, {duration(self._seconds_left)} left"
-
-
-class _MetricsFile:
-    """metrics.jsonl: a line for every logged step; a resumed run drops what it does again."""
-
-    def __init__(self, path: str, step: int):
-        self._path = path
-        lines = []
-        if tf.io.gfile.exists(path):
-            with tf.io.gfile.GFile(path) as file:
-                lines = list(file)
-        rows = [json.loads(line) for line in lines]
-        self._rows = {(row["split"], row["step"]): row for row in rows if row["step"] <= step}
-
-    def write(self, split: str, step: int, metrics: Mapping[str, float]) -> None:
-        """Adds a line, or replaces the one of the same step."""
-        rounded = {name: float(f"{value:.6g}") for name, value in metrics.items()}
-        self._rows[split, step] = {"split": split, "step": step} | rounded
-
-    def flush(self) -> None:
-        """Writes the file anew: object stores can't append."""
-        lines = [json.dumps(row) + "\n" for row in self._rows.values()]
-        folders.write(self._path + ".tmp", "".join(lines).encode())
-        tf.io.gfile.rename(self._path + ".tmp", self._path, overwrite=True)

@@ -19,7 +19,7 @@ import tensorflow as tf
 from model.dropout import dropout
 from model.pretrainer import BertPretrainer
 from pipelines.errors import InputError
-from trainer import loop
+from trainer import progress
 from trainer.config import LoopConfig, OptimizerConfig
 from trainer.input_pipeline import evaluation_batches, open_records, training_batches
 from trainer.loop import Interrupted, Trainer, train
@@ -96,7 +96,7 @@ def whole(run, tmp_path_factory):
     """An uninterrupted run, as many updates a call as the boundaries allow."""
     folder = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "SECONDS_A_CALL", 1e6)
+        patch.setattr(progress, "SECONDS_A_CALL", 1e6)
         return folder, run(folder)
 
 
@@ -128,7 +128,7 @@ def test_metrics_of_a_whole_run(whole):
 def test_a_signal_saves_and_the_same_command_continues(
     whole, run, tmp_path, monkeypatch, capsys, number, status
 ):
-    monkeypatch.setattr(loop, "SECONDS_A_CALL", 1e-9)  # one update a call
+    monkeypatch.setattr(progress, "SECONDS_A_CALL", 1e-9)  # one update a call
     train_steps, calls = Trainer.train_steps, []
 
     def interrupted_at_seven(self, *args):
