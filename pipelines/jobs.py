@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from pipelines.console import ProgressDisplay, duration, input_error_in, quiet_stderr
 from pipelines.errors import InputError
-from pipelines.formats import READERS
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -23,6 +22,8 @@ The default runner is FnApiRunner: this machine, one process. For two:
 
 def add_input_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags that say what to read."""
+    from pipelines.formats import READERS  # only these commands read a corpus
+
     parser.add_argument(
         "--input",
         nargs="+",
