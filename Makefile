@@ -19,11 +19,10 @@ $(SETUP): .venv/.requirements setup.py
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-# Without compiling: most of the 3.4 GB is never imported, and Python compiles what is.
 .venv/.requirements: requirements.lock
 	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or sys.exit(f"Python 3.11 to 3.13 is needed, $(PYTHON) is {v[0]}.{v[1]}; take another with make PYTHON=python3.12")'
 	$(PYTHON) -m venv --clear .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
 	touch $@
 
 demo: $(SETUP)  ## the whole path from text to a served model, in demo-output/
