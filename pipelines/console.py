@@ -16,7 +16,20 @@ from typing import NoReturn
 from pipelines.errors import InputError
 
 SECONDS_BETWEEN_LINES = 5.0
-_STDERR_LOCK = threading.RLock()
+
+
+class _Quiet:
+    """Who hides stderr right now: the process has one, which threads hide at the same time.
+
+    The first saves it and the last puts it back; nobody waits for another's work.
+    """
+
+    lock = threading.Lock()
+    depth = 0
+    saved = -1
+
+
+_quiet = _Quiet()
 
 
 class FlagParser(argparse.ArgumentParser):
@@ -57,17 +70,21 @@ def quiet_stderr() -> Iterator[None]:
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
-    # Workers' threads load at the same time; the second must not take the first's for the real one.
-    with _STDERR_LOCK:
-        saved = os.dup(2)
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        try:
+    with _quiet.lock:
+        _quiet.depth += 1
+        if _quiet.depth == 1:
+            _quiet.saved = os.dup(2)
+            nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, 2)
-            yield
-        finally:
-            os.dup2(saved, 2)
-            os.close(saved)
             os.close(nowhere)
+    try:
+        yield
+    finally:
+        with _quiet.lock:
+            _quiet.depth -= 1
+            if _quiet.depth == 0:
+                os.dup2(_quiet.saved, 2)
+                os.close(_quiet.saved)
 
 
 def input_error_in(error: BaseException) -> InputError | None:
