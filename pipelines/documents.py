@@ -9,6 +9,11 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pipelines import encodings
+from pipelines.gutenberg import strip_gutenberg
+from pipelines.paragraphs import unwrap
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,10 +23,12 @@ class Document:
     Attributes:
       text: paragraphs (or, if `is_split`, sentences) separated by line feeds.
       is_split: each line is one sentence already.
+      encoding: what the file's bytes were decoded from.
     """
 
     text: str
     is_split: bool = False
+    encoding: str = "utf-8"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,15 +60,26 @@ class Reject:
 # WikiText's headings have spaces around and between their equals signs.
 _TITLE = re.compile(rb"\s*= [^=](.*[^=])? =\s*$")
 _HEADING = re.compile(rb"\s*= = .* = =\s*$")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def not_utf8(raw: bytes, line: int, error: UnicodeDecodeError) -> Reject:
+    """Returns the reject for bytes that start on a line and don't decode."""
+    bad_line = line + raw.count(b"\n", 0, error.start)
+    detail = f"byte 0x{raw[error.start]:02x} on line {bad_line} is not {error.encoding.upper()}"
+    return Reject(bad_line, "not_utf8", detail)
 
 
 def _decode(raw: bytes, line: int, is_split: bool = False) -> Document | Reject:
     try:
         return Document(raw.decode("utf-8"), is_split)
     except UnicodeDecodeError as error:
-        bad_line = line + raw.count(b"\n", 0, error.start)
-        detail = f"byte 0x{raw[error.start]:02x} on line {bad_line} is not UTF-8"
-        return Reject(bad_line, "not_utf8", detail)
+        return not_utf8(raw, line, error)
+
+
+def starts_wikiextractor(line: bytes) -> bool:
+    """Whether a document of `read_wikiextractor` starts on this line."""
+    return line.startswith(b"<doc ")
 
 
 def read_wikiextractor(lines: Iterable[bytes]) -> Iterator[Document | Reject]:
@@ -69,7 +87,7 @@ def read_wikiextractor(lines: Iterable[bytes]) -> Iterator[Document | Reject]:
     body: list[bytes] | None = None
     start, title, is_outside = 0, b"", False
     for number, line in enumerate(lines, 1):
-        if line.startswith(b"<doc "):
+        if starts_wikiextractor(line):
             if body is not None:
                 yield _cut_off(start)
             body, start, is_outside = [], number + 1, False
@@ -94,12 +112,17 @@ def _cut_off(start: int) -> Reject:
     return Reject(start, "cut_off", f"the document that starts on line {start} has no </doc>")
 
 
+def starts_lines(line: bytes) -> bool:
+    """Whether a document of `read_lines` starts after this line: the separator counts to it."""
+    return not line.strip()
+
+
 def read_lines(lines: Iterable[bytes]) -> Iterator[Document | Reject]:
     """Reads the original's format: one sentence a line, a blank line between documents."""
     body: list[bytes] = []
     number = 0
     for number, line in enumerate(lines, 1):
-        if line.strip():
+        if not starts_lines(line):
             body.append(line)
         elif body:
             yield _decode(b"".join(body), number - len(body), is_split=True)
@@ -108,22 +131,40 @@ def read_lines(lines: Iterable[bytes]) -> Iterator[Document | Reject]:
         yield _decode(b"".join(body), number - len(body) + 1, is_split=True)
 
 
-def read_jsonl(lines: Iterable[bytes]) -> Iterator[Document | Reject]:
-    """Reads JSON Lines: one object a line, its document under "text"."""
+def read_jsonl(
+    lines: Iterable[bytes], text_column: str = "text"
+) -> Iterator[Document | Skip | Reject]:
+    """Reads JSON Lines: one object a line, its document under `text_column`; null has none."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except UnicodeDecodeError:
-            yield Reject(number, "not_utf8", f"line {number} is not UTF-8")
+            # Of bytes, `loads` would take UTF-16 and halves of surrogate pairs, too.
+            row = json.loads(line.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            yield not_utf8(line, number, error)
         except (ValueError, RecursionError) as error:
             yield Reject(number, "not_json", f"line {number} is not JSON ({error})")
         else:
-            if isinstance(row, dict) and isinstance(row.get("text"), str):
-                yield Document(row["text"])
-            else:
-                yield Reject(number, "no_text", f'line {number} has no string under "text"')
+            yield _row_document(row, number, text_column)
+
+
+def _row_document(row: Any, number: int, text_column: str) -> Document | Skip | Reject:
+    text = row.get(text_column) if isinstance(row, dict) else None
+    if isinstance(text, str):
+        if _SURROGATE.search(text):
+            detail = f"line {number} has an escape that is half of a surrogate pair"
+            return Reject(number, "not_utf8", detail)
+        return Document(text)
+    if isinstance(row, dict) and text_column in row and text is None:
+        return Skip("null_text")
+    detail = f'line {number} has no string under "{text_column}" (--text_column)'
+    return Reject(number, "no_text", detail)
+
+
+def starts_wikitext(line: bytes) -> bool:
+    """Whether this line is the title of an article of `read_wikitext`."""
+    return _TITLE.match(line) is not None
 
 
 def read_wikitext(lines: Iterable[bytes]) -> Iterator[Document | Reject]:
@@ -131,7 +172,7 @@ def read_wikitext(lines: Iterable[bytes]) -> Iterator[Document | Reject]:
     body: list[bytes] | None = None
     start = 1
     for number, line in enumerate(lines, 1):
-        if _TITLE.match(line):
+        if starts_wikitext(line):
             if body is not None:
                 yield _decode(b"".join(body), start)
             body, start = [], number + 1
@@ -145,24 +186,16 @@ def read_wikitext(lines: Iterable[bytes]) -> Iterator[Document | Reject]:
 
 
 def read_text(lines: Iterable[bytes]) -> Iterator[Document | Reject]:
-    """Reads a file that is one document; hard-wrapped lines are joined into paragraphs."""
-    decoded = _decode(b"".join(lines), 1)
-    yield decoded if isinstance(decoded, Reject) else Document(unwrap(decoded.text))
+    """Reads a file that is one document.
 
-
-def unwrap(text: str) -> str:
-    """Joins hard-wrapped lines into paragraphs, one a line.
-
-    Text is taken as wrapped when blank lines separate its paragraphs and nearly all of its lines
-    are short; otherwise each line is a paragraph already.
+    Other encodings than UTF-8 are told where that is certain; what Project Gutenberg puts around a
+    book is dropped; hard-wrapped lines are joined into paragraphs.
     """
-    lines = [line.strip() for line in text.splitlines()]
-    filled = [len(line) for line in lines if line]
-    if not filled or len(filled) == len(lines):
-        return "\n".join(lines)
-    # Printed pages wrap at 60 to 80 characters; a few long lines (tables, links) don't matter.
-    short_lines = sum(length <= 100 for length in filled)
-    if short_lines < 0.95 * len(filled):
-        return "\n".join(line for line in lines if line)
-    paragraphs = re.split(r"\n{2,}", "\n".join(lines))
-    return "\n".join(" ".join(paragraph.split("\n")) for paragraph in paragraphs)
+    raw = b"".join(lines)
+    try:
+        text, encoding = encodings.decode(raw)
+    except UnicodeDecodeError as error:
+        yield not_utf8(raw, 1, error)
+    else:
+        text = strip_gutenberg("\n".join(text.splitlines()))
+        yield Document(unwrap(text), encoding=encoding)

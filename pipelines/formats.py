@@ -13,12 +13,18 @@ from pipelines.documents import (
     read_text,
     read_wikiextractor,
     read_wikitext,
+    starts_lines,
+    starts_wikiextractor,
+    starts_wikitext,
 )
-from pipelines.mediawiki import read_mediawiki
+from pipelines.mediawiki import read_mediawiki, starts_mediawiki
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Enough to tell the formats apart; read before the file is read.
 SAMPLE_BYTES = 1 << 16
+
+# What a Parquet file begins and ends with; it has columns, not lines, so it isn't in `READERS`.
+PARQUET, PARQUET_MARK = "parquet", b"PAR1"
 
 READERS: dict[str, Callable[[Iterable[bytes]], Iterator[Document | Skip | Reject]]] = {
     "wikiextractor": read_wikiextractor,
@@ -29,13 +35,26 @@ READERS: dict[str, Callable[[Iterable[bytes]], Iterator[Document | Skip | Reject
     "text": read_text,
 }
 
+# The lines where a file may be cut into parts: a reader finds the same documents in the whole and
+# in the parts from such a line up to another. Parts of a MediaWiki dump need its lines before the
+# first page in front and `</mediawiki>` behind. Text is one document.
+DOCUMENT_STARTS: dict[str, Callable[[bytes], bool]] = {
+    "wikiextractor": starts_wikiextractor,
+    "mediawiki": starts_mediawiki,
+    "wikitext": starts_wikitext,
+    "lines": starts_lines,
+    "jsonl": lambda line: True,
+}
+
 
 def detect_format(sample: bytes) -> str:
-    """Names the format of a file by its first bytes: a key of `READERS`.
+    """Names the format of a file by its first bytes: `PARQUET` or a key of `READERS`.
 
     One sentence a line in blank-line separated documents ("lines") is told from plain text by its
     lines: most end a sentence, few hold several (paragraphs would), and documents have several.
     """
+    if sample.startswith(PARQUET_MARK):
+        return PARQUET
     sample = sample.removeprefix(BYTE_ORDER_MARK).lstrip()
     if sample.startswith(b"<doc "):
         return "wikiextractor"

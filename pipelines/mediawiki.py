@@ -1,113 +1,77 @@
-"""MediaWiki XML dumps -> documents: articles only, markup stripped. Pure.
+"""MediaWiki XML dumps -> documents: articles only, markup stripped. Pure."""
 
-The paper (section 3) takes "only the text passages" of Wikipedia "and ignores lists, tables, and
-headers"; so do we.
-"""
-
+import html
 import re
 from collections.abc import Iterable, Iterator
 from xml.etree import ElementTree
 
-import mwparserfromhell
-from mwparserfromhell.nodes import ExternalLink, HTMLEntity, Tag, Text, Wikilink
-from mwparserfromhell.wikicode import Wikicode
-
-from pipelines.documents import Document, Reject, Skip
+from pipelines.documents import Document, Reject, Skip, not_utf8
+from pipelines.wikitext import ENGLISH_PREFIXES, MarkupError, strip_markup
 
 # Namespaces of every wiki (mediawiki.org, Manual:Namespace, "Built-in namespaces").
 ARTICLES, MEDIA, FILES, CATEGORIES = "0", "-2", "6", "14"
-# Names that dumps of every language understand beside their own.
-ENGLISH_PREFIXES = ("media", "file", "image", "category")
-# Elements whose content isn't prose.
-DROPPED_TAGS = {
-    "ref", "references", "table", "gallery", "math", "chem", "score", "syntaxhighlight", "source",
-    "timeline", "code", "pre", "imagemap", "graph", "mapframe", "templatestyles", "indicator",
-    "hiero", "li", "dd", "dt",
-}
-# Set apart while a page is walked; XML can't contain it.
-LIST_ITEM = "\x00"
+_PAGE = b"<page>"
+_MEDIA_NAMESPACE = re.compile(
+    rf'<namespace\s+key="(?:{MEDIA}|{FILES}|{CATEGORIES})"[^>]*>([^<]*)<'.encode()
+)
+
+
+def starts_mediawiki(line: bytes) -> bool:
+    """Whether a page starts on this line, as exports write them."""
+    return line.lstrip().startswith(_PAGE)
 
 
 def read_mediawiki(lines: Iterable[bytes]) -> Iterator[Document | Skip | Reject]:
-    """Reads an XML export line by line: redirects and pages other than articles are skipped."""
-    parser = ElementTree.XMLPullParser(events=("start", "end"))
-    prefixes = frozenset(ENGLISH_PREFIXES)
-    stack: list[ElementTree.Element] = []
+    """Reads an XML export page by page: redirects and pages other than articles are skipped.
+
+    A damaged page is rejected alone. Neither tag can occur in a page's text, where < is escaped.
+    """
+    prefixes = set(ENGLISH_PREFIXES)
+    page: list[bytes] | None = None
+    start, has_end = 0, False
     number = 0
+    for number, line in enumerate(lines, 1):
+        # Usually the line itself.
+        for piece in re.split(rb"(?=<page>)|(?<=</page>)", line) if b"page>" in line else [line]:
+            if piece.startswith(_PAGE):
+                if page is not None:
+                    yield _cut_off(start)
+                page, start = [], number
+            if page is None:
+                for match in _MEDIA_NAMESPACE.finditer(piece):
+                    prefixes.add(html.unescape(match[1].decode("utf-8", "replace")).lower())
+                has_end = has_end or b"</mediawiki>" in piece
+                continue
+            page.append(piece)
+            if piece.endswith(b"</page>"):
+                yield _parse_page(b"".join(page), start, frozenset(prefixes))
+                page = None
+    if page is not None:
+        yield _cut_off(start)
+    elif not has_end:
+        yield Reject(number + 1, "cut_off", f"the XML breaks off after line {number}")
+
+
+def _cut_off(start: int) -> Reject:
+    return Reject(start, "cut_off", f"the page that starts on line {start} has no </page>")
+
+
+def _parse_page(raw: bytes, start: int, prefixes: frozenset[str]) -> Document | Skip | Reject:
     try:
-        for line in lines:
-            number += 1
-            parser.feed(line)
-            for event, element in parser.read_events():
-                if event == "start":
-                    stack.append(element)
-                    continue
-                stack.pop()
-                name = _local_name(element)
-                if name == "namespace" and element.get("key") in (MEDIA, FILES, CATEGORIES):
-                    prefixes |= {(element.text or "").lower()}
-                elif name == "page":
-                    yield _read_page(element, prefixes)
-                    # Pages hang on their parent; a dump of them doesn't fit into memory.
-                    stack[-1].remove(element)
-        parser.close()
-    except ElementTree.ParseError as error:
-        yield Reject(number, "cut_off", f"the XML breaks off or is damaged ({error})")
-
-
-def _local_name(element: ElementTree.Element) -> str:
-    return element.tag.rpartition("}")[2]
+        raw.decode("utf-8")
+        return _read_page(ElementTree.fromstring(raw), prefixes)
+    except UnicodeDecodeError as error:
+        return not_utf8(raw, start, error)
+    except (ElementTree.ParseError, MarkupError) as error:
+        detail = f"the page that starts on line {start} is damaged ({error})"
+        return Reject(start, "damaged_page", detail)
 
 
 def _read_page(page: ElementTree.Element, media_prefixes: frozenset[str]) -> Document | Skip:
-    fields = {_local_name(element): element for element in page.iter()}
+    fields = {element.tag: element for element in page.iter()}
     if "ns" in fields and fields["ns"].text != ARTICLES:
         return Skip("not_an_article")
     if "redirect" in fields:
         return Skip("redirect")
     text = fields["text"].text if "text" in fields else None
     return Document(strip_markup(text or "", media_prefixes))
-
-
-def strip_markup(
-    wikitext: str, media_prefixes: frozenset[str] = frozenset(ENGLISH_PREFIXES)
-) -> str:
-    """Returns the prose of a page, a paragraph a line.
-
-    Args:
-      wikitext: as the page's source has it.
-      media_prefixes: lower-case names of the namespaces whose links show no text.
-    """
-    code = mwparserfromhell.parse(wikitext, skip_style_tags=True)
-    text = "".join(_walk(code, media_prefixes))
-    # Bold and italic marks, magic words, and brackets that a template has left empty.
-    text = re.sub(r"'{2,5}|__[A-Z]+__|\([\s;,]*\)", "", text)
-    lines = (re.sub(r"[ \t\xa0]+", " ", line).strip() for line in text.split("\n"))
-    return "\n".join(line for line in lines if line and LIST_ITEM not in line)
-
-
-def _walk(code: Wikicode, media_prefixes: frozenset[str]) -> Iterator[str]:
-    """Yields the visible text of prose; a list item leaves its mark on its line.
-
-    Headings, templates and comments have no visible prose.
-    """
-    for node in code.nodes:
-        if isinstance(node, Text):
-            yield node.value
-        elif isinstance(node, HTMLEntity):
-            yield node.normalize() or ""
-        elif isinstance(node, Wikilink):
-            prefix = str(node.title).strip().lstrip(":").partition(":")[0].lower()
-            if prefix not in media_prefixes:
-                yield from _walk(node.text if node.text is not None else node.title, media_prefixes)
-        elif isinstance(node, ExternalLink):
-            if node.title is not None:
-                yield from _walk(node.title, media_prefixes)
-        elif isinstance(node, Tag):
-            tag = str(node.tag).strip().lower()
-            if tag in ("li", "dd", "dt") and node.wiki_markup:
-                yield LIST_ITEM
-            elif tag == "br":
-                yield "\n"
-            elif tag not in DROPPED_TAGS and node.contents is not None:
-                yield from _walk(node.contents, media_prefixes)

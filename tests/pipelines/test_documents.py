@@ -2,14 +2,14 @@
 
 import io
 import json
+import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.documents import Document, Reject, Skip, unwrap
-from pipelines.formats import BYTE_ORDER_MARK, READERS, SAMPLE_BYTES, detect_format
-from pipelines.mediawiki import strip_markup
+from pipelines.documents import Document, Reject, Skip, read_jsonl
+from pipelines.formats import BYTE_ORDER_MARK, PARQUET, READERS, SAMPLE_BYTES, detect_format
 
 exact = settings(derandomize=True, max_examples=100, deadline=None, database=None)
 # Text as UTF-8 can hold it.
@@ -101,6 +101,15 @@ class TestJsonLines:
         data = b'{"text": "One.\\nTwo.", "id": 1}\n\n{"title": "x", "text": "Three"}'
         assert read("jsonl", data) == [Document("One.\nTwo."), Document("Three")]
 
+    def test_another_column_and_nulls(self):
+        lines = [b'{"body": "One", "text": 1}\n', b'{"body": null}\n', b'{"text": "Two"}\n']
+        found = list(read_jsonl(lines, "body"))
+        assert found[:2] == [Document("One"), Skip("null_text")]
+        assert (found[2].reason, found[2].line) == ("no_text", 3)
+
+    def test_a_whole_pair_of_surrogates(self):
+        assert read("jsonl", b'{"text": "\\ud83d\\ude00"}') == [Document("\U0001f600")]
+
     @pytest.mark.parametrize(
         ("line", "reason"),
         [
@@ -110,6 +119,10 @@ class TestJsonLines:
             (b'{"text": 5}', "no_text"),
             (b'["text"]', "no_text"),
             (b'{"text": "\xff"}', "not_utf8"),
+            (b'{"text": "half \\ud83d of a pair"}', "not_utf8"),
+            (b'{"text": "\xed\xa0\xbd"}', "not_utf8"),
+            ('{"text": "wide"}'.encode("utf-16-le"), "not_json"),
+            (b'{"text": "a\x00b"}', "not_json"),
         ],
     )
     def test_rejects(self, line, reason):
@@ -128,24 +141,21 @@ class TestText:
             Reject(3, "not_utf8", "byte 0xe9 on line 3 is not UTF-8")
         ]
 
-    def test_lines_without_blank_ones_are_paragraphs(self):
-        assert unwrap("One\n  Two \nThree") == "One\nTwo\nThree"
+    def test_another_encoding_is_named(self):
+        french = (
+            "Les élèves étaient assis près de la fenêtre où l'été déjà finissait; le maître, très "
+            "âgé, expliquait à ses élèves que la forêt brûlée renaîtrait. Ça ne fait rien, "
+            "répondit-il, voilà une idée française."
+        )
+        (document,) = read("text", french.encode("latin-1"))
+        assert (document.text, document.encoding) == (french, "cp1252")
 
-    def test_long_lines_are_paragraphs(self):
-        long = "word " * 40
-        assert unwrap(f"{long}\n\n{long}\n{long}").count("\n") == 2
-
-    def test_windows_line_ends(self):
-        assert unwrap("a\r\nb\r\n\r\nc\r\n") == "a b\nc"
+    def test_empty_file(self):
+        assert read("text", b"") == [Document("")]
 
 
 class TestNothingIsLost:
     """Whatever the text: what is read holds the same visible characters in the same order."""
-
-    @exact
-    @given(texts)
-    def test_unwrap(self, text):
-        assert visible(unwrap(text)) == visible(text)
 
     @exact
     @given(texts)
@@ -193,6 +203,8 @@ class TestDetectFormat:
             (b" \n = Robert = \n \n He is an actor .\n", "wikitext"),
             (b"= = A heading = =\n\nText.\n", "text"),
             (b"\n \n", "text"),
+            (b"PAR1\x15\x04", "parquet"),
+            ("A line.\n\nAnother.\n".encode("utf-16"), "text"),
             (b"\0" * 100, "text"),
             (b"\xff\xfe\x00", "text"),
         ],
@@ -203,7 +215,7 @@ class TestDetectFormat:
     @exact
     @given(st.binary(max_size=200))
     def test_any_bytes_have_a_format(self, sample):
-        assert detect_format(sample) in READERS
+        assert detect_format(sample) in {*READERS, PARQUET}
 
     @pytest.mark.parametrize(
         ("folder", "name"),
@@ -282,30 +294,33 @@ class TestMediaWiki:
         cut = DUMP.encode()[: DUMP.index("Talk:A")]
         *whole, last = read("mediawiki", cut)
         assert [type(d) for d in whole] == [Document, Skip]
-        assert last.reason == "cut_off"
+        assert (last.reason, last.line) == ("cut_off", 13)
+
+    def test_cut_off_between_pages(self):
+        *whole, last = read("mediawiki", DUMP.encode()[: DUMP.index("<page><title>E")])
+        assert [type(d) for d in whole] == [Document, Skip, Skip]
+        assert last == Reject(15, "cut_off", "the XML breaks off after line 14")
 
     @pytest.mark.parametrize(
-        ("wikitext", "prose"),
+        ("old", "new", "reason", "line"),
         [
-            ("A<ref>note</ref> b<ref name=x /> c.", "A b c."),
-            ("{{Infobox\n| a = {{b|c}}\n}}\nText ({{lang|grc|x}}) here.", "Text here."),
-            ("{| class=wikitable\n| cell\n|}\nAfter.", "After."),
-            ("[http://x.org Label] and [http://y.org].", "Label and ."),
-            ("[[:Category:Dogs|dogs]] are [[File:d.jpg|thumb|A dog]]animals", "are animals"),
-            ("# one\n## two\n; term\n: indented\nProse.", "Prose."),
-            ("<!-- hidden -->Shown.<br/>Next<math>x^2</math>.", "Shown.\nNext."),
-            ("''It'' is '''''both'''''. __NOTOC__", "It is both."),
-            ("5 &lt; 6 &mdash; yes", "5 < 6 — yes"),
+            (b"Second &amp;", b"Second & ", "damaged_page", 6),
+            (b"Second", b"Sec\x00ond", "damaged_page", 6),
+            (b"Second", b"Sec\xffond", "not_utf8", 10),
+            (b"</revision></page>\n  <page><title>R", b"\n  <page><title>R", "cut_off", 6),
         ],
     )
-    def test_strip_markup(self, wikitext, prose):
-        assert strip_markup(wikitext) == prose
+    def test_a_damaged_page_is_rejected_alone(self, old, new, reason, line):
+        data = DUMP.encode()
+        assert data.count(old) == 1
+        reject, *others = read("mediawiki", data.replace(old, new))
+        assert (reject.reason, reject.line) == (reason, line)
+        assert others == read("mediawiki", data)[1:]
 
-    @exact
-    @given(st.text(alphabet="ab[]{}|'=<>/*#:;!&\n ", max_size=80))
-    def test_any_markup_gives_clean_lines(self, wikitext):
-        for line in strip_markup(wikitext).split("\n"):
-            assert line == line.strip() and "\0" not in line
+    def test_all_on_one_line(self):
+        data = re.sub(r">\s+<", "><", DUMP).encode()
+        assert data.count(b"\n") < 10
+        assert read("mediawiki", data) == read("mediawiki", DUMP.encode())
 
     def test_real_dump(self, shared_data):
         path = shared_data / "wiki_xml" / "Wikipedia-20171220131118.xml"
