@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from pipelines.encodings import decode
 
+# ruff: noqa: E501  (a letter is wider than one place in some scripts)
+
 exact = settings(derandomize=True, max_examples=100, deadline=None, database=None)
 
 SENTENCES = {
