@@ -6,6 +6,7 @@ from setuptools import find_packages, setup
 # Beam's --setup_file installs no extras, so what a worker needs is here.
 REQUIREMENTS = [
     "apache-beam[gcp]>=2.77",  # the pipelines, Dataflow, gs://
+    "datasketch>=2",  # MinHash, for near duplicates
     "google-cloud-storage>=3",  # Beam's gs:// file system stands on it
     "google-crc32c",  # checksums of the TFRecord framing
     "keras>=3.15",  # the network

@@ -1,0 +1,70 @@
+"""Text -> the same text without what only looks like text. Pure.
+
+`normalize_text` changes how text is written, never what the tokenizer makes of it: the tokens of
+the result, for cased and uncased vocabularies, are those of the raw text. So a model meets in
+training just what the exported tokenizer gives it in use. What it does:
+
+- every line break (CR LF, CR, vertical tab, form feed, U+0085, U+2028, U+2029) becomes a line feed;
+- what the tokenizer drops is dropped before sentences are split and documents compared: controls,
+  zero-width characters, soft hyphens, byte-order marks, other format characters (Cf), U+FFFD;
+- spaces of any kind, and tabs, become spaces; of a run one stays, at the ends of lines none.
+
+The one exception: vertical tab, form feed and U+0085 part words here (Unicode counts them as line
+breaks, Standard Annex #14), where the tokenizer drops them and joins their neighbours.
+
+Left out, because it changes tokens and would not be done to the text a model later meets:
+composing accents (NFC alters the tokens of cased vocabularies), HTML entities (right in some
+formats only, so their readers' business), repair of wrongly decoded text (a guess that changes
+from version to version), quotes and dashes turned into ASCII.
+"""
+
+import re
+
+# UAX #14, classes BK, CR and NL: after these a line always ends.
+_LINE_BREAKS = "\r\x0b\x0c\x85\u2028\u2029"
+# The tab, and general category Zs but for the space itself.
+_SPACES = "\t\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u202f\u205f\u3000"
+# NUL, U+FFFD and the categories Cc and Cf of Unicode 15, as the tokenizer's expressions know
+# them. Written out because Python's own tables change from version to version.
+_DROPPED = (
+    "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\ufffd"
+    "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0001\U000e0020-\U000e007f"
+)
+_UNUSUAL = re.compile(f"[{_LINE_BREAKS}{_SPACES}{_DROPPED}]")
+_PLAIN = dict.fromkeys(_LINE_BREAKS, "\n") | dict.fromkeys(_SPACES, " ")
+_PLAIN_IN_LINES = dict.fromkeys(_LINE_BREAKS + _SPACES, " ")
+
+# Scripts written without spaces: those of UAX #14's class SA (Thai, Lao, Myanmar, Khmer, the Tai
+# scripts), Tibetan, Yi, kana and the Han characters. For use in a regular expression's brackets.
+UNSPACED = (
+    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u3005-\u3007\u3040-\u312f"
+    "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\ua4cf\ua9e0-\ua9ff\uaa60-\uaadf\uf900-\ufaff"
+    "\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
+_WORD = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
+
+
+def normalize_text(text: str, is_split: bool = False) -> str:
+    """Returns the text with plain line feeds and single spaces, and without invisible characters.
+
+    Args:
+      text: a document; line feeds separate its paragraphs or sentences, and go on doing so.
+      is_split: each line is a sentence already, so that other line breaks within it are spaces.
+    """
+    text = text.replace("\r\n", "\n")
+    # `isprintable` is six times as fast as the expression and knows all its characters but one.
+    if "\ufffd" in text or not text.replace("\n", "").isprintable():
+        plain = _PLAIN_IN_LINES if is_split else _PLAIN
+        text = _UNUSUAL.sub(lambda match: plain.get(match[0], ""), text)
+    text = re.sub(" {2,}", " ", text)
+    return text.replace(" \n", "\n").replace("\n ", "\n").strip(" ")
+
+
+def split_words(text: str) -> list[str]:
+    """Returns what white space sets apart; of scripts written without it, single characters."""
+    if text.isascii() or not UNSPACED_CHARACTER.search(text):
+        return text.split()
+    return _WORD.findall(text)
