@@ -6,13 +6,14 @@ from setuptools import find_packages, setup
 # Beam's --setup_file installs no extras, so what a worker needs is here.
 REQUIREMENTS = [
     "apache-beam[gcp]>=2.77",  # the pipelines, Dataflow, gs://
+    "charset-normalizer>=3.4",  # encodings of text files other than UTF-8
     "datasketch>=2",  # MinHash, for near duplicates
     "google-cloud-storage>=3",  # Beam's gs:// file system stands on it
     "google-crc32c",  # checksums of the TFRecord framing
     "keras>=3.15",  # the network
     "mwparserfromhell>=0.7",  # markup of MediaWiki dumps
     "numpy>=2",  # pairs and masks as arrays
-    "pyarrow",  # columns on their way to tf.Examples
+    "pyarrow",  # Parquet input, columns on their way to tf.Examples
     "sentencex>=1.0.32",  # sentence splitting
     "tensorflow>=2.20",  # tokenization, training
     "tensorflow-text>=2.20",  # WordPiece in the graph

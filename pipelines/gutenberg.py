@@ -51,6 +51,6 @@ def strip_gutenberg(text: str) -> str:
         is_book = not (before and before["end"]) and not (after and after["start"])
         if is_book and before:
             piece = _CREDITS.sub("", piece)
-        if is_book or len(piece) > _MOST_OF_A_LICENCE:
+        if piece.strip() and (is_book or len(piece) > _MOST_OF_A_LICENCE):
             kept.append(piece)
     return "\n\n".join(kept)
