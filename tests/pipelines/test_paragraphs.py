@@ -96,4 +96,4 @@ def test_real_books_are_not_cut_within_sentences(shared_data):
             lines += len(found)
             assert len(found) > 200, path.name
     assert lines > 90_000
-    assert started < 0.003 * lines
+    assert started < 0.0015 * lines
