@@ -34,7 +34,8 @@ _SPACED_WORD = re.compile(r"\w+")
 _WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
 # Odd, so that no bit is lost; the fraction of the golden ratio spreads small numbers.
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-# Shingles given to MinHash at a time: it makes a table of these by all hashes, in the cache if small.
+# Shingles given to MinHash at a time: it makes tables of these by all hashes, in the cache if so
+# small.
 _SHINGLES_AT_A_TIME = 512
 # Of each hash so many bits travel with a document: enough to estimate the similarity from (Li and
 # König 2010, "b-bit minwise hashing").

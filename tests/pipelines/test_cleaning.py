@@ -24,7 +24,7 @@ def apart(text: str) -> str:
     [
         ("1\r\n2\r3\x854\x0b5\x0c6\u20287\u20298\n9", "1\n2\n3\n4\n5\n6\n7\n8\n9"),
         ("\ufeffA  b\u00a0\u2003c\td.  \n \n\u3000E.", "A b c d.\n\nE."),
-        ("hy\u00adphen zero\u200bwidth \u202dleft\u202c n\x00ul\ufffd", "hyphen zerowidth left nul"),
+        ("hy\u00adphen zero\u200bwide \u202dleft\u202c n\x00ul\ufffd", "hyphen zerowide left nul"),
         # Left as they are: accents apart, entities, wrongly decoded text, typography.
         ("e\u0301 &amp; Ã© “x” – …", "e\u0301 &amp; Ã© “x” – …"),
         ("", ""),
