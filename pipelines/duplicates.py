@@ -4,13 +4,13 @@ Exact duplicates need none of this: `shards.document_hash` is equal, so they mee
 
 Near duplicates share most of their shingles: runs of 5 words (in scripts without spaces, of 5
 characters), lower-cased, without punctuation. How many is estimated by MinHash (Broder 1997) with
-the parameters of FineWeb (Penedo et al. 2024, section 3.4 and appendix E): 14 bands of 8 hashes,
-so that two documents whose shingles have a Jaccard similarity of 0.8 meet in some band with
+the parameters of FineWeb (Penedo et al. 2024; huggingface/datatrove, MinhashConfig): 14 bands of 8
+hashes, so that two documents whose shingles have a Jaccard similarity of 0.8 meet in some band with
 probability 0.92, of 0.7 with 0.56, of 0.5 with 0.05.
 
 What is dropped: of the documents that meet in a band, the one of smallest hash is kept, and those
-go whose estimated similarity to it is at least 0.8 (Lee et al. 2022, "Deduplicating training data
-makes language models better", section 4.2). What is not similar to it is looked at again in the
+go whose estimated similarity to it is at least 0.8, the value that FineWeb's odds are given for
+(the estimate's standard deviation is 0.04, so some of 0.75 go and some of 0.82 stay). What is not similar to it is looked at again in the
 same way, a few times. So every document that goes has a near duplicate of smaller hash, and of
 any chain of near duplicates (A like B, B like C, A unlike C) at least the one of smallest hash
 stays. B may itself have gone when it takes C along: chains shrink, as in FineWeb, whose clusters

@@ -81,6 +81,12 @@ def test_one_character_for_ever():
     assert why_dropped("a" * 10_000, QUALITY) is None  # one word; the tokenizer makes it [UNK]
 
 
+def test_a_name_in_a_script_without_spaces_may_come_up_often():
+    draw = random.Random(6)
+    clauses = ("".join(chr(draw.randrange(0x4E00, 0x9000)) for _ in range(12)) for _ in range(60))
+    assert why_dropped("".join(clause + "联合国教科文" for clause in clauses), QUALITY) is None
+
+
 def test_length():
     settings = FilterSettings(min_characters=10)
     assert why_dropped("123456789", settings) == "too_short"
