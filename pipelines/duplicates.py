@@ -9,13 +9,14 @@ hashes, so that two documents whose shingles have a Jaccard similarity of 0.8 me
 probability 0.92, of 0.7 with 0.56, of 0.5 with 0.05.
 
 What is dropped: of the documents that meet in a band, the one of smallest hash is kept, and those
-go whose estimated similarity to it is at least 0.8, the value that FineWeb's odds are given for
-(the estimate's standard deviation is 0.04, so some of 0.75 go and some of 0.82 stay). What is not similar to it is looked at again in the
-same way, a few times. So every document that goes has a near duplicate of smaller hash, and of
-any chain of near duplicates (A like B, B like C, A unlike C) at least the one of smallest hash
-stays. B may itself have gone when it takes C along: chains shrink, as in FineWeb, whose clusters
-keep one document each. Which documents go depends on all documents together, never on their order
-or place. Documents of fewer than 5 words have no shingle and are never near duplicates.
+go whose estimated similarity to it is at least 0.8, the value that FineWeb's odds are given for.
+The estimate's standard deviation is 0.04, so that some of 0.75 go and some of 0.82 stay. What is
+not similar to it is looked at again in the same way, a few times. So every document that goes has
+a near duplicate of smaller hash, and of any chain of near duplicates (A like B, B like C, A unlike
+C) at least the one of smallest hash stays. B may itself have gone when it takes C along: chains
+shrink, as in FineWeb, whose clusters keep one document each. Which documents go depends on all
+documents together, never on their order or place. Documents of fewer than 5 words have no shingle
+and are never near duplicates.
 """
 
 import dataclasses
