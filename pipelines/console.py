@@ -16,6 +16,7 @@ from typing import NoReturn
 from pipelines.errors import InputError
 
 SECONDS_BETWEEN_LINES = 5.0
+SECONDS_BETWEEN_TALLIES = 0.5
 
 
 class _Quiet:
@@ -127,15 +128,23 @@ class ProgressTally:
         worker = f"{os.getpid()}-{threading.get_ident()}-{id(self)}"
         self._path = Path(folder, worker) if folder else None
         self._counts: dict[str, int] = {}
+        self._last_told = 0.0
 
     def add(self, **counts: int) -> None:
-        """Adds to this worker's counts."""
+        """Adds to this worker's counts; the display learns of it within a second or so."""
         if self._path is None:
             return
         for name, count in counts.items():
             self._counts[name] = self._counts.get(name, 0) + count
-        with contextlib.suppress(OSError):  # progress must never stop the work
-            self._path.write_text(json.dumps(self._counts))
+        if time.monotonic() - self._last_told > SECONDS_BETWEEN_TALLIES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Tells the display all that was counted."""
+        if self._path is not None:
+            with contextlib.suppress(OSError):  # progress must never stop the work
+                self._path.write_text(json.dumps(self._counts))
+            self._last_told = time.monotonic()
 
 
 class ProgressDisplay:

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import math
 import sys
+import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from pipelines.errors import InputError
 from pipelines.jobs import (
     BEAM_HELP,
     add_input_flags,
+    add_text_flags,
     beam_options,
     check_minimum,
     check_shares,
@@ -22,18 +24,22 @@ from pipelines.jobs import (
 )
 from pipelines.masking import LONGEST_SEQUENCE
 from pipelines.records import EVAL_FOLDER, INFO_FILE, RecordsInfo, Vocabulary
-from pipelines.shards import InstanceParameters
+from pipelines.shards import BALANCED, REFERENCE, InstanceParameters
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.runners.runner import PipelineResult
 
     from pipelines.files import InputFile
+    from pipelines.layout import Layout
     from pipelines.manifest import Manifest
-    from pipelines.transforms import Split
+    from pipelines.text import TextOptions
 
 # Text that makes one shard where --num_shards isn't given. At dupe_factor 10 its records are
 # about 120 MB, within the 100 to 200 MB that TensorFlow's input guide advises for a file.
 TEXT_BYTES_PER_SHARD = 8 << 20
+# Of tokens: an A and a B of two each, and some.
+SHORTEST_SEQUENCE = 8
 # What text usually compresses by; only the number of shards hangs on it.
 COMPRESSION_RATIO = 3.5
 
@@ -41,9 +47,17 @@ EPILOG = """examples:
   # Wikipedia as WikiExtractor writes it, the original release's vocabulary and parameters
   beambert data --input='wiki/*/wiki_*' --vocab_file=vocab.txt --output=records
 
-  # two sorts of files, 2 % of the documents held out in records/eval
-  beambert data --input 'books/*.txt' 'wiki.jsonl' --vocab_file=vocab.txt --output=records \\
-      --eval_fraction=0.02
+  # a dump and two sorts of books, 2 % of the documents held out in records/eval
+  beambert data --input 'books/*.txt' 'more.jsonl' 'enwiki-pages-articles-multistream.xml.bz2' \\
+      --vocab_file=vocab.txt --output=records --eval_fraction=0.02
+
+  # both lengths of the paper in one pass over the text: records/128 and records/512
+  beambert data --input='wiki/*/wiki_*' --vocab_file=vocab.txt --output=records \\
+      --max_seq_length=128,512
+
+  # only what came since; how large and how long, before it is made
+  beambert data --input='gs://bucket/text/*' --since='gs://bucket/records/*' \\
+      --vocab_file=vocab.txt --output=gs://bucket/records/2 --dry_run
 """
 
 
@@ -57,16 +71,33 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    add = parser.add_argument
     add_input_flags(parser)
+    parser.add_argument(
+        "--since",
+        nargs="+",
+        default=[],
+        metavar="GLOB",
+        help="records folders of earlier runs: leave out the files that they were made from",
+    )
+    text = parser.add_argument_group("text")
+    add_text_flags(text)
+    instances = parser.add_argument_group("instances")
+    add = instances.add_argument
     add("--vocab_file", required=True, help="WordPiece vocabulary, one token a line")
-    add("--output", required=True, metavar="DIR", help="records folder to make")
-    add("--max_seq_length", type=int, default=defaults.max_seq_length, help="default: %(default)s")
+    add("--do_lower_case", type=parse_bool, default=True, help="True for uncased vocabularies")
+    add(
+        "--max_seq_length",
+        type=parse_integers,
+        default=[defaults.max_seq_length],
+        metavar="N[,N]",
+        help=f"tokens of an instance (default: {defaults.max_seq_length}); several make a folder "
+        "each, DIR/N",
+    )
     add(
         "--max_predictions_per_seq",
-        type=int,
-        default=defaults.max_predictions_per_seq,
-        help="default: %(default)s; about max_seq_length * masked_lm_prob",
+        type=parse_integers,
+        metavar="N[,N]",
+        help="one for each length (default: max_seq_length * masked_lm_prob, rounded up)",
     )
     for name in ("masked_lm_prob", "short_seq_prob"):
         add(f"--{name}", type=float, default=getattr(defaults, name), help="default: %(default)s")
@@ -76,14 +107,23 @@ def build_parser() -> argparse.ArgumentParser:
         default=defaults.dupe_factor,
         help="passes over the corpus, each with other pairs and masks (default: %(default)s)",
     )
-    add("--do_lower_case", type=parse_bool, default=True, help="True for uncased vocabularies")
     add(
         "--do_whole_word_mask",
         type=parse_bool,
         default=defaults.do_whole_word_mask,
         help="hide all pieces of a word or none (default: %(default)s)",
     )
+    add(
+        "--pairs",
+        choices=[BALANCED, REFERENCE],
+        default=defaults.pairs,
+        help="balanced: half are next sentences, [UNK] is not predicted, nothing special replaces "
+        "a token; reference: as the original script, flaws and all (default: %(default)s)",
+    )
     add("--random_seed", type=int, default=defaults.random_seed, help="default: %(default)s")
+    output = parser.add_argument_group("output")
+    add = output.add_argument
+    add("--output", required=True, metavar="DIR", help="records folder to make")
     add("--num_shards", type=int, help="files to write (default: one for 8 MB of text)")
     add(
         "--eval_fraction",
@@ -91,8 +131,23 @@ def build_parser() -> argparse.ArgumentParser:
         default=0.0,
         help=f"share of the documents to hold out in DIR/{EVAL_FOLDER} (default: 0)",
     )
-    add("--language", default="en", help="of the text, for the sentence splitter (default: en)")
+    add(
+        "--compression",
+        choices=["none", "gzip"],
+        default="none",
+        help="gzip: a seventh of the size, half the speed (default: none)",
+    )
+    add(
+        "--dry_run",
+        action="store_true",
+        help="read a sample, estimate instances, bytes and time, and write nothing",
+    )
     return parser
+
+
+def parse_integers(text: str) -> list[int]:
+    """Reads integers with commas between them, for argparse's `type=`."""
+    return [int(number) for number in text.split(",")]
 
 
 def check_flags(flags: argparse.Namespace) -> None:
@@ -101,13 +156,40 @@ def check_flags(flags: argparse.Namespace) -> None:
     Raises:
       InputError: naming the flag.
     """
-    check_minimum(flags, 8, "max_seq_length")
-    check_minimum(flags, 0, "random_seed")
-    if flags.max_seq_length > LONGEST_SEQUENCE:
-        raise InputError(f"--max_seq_length={flags.max_seq_length}: at most {LONGEST_SEQUENCE}")
-    check_minimum(flags, 1, "max_predictions_per_seq", "dupe_factor", "num_shards")
+    check_minimum(flags, 0, "random_seed", "min_document_characters")
+    for length in flags.max_seq_length:
+        if not SHORTEST_SEQUENCE <= length <= LONGEST_SEQUENCE:
+            raise InputError(
+                f"--max_seq_length={length}: must be from {SHORTEST_SEQUENCE} to {LONGEST_SEQUENCE}"
+            )
+    if len(set(flags.max_seq_length)) < len(flags.max_seq_length):
+        raise InputError("--max_seq_length: names a length twice; name each once")
+    predictions = flags.max_predictions_per_seq
+    if predictions and len(predictions) != len(flags.max_seq_length):
+        raise InputError(
+            f"--max_predictions_per_seq: has {len(predictions)} numbers, --max_seq_length "
+            f"{len(flags.max_seq_length)}; give one for each, or none for the default"
+        )
+    for number in predictions or []:
+        if number < 1:
+            raise InputError(f"--max_predictions_per_seq={number}: must be at least 1")
+    check_minimum(flags, 1, "dupe_factor", "num_shards")
     check_shares(
         flags, "masked_lm_prob", "short_seq_prob", "eval_fraction", "max_reject_fraction"
+    )
+
+
+def plan_lengths(flags: argparse.Namespace) -> tuple[InstanceParameters, ...]:
+    """Returns the parameters of every sequence length."""
+    predictions = flags.max_predictions_per_seq or [
+        max(1, math.ceil(length * flags.masked_lm_prob)) for length in flags.max_seq_length
+    ]
+    names = [field.name for field in dataclasses.fields(InstanceParameters)]
+    same = {n: getattr(flags, n) for n in names if not isinstance(getattr(flags, n), list)}
+    same.pop("max_predictions_per_seq", None)
+    return tuple(
+        InstanceParameters(max_seq_length=length, max_predictions_per_seq=most, **same)
+        for length, most in zip(flags.max_seq_length, predictions, strict=True)
     )
 
 
@@ -117,64 +199,56 @@ def default_num_shards(inputs: "list[InputFile]") -> int:
     return max(1, math.ceil(text / TEXT_BYTES_PER_SHARD))
 
 
-def plan_splits(output: str, num_shards: int, eval_fraction: float) -> "list[Split]":
-    """Returns the folder of the training records and, if any, that of the held-out ones."""
-    from pipelines.transforms import Split
-
-    splits = [Split(output, 0, num_shards)]
-    if eval_fraction:
-        eval_shards = max(1, math.ceil(num_shards * eval_fraction))
-        splits.append(Split(f"{output.rstrip('/')}/{EVAL_FOLDER}", num_shards, eval_shards))
-    return splits
-
-
 def create_pretraining_data(
     flags: argparse.Namespace,
     options: "PipelineOptions",
     manifest: "Manifest",
-    splits: "list[Split]",
+    layout: "Layout",
+    run: str,
     progress_folder: str | None,
-) -> None:
+) -> "PipelineResult":
     """Builds the pipeline and runs it to its end."""
     import apache_beam as beam
 
     from pipelines import transforms
     from pipelines.manifest import FinishFolders
+    from pipelines.reading import ReadOptions
+    from pipelines.text import NEAR
 
-    parameters = InstanceParameters(
-        **{f.name: getattr(flags, f.name) for f in dataclasses.fields(InstanceParameters)}
-    )
-    read_options = transforms.ReadOptions(flags.format, flags.language, progress_folder)
-    train, evaluation = splits[0], splits[1] if len(splits) > 1 else None
-    total_shards = sum(split.num_shards for split in splits)
-    nothing = transforms.CompactDocuments.empty().pack()
+    read_options = ReadOptions(flags.format, flags.text_column, progress_folder)
     with beam.Pipeline(options=options) as pipeline:
         tokenized = (
             pipeline
             | "Files" >> beam.Create(manifest.inputs)
+            | "Split" >> beam.ParDo(transforms.SplitFiles(read_options))
             | "Spread" >> beam.Reshuffle()
             | "Tokenize"
             >> beam.ParDo(
-                transforms.TokenizeFiles(
-                    manifest.vocabulary,
-                    flags.do_lower_case,
-                    read_options,
-                    train,
-                    evaluation,
-                    flags.eval_fraction,
+                transforms.TokenizeParts(
+                    manifest.vocabulary, read_options, text_options(flags), layout, run
                 )
-            ).with_outputs(transforms.COUNTS, transforms.REJECTS, main="documents")
+            ).with_outputs(
+                transforms.COUNTS, transforms.REJECTS, transforms.BANDS, main="documents"
+            )
         )
         # Every shard gets a file, also one that no document fell to.
-        empty_shards = [(key, nothing) for key in range(total_shards)]
-        every_shard = pipeline | "Shards" >> beam.Create(empty_shards)
+        every_shard = [(key, b"") for key in range(layout.total_shards)]
+        in_shards = [tokenized.documents, pipeline | "Shards" >> beam.Create(every_shard)]
+        if flags.duplicates == NEAR:
+            in_shards.append(
+                tokenized[transforms.BANDS]
+                | "Bands" >> beam.GroupByKey()
+                | "FindNearDuplicates" >> beam.ParDo(transforms.FindNearDuplicates(layout))
+            )
         shards = (
-            (tokenized.documents, every_shard)
+            in_shards
             | beam.Flatten()
             | beam.GroupByKey()
             | "WriteShards"
             >> beam.ParDo(
-                transforms.WriteShard(manifest.vocabulary, parameters, splits, progress_folder)
+                transforms.WriteShard(
+                    manifest.vocabulary, layout, flags.duplicates, progress_folder
+                )
             )
         )
         (
@@ -182,22 +256,33 @@ def create_pretraining_data(
             | "Once" >> beam.Create([None])
             | "Finish"
             >> beam.ParDo(
-                FinishFolders(manifest, splits),
+                FinishFolders(manifest, layout),
                 beam.pvalue.AsIter(shards),
                 beam.pvalue.AsIter(tokenized[transforms.COUNTS]),
                 beam.pvalue.AsIter(tokenized[transforms.REJECTS]),
             )
         )
+    return pipeline.result
+
+
+def text_options(flags: argparse.Namespace) -> "TextOptions":
+    """Returns how documents become sentences and tokens."""
+    from pipelines.filters import FilterSettings, QualityThresholds
+    from pipelines.text import TextOptions
+
+    quality = QualityThresholds() if flags.quality_filter == "gopher" else None
+    filters = FilterSettings(flags.min_document_characters, quality)
+    return TextOptions(
+        flags.do_lower_case, flags.language, flags.sentences, filters, flags.duplicates
+    )
 
 
 def describe_progress(counts: dict[str, int], seconds: float, total_bytes: int, shards: int) -> str:
     """Returns the progress line: reading first, then writing."""
     if not counts.get("instances"):
         return describe_reading(counts, seconds, total_bytes)
-    return (
-        f"writing records: {counts['instances']:,} instances, "
-        f"{counts.get('shards', 0)} of {shards} shards"
-    )
+    done = counts.get("shards", 0)
+    return f"writing: {counts['instances']:,} instances, {done} of {shards} shards"
 
 
 def summarize(info: RecordsInfo, folder: str) -> str:
@@ -225,57 +310,111 @@ def main(argv: Sequence[str]) -> None:
     check_flags(flags)
     with quiet_stderr():
         options = beam_options(beam_flags)
-        from apache_beam.io.filesystems import FileSystems
-
         from pipelines import files
+        from pipelines.layout import Layout
         from pipelines.manifest import Manifest
 
         if is_local(options):
             import pipelines.encoding
             import pipelines.tokenization  # noqa: F401  (its import prints; do it now)
     inputs = files.match_inputs(flags.input)
+    if flags.since:
+        from pipelines.incremental import new_inputs
+
+        inputs = new_inputs(inputs, flags.since)
+        if not inputs:
+            print(f"nothing new: every file of --input is in the records of {flags.since}")
+            return
     vocabulary = Vocabulary.parse(
         files.read_bytes(flags.vocab_file, "--vocab_file"), f"--vocab_file={flags.vocab_file}"
     )
     vocabulary.check_case(flags.do_lower_case)
-    num_shards = flags.num_shards or default_num_shards(inputs)
-    splits = plan_splits(flags.output, num_shards, flags.eval_fraction)
+    layout = Layout(
+        flags.output,
+        plan_lengths(flags),
+        flags.num_shards or default_num_shards(inputs),
+        flags.eval_fraction,
+        flags.compression,
+    )
+    if flags.dry_run:
+        from pipelines.estimate import describe, estimate
+        from pipelines.reading import ReadOptions
+
+        read_options = ReadOptions(flags.format, flags.text_column)
+        found = estimate(inputs, vocabulary, read_options, text_options(flags), layout)
+        print(describe(found, layout))
+        return
     manifest = Manifest(
-        parameters=job_parameters(flags, num_shards),
+        parameters=job_parameters(flags, layout),
         vocabulary=vocabulary,
         inputs=inputs,
         versions=library_versions(),
         max_reject_fraction=flags.max_reject_fraction,
     )
+    run(flags, options, manifest, layout)
+
+
+def run(
+    flags: argparse.Namespace, options: "PipelineOptions", manifest: "Manifest", layout: "Layout"
+) -> None:
+    """Fills the folders, unless they are full, and says what is in them.
+
+    Raises:
+      InputError: a folder holds something else, or an input can't be used.
+    """
+    from apache_beam.io.filesystems import FileSystems
+
+    from pipelines import files
+    from pipelines.folders import TEMPORARY_PREFIX
+    from pipelines.spills import spill_prefix
+    from pipelines.stages import describe_stages, stage_seconds
+
+    folders = layout.folders()
+    if len(layout.lengths) > 1:
+        lengths = {str(parameters.max_seq_length) for parameters in layout.lengths}
+        files.refuse_others(layout.output, lengths)
     # Every folder is claimed before any is written to.
-    is_finished = [files.claim_output(split.folder, manifest.job()) for split in splits]
+    is_finished = [files.claim_output(f.path, manifest.job(f)) for f in folders]
     if all(is_finished):
-        print(f"{flags.output}: already finished by the same command, nothing to do")
+        print(f"{layout.output}: already finished by the same command, nothing to do")
     else:
-        for split, finished in zip(splits, is_finished, strict=True):
+        for folder, finished in zip(folders, is_finished, strict=True):
             if finished:
-                files.reopen_output(split.folder, manifest.job())
-        total_bytes = sum(file.bytes for file in inputs)
-        shards = sum(split.num_shards for split in splits)
-        megabytes = f"{total_bytes / 1e6:.1f} MB"
-        print(f"{len(inputs)} files, {megabytes} -> {shards} shards in {flags.output}", flush=True)
-        run_job(
-            lambda folder: create_pretraining_data(flags, options, manifest, splits, folder),
-            options,
-            total_bytes,
-            lambda counts, seconds: describe_progress(counts, seconds, total_bytes, shards),
+                files.reopen_output(folder.path, manifest.job(folder))
+        total_bytes = sum(file.bytes for file in manifest.inputs)
+        shards = layout.total_shards
+        print(
+            f"{len(manifest.inputs)} files, {total_bytes / 1e6:.1f} MB -> {shards} shards in "
+            f"{layout.output}",
+            flush=True,
         )
-    for split in splits:
-        path = FileSystems.join(split.folder, INFO_FILE)
+        run_name = uuid.uuid4().hex[:8]
+        try:
+            result = run_job(
+                lambda folder: create_pretraining_data(
+                    flags, options, manifest, layout, run_name, folder
+                ),
+                options,
+                total_bytes,
+                lambda counts, seconds: describe_progress(counts, seconds, total_bytes, shards),
+            )
+        except BaseException:
+            files.delete_prefixed(layout.output, spill_prefix(run_name))
+            raise
+        files.delete_prefixed(layout.output, TEMPORARY_PREFIX)
+        if line := describe_stages(stage_seconds(result)):
+            print(line)
+    for folder in folders:
+        path = FileSystems.join(folder.path, INFO_FILE)
         info = RecordsInfo.from_json(files.read_bytes(path, "--output").decode(), path)
-        print(summarize(info, split.folder))
+        print(summarize(info, folder.path))
 
 
-def job_parameters(flags: argparse.Namespace, num_shards: int) -> dict[str, Any]:
-    """Returns the flags that shape the records."""
-    names = [f.name for f in dataclasses.fields(InstanceParameters)]
-    names += ["do_lower_case", "eval_fraction", "format", "language"]
-    return {name: getattr(flags, name) for name in names} | {"num_shards": num_shards}
+def job_parameters(flags: argparse.Namespace, layout: "Layout") -> dict[str, Any]:
+    """Returns the flags that shape the records, but for those of `InstanceParameters`."""
+    names = ("do_lower_case", "eval_fraction", "format", "text_column", "language", "sentences")
+    names += ("min_document_characters", "quality_filter", "duplicates", "compression")
+    return {name: getattr(flags, name) for name in names} | {"num_shards": layout.num_shards}
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ and are never near duplicates.
 import dataclasses
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from zlib import crc32
 
 import numpy as np
@@ -98,6 +98,20 @@ def band_rows(
         low = (hashes & np.uint32(15)).astype(np.uint8)
         rows["signature"] = low[::2] << np.uint8(_BITS) | low[1::2]
     return rows
+
+
+def rows_by_bucket(rows: np.ndarray, buckets: int) -> Iterator[tuple[int, bytes]]:
+    """Yields the rows of each bucket: all rows of a band's key, of any worker, fall to the same.
+
+    Args:
+      rows: `row_type` [n].
+      buckets: how many.
+    """
+    keys = rows["band"] % np.uint64(buckets)
+    order = np.argsort(keys, kind="stable")
+    for indices in np.split(order, np.flatnonzero(np.diff(keys[order])) + 1):
+        if len(indices):
+            yield int(keys[indices[0]]), rows[indices].tobytes()
 
 
 def shingles(sentences: Sequence[str], words: int) -> np.ndarray:

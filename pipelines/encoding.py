@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import struct
+import zlib
 from collections.abc import Iterable, Mapping
 from typing import BinaryIO
 
@@ -10,6 +11,10 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 from tfx_bsl.coders import example_coder
+
+# Records are mostly padding and small numbers: level 1 makes them a seventh of their size, and 6
+# hardly less in three times the time.
+GZIP_LEVEL = 1
 
 
 def encode_examples(rows: Mapping[str, np.ndarray]) -> list[bytes]:
@@ -62,9 +67,11 @@ class RecordWriter:
     checksums CRC-32C, rotated and shifted (TensorFlow's core/lib/hash/crc32c.h, Mask).
     """
 
-    def __init__(self, file: BinaryIO):
-        """Takes a file that is open for writing; the caller closes it."""
+    def __init__(self, file: BinaryIO, compression: str = "none"):
+        """Takes a file that is open for writing, and "none" or "gzip"; the caller closes it."""
         self._file = file
+        # Without a name or time in the header, so that the same records are the same bytes.
+        self._gzip = zlib.compressobj(GZIP_LEVEL, wbits=31) if compression == "gzip" else None
         self._sha256 = hashlib.sha256()
         self.bytes = 0
 
@@ -75,6 +82,14 @@ class RecordWriter:
             length = struct.pack("<Q", len(record))
             framed += (length, _checksum(length), record, _checksum(record))
         block = b"".join(framed)
+        self._append(self._gzip.compress(block) if self._gzip else block)
+
+    def finish(self) -> None:
+        """Writes what compression has held back; nothing may be written after it."""
+        if self._gzip:
+            self._append(self._gzip.flush())
+
+    def _append(self, block: bytes) -> None:
         self._file.write(block)
         self._sha256.update(block)
         self.bytes += len(block)

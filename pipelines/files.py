@@ -7,7 +7,7 @@ import io
 import os
 import uuid
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import zstandard
@@ -73,22 +73,40 @@ def match_inputs(patterns: Sequence[str]) -> list[InputFile]:
     return [found[path] for path in sorted(found)]
 
 
-def open_input(file: InputFile) -> BinaryIO:
-    """Opens a corpus file to read what it holds, decompressed.
+def open_stored(path: str) -> BinaryIO:
+    """Opens a corpus file to read its bytes as they are stored; seekable.
 
     Raises:
-      InputError: it can't be opened. Reading from it may raise `CorruptFileError`.
+      InputError: it can't be opened.
     """
     try:
-        opened = FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED)
+        return open_uncompressed(path)
     except (OSError, BeamIOError, ValueError) as error:
         raise InputError(
-            f"--input: {file.path} cannot be read ({_reason(error)}); mend that or leave it out"
+            f"--input: {path} cannot be read ({_reason(error)}); mend that or leave it out"
         ) from error
+
+
+def open_uncompressed(path: str) -> BinaryIO:
+    """Opens any file as its bytes are, whatever its name ends with."""
+    return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+
+
+def decompress(path: str, stored: BinaryIO, end: int | None = None) -> BinaryIO:
+    """Returns what a corpus file holds, decompressed if its name says so.
+
+    Args:
+      path: of the file.
+      stored: the file, open where a stream of compressed data starts.
+      end: where to stop in it, which is also the end of a stream; None for its end.
+
+    Returns:
+      a file; reading from it may raise `CorruptFileError`. Not seekable if it was compressed.
+    """
     for ending, new_decompressor in DECOMPRESSORS.items():
-        if file.path.endswith(ending):
-            return io.BufferedReader(_Decompressed(opened, new_decompressor), 1 << 20)
-    return opened
+        if path.endswith(ending):
+            return io.BufferedReader(_Decompressed(stored, new_decompressor, end), 1 << 20)
+    return stored
 
 
 def _reason(error: Exception) -> str:
@@ -103,15 +121,16 @@ def _reason(error: Exception) -> str:
 class _Decompressed(io.RawIOBase):
     """The content of a compressed file of one or more streams, none of them cut off."""
 
-    def __init__(self, file: BinaryIO, new_decompressor: Callable[[], Any]):
+    def __init__(self, file: BinaryIO, new_decompressor: Callable[[], Any], end: int | None):
         self._file = file
+        self._end = end
         self._new_decompressor = new_decompressor
         self._chunks = self._decompress()
         self._rest = memoryview(b"")
 
     def _decompress(self) -> Iterator[bytes]:
         decompressor = None
-        while data := self._file.read(COMPRESSED_BYTES):
+        while data := self._file.read(self._bytes_wanted()):
             while data:
                 decompressor = decompressor or self._new_decompressor()
                 try:
@@ -124,6 +143,11 @@ class _Decompressed(io.RawIOBase):
                     data, decompressor = decompressor.unused_data.lstrip(b"\0"), None
         if decompressor:
             raise CorruptFileError("the compressed data is cut off")
+
+    def _bytes_wanted(self) -> int:
+        if self._end is None:
+            return COMPRESSED_BYTES
+        return min(COMPRESSED_BYTES, self._end - self._file.tell())
 
     def readable(self) -> bool:
         return True
@@ -174,17 +198,34 @@ def open_atomically(path: str) -> Iterator[BinaryIO]:
     # Beside its final name, so that the rename stays on one file system.
     unique = f"{folders.TEMPORARY_PREFIX}{uuid.uuid4().hex}-{name}"
     temporary = FileSystems.join(folder, unique)
-    try:
-        make_folder(folder)
-        with FileSystems.create(temporary, "application/octet-stream") as file:
-            yield file
+    with create(temporary, path) as file:
+        yield file
+        file.close()
         FileSystems.rename([temporary], [path])
+
+
+@contextlib.contextmanager
+def create(path: str, name: str | None = None) -> Iterator[BinaryIO]:
+    """Opens a new file for writing; deletes what was written of it where that fails.
+
+    Args:
+      path: of the file.
+      name: what to call it in messages, if not by its path.
+
+    Raises:
+      InputError: it can't be written (a full disk, no permission).
+    """
+    try:
+        make_folder(FileSystems.split(path)[0])
+        with FileSystems.create(
+            path, "application/octet-stream", CompressionTypes.UNCOMPRESSED
+        ) as file:
+            yield file
     except (OSError, BeamIOError) as error:
-        with contextlib.suppress(OSError, BeamIOError):
-            FileSystems.delete([temporary])
+        delete_quietly([path])
         raise InputError(
-            f"{path}: cannot be written ({error}); mend that or choose another --output, "
-            "then give the same command again"
+            f"{name or path}: cannot be written ({_reason(error)}); mend that or choose another "
+            "--output, then give the same command again"
         ) from error
 
 
@@ -243,5 +284,24 @@ def reopen_output(folder: str, job: Mapping[str, Any]) -> None:
 def finish_output(folder: str, job: Mapping[str, Any]) -> None:
     """Marks an output folder as complete; nothing may be written into it afterwards."""
     write_bytes(FileSystems.join(folder, MARKER_FILE), folders.serialize_job(job))
-    leftovers = [n for n in list_folder(folder) if n.startswith(folders.TEMPORARY_PREFIX)]
-    delete_quietly([FileSystems.join(folder, name) for name in (UNFINISHED_FILE, *leftovers)])
+    delete_quietly([FileSystems.join(folder, UNFINISHED_FILE)])
+    delete_prefixed(folder, folders.TEMPORARY_PREFIX)
+
+
+def delete_prefixed(folder: str, prefix: str) -> None:
+    """Deletes the files directly in a folder whose names start so."""
+    names = [name for name in list_folder(folder) if name.startswith(prefix)]
+    delete_quietly([FileSystems.join(folder, name) for name in names])
+
+
+def refuse_others(folder: str, expected: Collection[str]) -> None:
+    """Refuses a folder that holds anything but some names.
+
+    Raises:
+      InputError: it does.
+    """
+    for name in list_folder(folder):
+        if name not in expected and not name.startswith(folders.TEMPORARY_PREFIX):
+            raise InputError(
+                f"--output={folder}: already holds something else ({name} …); choose another"
+            )

@@ -13,6 +13,7 @@ from pipelines.errors import InputError
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.runners.runner import PipelineResult
 
 BEAM_HELP = """Flags that aren't listed here go to Beam, as --runner=DataflowRunner --project=P.
 The default runner is FnApiRunner: this machine, one process. For two:
@@ -22,7 +23,7 @@ The default runner is FnApiRunner: this machine, one process. For two:
 
 def add_input_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags that say what to read."""
-    from pipelines.formats import READERS  # only these commands read a corpus
+    from pipelines.formats import PARQUET, READERS  # only these commands read a corpus
 
     parser.add_argument(
         "--input",
@@ -33,13 +34,52 @@ def add_input_flags(parser: argparse.ArgumentParser) -> None:
         help="files to read; also .gz .bz2 .zst",
     )
     parser.add_argument(
-        "--format", default="auto", choices=["auto", *READERS], help="of the files (default: auto)"
+        "--format",
+        default="auto",
+        choices=["auto", *READERS, PARQUET],
+        help="of the files (default: auto)",
+    )
+    parser.add_argument(
+        "--text_column", default="text", help="of JSON Lines and Parquet (default: text)"
     )
     parser.add_argument(
         "--max_reject_fraction",
         type=float,
         default=0.0,
         help="share of the documents that may be unreadable before the job fails (default: 0)",
+    )
+
+
+def add_text_flags(group: argparse._ArgumentGroup) -> None:
+    """Adds the flags that say how documents become sentences, and which are dropped."""
+    add = group.add_argument
+    add("--language", default="en", help="ISO 639-1, for the sentence splitter (default: en)")
+    add(
+        "--sentences",
+        choices=["sentencex", "line"],
+        default="sentencex",
+        help="line: each line of a document is a sentence already (default: sentencex)",
+    )
+    add(
+        "--min_document_characters",
+        type=int,
+        default=0,
+        metavar="N",
+        help="drop shorter documents (default: 0)",
+    )
+    add(
+        "--quality_filter",
+        choices=["none", "gopher"],
+        default="none",
+        help="gopher: drop documents by the rules of Rae et al. 2021 that fit any language, such "
+        "as symbols instead of words and repeated passages (default: none)",
+    )
+    add(
+        "--duplicates",
+        choices=["keep", "exact", "near"],
+        default="keep",
+        help="exact: of equal documents use one; near: also of documents that share 80 %% of their "
+        "phrases (default: keep)",
     )
 
 
@@ -117,11 +157,11 @@ def describe_reading(counts: dict[str, int], seconds: float, total_bytes: int) -
 
 
 def run_job(
-    run: Callable[[str | None], None],
+    run: Callable[[str | None], "PipelineResult"],
     options: "PipelineOptions",
     total_bytes: int,
     describe: Callable[[dict[str, int], float], str],
-) -> None:
+) -> "PipelineResult":
     """Runs a pipeline to its end with a progress line, and says how long it took.
 
     Args:
@@ -129,6 +169,9 @@ def run_job(
       options: of Beam.
       total_bytes: of the input, for the rate.
       describe: see `ProgressDisplay`.
+
+    Returns:
+      what the runner tells of it.
 
     Raises:
       InputError: whichever a worker raised.
@@ -140,12 +183,13 @@ def run_job(
             # stack traces would bury it.
             logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
             with ProgressDisplay(describe) as display, quiet_stderr():
-                run(display.folder)
+                result = run(display.folder)
         else:
-            run(None)
+            result = run(None)
     except Exception as error:
         if (found := input_error_in(error)) is None:
             raise
         raise found from error
     seconds = time.monotonic() - started
     print(f"done in {duration(seconds)}, {total_bytes / 1e6 / seconds:.2f} MB/s")
+    return result

@@ -10,6 +10,8 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipelines.errors import InputError
 from pipelines.files import InputFile, finish_output, write_bytes
+from pipelines.layout import Layout, RecordsFolder
+from pipelines.reading import check_rejects
 from pipelines.records import (
     INFO_FILE,
     REJECTS_FILE,
@@ -17,8 +19,7 @@ from pipelines.records import (
     RecordsInfo,
     Vocabulary,
 )
-from pipelines.shards import ShardCounts
-from pipelines.transforms import Split, check_rejects
+from pipelines.transforms import ShardEntry
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Manifest:
     """What `FinishFolders` writes besides the counts.
 
     Attributes:
-      parameters, vocabulary, inputs, versions: as in `RecordsInfo`.
+      parameters: of the job, but for those that differ between its folders.
+      vocabulary, inputs, versions: as in `RecordsInfo`.
       max_reject_fraction: above it the job fails.
     """
 
@@ -36,10 +38,14 @@ class Manifest:
     versions: Mapping[str, str]
     max_reject_fraction: float
 
-    def job(self) -> dict[str, Any]:
-        """Returns what makes two jobs the same."""
+    def parameters_of(self, folder: RecordsFolder) -> dict[str, Any]:
+        """Returns every parameter that shapes a folder's records."""
+        return dataclasses.asdict(folder.parameters) | dict(self.parameters)
+
+    def job(self, folder: RecordsFolder) -> dict[str, Any]:
+        """Returns what makes two jobs that write to a folder the same."""
         return {
-            "parameters": dict(self.parameters),
+            "parameters": self.parameters_of(folder),
             "vocabulary": self.vocabulary.sha256,
             "inputs": [dataclasses.asdict(file) for file in self.inputs],
         }
@@ -48,15 +54,15 @@ class Manifest:
 class FinishFolders(beam.DoFn):
     """Writes vocab.txt, rejects, info.json and, last of all, the marker of every folder."""
 
-    def __init__(self, manifest: Manifest, splits: list[Split]):
+    def __init__(self, manifest: Manifest, layout: Layout):
         """Takes what is known before the work."""
         self._manifest = manifest
-        self._splits = splits
+        self._layout = layout
 
     def process(
         self,
         _: None,
-        shards: Iterable[tuple[str, dict[str, Any]]],
+        shards: Iterable[ShardEntry],
         read_counts: Iterable[Counter[str]],
         rejects: Iterable[str],
     ) -> None:
@@ -65,54 +71,62 @@ class FinishFolders(beam.DoFn):
         Raises:
           InputError: too much was rejected, or there was nothing to learn from.
         """
+        folders, shards = self._layout.folders(), list(shards)
         read: Counter[str] = sum(read_counts, Counter())
         rejected = sorted(rejects)
         if rejected:
-            rejects_path = FileSystems.join(self._splits[0].folder, REJECTS_FILE)
+            rejects_path = FileSystems.join(folders[0].path, REJECTS_FILE)
             write_bytes(rejects_path, "".join(row + "\n" for row in rejected).encode())
             check_rejects(
                 rejected, read["read"], self._manifest.max_reject_fraction, f"all in {rejects_path}"
             )
-        entries: dict[str, list[dict[str, Any]]] = {split.folder: [] for split in self._splits}
-        for folder, entry in shards:
-            entries[folder].append(entry)
-        # Everything is checked before any folder is finished; the held-out one is finished first.
-        infos = self._infos(entries, read)
-        for folder in reversed(infos):
-            vocabulary = self._manifest.vocabulary.serialize()
-            write_bytes(FileSystems.join(folder, VOCABULARY_FILE), vocabulary)
-            write_bytes(FileSystems.join(folder, INFO_FILE), infos[folder].to_json().encode())
-            finish_output(folder, self._manifest.job())
+        # Everything is checked before any folder is finished; held-out ones are finished first.
+        used = count_documents(shards, read)
+        infos = [self._info(folder, shards, read, used) for folder in folders]
+        for folder, info in zip(reversed(folders), reversed(infos), strict=True):
+            self._finish(folder, info)
 
-    def _infos(
-        self, entries: Mapping[str, list[dict[str, Any]]], read: Counter[str]
-    ) -> dict[str, RecordsInfo]:
-        """Returns each folder's info.json; what was read must be used, dropped or rejected."""
-        counts = {
-            folder: sum((Counter(entry["counts"]) for entry in of), Counter())
-            for folder, of in entries.items()
+    def _info(
+        self,
+        folder: RecordsFolder,
+        shards: list[ShardEntry],
+        read: Counter[str],
+        used: int,
+    ) -> RecordsInfo:
+        """Returns a folder's info.json."""
+        manifest = self._manifest
+        mine = [shard for shard in shards if folder.path in shard.files]
+        entries = [shard.files[folder.path] for shard in mine]
+        counts = _sum(shard.counts for shard in mine)
+        instances = _sum(entry["counts"] for entry in entries)
+        of_all = _sum(shard.counts for shard in shards)
+        dropped = _reasons(read, "dropped ") | {
+            name: of_all[name] for name in ("duplicates", "near_duplicates") if of_all[name]
         }
-        dropped, rejected = _reasons(read, "dropped "), _reasons(read, "rejected ")
-        used = sum(of["documents"] for of in counts.values())
-        if read["read"] != used + sum(dropped.values()) + sum(rejected.values()):
-            raise RuntimeError(f"documents were lost: {dict(read)} read, {used} used")
-        infos = {}
-        for folder, of in counts.items():
-            documents = {
-                "read": read["read"],
-                "used": of["documents"],
-                "in_other_split": used - of["documents"],
-                "dropped": dropped,
-                "rejected": rejected,
-            }
-            if not of["instances"]:
-                self._refuse_empty(folder, documents)
-            infos[folder] = self._info(entries[folder], documents, of)
-        return infos
+        documents = {
+            "read": read["read"],
+            "used": counts["documents"],
+            "in_other_split": used - counts["documents"],
+            "dropped": dropped,
+            "rejected": _reasons(read, "rejected "),
+            "encodings": _reasons(read, "encoding "),
+        }
+        if not instances["instances"]:
+            self._refuse_empty(folder, documents)
+        files = [{k: v for k, v in entry.items() if k != "counts"} for entry in entries]
+        parameters = manifest.parameters_of(folder)
+        return RecordsInfo(
+            parameters=parameters,
+            vocabulary={"size": len(manifest.vocabulary), "sha256": manifest.vocabulary.sha256},
+            inputs=[dataclasses.asdict(file) for file in manifest.inputs],
+            files=sorted(files, key=lambda file: file["name"]),
+            counts={"documents": documents} | _record_counts(counts, instances, parameters),
+            versions=manifest.versions,
+        )
 
-    def _refuse_empty(self, folder: str, documents: Mapping[str, Any]) -> None:
-        fraction = self._manifest.parameters["eval_fraction"]
-        if folder != self._splits[0].folder:
+    def _refuse_empty(self, folder: RecordsFolder, documents: Mapping[str, Any]) -> None:
+        fraction = self._layout.eval_fraction
+        if folder.is_eval:
             raise InputError(
                 f"--eval_fraction={fraction}: held out {documents['used']} of {documents['read']} "
                 "documents, too few for an instance; raise it or leave it out, and choose another "
@@ -124,40 +138,52 @@ class FinishFolders(beam.DoFn):
             "hold text"
         )
 
-    def _info(
-        self,
-        entries: list[dict[str, Any]],
-        documents: Mapping[str, Any],
-        counts: Counter[str],
-    ) -> RecordsInfo:
-        files = [{k: v for k, v in entry.items() if k != "counts"} for entry in entries]
-        return RecordsInfo(
-            parameters=self._manifest.parameters,
-            vocabulary={
-                "size": len(self._manifest.vocabulary),
-                "sha256": self._manifest.vocabulary.sha256,
-            },
-            inputs=[dataclasses.asdict(file) for file in self._manifest.inputs],
-            files=sorted(files, key=lambda file: file["name"]),
-            counts={"documents": documents} | _instance_counts(counts, self._manifest.parameters),
-            versions=self._manifest.versions,
-        )
+    def _finish(self, folder: RecordsFolder, info: RecordsInfo) -> None:
+        def write(name: str, data: bytes) -> None:
+            write_bytes(FileSystems.join(folder.path, name), data)
+
+        write(VOCABULARY_FILE, self._manifest.vocabulary.serialize())
+        write(INFO_FILE, info.to_json().encode())
+        finish_output(folder.path, self._manifest.job(folder))
 
 
-def _reasons(counts: Counter[str], prefix: str) -> dict[str, int]:
+def count_documents(shards: Iterable[ShardEntry], read: Mapping[str, int]) -> int:
+    """Returns how many documents all shards use.
+
+    Raises:
+      RuntimeError: what was read isn't what was used, dropped and rejected.
+    """
+    of_all = _sum(shard.counts for shard in shards)
+    used = of_all["documents"]
+    left_out = of_all["duplicates"] + of_all["near_duplicates"]
+    left_out += sum(_reasons(read, "dropped ").values()) + sum(_reasons(read, "rejected ").values())
+    if read["read"] != used + left_out:
+        raise RuntimeError(f"documents were lost: {dict(read)} read, {dict(of_all)} in the shards")
+    return used
+
+
+def _sum(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return total
+
+
+def _reasons(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
     named = {name.removeprefix(prefix): n for name, n in counts.items() if name.startswith(prefix)}
     return {reason: count for reason, count in sorted(named.items()) if count}
 
 
-def _instance_counts(counts: Counter[str], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    names = [f.name for f in dataclasses.fields(ShardCounts) if f.name != "documents"]
-    totals: dict[str, Any] = {name: counts[name] for name in sorted(names)}
-    instances = max(counts["instances"], 1)
-    length = parameters["max_seq_length"]
+def _record_counts(
+    documents: Mapping[str, int], instances: Mapping[str, int], parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    totals = {name: documents[name] for name in ("sentences", "tokens", "unknown_tokens")}
+    totals |= dict(instances)
+    count = max(instances["instances"], 1)
     shares = {
-        "is_next_share": counts["is_next"] / instances,
-        "filled_share": counts["filled_tokens"] / (instances * length),
-        "unknown_share": counts["unknown_tokens"] / max(counts["tokens"], 1),
-        "predictions_per_instance": counts["predictions"] / instances,
+        "is_next_share": instances["is_next"] / count,
+        "filled_share": instances["filled_tokens"] / (count * parameters["max_seq_length"]),
+        "unknown_share": documents["unknown_tokens"] / max(documents["tokens"], 1),
+        "predictions_per_instance": instances["predictions"] / count,
     }
     return totals | {name: round(value, 6) for name, value in shares.items()}

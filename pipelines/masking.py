@@ -23,6 +23,8 @@ MASK_SHARE, RANDOM_SHARE = 0.8, 0.1
 # Of a random key 12 bits give way to the position; 20 random bits are left.
 LONGEST_SEQUENCE = (1 << 12) - 1
 POSITION_BITS = np.uint32(LONGEST_SEQUENCE)
+# [CLS], [SEP] and [PAD]
+FRAME_TOKENS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +33,8 @@ class TokenIds:
 
     Attributes:
       padding, classify, separate, mask, unknown: ids of the special tokens.
-      replacements: int32, ids that a random replacement may take: all but special and unused ones.
+      fixed: ids that are never chosen to be predicted.
+      replacements: int32, ids that a random replacement may take.
       is_continuation: bool [vocabulary], true for pieces that continue a word ("##…").
     """
 
@@ -40,45 +43,58 @@ class TokenIds:
     separate: int
     mask: int
     unknown: int
+    fixed: tuple[int, ...]
     replacements: np.ndarray
     is_continuation: np.ndarray
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary) -> "TokenIds":
-        """Looks the ids up."""
-        ordinary = [
+    def of(cls, vocabulary: Vocabulary, is_reference: bool = False) -> "TokenIds":
+        """Looks the ids up.
+
+        Args:
+          vocabulary: to look in.
+          is_reference: as the original, which predicts [UNK] and replaces tokens by any other,
+            [PAD] and unused ones among them.
+        """
+        ids = {token: vocabulary.id_of(token) for token in SPECIAL_TOKENS}
+        replacements = [
             index
             for index, token in enumerate(vocabulary.tokens)
-            if token not in SPECIAL_TOKENS and not token.startswith("[unused")
+            if is_reference or (token not in SPECIAL_TOKENS and not token.startswith("[unused"))
         ]
+        frame = (ids[CLASSIFY], ids[SEPARATE], ids[PADDING])
         return cls(
-            padding=vocabulary.id_of(PADDING),
-            classify=vocabulary.id_of(CLASSIFY),
-            separate=vocabulary.id_of(SEPARATE),
-            mask=vocabulary.id_of(MASK),
-            unknown=vocabulary.id_of(UNKNOWN),
-            replacements=np.array(ordinary, np.int32),
+            padding=ids[PADDING],
+            classify=ids[CLASSIFY],
+            separate=ids[SEPARATE],
+            mask=ids[MASK],
+            unknown=ids[UNKNOWN],
+            fixed=frame if is_reference else (*frame, ids[UNKNOWN]),
+            replacements=np.array(replacements, np.int32),
             is_continuation=np.array([token.startswith("##") for token in vocabulary.tokens]),
         )
 
 
+def with_frame(tokens: np.ndarray, ids: TokenIds) -> np.ndarray:
+    """Returns tokens and, behind them, [CLS], [SEP] and [PAD], so that one gather makes rows."""
+    frame = (ids.classify, ids.separate, ids.padding)
+    return np.concatenate([tokens, np.array(frame, tokens.dtype)])
+
+
 def assemble_rows(
-    tokens: np.ndarray, pairs: np.ndarray, max_seq_length: int, ids: TokenIds
+    tokens: np.ndarray, pairs: np.ndarray, max_seq_length: int
 ) -> dict[str, np.ndarray]:
     """Lays pairs out as [CLS] A [SEP] B [SEP] and padding.
 
     Args:
-      tokens: the ids that the pairs' offsets point into.
+      tokens: what `with_frame` returned for the ids that the pairs' offsets point into.
       pairs: int32 [N, 5], see `pairs.build_pairs`; each fits the length.
       max_seq_length: L.
-      ids: of the special tokens.
 
     Returns:
       `input_ids`, `input_mask`, `segment_ids`, each int32 [N, L].
     """
-    # The special tokens stand behind the text's, so that one gather makes the rows.
-    source = np.concatenate([tokens, [ids.classify, ids.separate, ids.padding]]).astype(np.int32)
-    classify, separate, padding = len(tokens), len(tokens) + 1, len(tokens) + 2
+    classify, separate, padding = range(len(tokens) - FRAME_TOKENS, len(tokens))
     a_start, a_end, b_start, b_end, _ = (column[:, None] for column in pairs.T)
     position_L = np.arange(max_seq_length, dtype=np.int32)[None]
     first_separator_N1 = a_end - a_start + 1
@@ -94,7 +110,7 @@ def assemble_rows(
     np.copyto(index_NL, separate, where=position_L == last_separator_N1)
     mask_NL = position_L <= last_separator_N1
     return {
-        "input_ids": source[index_NL],
+        "input_ids": tokens[index_NL].astype(np.int32),
         "input_mask": mask_NL.astype(np.int32),
         "segment_ids": (mask_NL & (position_L > first_separator_N1)).astype(np.int32),
     }
@@ -113,8 +129,9 @@ def mask_rows(
     """Chooses positions to predict and hides them.
 
     As the original's create_masked_lm_predictions: `masked_lm_prob` of the row's tokens, special
-    ones counted, at least 1 and at most P, each with a roll of its own; but [UNK] is never chosen
-    (it cannot be learned), nor taken as a replacement, nor any other special or unused token.
+    ones counted, at least 1 and at most P, each with a roll of its own; but, unless `ids` say so,
+    [UNK] is never chosen (it cannot be learned), nor taken as a replacement, nor any other special
+    or unused token.
 
     Args:
       input_ids: int32 [N, L], without masks.
@@ -131,7 +148,7 @@ def mask_rows(
     """
     rows, length = input_ids.shape
     slots = min(max_predictions_per_seq, length)
-    fixed_NL = np.isin(input_ids, [ids.classify, ids.separate, ids.padding, ids.unknown])
+    fixed_NL = np.isin(input_ids, ids.fixed)
     wanted_N = np.rint(input_mask.sum(axis=1) * masked_lm_prob).astype(np.int64)
     wanted_N = np.clip(wanted_N, 1, slots)
     wanted_N = np.minimum(wanted_N, length - fixed_NL.sum(axis=1))

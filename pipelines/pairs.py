@@ -2,7 +2,7 @@
 
 The original's algorithm (create_pretraining_data.py, create_instances_from_document) with two flaws
 mended: it labels every one-sentence chunk "random next", so that more than half of its pairs are;
-and after ten unlucky draws it takes a "random" B from A's own document.
+and after ten unlucky draws it takes a "random" B from A's own document. On demand, with both.
 """
 
 import dataclasses
@@ -21,6 +21,8 @@ SHORTEST_TARGET = 2
 # Chunks over which the coin's bias makes up for what the labels are off balance: long enough that
 # no chunk's coin tells of the chunk before, short enough for a shard of a few thousand.
 BALANCE_HORIZON = 100
+# How often the original draws another document for B before it takes A's own.
+REFERENCE_DRAWS = 10
 
 
 @dataclasses.dataclass
@@ -64,7 +66,7 @@ def build_pairs(
     *,
     max_seq_length: int,
     short_seq_prob: float,
-    balance: Balance,
+    balance: Balance | None,
     random: Random,
 ) -> tuple[np.ndarray, PairCounts]:
     """Walks once over the documents and pairs their sentences.
@@ -79,7 +81,8 @@ def build_pairs(
       document_sentences: sentences of each document; none is 0.
       max_seq_length: of the record, special tokens included.
       short_seq_prob: how often a document's pairs aim at a random shorter length (original: 0.1).
-      balance: of the passes before; takes in this one.
+      balance: of the passes before; takes in this one. None for the original's distribution: a fair
+        coin on chunks of several sentences, and rarely a "random" B from A's own document.
       random: the source of every draw.
 
     Returns:
@@ -93,6 +96,8 @@ def build_pairs(
     counts = PairCounts()
     rows: list[int] = []
     draw = random.random
+    is_reference = balance is None
+    balance = balance or Balance()
     forced, free, ahead = balance.forced, balance.free, balance.ahead
 
     for document in range(documents):
@@ -108,11 +113,13 @@ def build_pairs(
             if sentences > 1:
                 a_last += int(draw() * (sentences - 1))
             a_end = starts[a_last]
-            if sentences > 1:
+            if sentences > 1 and is_reference:
+                is_next = draw() >= 0.5
+            elif sentences > 1:
                 free += 1
                 share = 0.5 * (1 + forced / free) + 0.5 * ahead / BALANCE_HORIZON
                 is_next = draw() < share or documents == 1
-            elif documents == 1:
+            elif documents == 1 and not is_reference:
                 counts.without_partner += 1
                 sentence = chunk_end
                 continue
@@ -126,8 +133,11 @@ def build_pairs(
                 sentence = chunk_end
             else:
                 ahead += 1
-                other = int(draw() * (documents - 1))
-                other += other >= document
+                if is_reference:
+                    other = _draw_as_the_original(document, documents, random)
+                else:
+                    other = int(draw() * (documents - 1))
+                    other += other >= document
                 first, last = firsts[other], firsts[other + 1]
                 b_first = first + int(draw() * (last - first))
                 b_start = starts[b_first]
@@ -149,6 +159,16 @@ def build_pairs(
     counts.random_next = int(pairs[:, 4].sum())
     counts.is_next = len(pairs) - counts.random_next
     return pairs, counts
+
+
+def _draw_as_the_original(document: int, documents: int, random: Random) -> int:
+    """Returns another document, or with some luck, if there are few, the same."""
+    other = document
+    for _ in range(REFERENCE_DRAWS):
+        other = int(random.random() * documents)
+        if other != document:
+            break
+    return other
 
 
 def _truncate(

@@ -12,7 +12,7 @@ from pipelines.errors import InputError
 # Rows to decode at a time: a few MB of articles.
 _BATCH_ROWS = 1000
 # What pyarrow raises for a file that is damaged or cut off.
-_DAMAGE = (pa.ArrowException, OSError)
+DAMAGE = (pa.ArrowException, OSError)
 
 
 def read_parquet(
@@ -43,7 +43,7 @@ def read_parquet(
                     for value in batch.column(0):
                         row += 1
                         yield _row_document(value, row)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         yield Reject(row + 1, "corrupt_file", f"unreadable after row {row} ({error})")
 
 

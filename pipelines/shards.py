@@ -13,7 +13,7 @@ from random import Random
 import numpy as np
 
 from pipelines.errors import InputError
-from pipelines.masking import TokenIds, assemble_rows, mask_rows
+from pipelines.masking import TokenIds, assemble_rows, mask_rows, with_frame
 from pipelines.pairs import Balance, PairCounts, build_pairs
 from pipelines.records import LABEL_FEATURE
 
@@ -24,6 +24,8 @@ HASH_BYTES = 16
 # Pairs are offsets of 32 bits.
 MOST_TOKENS = 2**31 - 8
 _HEADER = struct.Struct("<III")
+# Values of --pairs.
+BALANCED, REFERENCE = "balanced", "reference"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +40,7 @@ class InstanceParameters:
       dupe_factor: passes over the documents, each with other pairs and masks.
       do_whole_word_mask: hide all pieces of a word or none.
       random_seed: seeds every draw.
+      pairs: "balanced", or "reference" for the original's distribution of pairs and masks.
     """
 
     max_seq_length: int = 128
@@ -47,6 +50,7 @@ class InstanceParameters:
     dupe_factor: int = 10
     do_whole_word_mask: bool = False
     random_seed: int = 12345
+    pairs: str = BALANCED
 
 
 def document_hash(sentences: Sequence[str]) -> bytes:
@@ -114,9 +118,19 @@ class CompactDocuments:
 
     def take(self, order: np.ndarray) -> "CompactDocuments":
         """Returns the chosen documents in the order given (indices [documents taken])."""
-        sentence_ends = np.cumsum(self.document_sentences, dtype=np.int64)
+        return self._take(order, *self._ends())
+
+    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns where each document's sentences and each sentence's tokens end."""
+        return (
+            np.cumsum(self.document_sentences, dtype=np.int64),
+            np.cumsum(self.sentence_lengths, dtype=np.int64),
+        )
+
+    def _take(
+        self, order: np.ndarray, sentence_ends: np.ndarray, token_ends: np.ndarray
+    ) -> "CompactDocuments":
         sentence_index = _ranges(sentence_ends, self.document_sentences, order)
-        token_ends = np.cumsum(self.sentence_lengths, dtype=np.int64)
         token_index = _ranges(token_ends, self.sentence_lengths, sentence_index)
         return CompactDocuments(
             self.hashes[order],
@@ -124,6 +138,14 @@ class CompactDocuments:
             self.sentence_lengths[sentence_index],
             self.tokens[token_index],
         )
+
+    def pack_by_key(self, keys: np.ndarray) -> Iterator[tuple[int, bytes]]:
+        """Yields every key (int [documents]) with its documents packed, in ascending order."""
+        ends = self._ends()
+        order = np.argsort(keys, kind="stable")
+        for indices in np.split(order, np.flatnonzero(np.diff(keys[order])) + 1):
+            if len(indices):
+                yield int(keys[indices[0]]), self._take(indices, *ends).pack()
 
 
 def _ranges(ends: np.ndarray, lengths: np.ndarray, order: np.ndarray) -> np.ndarray:
@@ -158,63 +180,116 @@ def compact_documents(
     )
 
 
+def shard_of(hashes: np.ndarray, num_shards: int) -> np.ndarray:
+    """Returns the shard of each document, int64 [documents], of its hash (`V16` [documents])."""
+    return (hashes.view("<u8")[::2] % np.uint64(num_shards)).astype(np.int64)
+
+
+def is_held_out(hashes: np.ndarray, eval_fraction: float) -> np.ndarray:
+    """Returns whether each document belongs to the held-out ones, bool [documents].
+
+    By the other half of the hash, so that it says nothing about the shard.
+    """
+    return hashes.view("<u8")[1::2] < np.uint64(eval_fraction * 2**64)
+
+
 @dataclasses.dataclass
-class ShardCounts(PairCounts):
-    """What a shard's documents became; sums over shards.
+class DocumentCounts:
+    """What a shard was made of; sums over shards.
 
     Attributes:
-      documents, sentences, tokens, unknown_tokens: what it was made of, once each.
-      instances: records written.
-      filled_tokens: positions of the records that are not padding.
-      predictions: masked positions.
+      documents, sentences, tokens, unknown_tokens: used, once each.
+      duplicates: documents left out since an equal one is used.
+      near_duplicates: documents left out since a similar one is used.
     """
 
     documents: int = 0
     sentences: int = 0
     tokens: int = 0
     unknown_tokens: int = 0
+    duplicates: int = 0
+    near_duplicates: int = 0
+
+
+@dataclasses.dataclass
+class InstanceCounts(PairCounts):
+    """What a shard's documents became; sums over shards.
+
+    Attributes:
+      instances: records written.
+      filled_tokens: positions of the records that are not padding.
+      predictions: masked positions.
+    """
+
     instances: int = 0
     filled_tokens: int = 0
     predictions: int = 0
 
 
-def build_instances(
+def order_documents(
     documents: CompactDocuments,
     ids: TokenIds,
-    parameters: InstanceParameters,
-    stream: int,
-    counts: ShardCounts,
-) -> Iterator[dict[str, np.ndarray]]:
-    """Turns a shard's documents into shuffled instances, `ROWS_AT_A_TIME` at a time.
+    counts: DocumentCounts,
+    *,
+    drop_duplicates: bool = False,
+    near_duplicates: np.ndarray | None = None,
+) -> CompactDocuments:
+    """Puts a shard's documents in the order of their hashes, which no worker can influence.
 
     Args:
       documents: of the shard, in any order.
       ids: of the vocabulary.
-      parameters: of the job.
-      stream: the shard's number, unique in the job: seeds its draws together with the job's seed.
-      counts: filled in as instances are taken.
-
-    Yields:
-      name -> array [rows, length] of every feature of the record contract.
+      counts: filled in.
+      drop_duplicates: of equal documents, keep one.
+      near_duplicates: hashes of documents to leave out, `V16`; None for none.
 
     Raises:
-      InputError: the shard is too large for its offsets.
+      InputError: the shard is too large for offsets of 32 bits.
     """
     if len(documents.tokens) > MOST_TOKENS:
         raise InputError(
-            f"--num_shards: shard {stream} has {len(documents.tokens)} tokens, at most "
-            f"{MOST_TOKENS} fit; raise it"
+            f"--num_shards: a shard has {len(documents.tokens)} tokens, at most {MOST_TOKENS} "
+            "fit; raise it"
         )
     words = documents.hashes.view(np.uint64).reshape(-1, HASH_BYTES // 8)
-    documents = documents.take(np.lexsort(words.T))
-    lengths = documents.sentence_lengths.tolist()
-    sentences = documents.document_sentences.tolist()
-    counts.documents = len(sentences)
-    counts.sentences = len(lengths)
+    order = np.lexsort(words.T)
+    if drop_duplicates and len(order):
+        is_first = np.concatenate(([True], (words[order[1:]] != words[order[:-1]]).any(axis=1)))
+        counts.duplicates = len(order) - int(is_first.sum())
+        order = order[is_first]
+    if near_duplicates is not None and len(near_duplicates):
+        is_kept = ~np.isin(documents.hashes[order].view("S16"), near_duplicates.view("S16"))
+        counts.near_duplicates = len(order) - int(is_kept.sum())
+        order = order[is_kept]
+    documents = documents.take(order)
+    counts.documents = len(documents.hashes)
+    counts.sentences = len(documents.sentence_lengths)
     counts.tokens = len(documents.tokens)
     counts.unknown_tokens = int((documents.tokens == ids.unknown).sum())
+    return documents
 
-    passes, balance = [], Balance()
+
+def pair_documents(
+    documents: CompactDocuments,
+    parameters: InstanceParameters,
+    stream: int,
+    counts: InstanceCounts,
+) -> np.ndarray:
+    """Pairs the sentences of a shard, once for every duplicate.
+
+    Args:
+      documents: of the shard, see `order_documents`.
+      parameters: of the job.
+      stream: the shard's number, unique in the job: seeds its draws together with the job's seed.
+      counts: filled in.
+
+    Returns:
+      int32 [pairs, 5], see `pairs.build_pairs`, duplicate after duplicate.
+    """
+    lengths = documents.sentence_lengths.tolist()
+    sentences = documents.document_sentences.tolist()
+    passes = []
+    balance = Balance() if parameters.pairs == BALANCED else None
     for duplicate in range(parameters.dupe_factor):
         pairs, pair_counts = build_pairs(
             lengths,
@@ -227,11 +302,36 @@ def build_instances(
         passes.append(pairs)
         for name, value in dataclasses.asdict(pair_counts).items():
             setattr(counts, name, getattr(counts, name) + value)
+    return np.concatenate(passes)
+
+
+def build_instances(
+    tokens: np.ndarray,
+    pairs: np.ndarray,
+    ids: TokenIds,
+    parameters: InstanceParameters,
+    stream: int,
+    counts: InstanceCounts,
+) -> Iterator[dict[str, np.ndarray]]:
+    """Turns a shard's pairs into shuffled instances, `ROWS_AT_A_TIME` at a time.
+
+    Args:
+      tokens: of the shard's documents.
+      pairs: see `pair_documents`.
+      ids: of the vocabulary.
+      parameters: of the job.
+      stream: as there.
+      counts: filled in as instances are taken.
+
+    Yields:
+      name -> array [rows, length] of every feature of the record contract.
+    """
     random = np.random.Generator(np.random.PCG64([parameters.random_seed, stream]))
-    shuffled = random.permutation(np.concatenate(passes))
+    shuffled = random.permutation(pairs)
+    framed = with_frame(tokens, ids)
     for first in range(0, len(shuffled), ROWS_AT_A_TIME):
-        pairs = shuffled[first : first + ROWS_AT_A_TIME]
-        rows = assemble_rows(documents.tokens, pairs, parameters.max_seq_length, ids)
+        chunk = shuffled[first : first + ROWS_AT_A_TIME]
+        rows = assemble_rows(framed, chunk, parameters.max_seq_length)
         rows |= mask_rows(
             rows["input_ids"],
             rows["input_mask"],
@@ -241,8 +341,8 @@ def build_instances(
             ids=ids,
             random=random,
         )
-        rows[LABEL_FEATURE] = pairs[:, 4:]
-        counts.instances += len(pairs)
+        rows[LABEL_FEATURE] = chunk[:, 4:]
+        counts.instances += len(chunk)
         counts.filled_tokens += int(rows["input_mask"].sum())
         counts.predictions += int(rows["masked_lm_weights"].sum())
         yield rows

@@ -7,13 +7,18 @@ One exception to "equal": TensorFlow's tables are those of Unicode 13, so it doe
 capitals that came later (Vithkuqi, and five letters of Latin and Glagolitic).
 """
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
 from pipelines.records import UNKNOWN, Vocabulary
+
+# Characters that TensorFlow sees at a time: a call costs nothing beside them, and its memory, a
+# multiple of the text, stays small.
+BATCH_CHARACTERS = 1 << 20
 
 # tokenization.py, WordpieceTokenizer: a word of more characters is [UNK].
 MAX_CHARACTERS_PER_WORD = 200
@@ -81,6 +86,14 @@ def _encode(texts: Sequence[str]) -> tf.Tensor:
     return tf.constant([text.encode("utf-8", "replace") for text in texts], tf.string)
 
 
+def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Divides texts into at least one batch of about `BATCH_CHARACTERS`."""
+    ends = np.cumsum([len(text) for text in texts])
+    cuts = np.flatnonzero(np.diff(ends // BATCH_CHARACTERS)) + 1
+    for start, end in itertools.pairwise([0, *cuts.tolist(), len(texts)]):
+        yield texts[start:end]
+
+
 class Tokenizer(tf.Module):
     """WordPiece over batches of strings; trackable, so that a SavedModel can hold it."""
 
@@ -115,5 +128,6 @@ class Tokenizer(tf.Module):
 
     def tokenize_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Returns the ids of all texts end to end, int32, and each text's number of ids, int64."""
-        values, lengths = self._flat(_encode(texts))
-        return values.numpy(), lengths.numpy()
+        found = [self._flat(_encode(batch)) for batch in _batches(texts)]
+        values, lengths = zip(*found, strict=True)
+        return np.concatenate(values), np.concatenate(lengths)

@@ -1,230 +1,222 @@
-"""The Beam wiring: files -> compact documents by shard -> record files -> info.json and marker."""
+"""The Beam wiring: files -> parts -> tokenized documents by shard -> record files."""
 
 import dataclasses
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
 
 from pipelines.console import ProgressTally, quiet_stderr
 from pipelines.documents import Document, Reject, Skip
-from pipelines.errors import InputError
-from pipelines.files import (
-    CorruptFileError,
-    InputFile,
-    open_atomically,
-    open_input,
+from pipelines.duplicates import (
+    NearDuplicateSettings,
+    band_rows,
+    near_duplicates,
+    rows_by_bucket,
 )
-from pipelines.formats import BYTE_ORDER_MARK, READERS, SAMPLE_BYTES, detect_format
+from pipelines.files import InputFile, open_atomically
+from pipelines.layout import Layout, RecordsFolder
 from pipelines.masking import TokenIds
-from pipelines.records import (
-    Vocabulary,
-    shard_name,
-)
-from pipelines.sentences import split_sentences
+from pipelines.parts import FilePart
+from pipelines.reading import ReadOptions, read_part, reject_row, split_file
+from pipelines.records import Vocabulary
 from pipelines.shards import (
+    REFERENCE,
     CompactDocuments,
-    InstanceParameters,
-    ShardCounts,
+    DocumentCounts,
+    InstanceCounts,
     build_instances,
     compact_documents,
+    document_hash,
+    order_documents,
+    pair_documents,
 )
+from pipelines.spills import SPILL_TOKENS, Segment, read_segments, write_spill
+from pipelines.stages import StageClock
+from pipelines.text import KEEP, NEAR, TextOptions, prepare_documents
 
-# Text that is split and tokenized at a time: TensorFlow's call costs nothing beside it.
-BATCH_BYTES = 1 << 20
+# Characters that are split and tokenized at a time: TensorFlow's call costs nothing beside it.
+BATCH_CHARACTERS = 1 << 20
 
-# Tags of what reading gives besides its main output.
-COUNTS, REJECTS = "counts", "rejects"
+# Tags of what tokenizing gives besides its main output.
+COUNTS, REJECTS, BANDS = "counts", "rejects", "bands"
 
-
-@dataclasses.dataclass(frozen=True)
-class Split:
-    """A records folder to write: all documents, or the part that is held out.
-
-    Attributes:
-      folder: where it goes.
-      first_key: shards of all splits are numbered through; this split's first.
-      num_shards: its number of shards.
-    """
-
-    folder: str
-    first_key: int
-    num_shards: int
+NEAR_DUPLICATES = NearDuplicateSettings()
 
 
 @dataclasses.dataclass(frozen=True)
-class ReadOptions:
-    """How files become documents.
+class ShardEntry:
+    """What became of one shard.
 
     Attributes:
-      format: a key of `formats.READERS`, or "auto".
-      language: for the sentence splitter.
-      progress_folder: of a `ProgressDisplay`, or None.
+      counts: of its documents, see `shards.DocumentCounts`.
+      files: folder -> the file's entry in info.json, and `counts`, see `shards.InstanceCounts`.
     """
 
-    format: str = "auto"
-    language: str = "en"
-    progress_folder: str | None = None
+    counts: dict[str, int]
+    files: dict[str, dict[str, Any]]
 
 
-def read_batches(
-    file: InputFile, options: ReadOptions, progress: ProgressTally
-) -> Iterator[list[Document | Skip | Reject]]:
-    """Streams a file's documents in batches of about `BATCH_BYTES` of text."""
-    batch: list[Document | Skip | Reject] = []
-    size, told = 0, 0
-    for document in read_documents(file, options.format):
-        batch.append(document)
-        size += len(document.text) if isinstance(document, Document) else 0
-        if size >= BATCH_BYTES:
-            yield batch
-            # Characters stand in for bytes; a compressed file's share is known at its end.
-            step = 0 if file.is_compressed else min(size, file.bytes - told)
-            progress.add(bytes=step, documents=len(batch))
-            told += step
-            batch, size = [], 0
-    if batch:
-        yield batch
-    progress.add(bytes=file.bytes - told, documents=len(batch))
+class SplitFiles(beam.DoFn):
+    """InputFile -> FileParts."""
+
+    def __init__(self, options: ReadOptions):
+        """Takes how files are read."""
+        self._options = options
+
+    def process(self, file: InputFile) -> list[FilePart]:
+        """Divides one file."""
+        return split_file(file, self._options)
 
 
-def read_documents(file: InputFile, format_name: str) -> Iterator[Document | Skip | Reject]:
-    """Streams a file's documents; where a compressed file is corrupt, a last reject says so."""
-    number = 0
+class TokenizeParts(beam.DoFn):
+    """FilePart -> (shard key, segment of tokenized documents); the rest as side outputs.
 
-    def lines(opened: BinaryIO) -> Iterator[bytes]:
-        nonlocal number
-        for number, line in enumerate(opened, 1):
-            yield line if number > 1 else line.removeprefix(BYTE_ORDER_MARK)
-
-    try:
-        if format_name == "auto":
-            with open_input(file) as opened:
-                format_name = detect_format(opened.read(SAMPLE_BYTES))
-        with open_input(file) as opened:
-            yield from READERS[format_name](lines(opened))
-    except CorruptFileError as error:
-        yield Reject(number + 1, "corrupt_file", f"unreadable after line {number} ({error})")
-
-
-def reject_row(file: InputFile, reject: Reject) -> str:
-    """Returns the line of the rejects file."""
-    row = {"file": file.path, **dataclasses.asdict(reject)}
-    return json.dumps(row, ensure_ascii=False)
-
-
-def check_rejects(rows: list[str], read: int, limit: float, where: str) -> None:
-    """Fails the job if too much could not be read.
-
-    Args:
-      rows: see `reject_row`.
-      read: documents in all.
-      limit: the share of them that may be rejected.
-      where: the rest of the rows can be seen.
-
-    Raises:
-      InputError: naming the first file.
+    Documents are collected over the parts of a bundle, so that many small files cost no more than
+    a few large ones.
     """
-    if len(rows) > limit * read:
-        row = json.loads(rows[0])
-        raise InputError(
-            f"{row['file']}: {row['detail']}; {len(rows)} of {read} documents cannot be read "
-            f"({where}): mend them and choose another --output or delete this one, or allow a "
-            "share with --max_reject_fraction"
-        )
-
-
-class TokenizeFiles(beam.DoFn):
-    """InputFile -> (shard key, packed documents); counts and rejects as side outputs."""
 
     def __init__(
         self,
         vocabulary: Vocabulary,
-        do_lower_case: bool,
-        options: ReadOptions,
-        train: Split,
-        evaluation: Split | None,
-        eval_fraction: float,
+        read_options: ReadOptions,
+        text_options: TextOptions,
+        layout: Layout,
+        run: str,
     ):
         """Takes what every worker needs; the tokenizer itself is built there."""
         self._vocabulary = vocabulary
-        self._do_lower_case = do_lower_case
-        self._options = options
-        self._train = train
-        self._evaluation = evaluation
-        self._eval_fraction = eval_fraction
-        self._documents = Metrics.counter("beambert", "documents")
+        self._read_options = read_options
+        self._text_options = text_options
+        self._layout = layout
+        self._run = run
+        self._documents_read = Metrics.counter("beambert", "documents")
 
     def setup(self) -> None:
         """Builds the tokenizer, once a worker."""
         with quiet_stderr():
             from pipelines.tokenization import Tokenizer
 
-        self._tokenizer = Tokenizer(self._vocabulary, self._do_lower_case)
-        self._progress = ProgressTally(self._options.progress_folder)
+        self._tokenizer = Tokenizer(self._vocabulary, self._text_options.do_lower_case)
+        self._progress = ProgressTally(self._read_options.progress_folder)
+        self._clock = StageClock()
 
-    def process(self, file: InputFile) -> Iterator[Any]:
-        """Reads, splits and tokenizes one file."""
-        counts: Counter[str] = Counter()
-        for batch in read_batches(file, self._options, self._progress):
-            self._documents.inc(len(batch))
-            counts["read"] += len(batch)
-            documents = []
-            for document in batch:
-                if isinstance(document, Reject):
-                    counts["rejected " + document.reason] += 1
-                    yield beam.pvalue.TaggedOutput(REJECTS, reject_row(file, document))
-                elif isinstance(document, Skip):
-                    counts["dropped " + document.reason] += 1
-                else:
-                    documents.append(document)
-            compact = self._compact(documents, counts)
-            yield from self._by_shard(compact)
-        yield beam.pvalue.TaggedOutput(COUNTS, counts)
+    def start_bundle(self) -> None:
+        """Starts with nothing collected."""
+        self._counts: Counter[str] = Counter()
+        self._documents: list[Document] = []
+        self._characters = 0
+        self._tokenized: list[CompactDocuments] = []
+        self._bands: list[np.ndarray] = []
 
-    def _compact(self, documents: list[Document], counts: Counter[str]) -> CompactDocuments:
-        """Splits and tokenizes documents; drops what has no token, counting it."""
-        split = (split_sentences(d, self._options.language) for d in documents)
-        sentences = [of for of in split if of]
-        counts["dropped empty"] += len(documents) - len(sentences)
+    def process(self, part: FilePart) -> Iterator[Any]:
+        """Reads one part; gives what has become enough for a file."""
+        self._clock.start()
+        for document in read_part(part, self._read_options, self._progress):
+            self._counts["read"] += 1
+            if isinstance(document, Reject):
+                self._counts["rejected " + document.reason] += 1
+                yield beam.pvalue.TaggedOutput(REJECTS, reject_row(part, document))
+            elif isinstance(document, Skip):
+                self._counts["dropped " + document.reason] += 1
+            else:
+                self._counts["encoding " + document.encoding] += 1
+                self._documents.append(document)
+                self._characters += len(document.text)
+                if self._characters >= BATCH_CHARACTERS:
+                    self._tokenize()
+                    if sum(len(batch.tokens) for batch in self._tokenized) >= SPILL_TOKENS:
+                        yield from self._spill()
+        self._clock.lap("read")
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """Gives the rest."""
+        self._clock.start()
+        self._tokenize()
+        self._documents_read.inc(self._counts["read"])
+        self._progress.flush()
+        counts = beam.pvalue.TaggedOutput(COUNTS, self._counts)
+        for output in [*self._spill(), counts]:
+            yield _in_global_window(output)
+
+    def _tokenize(self) -> None:
+        """Splits and tokenizes what was read; drops what is filtered or has no token."""
+        self._clock.lap("read")
+        options = self._text_options
+        sentences = prepare_documents(self._documents, options, self._counts)
+        if options.duplicates == NEAR:
+            self._bands += [band_rows(document_hash(of), of, NEAR_DUPLICATES) for of in sentences]
+        self._documents, self._characters = [], 0
+        self._clock.lap("split")
+        if not sentences:
+            return
         tokens, lengths = self._tokenizer.tokenize_batch([s for of in sentences for s in of])
         compact = compact_documents(sentences, tokens, lengths, len(self._vocabulary))
-        counts["dropped no_tokens"] += len(sentences) - len(compact.hashes)
-        return compact
+        self._counts["dropped no_tokens"] += len(sentences) - len(compact.hashes)
+        self._tokenized.append(compact)
+        self._clock.lap("tokenize")
 
-    def _by_shard(self, documents: CompactDocuments) -> Iterator[tuple[int, bytes]]:
-        words = documents.hashes.view("<u8").reshape(-1, 2)
-        keys = self._train.first_key + (words[:, 0] % self._train.num_shards).astype(np.int64)
-        if self._evaluation:
-            # The other half of the hash, so that the split says nothing about the shard.
-            held_out = words[:, 1] < np.uint64(self._eval_fraction * 2**64)
-            shards = (words[:, 0] % self._evaluation.num_shards).astype(np.int64)
-            keys = np.where(held_out, self._evaluation.first_key + shards, keys)
-        order = np.argsort(keys, kind="stable")
-        for indices in np.split(order, np.flatnonzero(np.diff(keys[order])) + 1):
-            if len(indices):
-                yield int(keys[indices[0]]), documents.take(indices).pack()
+    def _spill(self) -> Iterator[Any]:
+        """Writes what is tokenized to files and gives their segments."""
+        layout = self._layout
+        if self._tokenized:
+            documents = CompactDocuments.concatenate(self._tokenized)
+            self._tokenized = []
+            items = documents.pack_by_key(layout.keys(documents.hashes))
+            yield from write_spill(layout.output, self._run, items)
+        if self._bands:
+            rows = np.concatenate(self._bands)
+            self._bands = []
+            items = rows_by_bucket(rows, layout.total_shards)
+            for segment in write_spill(layout.output, self._run, items):
+                yield beam.pvalue.TaggedOutput(BANDS, segment)
+        self._clock.lap("shuffle")
+
+
+def _in_global_window(output: Any) -> Any:
+    """Wraps what a bundle gives at its end, as Beam wants it."""
+    if isinstance(output, beam.pvalue.TaggedOutput):
+        return beam.pvalue.TaggedOutput(output.tag, _in_global_window(output.value))
+    return WindowedValue(output, GlobalWindow().max_timestamp(), [GlobalWindow()])
+
+
+class FindNearDuplicates(beam.DoFn):
+    """(Bucket, segments of band rows) -> (shard key, hashes of documents to drop)."""
+
+    def __init__(self, layout: Layout):
+        """Takes where documents go."""
+        self._layout = layout
+
+    def process(self, element: tuple[int, Iterable[Segment]]) -> Iterator[tuple[int, bytes]]:
+        """Compares the documents of one bucket."""
+        data = b"".join(read_segments(element[1]))
+        hashes = near_duplicates(np.frombuffer(data, NEAR_DUPLICATES.row_type), NEAR_DUPLICATES)
+        keys = self._layout.keys(hashes)
+        for key in np.unique(keys):
+            yield int(key), hashes[keys == key].tobytes()
 
 
 class WriteShard(beam.DoFn):
-    """(Shard key, packed documents) -> one record file; gives its entry for info.json."""
+    """(Shard key, segments and hashes to drop) -> its record files; gives what info.json says."""
 
     def __init__(
         self,
         vocabulary: Vocabulary,
-        parameters: InstanceParameters,
-        splits: list[Split],
+        layout: Layout,
+        duplicates: str,
         progress_folder: str | None,
     ):
         """Takes what every worker needs."""
-        self._ids = TokenIds.of(vocabulary)
-        self._parameters = parameters
-        self._splits = splits
+        is_reference = layout.lengths[0].pairs == REFERENCE
+        self._ids = TokenIds.of(vocabulary, is_reference)
+        self._layout = layout
+        self._duplicates = duplicates
         self._progress_folder = progress_folder
         self._instances = Metrics.counter("beambert", "instances")
 
@@ -234,23 +226,56 @@ class WriteShard(beam.DoFn):
             import pipelines.encoding  # noqa: F401  (its import prints)
 
         self._progress = ProgressTally(self._progress_folder)
+        self._clock = StageClock()
 
-    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Builds and writes one shard; yields (folder, entry)."""
+    def process(self, element: tuple[int, Iterable[Segment | bytes]]) -> Iterator[ShardEntry]:
+        """Builds and writes one shard in every folder of its split."""
+        key, values = element[0], list(element[1])
+        self._clock.start()
+        segments = sorted(value for value in values if isinstance(value, tuple))
+        marked = b"".join(value for value in values if isinstance(value, bytes))
+        packed = (CompactDocuments.unpack(data) for data in read_segments(segments))
+        documents = CompactDocuments.concatenate([CompactDocuments.empty(), *packed])
+        counts = DocumentCounts()
+        documents = order_documents(
+            documents,
+            self._ids,
+            counts,
+            drop_duplicates=self._duplicates != KEEP,
+            near_duplicates=np.frombuffer(marked, documents.hashes.dtype),
+        )
+        self._clock.lap("shuffle")
+        files = {}
+        for folder, name in self._layout.files_of(key):
+            files[folder.path] = self._write(documents, key, folder, name)
+        self._progress.add(shards=1)
+        self._progress.flush()
+        yield ShardEntry(dataclasses.asdict(counts), files)
+
+    def _write(
+        self, documents: CompactDocuments, key: int, folder: RecordsFolder, name: str
+    ) -> dict[str, Any]:
+        """Writes one file; returns its entry for info.json, with its `counts`."""
         from pipelines.encoding import RecordWriter, encode_examples
 
-        key, packed = element
-        split = next(s for s in self._splits if 0 <= key - s.first_key < s.num_shards)
-        documents = CompactDocuments.concatenate(CompactDocuments.unpack(data) for data in packed)
-        name = shard_name(key - split.first_key, split.num_shards)
-        counts = ShardCounts()
-        with open_atomically(FileSystems.join(split.folder, name)) as file:
-            writer = RecordWriter(file)
-            for rows in build_instances(documents, self._ids, self._parameters, key, counts):
-                writer.write(encode_examples(rows))
-                self._instances.inc(len(rows["input_ids"]))
-                self._progress.add(instances=len(rows["input_ids"]))
-        self._progress.add(shards=1)
+        counts, lap = InstanceCounts(), self._clock.lap
+        pairs = pair_documents(documents, folder.parameters, key, counts)
+        lap("pairs")
+        with open_atomically(FileSystems.join(folder.path, name)) as file:
+            writer = RecordWriter(file, self._layout.compression)
+            batches = build_instances(
+                documents.tokens, pairs, self._ids, folder.parameters, key, counts
+            )
+            for rows in batches:
+                lap("masks")
+                examples = encode_examples(rows)
+                lap("encode")
+                writer.write(examples)
+                lap("write")
+                self._instances.inc(len(examples))
+                self._progress.add(instances=len(examples))
+            writer.finish()
+        lap("write")
         entry = {"name": name, "instances": counts.instances}
         entry |= {"bytes": writer.bytes, "sha256": writer.sha256}
-        yield split.folder, entry | {"counts": dataclasses.asdict(counts)}
+        return entry | {"counts": dataclasses.asdict(counts)}

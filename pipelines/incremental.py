@@ -1,0 +1,51 @@
+"""Which files of a growing corpus earlier runs have taken already."""
+
+from collections.abc import Sequence
+
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from pipelines.errors import InputError
+from pipelines.files import InputFile, read_bytes
+from pipelines.records import INFO_FILE, MARKER_FILE, RecordsInfo
+
+
+def new_inputs(inputs: Sequence[InputFile], since: Sequence[str]) -> list[InputFile]:
+    """Returns the files that no finished records folder was made from.
+
+    A file that has changed since (another size or date) is new.
+
+    Args:
+      inputs: all files there are.
+      since: patterns of records folders, or of the folders above them.
+
+    Raises:
+      InputError: a pattern matches no finished records folder.
+    """
+    taken = set()
+    for pattern in since:
+        infos = _finished_infos(pattern.rstrip("/"))
+        if not infos:
+            raise InputError(
+                f"--since={pattern}: no finished records folder there; check the path, or leave "
+                "the flag out to take every file"
+            )
+        for info in infos:
+            taken |= {(of["path"], of["bytes"], of["modified"]) for of in info.inputs}
+    return [file for file in inputs if (file.path, file.bytes, file.modified) not in taken]
+
+
+def _finished_infos(pattern: str) -> list[RecordsInfo]:
+    """Reads info.json of the matching folders, or of those for each sequence length in them."""
+    infos = []
+    for below in ("", "/*"):
+        try:
+            (result,) = FileSystems.match([f"{pattern}{below}/{INFO_FILE}"])
+        except (BeamIOError, ValueError) as error:
+            raise InputError(f"--since={pattern}: cannot be listed ({error})") from error
+        for metadata in result.metadata_list:
+            folder = FileSystems.split(metadata.path)[0]
+            if FileSystems.exists(FileSystems.join(folder, MARKER_FILE)):
+                text = read_bytes(metadata.path, "--since").decode(errors="replace")
+                infos.append(RecordsInfo.from_json(text, metadata.path))
+    return infos

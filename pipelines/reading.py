@@ -1,0 +1,196 @@
+"""Files and their parts -> documents, and what could not be read of them."""
+
+import contextlib
+import dataclasses
+import functools
+import json
+from collections.abc import Iterable, Iterator
+from itertools import chain, takewhile
+from typing import BinaryIO
+
+from apache_beam.io.filesystems import FileSystems
+
+from pipelines.console import ProgressTally
+from pipelines.documents import Document, Reject, Skip
+from pipelines.errors import InputError
+from pipelines.files import CorruptFileError, InputFile, decompress, open_stored
+from pipelines.formats import (
+    BYTE_ORDER_MARK,
+    DOCUMENT_STARTS,
+    PARQUET,
+    READERS,
+    SAMPLE_BYTES,
+    detect_format,
+)
+from pipelines.multistream import index_path, stream_offsets
+from pipelines.parts import (
+    PART_BYTES,
+    FilePart,
+    lines_of_part,
+    split_at,
+    split_evenly,
+    split_row_groups,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadOptions:
+    """How files become documents.
+
+    Attributes:
+      format: a key of `formats.READERS`, `formats.PARQUET`, or "auto".
+      text_column: of JSON Lines and Parquet.
+      progress_folder: of a `ProgressDisplay`, or None.
+    """
+
+    format: str = "auto"
+    text_column: str = "text"
+    progress_folder: str | None = None
+
+
+def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
+    """Divides a file into parts; small ones, and formats that don't allow it, stay whole.
+
+    Raises:
+      InputError: the file, or the index of a multistream dump, can't be read.
+    """
+    if file.bytes < 2 * PART_BYTES:
+        return [FilePart(file, options.format)]
+    format_name = _format_of(file, options)
+    if format_name == PARQUET:
+        return split_row_groups(file, format_name, _row_group_bytes(file, options.text_column))
+    if file.is_compressed:
+        return split_at(file, format_name, _stream_offsets(file))
+    if format_name in DOCUMENT_STARTS:
+        return split_evenly(file, format_name)
+    return [FilePart(file, format_name)]
+
+
+def _format_of(file: InputFile, options: ReadOptions) -> str:
+    if options.format != "auto":
+        return options.format
+    with open_stored(file.path) as stored, contextlib.suppress(CorruptFileError):
+        return detect_format(decompress(file.path, stored).read(SAMPLE_BYTES))
+    return "text"  # reading it will meet the damage again, and reject it
+
+
+def _row_group_bytes(file: InputFile, text_column: str) -> list[int]:
+    from pipelines.parquet import DAMAGE, row_group_bytes  # pyarrow's reader is slow to load
+
+    with open_stored(file.path) as stored, contextlib.suppress(*DAMAGE):
+        return row_group_bytes(stored, text_column)
+    return []  # reading it will meet the damage again, and reject it
+
+
+def _stream_offsets(file: InputFile) -> list[int]:
+    """Returns where a compressed file may be cut: nowhere, unless an index says so."""
+    index = index_path(file.path)
+    if index is None or not FileSystems.exists(index):
+        return []
+    try:
+        with open_stored(index) as stored:
+            offsets = stream_offsets(decompress(index, stored))
+    except (ValueError, CorruptFileError) as error:
+        raise InputError(
+            f"{index}: not the index of {file.path} ({error}); mend it, or delete it and the dump "
+            "is read by one worker"
+        ) from error
+    if offsets and offsets[-1] >= file.bytes:
+        raise InputError(
+            f"{index}: not the index of {file.path}, which has no byte {offsets[-1]}; fetch both "
+            "again, or delete it and the dump is read by one worker"
+        )
+    return offsets
+
+
+def read_part(
+    part: FilePart, options: ReadOptions, progress: ProgressTally
+) -> Iterator[Document | Skip | Reject]:
+    """Streams a part's documents; where a compressed file is corrupt, a last reject says so.
+
+    Raises:
+      InputError: the file can't be opened.
+    """
+    file, told, lines_read = part.file, 0, 0
+
+    def counted(lines: Iterable[bytes]) -> Iterator[bytes]:
+        nonlocal lines_read
+        for line in lines:
+            lines_read += 1
+            yield line
+
+    format_name = part.format if part.format != "auto" else _format_of(file, options)
+    try:
+        with open_stored(file.path) as stored:
+            if format_name == PARQUET:
+                from pipelines.parquet import read_parquet
+
+                documents = read_parquet(stored, options.text_column, part.row_groups)
+            else:
+                reader = READERS[format_name]
+                if format_name == "jsonl":
+                    reader = functools.partial(reader, text_column=options.text_column)
+                documents = reader(counted(_lines(part, format_name, stored)))
+            for document in documents:
+                yield document
+                if format_name != PARQUET:
+                    done = min(stored.tell() - part.start, part.bytes)
+                    progress.add(bytes=done - told, documents=1)
+                    told = done
+    except CorruptFileError as error:
+        detail = f"unreadable after line {lines_read} ({error})"
+        yield Reject(lines_read + 1, "corrupt_file", detail)
+    progress.add(bytes=part.bytes - told)
+
+
+def _lines(part: FilePart, format_name: str, stored: BinaryIO) -> Iterator[bytes]:
+    """Yields the lines that make a part's documents; `stored` is the open file."""
+    path, is_dump = part.file.path, format_name == "mediawiki"
+    before = _lines_before_pages(path) if is_dump and part.start else []
+    if part.is_whole or part.file.is_compressed:
+        stored.seek(part.start)
+        lines = iter(decompress(path, stored, part.end))
+    else:
+        starts_document = DOCUMENT_STARTS[format_name]
+        lines = lines_of_part(stored, part.start, part.end, starts_document)
+    if part.start == 0:
+        first = next(lines, b"")
+        lines = chain([first.removeprefix(BYTE_ORDER_MARK)], lines) if first else lines
+    after = [b"</mediawiki>\n"] if is_dump and part.end is not None else []
+    return chain(before, lines, after)
+
+
+def _lines_before_pages(path: str) -> list[bytes]:
+    """Returns a dump's beginning, which names its namespaces."""
+    with open_stored(path) as stored:
+        lines = decompress(path, stored)
+        return list(takewhile(lambda line: not DOCUMENT_STARTS["mediawiki"](line), lines))
+
+
+def reject_row(part: FilePart, reject: Reject) -> str:
+    """Returns the line of the rejects file."""
+    row = {"file": part.file.path, **dataclasses.asdict(reject)}
+    if part.start:
+        row["detail"] += f", counted from byte {part.start:,} of the file"
+    return json.dumps(row, ensure_ascii=False)
+
+
+def check_rejects(rows: list[str], read: int, limit: float, where: str) -> None:
+    """Fails the job if too much could not be read.
+
+    Args:
+      rows: see `reject_row`.
+      read: documents in all.
+      limit: the share of them that may be rejected.
+      where: the rest of the rows can be seen.
+
+    Raises:
+      InputError: naming the first file.
+    """
+    if len(rows) > limit * read:
+        row = json.loads(rows[0])
+        raise InputError(
+            f"{row['file']}: {row['detail']}; {len(rows)} of {read} documents cannot be read "
+            f"({where}): mend them and choose another --output or delete this one, or allow a "
+            "share with --max_reject_fraction"
+        )
