@@ -1,0 +1,108 @@
+"""Does memory stay flat when the corpus doubles? Are two workers nearly twice as fast as one?
+
+    python -m benchmarks.data_scale --input='wiki_*' --vocab_file=vocab.txt --megabytes=500,1000,2000
+    python -m benchmarks.data_scale --input='wiki_*' --vocab_file=vocab.txt --workers=1,2
+
+The corpus (WikiExtractor output) is repeated until it has so many megabytes, each copy of a
+document with a line of its own. Every run is `beambert data` in a process of its own; its peak
+memory is the largest sum of its processes' resident memory, seen ten times a second. Pages that
+processes share count for each.
+"""
+
+import argparse
+import glob
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+FILE_BYTES = 32 << 20
+
+
+def repeat_corpus(paths: list[str], megabytes: int, folder: pathlib.Path) -> None:
+    """Writes copies of the files until they have so many megabytes."""
+    written, copy = 0, 0
+    while written < megabytes * 1e6:
+        for path in paths:
+            text = pathlib.Path(path).read_bytes()
+            text = text.replace(b"\n</doc>", b"\nThis is copy number %d.\n</doc>" % copy)
+            name = folder / f"wiki_{written // FILE_BYTES:04d}"
+            with open(name, "ab") as file:
+                file.write(text)
+            written += len(text)
+            if written >= megabytes * 1e6:
+                break
+        copy += 1
+
+
+def resident_bytes(pid: int) -> int:
+    """Returns the resident memory of a process and all below it."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        own = int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
+        tasks = glob.glob(f"/proc/{pid}/task/*/children")
+        children = [child for task in tasks for child in pathlib.Path(task).read_text().split()]
+    except (OSError, TypeError):  # gone
+        return 0
+    return own + sum(resident_bytes(int(child)) for child in children)
+
+
+def run(corpus: pathlib.Path, vocab_file: str, dupe_factor: int, workers: int) -> dict:
+    """Runs the command once; returns its figures."""
+    with tempfile.TemporaryDirectory() as temporary:
+        command = [sys.executable, "-m", "beambert", "data", f"--input={corpus}/*"]
+        command += [f"--vocab_file={vocab_file}", f"--output={temporary}/records"]
+        command += [f"--dupe_factor={dupe_factor}"]
+        if workers > 1:
+            command += [f"--direct_num_workers={workers}"]
+            command += ["--direct_running_mode=multi_processing"]
+        started, peak = time.monotonic(), 0
+        log = pathlib.Path(temporary, "log")
+        with open(log, "wb") as file:
+            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+            while process.poll() is None:
+                peak = max(peak, resident_bytes(process.pid))
+                time.sleep(0.1)
+        if process.returncode:
+            sys.exit(log.read_text())
+        text = log.read_text()
+        about = json.loads(pathlib.Path(temporary, "records", "info.json").read_text())
+    return {
+        "megabytes": round(sum(file["bytes"] for file in about["inputs"]) / 1e6),
+        "workers": workers,
+        "dupe_factor": dupe_factor,
+        "documents": about["counts"]["documents"]["read"],
+        "instances": about["counts"]["instances"],
+        "peak_gigabytes": round(peak / 1e9, 2),
+        "seconds_with_start": round(time.monotonic() - started, 1),
+        "megabytes_per_second": float(re.search(r"done in .*, ([0-9.]+) MB/s", text)[1]),
+        "stages": re.findall(r"^the workers' .*", text, re.MULTILINE),
+    }
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--input", required=True, help="files of WikiExtractor")
+    parser.add_argument("--vocab_file", required=True)
+    parser.add_argument("--megabytes", default="100", help="sizes, with commas (default: 100)")
+    parser.add_argument("--workers", default="1", help="numbers, with commas (default: 1)")
+    parser.add_argument("--dupe_factor", type=int, default=5)
+    flags = parser.parse_args()
+    paths = sorted(path for path in glob.glob(flags.input) if os.path.isfile(path))
+    if not paths:
+        sys.exit(f"--input={flags.input}: no file matches")
+    for megabytes in map(int, flags.megabytes.split(",")):
+        with tempfile.TemporaryDirectory() as temporary:
+            repeat_corpus(paths, megabytes, pathlib.Path(temporary))
+            for workers in map(int, flags.workers.split(",")):
+                figures = run(pathlib.Path(temporary), flags.vocab_file, flags.dupe_factor, workers)
+                print(json.dumps(figures), flush=True)
+
+
+if __name__ == "__main__":
+    main()
