@@ -66,8 +66,11 @@ def create_vocabulary(
     """Builds the pipeline and runs it to its end."""
     import apache_beam as beam
 
-    from pipelines import transforms, word_counts
+    with quiet_stderr():  # the learner comes with TensorFlow
+        from pipelines import transforms, vocabulary, word_counts
 
+    size, do_lower_case = flags.vocab_size, flags.do_lower_case
+    most = vocabulary.WORDS_PER_TOKEN * size
     read_options = transforms.ReadOptions(flags.format, progress_folder=progress_folder)
     with beam.Pipeline(options=options) as pipeline:
         counted = (
@@ -75,23 +78,34 @@ def create_vocabulary(
             | "Files" >> beam.Create(inputs)
             | "Spread" >> beam.Reshuffle()
             | "CountWords"
-            >> beam.ParDo(word_counts.CountWords(flags.do_lower_case, read_options)).with_outputs(
+            >> beam.ParDo(word_counts.CountWords(do_lower_case, read_options)).with_outputs(
                 transforms.COUNTS, transforms.REJECTS, main="words"
             )
         )
-        totals = counted.words | "Sum" >> beam.CombinePerKey(sum)
-        (
-            pipeline
-            | "Once" >> beam.Create([None])
-            | "Learn"
-            >> beam.ParDo(
-                word_counts.LearnVocabulary(
-                    flags.output, flags.vocab_size, flags.max_reject_fraction, job
-                ),
-                beam.pvalue.AsIter(totals),
-                beam.pvalue.AsIter(counted[transforms.COUNTS]),
-                beam.pvalue.AsIter(counted[transforms.REJECTS]),
-            )
+        words = (
+            counted.words
+            | "Partition" >> beam.GroupByKey()
+            | "SumPartition" >> beam.Map(word_counts.sum_partition, most)
+            | "Sum" >> beam.CombineGlobally(vocabulary.CorpusWords.merge, most)
+        )
+        characters = words | "Characters" >> beam.Map(
+            vocabulary.choose_characters, size, do_lower_case
+        )
+        uncovered = (
+            counted.words
+            | "Uncovered"
+            >> beam.Map(word_counts.count_uncovered, beam.pvalue.AsSingleton(characters))
+            | "SumUncovered" >> beam.CombineGlobally(sum)
+        )
+        learn = word_counts.LearnVocabulary(
+            flags.output, size, do_lower_case, flags.max_reject_fraction, job
+        )
+        words | "Learn" >> beam.ParDo(
+            learn,
+            beam.pvalue.AsSingleton(characters),
+            beam.pvalue.AsSingleton(uncovered),
+            beam.pvalue.AsIter(counted[transforms.COUNTS]),
+            beam.pvalue.AsIter(counted[transforms.REJECTS]),
         )
 
 

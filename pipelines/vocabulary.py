@@ -1,85 +1,224 @@
 """Word counts -> a WordPiece vocabulary of exactly the size asked for. Pure."""
 
-from collections.abc import Mapping
+import dataclasses
+import itertools
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
 
-from pipelines.errors import InputError
-from pipelines.records import SPECIAL_TOKENS, Vocabulary
+from pipelines.records import PADDING, SPECIAL_TOKENS, Vocabulary
 
-# The learner stops at the first count threshold whose vocabulary is this near the size wanted;
-# the surplus is cut exactly.
-SLACK = 0.06
-# Words to learn from for each token wanted. Rarer words hardly move the pieces' counts, and the
-# learner's time is proportional to their number.
-WORDS_PER_TOKEN = 5
-MAX_TOKEN_LENGTH = 50
-# Share of the tokens that single characters may take, about as in Google's uncased vocabulary
-# (997 of 30,522); rarer characters become [UNK].
-CHARACTER_SHARE = 1 / 30
-# A small vocabulary still holds an alphabet, of no more than a quarter of its tokens: a character
-# takes two, one of them to continue a word.
+# Google's vocabularies hold [PAD], 99 unused tokens, [UNK] [CLS] [SEP] [MASK] at 100 to 103, then
+# more unused ones: [unused0] to [unused993] if uncased, [unused1] to [unused101] if cased.
+LEADING_UNUSED = 99
+UNUSED_TOKENS = {True: 994, False: 101}  # by do_lower_case
+FIRST_UNUSED = {True: 0, False: 1}
+# Share of the tokens that may be unused ones, and share that single characters may take whatever
+# their frequency: 994 and 997 of 30,522 in Google's uncased vocabulary.
+RESERVED_SHARE = 1 / 30
+# From here on 99 unused tokens are within that share. A smaller vocabulary holds nothing but what
+# its text needs: no unused tokens, no characters that the text lacks.
+SMALLEST_FULL = 30 * LEADING_UNUSED
+# A small vocabulary still holds an alphabet, of no more than a quarter of its tokens.
 FEWEST_CHARACTERS = 100
-# Where the threshold ends up, as multiples of the count of the last word that there is room for:
-# 1.55 to 1.6 on Wikipedia for 8,000 and 30,522 tokens. The search starts in the middle.
-LOWEST_THRESHOLD, HIGHEST_THRESHOLD = 1.0, 2.2
+# JIS X 0208, rows 1 and 2: its symbols, in the bytes of EUC-JP.
+_JIS_SYMBOL_ROWS = (0xA1, 0xA2)
+
+# Words to learn from for each token wanted. With 5 the tokens of a text differ by 0.02 %, and the
+# learner's time is proportional to their number.
+WORDS_PER_TOKEN = 3
+# Passes of the learner at a threshold. The first takes every substring for a piece; the third and
+# fourth (the library's default) change the tokens of a text by 0.02 %.
+ITERATIONS = 2
+MAX_TOKEN_LENGTH = 50
+# Where the count threshold of pieces ends up, as a multiple of the count of the last word that
+# there is room for: 1.25 on 105 MB of English. The search starts a little lower, because a surplus
+# is cut and a lack can't be filled.
+FIRST_THRESHOLD = 1.2
+# The search ends at a surplus of up to this; a lower threshold than needed costs a text 0.01 %.
+SURPLUS = 0.12
+# Pieces grow as this power of the threshold falls, on the same text.
+THRESHOLD_POWER = 0.6
 
 
-def learn_vocabulary(word_counts: Mapping[str, int], vocab_size: int) -> Vocabulary:
-    """Learns word pieces: the special tokens, single characters, then pieces by frequency.
+@dataclasses.dataclass(frozen=True)
+class CorpusWords:
+    """What there is to know of a corpus to learn a vocabulary; sums over parts of it.
+
+    Attributes:
+      most_frequent: words and their counts, by falling count, then by word.
+      distinct: number of different words, these and the rest.
+      occurrences: of all of them.
+      characters: how often each character starts a word ("x") or continues one ("##x").
+    """
+
+    most_frequent: tuple[tuple[str, int], ...] = ()
+    distinct: int = 0
+    occurrences: int = 0
+    characters: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, counts: Mapping[str, int], most: int) -> "CorpusWords":
+        """Sums up word counts, of which the `most` frequent ones are kept."""
+        characters: Counter[str] = Counter()
+        for word, count in counts.items():
+            characters[word[0]] += count
+            for character in word[1:]:
+                characters["##" + character] += count
+        most_frequent = _most_frequent(counts.items(), most)
+        return cls(most_frequent, len(counts), sum(counts.values()), dict(characters))
+
+    @classmethod
+    def merge(cls, parts: Iterable["CorpusWords"], most: int) -> "CorpusWords":
+        """Sums up parts that have no word in common; in any order, the result is the same."""
+        parts = list(parts)
+        characters: Counter[str] = Counter()
+        for part in parts:
+            characters.update(part.characters)
+        words = itertools.chain.from_iterable(part.most_frequent for part in parts)
+        return cls(
+            _most_frequent(words, most),
+            sum(part.distinct for part in parts),
+            sum(part.occurrences for part in parts),
+            dict(characters),
+        )
+
+
+def _most_frequent(words: Iterable[tuple[str, int]], most: int) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(words, key=lambda item: (-item[1], item[0]))[:most])
+
+
+def special_tokens(vocab_size: int, do_lower_case: bool) -> list[str]:
+    """Returns the first tokens: the special ones, with unused ones around them as in Google's.
+
+    A vocabulary has the unused tokens that fit in `RESERVED_SHARE` of it: all of Google's from
+    29,820 tokens on if uncased; the first 99, which put [UNK] at 100, from 2,970 on; else none.
+    """
+    if vocab_size < SMALLEST_FULL:
+        return list(SPECIAL_TOKENS)
+    fits = UNUSED_TOKENS[do_lower_case] <= vocab_size * RESERVED_SHARE
+    unused = UNUSED_TOKENS[do_lower_case] if fits else LEADING_UNUSED
+    names = list(itertools.islice(_unused_names(do_lower_case), unused))
+    others = [token for token in SPECIAL_TOKENS if token != PADDING]
+    return [PADDING, *names[:LEADING_UNUSED], *others, *names[LEADING_UNUSED:]]
+
+
+def _unused_names(do_lower_case: bool) -> Iterator[str]:
+    return (f"[unused{number}]" for number in itertools.count(FIRST_UNUSED[do_lower_case]))
+
+
+def common_characters(do_lower_case: bool) -> set[str]:
+    """Returns characters to hold even if the corpus lacks them: ASCII and typographers' symbols.
+
+    The symbols are those of Mac OS Roman and of JIS X 0208 (quotes, dashes, currencies, arrows,
+    mathematics, music). More than half of them stand in Google's uncased vocabulary.
+    """
+    symbols = bytes(range(0x80, 0x100)).decode("mac_roman")
+    for row, cell in itertools.product(_JIS_SYMBOL_ROWS, range(0xA1, 0xFF)):
+        symbols += bytes([row, cell]).decode("euc_jp", "ignore")  # some cells are empty
+    # Letters, numbers, punctuation, symbols; neither spaces nor accents nor private use.
+    found = {c for c in symbols if unicodedata.category(c)[0] in "LNPS"}
+    found |= set(string.ascii_letters + string.digits + string.punctuation)
+    if do_lower_case:
+        found = {c for c in found if unicodedata.normalize("NFD", c.lower()) == c}
+    return found
+
+
+def choose_characters(words: CorpusWords, vocab_size: int, do_lower_case: bool) -> list[str]:
+    """Returns the tokens of one character, "x" and "##x"; a word with another one is [UNK].
+
+    Every character is held that is as frequent as the last word that there is room for (in Chinese
+    those are most tokens), and the commonest ones up to `RESERVED_SHARE` of the tokens.
+    """
+    counts: Counter[str] = Counter()
+    for piece, count in words.characters.items():
+        counts[piece[-1]] += count
+    is_full = vocab_size >= SMALLEST_FULL
+    common = common_characters(do_lower_case) if is_full else set()
+    room = vocab_size - len(special_tokens(vocab_size, do_lower_case))
+    last_count = words.most_frequent[room - 1][1] if len(words.most_frequent) >= room else 1
+    fewest = max(int(RESERVED_SHARE * vocab_size), min(FEWEST_CHARACTERS, vocab_size // 4))
+    # No piece holds punctuation: it is set apart from words.
+    continuing = {c for c in common if c.isalnum() or unicodedata.category(c)[0] == "S"}
+    continuing -= set(string.punctuation)
+    continuing |= {piece[-1] for piece in words.characters if len(piece) > 1}
+    chosen: list[str] = []
+    ranked = sorted(counts.keys() | common, key=lambda c: (c not in common, -counts[c], c))
+    for rank, character in enumerate(ranked):
+        pieces = [character, f"##{character}"] if character in continuing else [character]
+        is_wanted = rank < fewest or counts[character] >= last_count
+        if not is_wanted or len(chosen) + len(pieces) > room:
+            break
+        chosen += pieces
+    return sorted(chosen, key=lambda piece: (len(piece), piece))
+
+
+def learn_vocabulary(
+    words: CorpusWords, characters: Sequence[str], vocab_size: int, do_lower_case: bool
+) -> Vocabulary:
+    """Learns word pieces: special tokens, characters, then pieces by falling frequency.
 
     Args:
-      word_counts: normalized words, as WordPiece will see them, and how often each occurs.
+      words: normalized, as WordPiece will see them.
+      characters: see `choose_characters`.
       vocab_size: number of tokens. Where the words give fewer, `[unusedN]` fill it up, as in the
         original vocabularies.
+      do_lower_case: whether the words are.
 
     Returns:
-      the vocabulary; the same for the same counts, in whatever order they come.
-
-    Raises:
-      InputError: the characters alone need more than `vocab_size` tokens.
+      the vocabulary; a function of the counts alone.
     """
-    words = sorted(word_counts.items(), key=lambda item: (-item[1], item[0]))
-    words = [(word, count) for word, count in words if len(word) <= MAX_TOKEN_LENGTH]
-    words = words[: WORDS_PER_TOKEN * vocab_size]
-    learned = _learn_slightly_more(words, vocab_size)
-    # The learner adds "##" + every character; one that never continues a word is never used.
-    continuing = {f"##{character}" for word, _ in words for character in word[1:]}
-    pieces = [
-        token
-        for token in learned
-        if token not in SPECIAL_TOKENS
-        and (len(token) != 3 or not token.startswith("##") or token in continuing)
+    tokens = [*special_tokens(vocab_size, do_lower_case), *characters]
+    alphabet = {piece[-1] for piece in characters}
+    covered = [
+        (word, count)
+        for word, count in words.most_frequent
+        if len(word) <= MAX_TOKEN_LENGTH and alphabet.issuperset(word)
     ]
-    # A word must always fall apart into characters, so those are never cut.
-    characters = [token for token in pieces if len(token.removeprefix("##")) == 1]
-    longer = [token for token in pieces if len(token.removeprefix("##")) > 1]
-    room = vocab_size - len(SPECIAL_TOKENS) - len(characters)
-    if room < 0:
-        needed = vocab_size - room
-        raise InputError(
-            f"--vocab_size={vocab_size}: too small, the text's characters alone need {needed}"
-        )
-    kept = set(longer[:room]).union(characters)
-    tokens = [*SPECIAL_TOKENS, *(token for token in pieces if token in kept)]
-    unused = [f"[unused{i}]" for i in range(vocab_size - len(tokens))]
-    return Vocabulary((*tokens, *unused))
+    tokens += _learn_pieces(covered, vocab_size - len(tokens))
+    held = set(tokens)
+    unused = (name for name in _unused_names(do_lower_case) if name not in held)
+    return Vocabulary((*tokens, *itertools.islice(unused, vocab_size - len(tokens))))
 
 
-def _learn_slightly_more(words: list[tuple[str, int]], vocab_size: int) -> list[str]:
-    """Runs the learner for up to `SLACK` more tokens than wanted, most frequent first."""
-    wanted = int(vocab_size * (1 + SLACK))
-    # Every word at least as frequent as the threshold is a token, so the threshold is no lower
-    # than the count of the last word that there is room for.
-    last_count = words[wanted][1] if len(words) > wanted else 1
-    alphabet = min(FEWEST_CHARACTERS, vocab_size // 4)
-    return learner.learn(
+def _learn_pieces(words: list[tuple[str, int]], room: int) -> list[str]:
+    """Searches the count threshold that gives `room` pieces or a few more, which are cut."""
+    if not words or not room:
+        return []
+    last_count = words[room - 1][1] if len(words) >= room else 1
+    # Thresholds known to give too many pieces and too few.
+    low, high = 0, words[0][1] + 1
+    threshold = min(max(1, round(FIRST_THRESHOLD * last_count)), high - 1)
+    pieces: list[str] = []
+    while low < threshold < high:
+        found = _pieces_from(words, threshold)
+        if len(found) >= room:
+            low, pieces = threshold, found
+            if len(found) <= room * (1 + SURPLUS):
+                break
+        else:
+            high = threshold
+            if threshold == 1:
+                pieces = found
+        ratio = max(len(found), 1) / (room * (1 + SURPLUS / 2))
+        threshold = round(threshold * ratio ** (1 / THRESHOLD_POWER))
+        threshold = min(max(threshold, low + 1), high - 1)
+    return pieces[:room]
+
+
+def _pieces_from(words: list[tuple[str, int]], threshold: int) -> list[str]:
+    """Returns the pieces of two characters and more that occur `threshold` times, as counted."""
+    learned = learner.learn(
         words,
-        vocab_size=wanted,
-        reserved_tokens=list(SPECIAL_TOKENS),
-        lower_thresh=int(LOWEST_THRESHOLD * last_count),
-        upper_thresh=int(HIGHEST_THRESHOLD * last_count),
+        vocab_size=len(words),
+        reserved_tokens=[],
+        lower_thresh=threshold,
+        upper_thresh=threshold,  # no search in it
+        num_iterations=ITERATIONS,
         max_token_length=MAX_TOKEN_LENGTH,
-        max_unique_chars=max(int(CHARACTER_SHARE * vocab_size), alphabet),
-        slack_ratio=SLACK / (1 + SLACK),
+        max_unique_chars=len(words) * MAX_TOKEN_LENGTH,  # all: they are chosen already
     )
+    return [piece for piece in learned if len(piece.removeprefix("##")) > 1]

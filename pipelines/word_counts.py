@@ -1,18 +1,24 @@
-"""The Beam wiring of the vocabulary: files -> words and their counts -> vocab.txt."""
+"""The Beam wiring of the vocabulary: files -> words and their counts -> vocab.txt.
+
+Memory is bounded by design, for any corpus on any runner: a worker counts up to `MOST_WORDS` words
+before it sends them on; words travel packed, so that a runner holds about 12 bytes for each; and
+only the most frequent ones reach the last step.
+"""
 
 import json
+import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindows
 
 from pipelines.console import ProgressTally, quiet_stderr
-from pipelines.documents import Document, Reject
+from pipelines.documents import Document, Reject, Skip
 from pipelines.errors import InputError
 from pipelines.files import InputFile, write_bytes
 from pipelines.jobs import library_versions
-from pipelines.records import Vocabulary
 from pipelines.transforms import (
     COUNTS,
     REJECTS,
@@ -21,6 +27,16 @@ from pipelines.transforms import (
     read_batches,
     reject_row,
 )
+from pipelines.vocabulary import CorpusWords, learn_vocabulary
+
+# Characters of text that are taken apart at a time. Longer lines are cut at white space.
+PIECE_CHARACTERS = 1 << 20
+# Characters of text whose stretches between spaces are counted before they are split into words.
+BATCH_CHARACTERS = 16 << 20
+# Words that a worker counts before it sends them on: about 150 MB.
+MOST_WORDS = 1_000_000
+# Parts that the words are summed in.
+PARTITIONS = 64
 
 
 def job_file(output: str) -> str:
@@ -28,8 +44,114 @@ def job_file(output: str) -> str:
     return output + ".json"
 
 
+def cut_text(text: str, size: int = PIECE_CHARACTERS) -> Iterator[str]:
+    """Cuts text into pieces of up to `size` characters, at white space wherever there is any."""
+    start = 0
+    while len(text) - start > size:
+        end = start + size
+        space = max(text.rfind(" ", start + 1, end), text.rfind("\n", start + 1, end))
+        end = space if space > 0 else end
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+class WordCounter:
+    """Counts the words of texts.
+
+    Words never cross a space. So the stretches between spaces are counted first, in Python, and
+    only the different ones (every fifth) are normalized and split by TensorFlow.
+    """
+
+    def __init__(self, do_lower_case: bool):
+        """Builds the word splitter."""
+        with quiet_stderr():
+            from pipelines.tokenization import word_splitter
+
+        self._split = word_splitter(do_lower_case)
+        self._stretches: Counter[str] = Counter()
+        self._characters = 0
+        self._words: Counter[bytes] = Counter()
+
+    def add(self, text: str) -> None:
+        """Counts the words of a text."""
+        for piece in cut_text(text):
+            self._stretches.update(piece.replace("\n", " ").split(" "))
+            self._characters += len(piece)
+            if self._characters >= BATCH_CHARACTERS:
+                self._split_stretches()
+
+    def _split_stretches(self) -> None:
+        # One binary digit of the counts at a time: the words of all stretches that have it occur
+        # as often as it stands for, so that nobody has to know which word came from which stretch.
+        digit, counts = 0, list(self._stretches.items())
+        while counts:
+            having = [stretch for stretch, count in counts if count & 1]
+            counts = [(stretch, count >> 1) for stretch, count in counts if count > 1]
+            for word, count in self._split_all(having).items():
+                self._words[word] += count << digit
+            digit += 1
+        self._stretches.clear()
+        self._characters = 0
+
+    def _split_all(self, stretches: Sequence[str]) -> Counter[bytes]:
+        """Counts the words of stretches, about `PIECE_CHARACTERS` at a time."""
+        words: Counter[bytes] = Counter()
+        first, characters = 0, 0
+        for end, stretch in enumerate(stretches, 1):
+            characters += len(stretch)
+            if characters >= PIECE_CHARACTERS or end == len(stretches):
+                words.update(self._split(stretches[first:end]))
+                first, characters = end, 0
+        return words
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the counts should be taken before more is added."""
+        return len(self._words) >= MOST_WORDS
+
+    def take(self) -> Counter[bytes]:
+        """Returns the counts so far and starts again."""
+        self._split_stretches()
+        words, self._words = self._words, Counter()
+        return words
+
+
+def pack_counts(words: Counter[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yields (partition, its words and counts); a word's partition is always the same."""
+    partitions: dict[int, list[bytes]] = {}
+    for word, count in words.items():
+        key = zlib.crc32(word) % PARTITIONS
+        partitions.setdefault(key, []).append(b"%b %d" % (word, count))
+    for key, lines in partitions.items():
+        yield key, b"\n".join(lines)
+
+
+def unpack_counts(packed: bytes) -> Iterator[tuple[str, int]]:
+    """Reads what `pack_counts` gave."""
+    for line in packed.decode().split("\n"):
+        word, count = line.split(" ")
+        yield word, int(count)
+
+
+def sum_partition(element: tuple[int, Iterable[bytes]], most: int) -> CorpusWords:
+    """Sums up the packed counts of a partition, keeping the `most` frequent words."""
+    words: Counter[str] = Counter()
+    for packed in element[1]:
+        for word, count in unpack_counts(packed):
+            words[word] += count
+    return CorpusWords.of(words, most)
+
+
+def count_uncovered(element: tuple[int, bytes], characters: Sequence[str]) -> int:
+    """Returns how often words occur that have none of these characters' tokens: always [UNK]."""
+    alphabet = {piece[-1] for piece in characters}
+    counts = unpack_counts(element[1])
+    return sum(count for word, count in counts if not alphabet.issuperset(word))
+
+
 class CountWords(beam.DoFn):
-    """InputFile -> (word, count); counts and rejects as side outputs."""
+    """InputFile -> (partition, packed counts), over all files of a bundle; counts and rejects."""
 
     def __init__(self, do_lower_case: bool, options: ReadOptions):
         """Takes how words are normalized and files read."""
@@ -38,53 +160,60 @@ class CountWords(beam.DoFn):
 
     def setup(self) -> None:
         """Builds the word splitter, once a worker."""
-        with quiet_stderr():
-            from pipelines.tokenization import word_splitter
-
-        self._split = word_splitter(self._do_lower_case)
+        self._words = WordCounter(self._do_lower_case)
         self._progress = ProgressTally(self._options.progress_folder)
+
+    def start_bundle(self) -> None:
+        """Forgets what a bundle that failed has left."""
+        self._words.take()
 
     def process(self, file: InputFile) -> Iterator[Any]:
         """Counts the words of one file."""
-        words: Counter[bytes] = Counter()
-        documents = 0
+        counts: Counter[str] = Counter()
         for batch in read_batches(file, self._options, self._progress):
-            documents += len(batch)
-            lines = []
+            counts["documents"] += len(batch)
             for document in batch:
-                if isinstance(document, Reject):
+                if isinstance(document, Document):
+                    self._words.add(document.text)
+                elif isinstance(document, Skip):
+                    counts["skipped"] += 1
+                elif isinstance(document, Reject):
+                    counts["rejected"] += 1
                     yield beam.pvalue.TaggedOutput(REJECTS, reject_row(file, document))
-                elif isinstance(document, Document):
-                    lines += document.text.split("\n")
-            words.update(self._split(lines))
-        for word, count in words.items():
-            yield word.decode(), count
-        yield beam.pvalue.TaggedOutput(COUNTS, documents)
+            if self._words.is_full:
+                yield from pack_counts(self._words.take())
+        yield beam.pvalue.TaggedOutput(COUNTS, counts)
 
-
-def uncovered(word_counts: Mapping[str, int], vocabulary: Vocabulary) -> int:
-    """Returns how often words occur that have a character the vocabulary lacks: always [UNK]."""
-    characters = {token.removeprefix("##") for token in vocabulary.tokens}
-    return sum(count for word, count in word_counts.items() if not characters.issuperset(word))
+    def finish_bundle(self) -> Iterator[Any]:
+        """Sends on what was counted."""
+        for packed in pack_counts(self._words.take()):
+            yield GlobalWindows.windowed_value(packed)
 
 
 class LearnVocabulary(beam.DoFn):
-    """All word counts -> vocab.txt, and beside it what it was learned from."""
+    """What is known of all words -> vocab.txt, and beside it what it was learned from."""
 
     def __init__(
-        self, output: str, vocab_size: int, max_reject_fraction: float, job: dict[str, Any]
+        self,
+        output: str,
+        vocab_size: int,
+        do_lower_case: bool,
+        max_reject_fraction: float,
+        job: dict[str, Any],
     ):
         """Takes what is known before the work."""
         self._output = output
         self._vocab_size = vocab_size
+        self._do_lower_case = do_lower_case
         self._max_reject_fraction = max_reject_fraction
         self._job = job
 
     def process(
         self,
-        _: None,
-        totals: Iterable[tuple[str, int]],
-        read: Iterable[int],
+        words: CorpusWords,
+        characters: Sequence[str],
+        uncovered: int,
+        read: Iterable[Counter[str]],
         rejects: Iterable[str],
     ) -> None:
         """Runs once, when every word is counted.
@@ -92,24 +221,25 @@ class LearnVocabulary(beam.DoFn):
         Raises:
           InputError: too much was rejected, or there was nothing to learn from.
         """
-        from pipelines.vocabulary import learn_vocabulary
-
-        documents, rejected, words = sum(read), sorted(rejects), dict(totals)
+        read_counts = sum(read, Counter({"documents": 0}))
+        documents, rejected = read_counts["documents"], sorted(rejects)
         if rejected:
             check_rejects(rejected, documents, self._max_reject_fraction, "this is the first")
-        if not words:
+        if not words.distinct:
             raise InputError(
                 f"--input: no words in {documents} documents; check --format and that the files "
                 "hold text"
             )
-        vocabulary = learn_vocabulary(words, self._vocab_size)
+        vocabulary = learn_vocabulary(words, characters, self._vocab_size, self._do_lower_case)
         counts = {
             "documents": documents,
-            "rejected": len(rejected),
-            "words": sum(words.values()),
-            "distinct_words": len(words),
-            "words_with_rare_characters": uncovered(words, vocabulary),
+            "skipped": read_counts["skipped"],
+            "rejected": read_counts["rejected"],
+            "words": words.occurrences,
+            "distinct_words": words.distinct,
+            "words_with_rare_characters": uncovered,
             "tokens": len(vocabulary),
+            "character_tokens": len(characters),
             "unused_tokens": sum(token.startswith("[unused") for token in vocabulary.tokens),
         }
         about = self._job | {
