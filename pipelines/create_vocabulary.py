@@ -70,7 +70,7 @@ def create_vocabulary(
         from pipelines import transforms, vocabulary, word_counts
 
     size, do_lower_case = flags.vocab_size, flags.do_lower_case
-    most = vocabulary.WORDS_PER_TOKEN * size
+    most = vocabulary.words_needed(size)
     read_options = transforms.ReadOptions(flags.format, progress_folder=progress_folder)
     with beam.Pipeline(options=options) as pipeline:
         counted = (

@@ -19,29 +19,27 @@ FIRST_UNUSED = {True: 0, False: 1}
 # Share of the tokens that may be unused ones, and share that single characters may take whatever
 # their frequency: 994 and 997 of 30,522 in Google's uncased vocabulary.
 RESERVED_SHARE = 1 / 30
-# From here on 99 unused tokens are within that share. A smaller vocabulary holds nothing but what
-# its text needs: no unused tokens, no characters that the text lacks.
-SMALLEST_FULL = 30 * LEADING_UNUSED
 # A small vocabulary still holds an alphabet, of no more than a quarter of its tokens.
 FEWEST_CHARACTERS = 100
 # JIS X 0208, rows 1 and 2: its symbols, in the bytes of EUC-JP.
 _JIS_SYMBOL_ROWS = (0xA1, 0xA2)
 
-# Words to learn from for each token wanted. With 5 the tokens of a text differ by 0.02 %, and the
-# learner's time is proportional to their number.
+# Words to learn from: so many for each token wanted, and so many besides, which a small vocabulary
+# needs for the pieces of rare words. The learner's time is proportional to their number.
 WORDS_PER_TOKEN = 3
-# Passes of the learner at a threshold. The first takes every substring for a piece; the third and
-# fourth (the library's default) change the tokens of a text by 0.02 %.
-ITERATIONS = 2
+MORE_WORDS = 20_000
+# Passes of the learner at a threshold. The first takes every substring for a piece. After the
+# second, the library's fourth saves a text 0.4 % of its tokens at 8,000 tokens, 0.02 % at 30,522.
+ITERATIONS = 3
 MAX_TOKEN_LENGTH = 50
 # Where the count threshold of pieces ends up, as a multiple of the count of the last word that
 # there is room for: 1.25 on 105 MB of English. The search starts a little lower, because a surplus
 # is cut and a lack can't be filled.
 FIRST_THRESHOLD = 1.2
 # The search ends at a surplus of up to this; a lower threshold than needed costs a text 0.01 %.
-SURPLUS = 0.12
-# Pieces grow as this power of the threshold falls, on the same text.
-THRESHOLD_POWER = 0.6
+SURPLUS = 0.15
+# The number of pieces falls as about this power of the threshold: 0.6 at 30,522, 0.9 at 8,000.
+THRESHOLD_POWER = 0.75
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,17 +89,20 @@ def _most_frequent(words: Iterable[tuple[str, int]], most: int) -> tuple[tuple[s
     return tuple(sorted(words, key=lambda item: (-item[1], item[0]))[:most])
 
 
+def words_needed(vocab_size: int) -> int:
+    """Returns how many of a corpus' most frequent words a vocabulary is learned from."""
+    return WORDS_PER_TOKEN * vocab_size + MORE_WORDS
+
+
 def special_tokens(vocab_size: int, do_lower_case: bool) -> list[str]:
     """Returns the first tokens: the special ones, with unused ones around them as in Google's.
 
     A vocabulary has the unused tokens that fit in `RESERVED_SHARE` of it: all of Google's from
     29,820 tokens on if uncased; the first 99, which put [UNK] at 100, from 2,970 on; else none.
     """
-    if vocab_size < SMALLEST_FULL:
-        return list(SPECIAL_TOKENS)
-    fits = UNUSED_TOKENS[do_lower_case] <= vocab_size * RESERVED_SHARE
-    unused = UNUSED_TOKENS[do_lower_case] if fits else LEADING_UNUSED
-    names = list(itertools.islice(_unused_names(do_lower_case), unused))
+    fitting = int(vocab_size * RESERVED_SHARE)
+    number = next(n for n in (UNUSED_TOKENS[do_lower_case], LEADING_UNUSED, 0) if n <= fitting)
+    names = list(itertools.islice(_unused_names(do_lower_case), number))
     others = [token for token in SPECIAL_TOKENS if token != PADDING]
     return [PADDING, *names[:LEADING_UNUSED], *others, *names[LEADING_UNUSED:]]
 
@@ -110,34 +111,38 @@ def _unused_names(do_lower_case: bool) -> Iterator[str]:
     return (f"[unused{number}]" for number in itertools.count(FIRST_UNUSED[do_lower_case]))
 
 
-def common_characters(do_lower_case: bool) -> set[str]:
-    """Returns characters to hold even if the corpus lacks them: ASCII and typographers' symbols.
+def common_characters(do_lower_case: bool, most: int) -> set[str]:
+    """Returns characters to hold even if the corpus lacks them, if they are no more than `most`.
 
-    The symbols are those of Mac OS Roman and of JIS X 0208 (quotes, dashes, currencies, arrows,
-    mathematics, music). More than half of them stand in Google's uncased vocabulary.
+    ASCII and typographers' symbols, else ASCII, else none. The symbols are those of Mac OS Roman
+    and of JIS X 0208 (quotes, dashes, currencies, arrows, mathematics, music); more than half of
+    them stand in Google's uncased vocabulary.
     """
     symbols = bytes(range(0x80, 0x100)).decode("mac_roman")
     for row, cell in itertools.product(_JIS_SYMBOL_ROWS, range(0xA1, 0xFF)):
         symbols += bytes([row, cell]).decode("euc_jp", "ignore")  # some cells are empty
-    # Letters, numbers, punctuation, symbols; neither spaces nor accents nor private use.
-    found = {c for c in symbols if unicodedata.category(c)[0] in "LNPS"}
-    found |= set(string.ascii_letters + string.digits + string.punctuation)
-    if do_lower_case:
-        found = {c for c in found if unicodedata.normalize("NFD", c.lower()) == c}
-    return found
+    ascii_characters = string.ascii_letters + string.digits + string.punctuation
+    for characters in (ascii_characters + symbols, ascii_characters):
+        # Letters, numbers, punctuation, symbols; neither spaces nor accents nor private use.
+        found = {c for c in characters if unicodedata.category(c)[0] in "LNPS"}
+        if do_lower_case:
+            found = {c for c in found if unicodedata.normalize("NFD", c.lower()) == c}
+        if len(found) <= most:
+            return found
+    return set()
 
 
 def choose_characters(words: CorpusWords, vocab_size: int, do_lower_case: bool) -> list[str]:
     """Returns the tokens of one character, "x" and "##x"; a word with another one is [UNK].
 
     Every character is held that is as frequent as the last word that there is room for (in Chinese
-    those are most tokens), and the commonest ones up to `RESERVED_SHARE` of the tokens.
+    those are most tokens). So are `common_characters` and, up to `RESERVED_SHARE` of the tokens,
+    the most frequent others.
     """
     counts: Counter[str] = Counter()
     for piece, count in words.characters.items():
         counts[piece[-1]] += count
-    is_full = vocab_size >= SMALLEST_FULL
-    common = common_characters(do_lower_case) if is_full else set()
+    common = common_characters(do_lower_case, int(RESERVED_SHARE * vocab_size))
     room = vocab_size - len(special_tokens(vocab_size, do_lower_case))
     last_count = words.most_frequent[room - 1][1] if len(words.most_frequent) >= room else 1
     fewest = max(int(RESERVED_SHARE * vocab_size), min(FEWEST_CHARACTERS, vocab_size // 4))

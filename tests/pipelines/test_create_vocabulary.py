@@ -6,6 +6,7 @@ import random
 import pytest
 from conftest import make_document
 
+from pipelines import word_counts
 from pipelines.console import run_main
 from pipelines.create_vocabulary import main
 from pipelines.records import SPECIAL_TOKENS, Vocabulary
@@ -88,6 +89,39 @@ def test_order_of_files_and_documents_doesnt_matter(capsys, tmp_path, learned, d
     source = write(tmp_path / "corpus", documents[::-1], 3)
     assert vocab(capsys, tmp_path / "v.txt", source, "--vocab_size=300")[0] == 0
     assert (tmp_path / "v.txt").read_bytes() == learned[0].read_bytes()
+
+
+def test_workers_and_flushes_dont_matter(capsys, tmp_path, monkeypatch, learned, documents):
+    monkeypatch.setattr(word_counts, "MOST_WORDS", 10)
+    monkeypatch.setattr(word_counts, "BATCH_CHARACTERS", 100)
+    source = write(tmp_path / "corpus", documents, 7)
+    flags = ["--vocab_size=300", "--direct_num_workers=2", "--direct_running_mode=multi_threading"]
+    assert vocab(capsys, tmp_path / "v.txt", source, *flags)[0] == 0
+    assert (tmp_path / "v.txt").read_bytes() == learned[0].read_bytes()
+    one, two = (
+        json.loads((folder / name).read_text())
+        for folder, name in ((learned[0].parent, "vocab.txt.json"), (tmp_path, "v.txt.json"))
+    )
+    assert one["counts"] == two["counts"]
+
+
+def test_a_single_document(capsys, tmp_path, documents):
+    (tmp_path / "one.txt").write_text(documents[0])
+    source = f"--input={tmp_path}/one.txt"
+    assert vocab(capsys, tmp_path / "v.txt", source, "--vocab_size=4000")[0] == 0
+    tokens = (tmp_path / "v.txt").read_text().split("\n")[:-1]
+    assert len(tokens) == 4000 and tokens[100:104] == ["[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def test_more_characters_than_tokens(capsys, tmp_path):
+    text = "".join(chr(0x4E00 + i) * (1 + (i < 150)) for i in range(1000))
+    (tmp_path / "zh.txt").write_text(text)
+    status, out, _ = vocab(capsys, tmp_path / "v.txt", f"--input={tmp_path}/*", "--vocab_size=200")
+    assert status == 0 and "too rare" in out
+    counts = json.loads((tmp_path / "v.txt.json").read_text())["counts"]
+    assert counts["words"] == 1150 and counts["distinct_words"] == 1000
+    # 150 characters stand twice, 195 have a token.
+    assert counts["words_with_rare_characters"] == 1000 - 195
 
 
 def test_case_is_kept_when_asked(capsys, tmp_path, documents):

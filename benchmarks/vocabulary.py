@@ -1,0 +1,128 @@
+"""How good is a learned vocabulary beside a published one, and what do time and memory go to?
+
+    python -m benchmarks.vocabulary --input 'wiki/wiki_*' 'novels/*.txt' \\
+        --text=wikitext2/wiki.test.tokens --published=bert-base-uncased-vocab.txt
+    python -m benchmarks.vocabulary … --published=bert-base-cased-vocab.txt --do_lower_case=False
+
+A vocabulary as large as the published one is learned by `beambert vocab` in a process of its own;
+then both cut the same text, which neither was learned from. Words are those of the original's
+BasicTokenizer. Where the text is WikiText, it is cut as it is and without its artefacts.
+"""
+
+import argparse
+import glob
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def run_command(paths: list[str], output: str, vocab_size: int, do_lower_case: bool) -> dict:
+    """Runs `beambert vocab`; returns its seconds and its peak memory."""
+    flags = [f"--vocab_size={vocab_size}", f"--do_lower_case={do_lower_case}"]
+    command = [sys.executable, "-m", "beambert", "vocab", "--input", *paths]
+    started = time.perf_counter()
+    subprocess.run([*command, f"--output={output}", *flags], check=True, stdout=sys.stderr)
+    seconds = time.perf_counter() - started
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # kilobytes on Linux
+    return {"seconds_with_start_up": round(seconds, 1), "peak_megabytes": round(peak / 1024)}
+
+
+def run_stages(paths: list[str], vocab_size: int, do_lower_case: bool) -> dict[str, float]:
+    """Runs the same functions without Beam; returns the seconds of each stage."""
+    from pipelines import files, transforms, vocabulary, word_counts
+    from pipelines.console import ProgressTally
+    from pipelines.documents import Document
+
+    counter = word_counts.WordCounter(do_lower_case)
+    counter.add("warm up")
+    counter.take()
+    laps = [time.perf_counter()]
+    nobody = ProgressTally(None)
+    documents = [
+        document.text
+        for file in files.match_inputs(paths)
+        for batch in transforms.read_batches(file, transforms.ReadOptions(), nobody)
+        for document in batch
+        if isinstance(document, Document)
+    ]
+    laps.append(time.perf_counter())
+    for text in documents:
+        counter.add(text)
+    counts = {word.decode(): count for word, count in counter.take().items()}
+    laps.append(time.perf_counter())
+    words = vocabulary.CorpusWords.of(counts, vocabulary.words_needed(vocab_size))
+    characters = vocabulary.choose_characters(words, vocab_size, do_lower_case)
+    laps.append(time.perf_counter())
+    vocabulary.learn_vocabulary(words, characters, vocab_size, do_lower_case)
+    laps.append(time.perf_counter())
+    names = ("read", "count", "sum", "learn")
+    pairs = zip(names, laps, laps[1:], strict=False)
+    return {name: round(end - start, 2) for name, start, end in pairs}
+
+
+def judge(path: str, texts: dict[str, list[str]], do_lower_case: bool) -> dict[str, dict]:
+    """Returns, for each text, tokens and [UNK]s a word under a vocabulary."""
+    from pipelines.records import UNKNOWN, Vocabulary
+    from pipelines.tokenization import Tokenizer, word_splitter
+
+    with open(path, "rb") as file:
+        vocabulary = Vocabulary.parse(file.read(), path)
+    tokenizer, split = Tokenizer(vocabulary, do_lower_case), word_splitter(do_lower_case)
+    results = {}
+    for name, lines in texts.items():
+        ids, _ = tokenizer.tokenize_batch(lines)
+        words, unknown = len(split(lines)), int((ids == vocabulary.id_of(UNKNOWN)).sum())
+        results[name] = {"words": words, "tokens_a_word": round(len(ids) / words, 4)}
+        results[name]["unknown_a_million_words"] = round(1e6 * unknown / words, 1)
+    return results
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--input", nargs="+", required=True, help="corpus to learn from")
+    parser.add_argument("--text", required=True, help="text to cut")
+    parser.add_argument("--published", required=True, help="vocab.txt to compare with")
+    parser.add_argument("--do_lower_case", choices=["True", "False"], default="True")
+    flags = parser.parse_args()
+    do_lower_case = flags.do_lower_case == "True"
+    paths = sorted(path for pattern in flags.input for path in glob.glob(pattern))
+    if not paths:
+        sys.exit("benchmarks.vocabulary: --input matches no file")
+    with open(flags.published, encoding="utf-8") as file:
+        vocab_size = sum(1 for _ in file)
+    with open(flags.text, encoding="utf-8") as file:
+        lines = file.read().split("\n")
+    # WikiText replaces rare words by <unk> and writes 1,000 as 1 @,@ 000.
+    cleaned = [re.sub(r" @(.)@ ", r"\1", line.replace("<unk>", "")) for line in lines]
+    texts = {"as it is": lines, "without artefacts": cleaned}
+    with tempfile.TemporaryDirectory() as folder:
+        output = f"{folder}/vocab.txt"
+        result = {
+            "vocab_size": vocab_size,
+            "do_lower_case": do_lower_case,
+            "corpus_megabytes": round(sum(os.path.getsize(path) for path in paths) / 1e6, 1),
+            "command": run_command(paths, output, vocab_size, do_lower_case),
+            "stage_seconds": run_stages(paths, vocab_size, do_lower_case),
+        }
+        ours = judge(output, texts, do_lower_case)
+    published = judge(flags.published, texts, do_lower_case)
+    for name in texts:
+        ratio = ours[name]["tokens_a_word"] / published[name]["tokens_a_word"]
+        result[name] = {
+            "learned": ours[name],
+            "published": published[name],
+            "tokens_learned_per_published": round(ratio, 4),
+        }
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
