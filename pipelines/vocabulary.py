@@ -36,7 +36,7 @@ MAX_TOKEN_LENGTH = 50
 # there is room for: 1.25 on 105 MB of English. The search starts a little lower, because a surplus
 # is cut and a lack can't be filled.
 FIRST_THRESHOLD = 1.2
-# The search ends at a surplus of up to this; a lower threshold than needed costs a text 0.01 %.
+# The search ends at a surplus of up to this; a surplus of 14 % costs a text up to 0.1 %.
 SURPLUS = 0.15
 # The number of pieces falls as about this power of the threshold: 0.6 at 30,522, 0.9 at 8,000.
 THRESHOLD_POWER = 0.75
