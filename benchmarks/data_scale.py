@@ -1,6 +1,6 @@
 """Does memory stay flat when the corpus doubles? Are two workers nearly twice as fast as one?
 
-    python -m benchmarks.data_scale --input='wiki_*' --vocab_file=vocab.txt --megabytes=500,1000,2000
+    python -m benchmarks.data_scale --input='wiki_*' --vocab_file=vocab.txt --megabytes=500,1000
     python -m benchmarks.data_scale --input='wiki_*' --vocab_file=vocab.txt --workers=1,2
 
 The corpus (WikiExtractor output) is repeated until it has so many megabytes, each copy of a

@@ -196,6 +196,7 @@ def read_text(lines: Iterable[bytes]) -> Iterator[Document | Reject]:
         text, encoding = encodings.decode(raw)
     except UnicodeDecodeError as error:
         yield not_utf8(raw, 1, error)
-    else:
-        text = strip_gutenberg("\n".join(text.splitlines()))
-        yield Document(unwrap(text), encoding=encoding)
+        return
+    del raw  # a book may have hundreds of megabytes
+    text = unwrap(strip_gutenberg("\n".join(text.splitlines())))
+    yield Document(text, encoding=encoding)

@@ -112,31 +112,28 @@ def read_part(
       InputError: the file can't be opened.
     """
     file, told, lines_read = part.file, 0, 0
-
-    def counted(lines: Iterable[bytes]) -> Iterator[bytes]:
-        nonlocal lines_read
-        for line in lines:
-            lines_read += 1
-            yield line
-
     format_name = part.format if part.format != "auto" else _format_of(file, options)
     try:
         with open_stored(file.path) as stored:
+
+            def counted(lines: Iterable[bytes]) -> Iterator[bytes]:
+                nonlocal told, lines_read
+                for line in lines:
+                    lines_read += 1
+                    yield line
+                    done = min(stored.tell() - part.start, part.bytes)
+                    progress.add(bytes=done - told)
+                    told = done
+
             if format_name == PARQUET:
                 from pipelines.parquet import read_parquet
 
-                documents = read_parquet(stored, options.text_column, part.row_groups)
+                yield from read_parquet(stored, options.text_column, part.row_groups)
             else:
                 reader = READERS[format_name]
                 if format_name == "jsonl":
                     reader = functools.partial(reader, text_column=options.text_column)
-                documents = reader(counted(_lines(part, format_name, stored)))
-            for document in documents:
-                yield document
-                if format_name != PARQUET:
-                    done = min(stored.tell() - part.start, part.bytes)
-                    progress.add(bytes=done - told, documents=1)
-                    told = done
+                yield from reader(counted(_lines(part, format_name, stored)))
     except CorruptFileError as error:
         detail = f"unreadable after line {lines_read} ({error})"
         yield Reject(lines_read + 1, "corrupt_file", detail)

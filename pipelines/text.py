@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable
 
 from pipelines.cleaning import normalize_text
 from pipelines.documents import Document
@@ -35,19 +34,22 @@ class TextOptions:
 
 
 def prepare_documents(
-    documents: Iterable[Document], options: TextOptions, counts: Counter[str]
+    documents: list[Document], options: TextOptions, counts: Counter[str]
 ) -> list[list[str]]:
     """Returns the sentences of each document that is used.
 
     Args:
-      documents: to prepare.
+      documents: to prepare; emptied on the way, so that their text isn't held twice.
       options: of the job.
       counts: "dropped " and the reason is added to for every document that isn't used.
     """
     prepared = []
-    for document in documents:
+    documents.reverse()
+    while documents:
+        document = documents.pop()
         is_split = document.is_split or options.sentences == LINE
         text = normalize_text(document.text, is_split)
+        del document
         reason = why_dropped(text, options.filters) if text else "empty"
         sentences = [] if reason else split_sentences(Document(text, is_split), options.language)
         if sentences:

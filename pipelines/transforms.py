@@ -120,6 +120,7 @@ class TokenizeParts(beam.DoFn):
         self._clock.start()
         for document in read_part(part, self._read_options, self._progress):
             self._counts["read"] += 1
+            self._progress.add(documents=1)
             if isinstance(document, Reject):
                 self._counts["rejected " + document.reason] += 1
                 yield beam.pvalue.TaggedOutput(REJECTS, reject_row(part, document))
@@ -129,6 +130,7 @@ class TokenizeParts(beam.DoFn):
                 self._counts["encoding " + document.encoding] += 1
                 self._documents.append(document)
                 self._characters += len(document.text)
+                del document
                 if self._characters >= BATCH_CHARACTERS:
                     self._tokenize()
                     if sum(len(batch.tokens) for batch in self._tokenized) >= SPILL_TOKENS:
@@ -152,7 +154,7 @@ class TokenizeParts(beam.DoFn):
         sentences = prepare_documents(self._documents, options, self._counts)
         if options.duplicates == NEAR:
             self._bands += [band_rows(document_hash(of), of, NEAR_DUPLICATES) for of in sentences]
-        self._documents, self._characters = [], 0
+        self._characters = 0
         self._clock.lap("split")
         if not sentences:
             return
