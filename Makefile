@@ -3,12 +3,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SETUP := .venv/.installed
+FLINK_JAR := .flink/job-server.jar
 # TensorFlow and Beam need no network to be tested, and a laptop's GPU must not change results.
 TEST_ENV := CUDA_VISIBLE_DEVICES=-1 TF_CPP_MIN_LOG_LEVEL=3
 # Each process loads TensorFlow, so more than a few gain nothing; fixtures are shared in a file.
 PYTEST := $(TEST_ENV) $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=loadfile
 
-.PHONY: help setup demo test test-slow lint bench lock clean
+.PHONY: help setup demo test test-slow test-flink lint bench lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## / - /'
@@ -29,10 +30,23 @@ demo: $(SETUP)  ## the whole path from text to a served model, in demo-output/
 	$(BIN)/beambert demo --output=demo-output
 
 test: $(SETUP)  ## the fast tests, offline
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not flink"
 
 test-slow: $(SETUP)  ## the others: several processes, killed ones
 	$(PYTEST) -m slow
+
+test-flink: $(SETUP)  ## the data command on a real Flink; needs Java 17 and Maven
+	@if ! command -v java >/dev/null || ! command -v mvn >/dev/null; then \
+		echo "skipped: Java 17 and Maven are needed to fetch and run Flink"; \
+	else \
+		$(MAKE) --no-print-directory $(FLINK_JAR) && \
+		BEAMBERT_FLINK_JAR=$(abspath $(FLINK_JAR)) $(TEST_ENV) $(BIN)/python -m pytest -m flink tests/flink; \
+	fi
+
+# Maven fails on any file whose checksum is not the published one.
+$(FLINK_JAR): tests/flink/pom.xml
+	mvn --quiet --batch-mode --strict-checksums --file $< package
+	touch $@
 
 lint: $(SETUP)  ## style and common mistakes
 	$(BIN)/ruff check .
@@ -51,4 +65,4 @@ lock: $(SETUP)  ## resolve the newest versions into requirements.lock
 	$(BIN)/uv pip compile --universal --python-version 3.11 --no-header --upgrade requirements.in -o requirements.lock
 
 clean:  ## delete what the other targets made
-	rm -rf .venv demo-output build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .flink demo-output build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -131,9 +131,19 @@ def beam_options(arguments: Sequence[str]) -> "PipelineOptions":
 
 def is_local(options: "PipelineOptions") -> bool:
     """Whether the runner's workers are on this machine, so that they can tell their progress."""
-    from apache_beam.options.pipeline_options import StandardOptions
+    from apache_beam.options.pipeline_options import (
+        FlinkRunnerOptions,
+        PortableOptions,
+        StandardOptions,
+    )
 
-    return options.view_as(StandardOptions).runner in ("FnApiRunner", "DirectRunner")
+    if environment := options.view_as(PortableOptions).environment_type:
+        return environment == "LOOPBACK"
+    runner = options.view_as(StandardOptions).runner
+    if runner == "FlinkRunner":
+        # Beam's own default: LOOPBACK unless a cluster is named.
+        return options.view_as(FlinkRunnerOptions).flink_master in ("[local]", "[auto]")
+    return runner in ("FnApiRunner", "DirectRunner", "PrismRunner")
 
 
 def library_versions() -> dict[str, str]:
