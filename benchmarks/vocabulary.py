@@ -36,9 +36,10 @@ def run_command(paths: list[str], output: str, vocab_size: int, do_lower_case: b
 
 def run_stages(paths: list[str], vocab_size: int, do_lower_case: bool) -> dict[str, float]:
     """Runs the same functions without Beam; returns the seconds of each stage."""
-    from pipelines import files, transforms, vocabulary, word_counts
+    from pipelines import files, reading, vocabulary, word_counts
     from pipelines.console import ProgressTally
     from pipelines.documents import Document
+    from pipelines.parts import FilePart
 
     counter = word_counts.WordCounter(do_lower_case)
     counter.add("warm up")
@@ -48,8 +49,7 @@ def run_stages(paths: list[str], vocab_size: int, do_lower_case: bool) -> dict[s
     documents = [
         document.text
         for file in files.match_inputs(paths)
-        for batch in transforms.read_batches(file, transforms.ReadOptions(), nobody)
-        for document in batch
+        for document in reading.read_part(FilePart(file, "auto"), reading.ReadOptions(), nobody)
         if isinstance(document, Document)
     ]
     laps.append(time.perf_counter())

@@ -24,6 +24,7 @@ from pipelines.jobs import (
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.runners.runner import PipelineResult
 
     from pipelines.files import InputFile
 
@@ -62,20 +63,22 @@ def create_vocabulary(
     inputs: "list[InputFile]",
     job: dict[str, Any],
     progress_folder: str | None,
-) -> None:
+) -> "PipelineResult":
     """Builds the pipeline and runs it to its end."""
     import apache_beam as beam
 
     with quiet_stderr():  # the learner comes with TensorFlow
         from pipelines import transforms, vocabulary, word_counts
+        from pipelines.reading import ReadOptions
 
     size, do_lower_case = flags.vocab_size, flags.do_lower_case
     most = vocabulary.words_needed(size)
-    read_options = transforms.ReadOptions(flags.format, progress_folder=progress_folder)
+    read_options = ReadOptions(flags.format, flags.text_column, progress_folder)
     with beam.Pipeline(options=options) as pipeline:
         counted = (
             pipeline
             | "Files" >> beam.Create(inputs)
+            | "Split" >> beam.ParDo(transforms.SplitFiles(read_options))
             | "Spread" >> beam.Reshuffle()
             | "CountWords"
             >> beam.ParDo(word_counts.CountWords(do_lower_case, read_options)).with_outputs(
@@ -107,6 +110,7 @@ def create_vocabulary(
             beam.pvalue.AsIter(counted[transforms.COUNTS]),
             beam.pvalue.AsIter(counted[transforms.REJECTS]),
         )
+    return pipeline.result
 
 
 def is_finished(output: str, job: dict[str, Any]) -> bool:
@@ -149,7 +153,7 @@ def main(argv: Sequence[str]) -> None:
         if is_local(options):
             import pipelines.tokenization  # noqa: F401  (its import prints; do it now)
     inputs = files.match_inputs(flags.input)
-    names = ("vocab_size", "do_lower_case", "format")
+    names = ("vocab_size", "do_lower_case", "format", "text_column")
     job = {
         "parameters": {name: getattr(flags, name) for name in names},
         "inputs": [dataclasses.asdict(file) for file in inputs],

@@ -17,16 +17,11 @@ from apache_beam.transforms.window import GlobalWindows
 from pipelines.console import ProgressTally, quiet_stderr
 from pipelines.documents import Document, Reject, Skip
 from pipelines.errors import InputError
-from pipelines.files import InputFile, write_bytes
+from pipelines.files import write_bytes
 from pipelines.jobs import library_versions
-from pipelines.transforms import (
-    COUNTS,
-    REJECTS,
-    ReadOptions,
-    check_rejects,
-    read_batches,
-    reject_row,
-)
+from pipelines.parts import FilePart
+from pipelines.reading import ReadOptions, check_rejects, read_part, reject_row
+from pipelines.transforms import COUNTS, REJECTS
 from pipelines.vocabulary import CorpusWords, learn_vocabulary
 
 # Characters of text that are taken apart at a time. Longer lines are cut at white space.
@@ -151,7 +146,7 @@ def count_uncovered(element: tuple[int, bytes], characters: Sequence[str]) -> in
 
 
 class CountWords(beam.DoFn):
-    """InputFile -> (partition, packed counts), over all files of a bundle; counts and rejects."""
+    """FilePart -> (partition, packed counts), over all of a bundle; counts and rejects."""
 
     def __init__(self, do_lower_case: bool, options: ReadOptions):
         """Takes how words are normalized and files read."""
@@ -167,25 +162,26 @@ class CountWords(beam.DoFn):
         """Forgets what a bundle that failed has left."""
         self._words.take()
 
-    def process(self, file: InputFile) -> Iterator[Any]:
-        """Counts the words of one file."""
+    def process(self, part: FilePart) -> Iterator[Any]:
+        """Counts the words of one part."""
         counts: Counter[str] = Counter()
-        for batch in read_batches(file, self._options, self._progress):
-            counts["documents"] += len(batch)
-            for document in batch:
-                if isinstance(document, Document):
-                    self._words.add(document.text)
-                elif isinstance(document, Skip):
-                    counts["skipped"] += 1
-                elif isinstance(document, Reject):
-                    counts["rejected"] += 1
-                    yield beam.pvalue.TaggedOutput(REJECTS, reject_row(file, document))
-            if self._words.is_full:
-                yield from pack_counts(self._words.take())
+        for document in read_part(part, self._options, self._progress):
+            counts["documents"] += 1
+            self._progress.add(documents=1)
+            if isinstance(document, Document):
+                self._words.add(document.text)
+                if self._words.is_full:
+                    yield from pack_counts(self._words.take())
+            elif isinstance(document, Skip):
+                counts["skipped"] += 1
+            elif isinstance(document, Reject):
+                counts["rejected"] += 1
+                yield beam.pvalue.TaggedOutput(REJECTS, reject_row(part, document))
         yield beam.pvalue.TaggedOutput(COUNTS, counts)
 
     def finish_bundle(self) -> Iterator[Any]:
         """Sends on what was counted."""
+        self._progress.flush()
         for packed in pack_counts(self._words.take()):
             yield GlobalWindows.windowed_value(packed)
 
