@@ -135,7 +135,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--compression",
         choices=["none", "gzip"],
         default="none",
-        help="gzip: a seventh of the size, half the speed (default: none)",
+        help="gzip: a third of the size, but slower to write and read (default: none)",
     )
     add(
         "--dry_run",

@@ -11,8 +11,7 @@ from typing import BinaryIO
 import google_crc32c
 import numpy as np
 
-# Records are mostly padding and small numbers: level 1 makes them a seventh of their size, and 6
-# hardly less in three times the time.
+# Level 1 makes records a third of their size; level 6 would take off another 7 % in twice the time.
 GZIP_LEVEL = 1
 
 

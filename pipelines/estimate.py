@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
+from pipelines.console import duration
 from pipelines.documents import Document
 from pipelines.encoding import RecordWriter, encode_examples
 from pipelines.files import InputFile
@@ -153,8 +154,6 @@ def describe(found: Estimate, layout: Layout) -> str:
         f"{scale * found.bytes[length] / 1e9:,.2f} GB"
         for length, count in found.instances.items()
     ]
-    seconds = scale * found.seconds
-    lines.append(
-        f"  {layout.total_shards} shards; {seconds / 3600:.2f} hours of one processor like this one"
-    )
+    seconds = duration(scale * found.seconds)
+    lines.append(f"  {layout.total_shards} shards; {seconds} of one processor like this one")
     return "\n".join(lines)

@@ -69,6 +69,10 @@ def open_records(folder: str, flag: str) -> Records:
     if not tf.io.gfile.exists(folder):
         raise InputError(f"{flag}={folder}: no such folder; make it with `beambert data`")
     if not tf.io.gfile.exists(f"{folder}/{MARKER_FILE}"):
+        inside = tf.io.gfile.glob(f"{folder}/*/{MARKER_FILE}")
+        if inside:
+            found = ", ".join(path.removesuffix(f"/{MARKER_FILE}") for path in sorted(inside))
+            raise InputError(f"{flag}={folder}: holds records for several lengths; name {found}")
         raise InputError(
             f"{flag}={folder}: not a finished records folder (no {MARKER_FILE}); "
             "run `beambert data` again, which completes it"
@@ -130,13 +134,18 @@ def parse_batch(serialized: tf.Tensor, records: Records) -> dict[str, tf.Tensor]
     return {k: tf.cast(v, tf.int32) if v.dtype == tf.int64 else v for k, v in parsed.items()}
 
 
+def compression_of(files: list[str]) -> str:
+    """Returns what TensorFlow calls the compression of a folder's files."""
+    return "GZIP" if files[0].endswith(".gz") else ""
+
+
 def _stream(files: list[str], epoch: tf.Tensor | None, seed: int) -> tf.data.Dataset:
     """Serialized records of one epoch; with `epoch`, in that epoch's order of files."""
     names = tf.constant(files)
     if epoch is not None:
         names = tf.random.experimental.stateless_shuffle(names, [seed, tf.cast(epoch, tf.int32)])
     return tf.data.Dataset.from_tensor_slices(names).interleave(
-        lambda name: tf.data.TFRecordDataset(name, buffer_size=1 << 20),
+        lambda name: tf.data.TFRecordDataset(name, compression_of(files), buffer_size=1 << 20),
         cycle_length=min(FILES_AT_ONCE, len(files)),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,

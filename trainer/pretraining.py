@@ -17,6 +17,7 @@ from trainer.config import LoopConfig, OptimizerConfig
 from trainer.input_pipeline import (
     Records,
     check_same,
+    compression_of,
     evaluation_batches,
     open_records,
     parse_batch,
@@ -84,7 +85,8 @@ def commonest_token_accuracy(records: Records) -> float:
 
     The accuracy of the best guess that never looks at the text: what a masked LM has to beat.
     """
-    dataset = tf.data.TFRecordDataset(records.files).batch(4096)
+    files = records.files
+    dataset = tf.data.TFRecordDataset(files, compression_of(files)).batch(4096)
     dataset = dataset.map(lambda serialized: parse_batch(serialized, records))
     counts = np.zeros(len(records.vocabulary), np.int64)
     for features in dataset:
