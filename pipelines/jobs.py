@@ -20,6 +20,9 @@ The default runner is FnApiRunner: this machine, one process. For two:
   --direct_num_workers=2 --direct_running_mode=multi_processing
 """
 
+# What the local runner says when one of its worker processes is gone.
+WORKER_GONE = "Channel closed prematurely"
+
 
 def add_input_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags that say what to read."""
@@ -197,7 +200,13 @@ def run_job(
         else:
             result = run(None)
     except Exception as error:
-        if (found := input_error_in(error)) is None:
+        found = input_error_in(error)
+        if found is None and WORKER_GONE in str(error):
+            found = InputError(
+                "a worker was killed or ran out of memory; nothing is lost: give the same command "
+                "again, with fewer workers (--direct_num_workers) if it was memory"
+            )
+        if found is None:
             raise
         raise found from error
     seconds = time.monotonic() - started
