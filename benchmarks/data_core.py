@@ -83,18 +83,23 @@ def run_core(paths: list[str], vocabulary: object, folder: pathlib.Path, dupe_fa
         parts.append(shards.CompactDocuments.unpack(compact.pack()))
         watch.lap("pack")
         sentences += split
-    counts = shards.ShardCounts()
+    used, made = shards.DocumentCounts(), shards.InstanceCounts()
     parameters = shards.InstanceParameters(dupe_factor=dupe_factor)
     with open(folder / "core.tfrecord", "wb") as file:
         writer = RecordWriter(file)
-        joined = shards.CompactDocuments.concatenate(parts)
-        for rows in shards.build_instances(joined, ids, parameters, 0, counts):
-            watch.lap("pairs and masks")
+        ordered = shards.order_documents(
+            shards.CompactDocuments.concatenate(parts), ids, used
+        )
+        watch.lap("order")
+        pairs = shards.pair_documents(ordered, parameters, 0, made)
+        watch.lap("pairs")
+        for rows in shards.build_instances(ordered.tokens, pairs, ids, parameters, 0, made):
+            watch.lap("masks")
             examples = encode_examples(rows)
             watch.lap("encode")
             writer.write(examples)
             watch.lap("write")
-    return {"seconds": watch.seconds, "instances": counts.instances, "sentences": sentences}
+    return {"seconds": watch.seconds, "instances": made.instances, "sentences": sentences}
 
 
 def run_beam(paths: list[str], vocab_file: str, folder: pathlib.Path, dupe_factor: int) -> float:

@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import json
 from collections.abc import Iterable, Iterator
-from itertools import chain, takewhile
+from itertools import takewhile
 from typing import BinaryIO
 
 from apache_beam.io.filesystems import FileSystems
@@ -143,18 +143,21 @@ def read_part(
 def _lines(part: FilePart, format_name: str, stored: BinaryIO) -> Iterator[bytes]:
     """Yields the lines that make a part's documents; `stored` is the open file."""
     path, is_dump = part.file.path, format_name == "mediawiki"
-    before = _lines_before_pages(path) if is_dump and part.start else []
+    if is_dump and part.start:
+        yield from _lines_before_pages(path)
     if part.is_whole or part.file.is_compressed:
         stored.seek(part.start)
-        lines = iter(decompress(path, stored, part.end))
+        # In a variable of its own, as it closes the file when it is forgotten.
+        opened = decompress(path, stored, part.end)
+        lines = iter(opened)
     else:
         starts_document = DOCUMENT_STARTS[format_name]
         lines = lines_of_part(stored, part.start, part.end, starts_document)
-    if part.start == 0:
-        first = next(lines, b"")
-        lines = chain([first.removeprefix(BYTE_ORDER_MARK)], lines) if first else lines
-    after = [b"</mediawiki>\n"] if is_dump and part.end is not None else []
-    return chain(before, lines, after)
+    if part.start == 0 and (first := next(lines, None)) is not None:
+        yield first.removeprefix(BYTE_ORDER_MARK)
+    yield from lines
+    if is_dump and part.end is not None:
+        yield b"</mediawiki>\n"
 
 
 def _lines_before_pages(path: str) -> list[bytes]:

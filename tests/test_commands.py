@@ -74,7 +74,7 @@ def documented_commands():
         getattr(importlib.import_module(module), name)
         for module, name in (
             ("pipelines.create_vocabulary", "EPILOG"),
-            ("pipelines.create_pretraining_data", "EPILOG"),
+            ("pipelines.data_flags", "EPILOG"),
             ("trainer.task", "PRETRAIN_EPILOG"),
             ("trainer.task", "FINETUNE_EPILOG"),
             ("trainer.task", "EXPORT_EPILOG"),
@@ -88,7 +88,8 @@ def documented_commands():
 
 
 def test_documented_commands_have_real_flags():
-    beam_flag = re.compile(r"--(runner|project|region|temp_location|setup_file)=")
+    names = "runner|project|region|temp_location|setup_file|parallelism|environment_type"
+    beam_flag = re.compile(rf"--({names}|flink_[a-z_]+)=")
     commands = list(documented_commands())
     assert {name for name, *_ in commands} == set(PARSERS)
     for name, *arguments in commands:

@@ -7,7 +7,6 @@ import pathlib
 import random
 import subprocess
 import sys
-from collections import Counter
 
 import pytest
 import tensorflow as tf
@@ -176,7 +175,7 @@ class TestSameBytes:
         with gzip.open(tmp_path / "c.gz", "wt") as file:
             file.write(wikiextractor(order[30:]))
         # Batches of a few documents too.
-        monkeypatch.setattr("pipelines.transforms.BATCH_BYTES", 1000)
+        monkeypatch.setattr("pipelines.transforms.BATCH_CHARACTERS", 1000)
         output = tmp_path / "out"
         inputs = ["--input", tmp_path / "c*", tmp_path / "*.txt", tmp_path / "b.jsonl"]
         status, _, err = data(capsys, vocab_file, output, *inputs, *self.flags)
@@ -440,16 +439,13 @@ def test_more_shards_than_documents(capsys, tmp_path, vocab_file):
     assert sum(file["instances"] == 0 for file in files) >= 3
 
 
-def test_lost_documents_are_noticed(vocabulary):
+def test_lost_documents_are_noticed():
     """More read than used, dropped or rejected can't be: the job fails rather than say so."""
-    from pipelines.manifest import FinishFolders, Manifest
-    from pipelines.transforms import Split
+    from pipelines.manifest import count_documents
+    from pipelines.transforms import ShardEntry
 
-    parameters = {"eval_fraction": 0.0, "max_seq_length": 32}
-    finish = FinishFolders(
-        Manifest(parameters, vocabulary, [], {}, 0.0), [Split("nowhere", 0, 1)]
-    )
-    entry = {"name": "part", "counts": {"documents": 2, "instances": 5}}
-    read = [Counter({"read": 4, "dropped empty": 1})]
+    counts = {"documents": 2, "duplicates": 1, "near_duplicates": 0}
+    shards = [ShardEntry(counts, {})]
+    assert count_documents(shards, {"read": 4, "dropped empty": 1}) == 2
     with pytest.raises(RuntimeError, match="lost"):
-        finish.process(None, [("nowhere", entry)], read, [])
+        count_documents(shards, {"read": 5, "dropped empty": 1})
