@@ -69,9 +69,14 @@ def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
 def _format_of(file: InputFile, options: ReadOptions) -> str:
     if options.format != "auto":
         return options.format
-    with open_stored(file.path) as stored, contextlib.suppress(CorruptFileError):
-        return detect_format(decompress(file.path, stored).read(SAMPLE_BYTES))
-    return "text"  # reading it will meet the damage again, and reject it
+    sample = b""
+    with open_stored(file.path) as stored:
+        opened = decompress(file.path, stored)
+        # Reading it will meet any damage again, and reject it.
+        with contextlib.suppress(CorruptFileError):
+            while len(sample) < SAMPLE_BYTES and (chunk := opened.read(4096)):
+                sample += chunk
+    return detect_format(sample)
 
 
 def _row_group_bytes(file: InputFile, text_column: str) -> list[int]:
