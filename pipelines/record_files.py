@@ -5,25 +5,17 @@ and its records are decoded to Arrow columns and counted.
 """
 
 import dataclasses
-import gzip
-import hashlib
 import io
-import itertools
-import struct
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import BinaryIO
 
-import google_crc32c
 import numpy as np
 import pyarrow as pa
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders import example_coder
 
 from pipelines.errors import InputError
-from pipelines.record_repeats import HashCounts, count_hashes
+from pipelines.record_reading import CorruptRecordsError, open_hashed, read_records
+from pipelines.record_repeats import HashCounts, count_hashes, sum_repeats
 from pipelines.record_schema import records_schema
 from pipelines.record_statistics import (
     FEATURES,
@@ -35,10 +27,6 @@ from pipelines.record_statistics import (
 
 # Positions decoded at a time: 4,096 rows of 128. More would leave the processor's cache.
 POSITIONS_AT_A_TIME = 1 << 19
-_LENGTH = struct.Struct("<QI")
-_CHECKSUM = struct.Struct("<I")
-# Of a gzip stream. As a record's length they would mean half a megabyte and more.
-_GZIP_START = b"\x1f\x8b\x08"
 
 # What other projects call our features.
 OTHER_NAMES = {
@@ -47,10 +35,6 @@ OTHER_NAMES = {
     # keras-hub, examples/bert_pretraining/bert_create_pretraining_data.py
     "keras-hub": {"input_ids": "token_ids", "input_mask": "padding_mask"},
 }
-
-
-class CorruptRecordsError(Exception):
-    """A record file that is damaged or cut off, from some point on."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,76 +82,9 @@ class FileReport:
     repeats: Mapping[str, HashCounts]
 
 
-class _HashedFile(io.RawIOBase):
-    """Hashes and counts the bytes that are read through it."""
-
-    def __init__(self, file: BinaryIO):
-        self._file = file
-        self._sha256 = hashlib.sha256()
-        self.bytes = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:
-        data = self._file.read(len(buffer))
-        buffer[: len(data)] = data
-        self._sha256.update(data)
-        self.bytes += len(data)
-        return len(data)
-
-    @property
-    def sha256(self) -> str:
-        return self._sha256.hexdigest()
-
-
-def read_records(file: io.BufferedReader) -> Iterator[bytes]:
-    """Yields the records of a TFRecord file, plain or gzip, checking every checksum.
-
-    Raises:
-      CorruptRecordsError: naming the first record that can't be read; nothing after it is.
-    """
-    if file.peek(3)[:3] == _GZIP_START:
-        file = io.BufferedReader(gzip.GzipFile(fileobj=file), 1 << 20)
-    for number in itertools.count(1):
-        try:
-            header = file.read(_LENGTH.size)
-            if not header:
-                return
-            yield _read_record(file, header, number)
-        except (EOFError, OSError, zlib.error) as error:
-            if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
-                raise  # not the file's contents but the disk or the network
-            raise CorruptRecordsError(f"the gzip data is damaged at record {number}") from error
-
-
-def _read_record(file: io.BufferedReader, header: bytes, number: int) -> bytes:
-    if len(header) < _LENGTH.size:
-        raise CorruptRecordsError(f"cut off in record {number}")
-    size, checksum = _LENGTH.unpack(header)
-    if _masked_crc(header[:8]) != checksum:
-        raise CorruptRecordsError(
-            "not a TFRecord file, or damaged in its first bytes"
-            if number == 1
-            else f"damaged in the length of record {number}"
-        )
-    record, trailer = file.read(size), file.read(_CHECKSUM.size)
-    if len(trailer) < _CHECKSUM.size:
-        raise CorruptRecordsError(f"cut off in record {number}")
-    if _masked_crc(record) != _CHECKSUM.unpack(trailer)[0]:
-        raise CorruptRecordsError(f"damaged in record {number}")
-    return record
-
-
-def _masked_crc(data: bytes) -> int:
-    # TensorFlow's core/lib/hash/crc32c.h, Mask.
-    crc = google_crc32c.value(data)
-    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
-
-
 def first_record(path: str) -> bytes | None:
     """Returns the first record of a file, None if there is none that can be read."""
-    with _open(path) as file:
+    with open_hashed(path) as file:
         try:
             return next(read_records(io.BufferedReader(file)), None)
         except CorruptRecordsError:
@@ -217,14 +134,13 @@ def decode_rows(
       others.
     """
     schema = layout.decoding_schema().SerializeToString()
-    parts = [part] if (part := _decode(records, schema)) is not None else []
-    unparsable = 0
-    if records and not parts:
-        alone = (_decode([record], schema) for record in records)
-        parts = [part for part in alone if part is not None]
-        unparsable = len(records) - len(parts)
-    rows, wrong = _well_shaped(pa.Table.from_batches(parts) if parts else None, layout)
-    faults = {"not_an_example": unparsable, "wrong_lengths": wrong}
+    parts = [_decode(records, schema)]
+    if parts == [None]:
+        parts = [_decode([record], schema) for record in records]
+    decoded = [part for part in parts if part is not None]
+    types = example_coder.ExamplesToRecordBatchDecoder(schema).ArrowSchema()
+    rows, wrong = _well_shaped(pa.Table.from_batches(decoded, types), layout)
+    faults = {"not_an_example": len(parts) - len(decoded), "wrong_lengths": wrong}
     return rows, {kind: count for kind, count in faults.items() if count}
 
 
@@ -238,15 +154,9 @@ def _decode(records: list[bytes], schema: bytes) -> pa.RecordBatch | None:
         return None
 
 
-def _well_shaped(table: pa.Table | None, layout: RecordLayout) -> tuple[dict[str, np.ndarray], int]:
+def _well_shaped(table: pa.Table, layout: RecordLayout) -> tuple[dict[str, np.ndarray], int]:
     """Returns the records whose features all have their length, and the number of the others."""
     shapes = {f.name: f.shape.dim[0].size for f in layout.decoding_schema().feature}
-    if table is None:
-        types = {True: np.float32, False: np.int64}
-        return {
-            ours: np.zeros((0, shapes[theirs]), types[ours == "masked_lm_weights"])
-            for ours, theirs in layout.names.items()
-        }, 0
     columns = {name: table.column(name).combine_chunks() for name in shapes}
     fits = np.ones(len(table), bool)
     for name, column in columns.items():
@@ -302,9 +212,9 @@ def examine_file(
     if layout is not None:
         statistics = RecordStatistics.empty(layout.max_seq_length, layout.max_predictions_per_seq)
         rows_at_a_time = max(1, POSITIONS_AT_A_TIME // layout.max_seq_length)
-    repeats: dict[str, HashCounts] = {}
+    repeats: list[Mapping[str, HashCounts]] = []
     damage, count, told = "", 0, 0
-    with _open(path) as opened:
+    with open_hashed(path) as opened:
         file = io.BufferedReader(opened, 1 << 20)
         try:
             for records in _batches(read_records(file), rows_at_a_time):
@@ -312,7 +222,7 @@ def examine_file(
                 if layout is not None:
                     counted, repeated = count_batch(records, layout, vocabulary, limit)
                     statistics += counted
-                    repeats = add_repeats(repeats, repeated)
+                    repeats.append(repeated)
                 tell(opened.bytes - told, len(records))
                 told = opened.bytes
         except CorruptRecordsError as error:
@@ -320,7 +230,8 @@ def examine_file(
             while file.read(1 << 20):
                 pass  # what stands behind the damage still belongs to the hash
         tell(opened.bytes - told, 0)
-        return FileReport(path, opened.bytes, opened.sha256, count, damage, statistics, repeats)
+        found = (opened.bytes, opened.sha256, count, damage, statistics)
+        return FileReport(path, *found, sum_repeats(repeats))
 
 
 def statistics_of_file(
@@ -336,16 +247,6 @@ def statistics_of_file(
     if report.damage:
         raise InputError(f"{path}: {report.damage} right after it was written; check the disk")
     return report.statistics
-
-
-def add_repeats(
-    one: Mapping[str, HashCounts], other: Mapping[str, HashCounts]
-) -> dict[str, HashCounts]:
-    """Returns the counts of both, kind by kind."""
-    return {
-        kind: one[kind] + other[kind] if kind in one and kind in other else (one | other)[kind]
-        for kind in {**one, **other}
-    }
 
 
 def _batches(records: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
@@ -364,10 +265,3 @@ def _batches(records: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
         yield batch
     if damage:
         raise damage
-
-
-def _open(path: str) -> _HashedFile:
-    try:
-        return _HashedFile(FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
-    except (OSError, BeamIOError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read; check the path and permissions") from error

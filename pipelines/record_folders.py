@@ -110,7 +110,8 @@ def find_folders(inputs: Sequence[str], vocab_file: str | None) -> list[RecordsF
                 if VOCABULARY_FILE in tree.get(place, {})
             ]
             training = _join(path, outer) if is_held_out else ""
-            found[folder] = _folder(folder, names, training, given, vocabularies)
+            if training or folder not in found:  # given once more, without its training records
+                found[folder] = _folder(folder, names, training, given, vocabularies)
     return list(found.values())
 
 

@@ -5,7 +5,7 @@ the same ones everywhere, so that each kept text is counted in full and memory i
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -25,7 +25,7 @@ KINDS = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class HashCounts:
-    """How often each hash occurs; `+` adds.
+    """How often each hash occurs; they add up.
 
     Attributes:
       hashes: uint64 [H], ascending.
@@ -41,12 +41,16 @@ class HashCounts:
         found, counts = np.unique(hashes[hashes <= np.uint64(limit)], return_counts=True)
         return cls(found, counts.astype(np.int64))
 
-    def __add__(self, other: "HashCounts") -> "HashCounts":
-        """Returns the counts of both."""
-        hashes, place = np.unique(np.concatenate([self.hashes, other.hashes]), return_inverse=True)
+    @classmethod
+    def sum(cls, parts: "Iterable[HashCounts]") -> "HashCounts":
+        """Adds counts up."""
+        parts = [cls(np.zeros(0, np.uint64), np.zeros(0, np.int64)), *parts]
+        hashes, place = np.unique(
+            np.concatenate([part.hashes for part in parts]), return_inverse=True
+        )
         counts = np.zeros(len(hashes), np.int64)
-        np.add.at(counts, place, np.concatenate([self.counts, other.counts]))
-        return HashCounts(hashes, counts)
+        np.add.at(counts, place, np.concatenate([part.counts for part in parts]))
+        return cls(hashes, counts)
 
     @property
     def total(self) -> int:
@@ -92,6 +96,12 @@ def count_hashes(
         "sequences": HashCounts.of(_mix(sequences), limit),
         "openings": HashCounts.of(_mix(_hash_rows(openings)), limit),
     }
+
+
+def sum_repeats(parts: Iterable[Mapping[str, HashCounts]]) -> dict[str, HashCounts]:
+    """Adds up, kind by kind, what `count_hashes` returned; nothing gives nothing."""
+    parts = [part for part in parts if part]
+    return {kind: HashCounts.sum(part[kind] for part in parts) for kind in KINDS if parts}
 
 
 def _hash_rows(rows: np.ndarray, stream: int = 0) -> np.ndarray:

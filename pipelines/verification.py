@@ -1,6 +1,8 @@
 """What a verification finds: reports of files -> figures, faults and warnings of folders. Pure."""
 
 import dataclasses
+import functools
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,9 +15,9 @@ from pipelines.record_figures import (
     total,
     warn,
 )
-from pipelines.record_files import FileReport, add_repeats
+from pipelines.record_files import FileReport
 from pipelines.record_folders import RecordsFolder
-from pipelines.record_repeats import HashCounts, hash_limit
+from pipelines.record_repeats import HashCounts, hash_limit, sum_repeats
 from pipelines.record_statistics import FAULTS, RecordStatistics
 from pipelines.records import INFO_FILE, VOCABULARY_FILE
 
@@ -41,13 +43,9 @@ class Findings:
     def of(cls, reports: Iterable[FileReport]) -> "Findings":
         """Adds reports up; their order doesn't matter."""
         reports = tuple(sorted(reports, key=lambda report: report.path))
-        statistics, repeats = None, {}
-        for report in reports:
-            if report.statistics is not None:
-                added = report.statistics
-                statistics = added if statistics is None else statistics + added
-            repeats = add_repeats(repeats, report.repeats)
-        return cls(reports, statistics, repeats)
+        counted = [r.statistics for r in reports if r.statistics is not None]
+        statistics = functools.reduce(operator.add, counted) if counted else None
+        return cls(reports, statistics, sum_repeats(report.repeats for report in reports))
 
 
 def verify(

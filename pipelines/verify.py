@@ -148,6 +148,8 @@ def summarize(result: dict[str, Any]) -> str:
         lines += [f"  FAULT    {text}" for text in folder["faults"]]
         lines += [f"  warning  {text}" for text in folder["warnings"]]
         lines += [f"  not checked: {text}" for text in folder["not_checked"]]
+    if result["hashes_sampled"] < 1:
+        lines.append(f"repeats counted in a sample of {result['hashes_sampled']:.2%} of the texts")
     verdict = f"{plural(result['faults'], 'fault')}, {plural(result['warnings'], 'warning')}"
     return "\n".join([*lines, verdict])
 

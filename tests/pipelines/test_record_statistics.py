@@ -259,8 +259,7 @@ class TestSums:
         total = sum((c[0] for c in counted), RecordStatistics.empty(32, 5))
         assert total.to_json() == whole.to_json()
         for kind, expected in repeats.items():
-            first, *others = (c[1][kind] for c in counted)
-            found = sum(others, first)
+            found = HashCounts.sum(c[1][kind] for c in counted)
             assert np.array_equal(found.hashes, expected.hashes)
             assert np.array_equal(found.counts, expected.counts)
 
@@ -271,7 +270,7 @@ class TestRepeats:
     def test_hash_counts(self, one, other, allowed):
         """As Python's Counter."""
         counts = [HashCounts.of(np.array(values, np.uint64)) for values in (one, other)]
-        both, counters = counts[0] + counts[1], [Counter(one), Counter(other)]
+        both, counters = HashCounts.sum(counts), [Counter(one), Counter(other)]
         total = counters[0] + counters[1]
         assert both.total == total.total()
         assert both.beyond(allowed) == sum(max(0, n - allowed) for n in total.values())
