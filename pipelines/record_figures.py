@@ -31,7 +31,9 @@ MOST_UNKNOWN = 0.02
 # Wikipedia fills 0.83 of 128 and 0.54 of 512 positions.
 LEAST_FILLED = 0.4
 MOST_LOST_PREDICTIONS = 0.02
-MOST_REPEATS = 0.05
+MOST_REPEATED_RECORDS = 0.05
+# 0.1 % and less on Wikipedia; 5 % where a third of the documents stand there twice.
+MOST_REPEATED_TEXT = 0.01
 MOST_OVERLAP = 0.02
 
 
@@ -123,8 +125,7 @@ def warn(
     if not statistics.measured:
         return []
     found = [
-        _label_warning(statistics),
-        _single_document_warning(made_with),
+        _single_document_warning(made_with) or _label_warning(statistics),
         _hidden_warning(statistics, made_with),
         _unknown_warning(statistics),
         _filled_warning(statistics),
@@ -223,12 +224,12 @@ def _lost_predictions_warning(statistics: RecordStatistics, made_with: MadeWith)
 def _repeat_warnings(repeats: Mapping[str, HashCounts], made_with: MadeWith) -> list[str]:
     warnings = []
     share = repeat_shares(repeats, made_with)
-    if (same := share["repeated_records_share"] or 0.0) > MOST_REPEATS:
+    if (same := share["repeated_records_share"] or 0.0) > MOST_REPEATED_RECORDS:
         warnings.append(
             f"{same:.1%} of the records equal an earlier one in every token and mask: remove "
             "duplicate inputs and documents, or lower --dupe_factor"
         )
-    if (same := share["repeated_text_share"] or 0.0) > MOST_REPEATS:
+    if (same := share["repeated_text_share"] or 0.0) > MOST_REPEATED_TEXT:
         warnings.append(
             f"at least {same:.1%} of the records repeat text of another document (their first "
             f"{OPENING_TOKENS} tokens occur more often than dupe_factor {made_with.dupe_factor} "

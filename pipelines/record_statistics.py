@@ -190,7 +190,7 @@ def count_records(
     """Counts well-shaped records.
 
     Args:
-      rows: feature -> [N, L or P or 1], as `FEATURES`.
+      rows: feature -> [N, L or P or 1], as `FEATURES`, of any integer type (weights: float32).
       restored_NL: see `restore_ids`.
       vocabulary: None leaves out what needs it.
     """
@@ -281,9 +281,10 @@ def _vocabulary_faults(
     """Returns kind -> bool [N] of what takes a vocabulary to see."""
     row_N = np.arange(len(restored_NL))
     is_separator_NL = restored_NL == vocabulary.separate
-    # An id is out of range if it is as an unsigned number: negative ones are then huge.
-    beyond_NL = rows["input_ids"].view(np.uint64) >= vocabulary.size
-    beyond_NP = rows["masked_lm_ids"].view(np.uint64) >= vocabulary.size
+    beyond_NL, beyond_NP = (
+        (rows[name] < 0) | (rows[name] >= vocabulary.size)
+        for name in ("input_ids", "masked_lm_ids")
+    )
     return {
         "classify_first": rows["input_ids"][:, 0] != vocabulary.classify,
         "separators": (np.count_nonzero(is_separator_NL, axis=1) != 2)
