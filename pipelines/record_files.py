@@ -105,7 +105,7 @@ def find_layout(record: bytes, path: str) -> RecordLayout:
         columns = example_coder.ExamplesToRecordBatchDecoder().DecodeBatch([record])
     except RuntimeError as error:
         raise InputError(f"{path}: its records aren't tf.Examples; name other files") from error
-    found = set(columns.schema.names)
+    found = {name for name in columns.schema.names if columns.column(name)[0].as_py()}
     for renamed in ({}, *OTHER_NAMES.values()):
         names = {name: renamed.get(name, name) for name in FEATURES}
         if set(names.values()) <= found:

@@ -7,7 +7,7 @@ TFRecord files, or files named one by one, is taken as it is.
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
@@ -127,13 +127,7 @@ def _list_tree(path: str) -> dict[str, dict[str, int]] | None:
     if "://" not in path:
         if not os.path.isdir(path):
             return None
-        sizes = {
-            os.path.relpath(os.path.join(folder, name), path): os.path.getsize(
-                os.path.join(folder, name)
-            )
-            for folder, names in _walk(path)
-            for name in names
-        }
+        sizes = dict(_walk(path))
     elif set(path) & set("*?["):
         return None
     else:
@@ -149,15 +143,14 @@ def _list_tree(path: str) -> dict[str, dict[str, int]] | None:
     return tree
 
 
-def _walk(path: str) -> list[tuple[str, list[str]]]:
-    """Lists a local folder and the ones inside that may hold records, with their files."""
-    found = []
+def _walk(path: str) -> Iterator[tuple[str, int]]:
+    """Yields name and bytes of the files in a local folder and the ones inside that matter."""
     for folder, inner, names in os.walk(path):
         relative = os.path.relpath(folder, path)
         prefix = "" if relative == "." else relative + "/"
         inner[:] = [name for name in inner if _may_hold_records(prefix + name)]
-        found.append((folder, names))
-    return found
+        for name in names:
+            yield prefix + name, os.path.getsize(os.path.join(folder, name))
 
 
 def _may_hold_records(inner: str) -> bool:
@@ -215,7 +208,7 @@ def _folder(
         vocabulary = _read_vocabulary(vocabularies[0])
     if info and vocabulary and vocabulary.sha256 != info.vocabulary["sha256"]:
         faults.append(f"{vocabulary.name} isn't the vocabulary that the records were made with")
-    if info and vocabulary is None:
+    if info and VOCABULARY_FILE not in names:
         faults.append(f"{_join(folder, VOCABULARY_FILE)} is missing")
     made = _records_folder(folder, files, info=info, vocabulary=vocabulary, training=training)
     if info and made.layout:

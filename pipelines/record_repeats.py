@@ -84,13 +84,12 @@ def count_hashes(
     Returns:
       a count of each of `KINDS`.
     """
-    length = restored_NL.shape[1]
-    # B's place is part of a sequence: the same tokens may be cut in two differently.
-    sequences = _hash_rows(restored_NL) + _hash_rows(rows["segment_ids"], 1)
-    hidden = _hash_rows(rows["input_ids"], 2) + _hash_rows(rows["masked_lm_positions"], 3)
+    # [SEP] is a token, so the same text cut in two elsewhere is another sequence.
+    sequences = _hash_rows(restored_NL)
+    hidden = _hash_rows(rows["input_ids"], 1) + _hash_rows(rows["masked_lm_positions"], 2)
     a_N = np.count_nonzero((rows["segment_ids"] == 0) & (rows["input_mask"] != 0), axis=1) - 2
     is_long_N = a_N >= OPENING_TOKENS
-    openings = restored_NL[is_long_N, 1 : min(1 + OPENING_TOKENS, length)]
+    openings = restored_NL[is_long_N, 1 : 1 + OPENING_TOKENS]
     return {
         "records": HashCounts.of(_mix(sequences + hidden), limit),
         "sequences": HashCounts.of(_mix(sequences), limit),
@@ -111,7 +110,7 @@ def _hash_rows(rows: np.ndarray, stream: int = 0) -> np.ndarray:
     a chance of 2^-46 at most.
     """
     random = np.random.Generator(np.random.PCG64([20181011, stream]))
-    factors = random.integers(0, 1 << 64, rows.shape[1], np.uint64, endpoint=False) | np.uint64(1)
+    factors = random.integers(0, 1 << 64, rows.shape[1], np.uint64) | np.uint64(1)
     return np.ascontiguousarray(rows, np.int64).view(np.uint64) @ factors
 
 

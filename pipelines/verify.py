@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -68,7 +69,10 @@ def choose_output(inputs: Sequence[str], output: str | None) -> str:
     if output is None:
         if len(inputs) > 1 or set(inputs[0]) & set("*?["):
             raise InputError("--output: name a folder for the report, as there is no one DIR")
-        output = inputs[0].rstrip("/") + OUTPUT_ENDING
+        # A folder given as "." has a name, too.
+        is_nameless = os.path.basename(inputs[0].rstrip("/")) in ("", ".", "..")
+        output = (os.path.abspath(inputs[0]) if is_nameless else inputs[0]).rstrip("/")
+        output += OUTPUT_ENDING
     foreign = [name for name in list_folder(output) if name not in (JSON_FILE, PAGE_FILE)]
     if foreign:
         raise InputError(
@@ -179,11 +183,13 @@ def main(argv: Sequence[str]) -> None:
         options = beam_options(beam_flags)
         from apache_beam.io.filesystems import FileSystems
 
-        from pipelines.files import read_bytes, write_bytes
+        from pipelines.files import delete_quietly, read_bytes, write_bytes
         from pipelines.record_folders import find_folders
         from pipelines.verification_report import render
     folders = find_folders(flags.inputs, flags.vocab_file)
     output = choose_output(flags.inputs, flags.output)
+    report, page = (FileSystems.join(output, name) for name in (JSON_FILE, PAGE_FILE))
+    delete_quietly([report, page])  # an earlier report must not pass for this one's
     total_bytes = sum(size for folder in folders for size in folder.files.values())
     count = sum(len(folder.files) for folder in folders)
     print(f"{count} files, {total_bytes / 1e6:.1f} MB", flush=True)
@@ -193,8 +199,7 @@ def main(argv: Sequence[str]) -> None:
         total_bytes,
         lambda counts, seconds: describe_progress(counts, seconds, total_bytes),
     )
-    result = json.loads(read_bytes(FileSystems.join(output, JSON_FILE), "--output"))
-    page = FileSystems.join(output, PAGE_FILE)
+    result = json.loads(read_bytes(report, "--output"))
     write_bytes(page, render(result).encode())
     print(summarize(result))
     print(f"Report: {page}")

@@ -132,6 +132,11 @@ class TestFinishedFolder:
         assert (run.returncode, run.stderr) == (0, "")
         assert f"Report: {tmp_path / 'records-verification' / 'verification.html'}" in run.stdout
 
+    def test_the_folder_one_is_in(self, capsys, records, monkeypatch):
+        monkeypatch.chdir(records)
+        assert verify(capsys, ".")[0] == 0
+        assert found(f"{records}-verification")["faults"] == 0
+
     def test_held_out_part_alone(self, capsys, records):
         assert verify(capsys, records / "eval")[0] == 0
         folder = only(found(f"{records / 'eval'}-verification"))
