@@ -34,8 +34,8 @@ FAULTS = {
     "input_mask": "have an input_mask that is not ones and then zeros",
     "segment_ids": "have segment_ids that are not zeros and then ones over the filled positions",
     "padding": "have an id or a segment that is not 0 where input_mask is 0",
-    "classify_first": "don't begin with [CLS]",
-    "separators": "don't have [SEP] exactly where A and B end",
+    "classify_first": "don't begin with the vocabulary's [CLS]",
+    "separators": "don't have the vocabulary's [SEP] exactly where A and B end",
     "ids": "have an id below 0 or beyond the vocabulary, which no embedding has: check that the "
     "vocabulary is the one they were made with",
     "weights": "have masked_lm_weights that are not ones and then zeros",

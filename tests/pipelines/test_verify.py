@@ -292,7 +292,7 @@ class TestOthersRecords:
         assert status == 1 and "beyond the vocabulary" in printed
         (tmp_path / "moved.txt").write_text("\n".join(["x", *tokens]))
         status, printed, _ = verify(capsys, original, f"--vocab_file={tmp_path / 'moved.txt'}")
-        assert status == 1 and "105 records don't begin with [CLS]" in printed
+        assert status == 1 and "105 records don't begin with the vocabulary's [CLS]" in printed
 
     @pytest.mark.parametrize(
         "renamed",
