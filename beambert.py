@@ -9,6 +9,7 @@ from pipelines.console import run_main
 COMMANDS = {
     "vocab": ("pipelines.create_vocabulary", "main", "corpus -> WordPiece vocabulary (Beam)"),
     "data": ("pipelines.create_pretraining_data", "main", "corpus -> pre-training records (Beam)"),
+    "verify": ("pipelines.verify", "main", "records -> statistics, faults and warnings (Beam)"),
     "pretrain": ("trainer.task", "pretrain_main", "records -> encoder"),
     "finetune": ("trainer.task", "finetune_main", "encoder + task -> classifier"),
     "evaluate": ("pipelines.evaluate", "main", "classifier + task -> metrics, blessing (Beam)"),

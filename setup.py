@@ -16,13 +16,15 @@ REQUIREMENTS = [
     "pyarrow",  # Parquet input, columns on their way to tf.Examples
     "sentencex>=1.0.32",  # sentence splitting
     "tensorflow>=2.20",  # tokenization, training
+    "tensorflow-metadata>=1.21",  # the records' schema
     "tensorflow-text>=2.20",  # WordPiece in the graph
     "tfx-bsl>=1.21",  # tf.Example encoding
     "zstandard",  # .zst input
 ]
 
 EXTRAS = {
-    # Judging a fine-tuned model; only where `beambert evaluate` runs.
+    # Judging a fine-tuned model; only where `beambert evaluate` runs. The plots of its page and of
+    # that of `beambert verify`.
     "evaluate": ["tensorflow-model-analysis>=0.52", "matplotlib>=3.11"],
     # The tests and checks.
     "test": ["hypothesis", "pytest", "pytest-xdist", "ruff"],

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import beambert
-from pipelines import create_pretraining_data, create_vocabulary
+from pipelines import create_pretraining_data, create_vocabulary, verify
 from trainer import task
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -28,6 +28,7 @@ sys.exit(status)
 PARSERS = {
     "vocab": create_vocabulary.build_parser,
     "data": create_pretraining_data.build_parser,
+    "verify": verify.build_parser,
     "pretrain": task.build_pretrain_parser,
     "finetune": task.build_finetune_parser,
     "export": task.build_export_parser,
@@ -75,6 +76,7 @@ def documented_commands():
         for module, name in (
             ("pipelines.create_vocabulary", "EPILOG"),
             ("pipelines.data_flags", "EPILOG"),
+            ("pipelines.verify", "EPILOG"),
             ("trainer.task", "PRETRAIN_EPILOG"),
             ("trainer.task", "FINETUNE_EPILOG"),
             ("trainer.task", "EXPORT_EPILOG"),
