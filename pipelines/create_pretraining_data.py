@@ -1,6 +1,7 @@
 """`beambert data`: a corpus -> pre-training records, with Apache Beam."""
 
 import argparse
+import json
 import sys
 import uuid
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ from pipelines.jobs import (
     library_versions,
     run_job,
 )
-from pipelines.records import INFO_FILE, RecordsInfo, Vocabulary
+from pipelines.records import INFO_FILE, STATISTICS_FILE, RecordsInfo, Vocabulary
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -139,6 +140,24 @@ def summarize(info: RecordsInfo, folder: str) -> str:
     )
 
 
+def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
+    """Returns what a user should be warned of in a finished records folder."""
+    from apache_beam.io.filesystems import FileSystems
+
+    from pipelines.files import read_bytes
+    from pipelines.record_figures import MadeWith, warn
+    from pipelines.record_statistics import RecordStatistics
+
+    found = json.loads(read_bytes(FileSystems.join(folder, STATISTICS_FILE), "--output"))
+    made_with = MadeWith(
+        info.parameters["masked_lm_prob"],
+        info.parameters["dupe_factor"],
+        info.counts["documents"]["used"],
+        info.vocabulary["size"],
+    )
+    return warn(RecordStatistics.from_json(found["counts"]), {}, made_with)
+
+
 def main(argv: Sequence[str]) -> None:
     """Runs the command.
 
@@ -247,6 +266,8 @@ def run(
         path = FileSystems.join(folder.path, INFO_FILE)
         info = RecordsInfo.from_json(files.read_bytes(path, "--output").decode(), path)
         print(summarize(info, folder.path))
+        for warning in read_warnings(info, folder.path):
+            print(f"  warning: {warning}")
 
 
 if __name__ == "__main__":

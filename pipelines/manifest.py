@@ -1,6 +1,9 @@
 """The end of the records pipeline: counts that add up, info.json, and the marker."""
 
 import dataclasses
+import functools
+import json
+import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,9 +15,13 @@ from pipelines.errors import InputError
 from pipelines.files import InputFile, finish_output, write_bytes
 from pipelines.layout import Layout, RecordsFolder
 from pipelines.reading import check_rejects
+from pipelines.record_figures import figures
+from pipelines.record_schema import SCHEMA_FILE, records_schema, serialize_schema
+from pipelines.record_statistics import RecordStatistics
 from pipelines.records import (
     INFO_FILE,
     REJECTS_FILE,
+    STATISTICS_FILE,
     VOCABULARY_FILE,
     RecordsInfo,
     Vocabulary,
@@ -52,7 +59,7 @@ class Manifest:
 
 
 class FinishFolders(beam.DoFn):
-    """Writes vocab.txt, rejects, info.json and, last of all, the marker of every folder."""
+    """Writes every folder's small files and, last of all, its marker."""
 
     def __init__(self, manifest: Manifest, layout: Layout):
         """Takes what is known before the work."""
@@ -84,7 +91,7 @@ class FinishFolders(beam.DoFn):
         used = count_documents(shards, read)
         infos = [self._info(folder, shards, read, used) for folder in folders]
         for folder, info in zip(reversed(folders), reversed(infos), strict=True):
-            self._finish(folder, info)
+            self._finish(folder, info, shards)
 
     def _info(
         self,
@@ -113,7 +120,8 @@ class FinishFolders(beam.DoFn):
         }
         if not instances["instances"]:
             self._refuse_empty(folder, documents)
-        files = [{k: v for k, v in entry.items() if k != "counts"} for entry in entries]
+        names = ("name", "instances", "bytes", "sha256")
+        files = [{name: entry[name] for name in names} for entry in entries]
         parameters = manifest.parameters_of(folder)
         return RecordsInfo(
             parameters=parameters,
@@ -138,10 +146,18 @@ class FinishFolders(beam.DoFn):
             "hold text"
         )
 
-    def _finish(self, folder: RecordsFolder, info: RecordsInfo) -> None:
+    def _finish(self, folder: RecordsFolder, info: RecordsInfo, shards: list[ShardEntry]) -> None:
         def write(name: str, data: bytes) -> None:
             write_bytes(FileSystems.join(folder.path, name), data)
 
+        entries = (of.files[folder.path] for of in shards if folder.path in of.files)
+        found = (RecordStatistics.from_json(entry["statistics"]) for entry in entries)
+        total = functools.reduce(operator.add, found)
+        statistics = {"figures": figures(total), "counts": total.to_json()}
+        write(STATISTICS_FILE, (json.dumps(statistics, indent=1) + "\n").encode())
+        lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
+        schema = records_schema(*lengths, len(self._manifest.vocabulary))
+        write(SCHEMA_FILE, serialize_schema(schema))
         write(VOCABULARY_FILE, self._manifest.vocabulary.serialize())
         write(INFO_FILE, info.to_json().encode())
         finish_output(folder.path, self._manifest.job(folder))

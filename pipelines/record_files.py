@@ -234,19 +234,24 @@ def examine_file(
         return FileReport(path, *found, sum_repeats(repeats))
 
 
-def statistics_of_file(
-    path: str, max_seq_length: int, max_predictions_per_seq: int, vocabulary: VocabularyIds
-) -> RecordStatistics:
-    """Reads back a file that has just been written.
+def check_encoded(
+    examples: list[bytes], statistics: RecordStatistics, vocabulary: VocabularyIds
+) -> None:
+    """Reads records back, as any trainer would, before they are trusted.
+
+    Args:
+      examples: serialized, under our names.
+      statistics: of the rows that they were made from.
+      vocabulary: of their ids.
 
     Raises:
-      InputError: it can't be opened, or isn't what was written.
+      RuntimeError: they say something else.
     """
-    layout = RecordLayout({f: f for f in FEATURES}, max_seq_length, max_predictions_per_seq)
-    report = examine_file(path, layout, vocabulary, limit=None)
-    if report.damage:
-        raise InputError(f"{path}: {report.damage} right after it was written; check the disk")
-    return report.statistics
+    lengths = (len(statistics.mask_positions), len(statistics.predictions) - 1)
+    layout = RecordLayout({name: name for name in FEATURES}, *lengths)
+    found, _ = count_batch(examples, layout, vocabulary, limit=None)
+    if found.to_json() != statistics.to_json():
+        raise RuntimeError("records that were read back differ from what was encoded")
 
 
 def _batches(records: Iterable[bytes], size: int) -> Iterator[list[bytes]]:

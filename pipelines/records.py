@@ -1,7 +1,8 @@
 """The contract of a records folder: what is in a record, and how a finished folder says so.
 
 A records folder holds `part-00000-of-00008.tfrecord` …, `info.json` (every parameter, input and
-count), `vocab.txt` (the vocabulary its ids mean) and `_SUCCESS`, written last. Standard library
+count), `vocab.txt` (the vocabulary its ids mean), `schema.pbtxt` and `statistics.json` (features,
+and what was found in them) and `_SUCCESS`, written last. Standard library
 only, so that a machine that trains needs neither Beam nor tfx-bsl to read one.
 """
 
@@ -16,6 +17,7 @@ from pipelines.errors import InputError
 INFO_FILE = "info.json"
 VOCABULARY_FILE = "vocab.txt"
 REJECTS_FILE = "rejects.jsonl"
+STATISTICS_FILE = "statistics.json"
 # The records that `beambert data --eval_fraction` holds out, inside the records folder.
 EVAL_FOLDER = "eval"
 # The Hadoop and Spark convention for "everything in this folder is complete".

@@ -25,6 +25,12 @@ from pipelines.layout import Layout, RecordsFolder
 from pipelines.masking import TokenIds
 from pipelines.parts import FilePart
 from pipelines.reading import ReadOptions, read_part, reject_row, split_file
+from pipelines.record_statistics import (
+    RecordStatistics,
+    VocabularyIds,
+    count_records,
+    restore_ids,
+)
 from pipelines.records import Vocabulary
 from pipelines.shards import (
     REFERENCE,
@@ -56,7 +62,8 @@ class ShardEntry:
 
     Attributes:
       counts: of its documents, see `shards.DocumentCounts`.
-      files: folder -> the file's entry in info.json, and `counts`, see `shards.InstanceCounts`.
+      files: folder -> the file's entry in info.json, and its `counts`, see
+        `shards.InstanceCounts`, and `statistics`, see `record_statistics.RecordStatistics`.
     """
 
     counts: dict[str, int]
@@ -217,6 +224,7 @@ class WriteShard(beam.DoFn):
         """Takes what every worker needs."""
         is_reference = layout.lengths[0].pairs == REFERENCE
         self._ids = TokenIds.of(vocabulary, is_reference)
+        self._vocabulary_ids = VocabularyIds.of(vocabulary)
         self._layout = layout
         self._duplicates = duplicates
         self._progress_folder = progress_folder
@@ -257,27 +265,38 @@ class WriteShard(beam.DoFn):
     def _write(
         self, documents: CompactDocuments, key: int, folder: RecordsFolder, name: str
     ) -> dict[str, Any]:
-        """Writes one file; returns its entry for info.json, with its `counts`."""
+        """Writes one file; returns its entry, see `ShardEntry`."""
         from pipelines.encoding import RecordWriter, encode_examples
+        from pipelines.record_files import check_encoded
 
+        parameters = folder.parameters
         counts, lap = InstanceCounts(), self._clock.lap
-        pairs = pair_documents(documents, folder.parameters, key, counts)
+        lengths = (parameters.max_seq_length, parameters.max_predictions_per_seq)
+        statistics = RecordStatistics.empty(*lengths)
+        pairs = pair_documents(documents, parameters, key, counts)
         lap("pairs")
         with open_atomically(FileSystems.join(folder.path, name)) as file:
             writer = RecordWriter(file, self._layout.compression)
-            batches = build_instances(
-                documents.tokens, pairs, self._ids, folder.parameters, key, counts
-            )
-            for rows in batches:
+            batches = build_instances(documents.tokens, pairs, self._ids, parameters, key, counts)
+            for number, rows in enumerate(batches):
                 lap("masks")
                 examples = encode_examples(rows)
                 lap("encode")
                 writer.write(examples)
                 lap("write")
+                counted = count_records(rows, restore_ids(rows), self._vocabulary_ids)
+                statistics += counted
+                if number == 0:
+                    # Reading back what was written costs as much as making it: once a file.
+                    check_encoded(examples, counted, self._vocabulary_ids)
+                lap("statistics")
                 self._instances.inc(len(examples))
                 self._progress.add(instances=len(examples))
             writer.finish()
         lap("write")
         entry = {"name": name, "instances": counts.instances}
         entry |= {"bytes": writer.bytes, "sha256": writer.sha256}
-        return entry | {"counts": dataclasses.asdict(counts)}
+        return entry | {
+            "counts": dataclasses.asdict(counts),
+            "statistics": statistics.to_json(),
+        }

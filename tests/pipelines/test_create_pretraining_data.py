@@ -111,7 +111,8 @@ class TestFinishedFolder:
             about = info(folder)
             on_disk = {path.name for path in folder.iterdir() if path.is_file()}
             named = {file["name"] for file in about["files"]}
-            assert on_disk == named | {"info.json", "vocab.txt", "_SUCCESS"}
+            others = {"info.json", "vocab.txt", "schema.pbtxt", "statistics.json", "_SUCCESS"}
+            assert on_disk == named | others
             assert (folder / "vocab.txt").read_bytes() == vocab_file.read_bytes()
             for file in about["files"]:
                 content = (folder / file["name"]).read_bytes()
