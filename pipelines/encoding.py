@@ -66,17 +66,30 @@ def _rows_of(blocks: list[np.ndarray]) -> list[bytes]:
     return [whole[start : start + size] for start in range(0, len(whole), size)]
 
 
-def _varint_feature(name: str, array: np.ndarray) -> tuple[list[bytes], list[bytes]]:
-    """Returns each row's header, and its values as varints."""
+def _varint_feature(name: str, array: np.ndarray) -> tuple[list[bytes], ...]:
+    """Returns each row's header, its values as varints, and the zeros at its end."""
     digits, is_digit, sizes = _varint_table(int(array.max()).bit_length())
-    # Four bytes for every integer, of which those stay that it has.
-    data = digits[array].view(np.uint8)[is_digit[array].view(bool)].tobytes()
     row_sizes = sizes[array].sum(axis=1, dtype=np.int64).tolist()
-    ends = itertools.accumulate(row_sizes)
+    # Four bytes for every integer, of which those go that it hasn't. They are zero; of those that
+    # stay only the integer 0 is, which mostly stands for padding at a row's end.
+    zeros = (array.shape[1] - np.count_nonzero(array, axis=1)).tolist()
+    if _has_zeros_at_ends_only(array):
+        packed = digits[array].tobytes().translate(None, b"\0")
+    else:
+        mask = is_digit[array].view(bool)
+        packed, zeros = digits[array].view(np.uint8)[mask].tobytes(), [0] * len(array)
+    kept = [size - count for size, count in zip(row_sizes, zeros, strict=True)]
+    ends = itertools.accumulate(kept)
     return (
         [_entry_header(name, _INT64_LIST, size) for size in row_sizes],
-        [data[end - size : end] for size, end in zip(row_sizes, ends, strict=True)],
+        [packed[end - size : end] for size, end in zip(kept, ends, strict=True)],
+        [bytes(count) for count in zeros],
     )
+
+
+def _has_zeros_at_ends_only(array: np.ndarray) -> bool:
+    """Whether no integer of a row follows a zero."""
+    return not ((array[:, :-1] == 0) & (array[:, 1:] != 0)).any()
 
 
 @functools.cache
@@ -135,10 +148,13 @@ class RecordWriter:
 
     def write(self, records: Iterable[bytes]) -> None:
         """Appends records."""
-        framed = []
-        for record in records:
-            length = struct.pack("<Q", len(record))
-            framed += (length, _checksum(length), record, _checksum(record))
+        records = list(records)
+        checksums = _masked(np.fromiter(map(google_crc32c.value, records), np.uint32, len(records)))
+        data = checksums.astype("<u4").tobytes()
+        framed = [b""] * (3 * len(records))
+        framed[0::3] = [_length_frame(len(record)) for record in records]
+        framed[1::3] = records
+        framed[2::3] = [data[start : start + 4] for start in range(0, len(data), 4)]
         block = b"".join(framed)
         self._append(self._gzip.compress(block) if self._gzip else block)
 
@@ -158,6 +174,15 @@ class RecordWriter:
         return self._sha256.hexdigest()
 
 
-def _checksum(data: bytes) -> bytes:
-    crc = google_crc32c.value(data)
-    return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
+@functools.cache
+def _length_frame(size: int) -> bytes:
+    """Returns what stands before a record."""
+    length = struct.pack("<Q", size)
+    checksum = _masked(np.array([google_crc32c.value(length)], np.uint32))
+    return length + checksum.astype("<u4").tobytes()
+
+
+def _masked(checksums: np.ndarray) -> np.ndarray:
+    """Rotates and shifts checksums, uint32 [n], as TensorFlow stores them."""
+    rotated = (checksums >> np.uint32(15)) | (checksums << np.uint32(17))
+    return rotated + np.uint32(0xA282EAD8)

@@ -32,6 +32,8 @@ from pipelines.parts import (
     split_row_groups,
 )
 
+BYTES_BETWEEN_TALLIES = 1 << 18
+
 
 @dataclasses.dataclass(frozen=True)
 class ReadOptions:
@@ -123,12 +125,15 @@ def read_part(
 
             def counted(lines: Iterable[bytes]) -> Iterator[bytes]:
                 nonlocal told, lines_read
+                untold = 0
                 for line in lines:
                     lines_read += 1
                     yield line
-                    done = min(stored.tell() - part.start, part.bytes)
-                    progress.add(bytes=done - told)
-                    told = done
+                    untold += len(line)
+                    if untold >= BYTES_BETWEEN_TALLIES:
+                        done = min(stored.tell() - part.start, part.bytes)
+                        progress.add(bytes=done - told)
+                        told, untold = done, 0
 
             if format_name == PARQUET:
                 from pipelines.parquet import read_parquet

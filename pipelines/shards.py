@@ -328,10 +328,10 @@ def build_instances(
     """
     random = np.random.Generator(np.random.PCG64([parameters.random_seed, stream]))
     shuffled = random.permutation(pairs)
-    framed = with_frame(tokens, ids)
+    framed = with_frame(tokens, parameters.max_seq_length)
     for first in range(0, len(shuffled), ROWS_AT_A_TIME):
         chunk = shuffled[first : first + ROWS_AT_A_TIME]
-        rows = assemble_rows(framed, chunk, parameters.max_seq_length)
+        rows = assemble_rows(framed, chunk, parameters.max_seq_length, ids)
         rows |= mask_rows(
             rows["input_ids"],
             rows["input_mask"],

@@ -111,7 +111,10 @@ class Tokenizer(tf.Module):
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of strings [n] as a ragged [n, (tokens)] int32 tensor."""
-        text = normalize(text, self.do_lower_case)
+        return self._cut(normalize(text, self.do_lower_case))
+
+    def _cut(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Cuts normalized strings into pieces."""
         # The fast tokenizer splits words by itself, but for what is so rare that looking for it in
         # a batch costs less than always splitting.
         is_rare = tf.reduce_any(tf.strings.regex_full_match(text, rf"(?s).*(?:{_RARE}).*"))
@@ -122,12 +125,28 @@ class Tokenizer(tf.Module):
         return self._word_pieces.tokenize(tf.cond(is_rare, split, lambda: text))
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
-    def _flat(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        ids = self.tokenize(text)
+    def _normalize(self, text: tf.Tensor) -> tf.Tensor:
+        return normalize(text, self.do_lower_case)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def _cut_flat(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        ids = self._cut(text)
         return ids.values, ids.row_lengths()
+
+    def _normalize_batch(self, texts: Sequence[str]) -> tf.Tensor:
+        """Normalizes texts; most are plain ASCII, of which only the case can change."""
+        is_plain = [text.isascii() and text.isprintable() for text in texts]
+        plain = (text.lower() for text in texts) if self.do_lower_case else texts
+        normalized = [text.encode("utf-8", "replace") for text in plain]
+        others = [index for index, plain in enumerate(is_plain) if not plain]
+        if others:
+            found = self._normalize(_encode([texts[index] for index in others])).numpy()
+            for index, text in zip(others, found, strict=True):
+                normalized[index] = text
+        return tf.constant(normalized, tf.string)
 
     def tokenize_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Returns the ids of all texts end to end, int32, and each text's number of ids, int64."""
-        found = [self._flat(_encode(batch)) for batch in _batches(texts)]
+        found = [self._cut_flat(self._normalize_batch(batch)) for batch in _batches(texts)]
         values, lengths = zip(*found, strict=True)
         return np.concatenate(values), np.concatenate(lengths)
