@@ -13,12 +13,12 @@ REQUIREMENTS = [
     "keras>=3.15",  # the network
     "mwparserfromhell>=0.7",  # markup of MediaWiki dumps
     "numpy>=2",  # pairs and masks as arrays
-    "pyarrow",  # Parquet input, columns on their way to tf.Examples
+    "pyarrow",  # Parquet input, columns of records that are read back
     "sentencex>=1.0.32",  # sentence splitting
     "tensorflow>=2.20",  # tokenization, training
     "tensorflow-metadata>=1.21",  # the records' schema
     "tensorflow-text>=2.20",  # WordPiece in the graph
-    "tfx-bsl>=1.21",  # tf.Example encoding
+    "tfx-bsl>=1.21",  # TFXIO, which reads records back
     "zstandard",  # .zst input
 ]
 
