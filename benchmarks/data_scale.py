@@ -5,8 +5,8 @@
 
 The corpus (WikiExtractor output) is repeated until it has so many megabytes, each copy of a
 document with a line of its own. Every run is `beambert data` in a process of its own; its peak
-memory is the largest sum of its processes' resident memory, seen ten times a second. Pages that
-processes share count for each.
+memory is the largest sum of its processes' memory (PSS: pages that several share count once), seen
+five times a second.
 """
 
 import argparse
@@ -39,16 +39,16 @@ def repeat_corpus(paths: list[str], megabytes: int, folder: pathlib.Path) -> Non
         copy += 1
 
 
-def resident_bytes(pid: int) -> int:
-    """Returns the resident memory of a process and all below it."""
+def memory_bytes(pid: int) -> int:
+    """Returns the memory of a process and all below it."""
     try:
-        status = pathlib.Path(f"/proc/{pid}/status").read_text()
-        own = int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
+        rollup = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+        own = int(re.search(r"^Pss:\s+(\d+) kB", rollup, re.MULTILINE)[1]) * 1024
         tasks = glob.glob(f"/proc/{pid}/task/*/children")
         children = [child for task in tasks for child in pathlib.Path(task).read_text().split()]
     except (OSError, TypeError):  # gone
         return 0
-    return own + sum(resident_bytes(int(child)) for child in children)
+    return own + sum(memory_bytes(int(child)) for child in children)
 
 
 def run(corpus: pathlib.Path, vocab_file: str, dupe_factor: int, workers: int) -> dict:
@@ -65,8 +65,8 @@ def run(corpus: pathlib.Path, vocab_file: str, dupe_factor: int, workers: int) -
         with open(log, "wb") as file:
             process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
             while process.poll() is None:
-                peak = max(peak, resident_bytes(process.pid))
-                time.sleep(0.1)
+                peak = max(peak, memory_bytes(process.pid))
+                time.sleep(0.2)
         if process.returncode:
             sys.exit(log.read_text())
         text = log.read_text()

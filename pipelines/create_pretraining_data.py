@@ -19,9 +19,9 @@ from pipelines.data_flags import (
 from pipelines.jobs import (
     beam_options,
     describe_reading,
-    is_local,
     library_versions,
     run_job,
+    works_here,
 )
 from pipelines.records import INFO_FILE, STATISTICS_FILE, RecordsInfo, Vocabulary
 
@@ -172,7 +172,7 @@ def main(argv: Sequence[str]) -> None:
         from pipelines.layout import Layout
         from pipelines.manifest import Manifest
 
-        if is_local(options):
+        if works_here(options):
             import pipelines.encoding
             import pipelines.tokenization  # noqa: F401  (its import prints; do it now)
     inputs = files.match_inputs(flags.input)

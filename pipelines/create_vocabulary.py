@@ -18,8 +18,8 @@ from pipelines.jobs import (
     check_minimum,
     check_shares,
     describe_reading,
-    is_local,
     run_job,
+    works_here,
 )
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def main(argv: Sequence[str]) -> None:
         options = beam_options(beam_flags)
         from pipelines import files
 
-        if is_local(options):
+        if works_here(options):
             import pipelines.tokenization  # noqa: F401  (its import prints; do it now)
     inputs = files.match_inputs(flags.input)
     names = ("vocab_size", "do_lower_case", "format", "text_column")

@@ -149,6 +149,14 @@ def is_local(options: "PipelineOptions") -> bool:
     return runner in ("FnApiRunner", "DirectRunner", "PrismRunner")
 
 
+def works_here(options: "PipelineOptions") -> bool:
+    """Whether the work is done in this process rather than in others on this machine."""
+    from apache_beam.options.pipeline_options import DirectOptions
+
+    mode = options.view_as(DirectOptions).direct_running_mode
+    return is_local(options) and mode != "multi_processing"
+
+
 def library_versions() -> dict[str, str]:
     """Returns the versions of what shapes the output of the pipelines."""
     libraries = ("apache-beam", "numpy", "sentencex", "tensorflow", "tensorflow-text", "tfx-bsl")
