@@ -119,7 +119,11 @@ def _reason(error: Exception) -> str:
 
 
 class _Decompressed(io.RawIOBase):
-    """The content of a compressed file of one or more streams, none of them cut off."""
+    """The content of a compressed file of one or more streams, none of them cut off.
+
+    Leaves the file open, as does reading a plain one to its end: whoever opened it wants to know
+    how far it was read.
+    """
 
     def __init__(self, file: BinaryIO, new_decompressor: Callable[[], Any], end: int | None):
         self._file = file
@@ -162,10 +166,6 @@ class _Decompressed(io.RawIOBase):
         buffer[:size] = self._rest[:size]
         self._rest = self._rest[size:]
         return size
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 def read_bytes(path: str, flag: str) -> bytes:

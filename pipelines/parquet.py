@@ -65,6 +65,16 @@ def row_group_bytes(file: BinaryIO, text_column: str = "text") -> list[int]:
         return sizes
 
 
+def count_rows(file: BinaryIO, row_groups: range | None = None) -> int:
+    """Returns how many rows some of a file's row groups have, or all; 0 if it is damaged."""
+    try:
+        with pq.ParquetFile(file, pre_buffer=False) as parquet:
+            groups = range(parquet.num_row_groups) if row_groups is None else row_groups
+            return sum(parquet.metadata.row_group(group).num_rows for group in groups)
+    except DAMAGE:
+        return 0
+
+
 def _check_column(parquet: pq.ParquetFile, text_column: str) -> None:
     schema = parquet.schema_arrow
     if text_column not in schema.names:

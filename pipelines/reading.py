@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import json
 from collections.abc import Iterable, Iterator
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import BinaryIO
 
 from apache_beam.io.filesystems import FileSystems
@@ -120,34 +120,48 @@ def read_part(
     """
     file, told, lines_read = part.file, 0, 0
     format_name = part.format if part.format != "auto" else _format_of(file, options)
-    try:
-        with open_stored(file.path) as stored:
 
-            def counted(lines: Iterable[bytes]) -> Iterator[bytes]:
-                nonlocal told, lines_read
+    def tell(done: int) -> None:
+        nonlocal told
+        done = max(told, min(done, part.bytes))
+        progress.add(bytes=done - told)
+        told = done
+
+    def counted(lines: Iterable[bytes]) -> Iterator[bytes]:
+        nonlocal lines_read
+        untold = 0
+        for line in lines:
+            lines_read += 1
+            yield line
+            untold += len(line)
+            if untold >= BYTES_BETWEEN_TALLIES:
+                tell(stored.tell() - part.start)
                 untold = 0
-                for line in lines:
-                    lines_read += 1
-                    yield line
-                    untold += len(line)
-                    if untold >= BYTES_BETWEEN_TALLIES:
-                        done = min(stored.tell() - part.start, part.bytes)
-                        progress.add(bytes=done - told)
-                        told, untold = done, 0
 
+    with open_stored(file.path) as stored:
+        try:
             if format_name == PARQUET:
-                from pipelines.parquet import read_parquet
+                from pipelines.parquet import count_rows, read_parquet
 
-                yield from read_parquet(stored, options.text_column, part.row_groups)
+                rows = count_rows(stored, part.row_groups)
+                documents = read_parquet(stored, options.text_column, part.row_groups)
+                for number, document in enumerate(documents, 1):
+                    tell(part.bytes * number // max(rows, number))
+                    yield document
             else:
                 reader = READERS[format_name]
                 if format_name == "jsonl":
                     reader = functools.partial(reader, text_column=options.text_column)
                 yield from reader(counted(_lines(part, format_name, stored)))
-    except CorruptFileError as error:
-        detail = f"unreadable after line {lines_read} ({error})"
-        yield Reject(lines_read + 1, "corrupt_file", detail)
-    progress.add(bytes=part.bytes - told)
+        except CorruptFileError as error:
+            detail = f"unreadable after line {lines_read} ({error})"
+            yield Reject(lines_read + 1, "corrupt_file", detail)
+        except GeneratorExit:
+            # Who stops half-way wants to know how far that was.
+            if format_name != PARQUET:
+                tell(stored.tell() - part.start)
+            raise
+    tell(part.bytes)
 
 
 def _lines(part: FilePart, format_name: str, stored: BinaryIO) -> Iterator[bytes]:
@@ -157,16 +171,17 @@ def _lines(part: FilePart, format_name: str, stored: BinaryIO) -> Iterator[bytes
         yield from _lines_before_pages(path)
     if part.is_whole or part.file.is_compressed:
         stored.seek(part.start)
-        # In a variable of its own, as it closes the file when it is forgotten.
-        opened = decompress(path, stored, part.end)
-        lines = iter(opened)
+        # In a chain, or who stops reading closes the file through it.
+        lines = chain(decompress(path, stored, part.end))
     else:
         starts_document = DOCUMENT_STARTS[format_name]
         lines = lines_of_part(stored, part.start, part.end, starts_document)
-    if part.start == 0 and (first := next(lines, None)) is not None:
-        yield first.removeprefix(BYTE_ORDER_MARK)
+    first = next(lines, b"")
+    if first:
+        yield first if part.start else first.removeprefix(BYTE_ORDER_MARK)
     yield from lines
-    if is_dump and part.end is not None:
+    # A last part without a page has no end either: that went with the last page.
+    if is_dump and (part.end is not None or (part.start and not first)):
         yield b"</mediawiki>\n"
 
 
@@ -180,7 +195,7 @@ def _lines_before_pages(path: str) -> list[bytes]:
 def reject_row(part: FilePart, reject: Reject) -> str:
     """Returns the line of the rejects file."""
     row = {"file": part.file.path, **dataclasses.asdict(reject)}
-    if part.start:
+    if part.start and part.row_groups is None:
         row["detail"] += f", counted from byte {part.start:,} of the file"
     return json.dumps(row, ensure_ascii=False)
 

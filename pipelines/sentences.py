@@ -21,7 +21,7 @@ def split_sentences(document: Document, language: str = "en") -> list[str]:
       language: ISO 639-1 code that sentencex takes; an unknown one falls back to its generic rules.
     """
     lines = (line.strip() for line in document.text.split("\n"))
-    pieces = (piece for line in lines if line for piece in _pieces(line))
+    pieces = (piece for line in lines for piece in map(str.strip, _pieces(line)) if piece)
     if document.is_split:
         return list(pieces)
     sentences: list[str] = []
@@ -54,7 +54,7 @@ def _pieces(paragraph: str) -> Iterator[str]:
     start = 0
     while len(paragraph) - start > LONGEST_PARAGRAPH:
         end = _cut(paragraph, start, start + LONGEST_PARAGRAPH)
-        yield paragraph[start:end].strip()
+        yield paragraph[start:end]
         start = end
     yield paragraph[start:]
 

@@ -190,3 +190,26 @@ def test_parquet_without_the_column(tmp_path, corpus):
     path.write_bytes(path.read_bytes()[:-100])
     _, found = read(path)
     assert [document.reason for document in found] == ["corrupt_file"]
+
+
+def test_dump_whose_last_part_has_no_page(tmp_path, corpus):
+    """The last page began before the last part, and the end of the XML went with it."""
+    long = [corpus[0], corpus[1], ["A very long page."] * 400]
+    path = tmp_path / "dump.xml"
+    path.write_text(DUMP_HEAD + "".join(map(page, range(3), long)) + "</mediawiki>\n")
+    divided, found = read(path)
+    assert len(divided) > 2 and [type(document) for document in found] == [Document] * 3
+
+
+@pytest.mark.parametrize("name", ["lines", "parquet"])
+def test_who_stops_reading_learns_how_far_it_was(tmp_path, corpus, name):
+    path = write(tmp_path, name, corpus * 20)
+    (file,) = match_inputs([str(path)])
+    tally = Tally()
+    reader = read_part(parts.FilePart(file, "auto"), AUTO, tally)
+    for _ in range(10 * len(corpus)):
+        next(reader)
+    reader.close()
+    # Lines are read ahead, in blocks of some kilobytes.
+    assert tally.bytes == pytest.approx(file.bytes / 2, abs=8192)
+    assert tally.bytes > 0

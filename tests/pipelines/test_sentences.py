@@ -1,5 +1,7 @@
 """Sentence splitting: cases that a reader can judge, and that no character goes missing."""
 
+from unittest import mock
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,3 +54,56 @@ def test_nothing_but_white_space_is_lost(text, is_split):
     sentences = split_sentences(Document(text, is_split))
     assert "".join("".join(sentences).split()) == "".join(text.split())
     assert all(sentence == sentence.strip() and sentence for sentence in sentences)
+
+
+SMALL = {"WINDOW": 200, "LONGEST_PARAGRAPH": 60}
+words = st.text("abné\U0001f600", min_size=1, max_size=5)
+
+
+@settings(derandomize=True, max_examples=300, deadline=None, database=None)
+@given(
+    st.lists(st.tuples(words, st.sampled_from(["", ".", "!", "?", "…"])), max_size=120),
+    st.sampled_from([" ", "  ", "\u00a0", " \n"]),
+    st.booleans(),
+)
+def test_words_of_long_paragraphs(pieces, space, is_split):
+    """Cut or not, in windows or not: the words of the sentences are those of the text, in order."""
+    text = space.join(word + mark for word, mark in pieces)
+    with mock.patch.multiple("pipelines.sentences", **SMALL):
+        sentences = split_sentences(Document(text, is_split))
+    if space == "\u00a0":  # a paragraph without a space or full stop is cut anywhere
+        assert "".join("".join(sentences).split()) == "".join(text.split())
+    else:
+        assert [word for sentence in sentences for word in sentence.split()] == text.split()
+    assert all(sentence and sentence == sentence.strip() for sentence in sentences)
+    assert all(len(sentence) <= SMALL["LONGEST_PARAGRAPH"] for sentence in sentences)
+
+
+def test_long_paragraphs_are_cut_at_sentences():
+    """Where a full stop is near the greatest length, no sentence is torn."""
+    sentences = [f"{word} five six." for word in ("One", "Two", "Three", "Four") for _ in range(30)]
+    with mock.patch.multiple("pipelines.sentences", WINDOW=2000, LONGEST_PARAGRAPH=400):
+        found = split_sentences(Document(" ".join(sentences)))
+    assert found == sentences
+
+
+def test_white_space_longer_than_a_paragraph():
+    with mock.patch.multiple("pipelines.sentences", **SMALL):
+        for is_split in (False, True):
+            text = "One." + " " * 500 + "Two."
+            assert split_sentences(Document(text, is_split)) == ["One.", "Two."]
+
+
+def test_an_open_quotation_costs_no_time():
+    """Its end is looked for in a paragraph: the square of its length, were long ones not cut."""
+    text = '"No end. ' * 200_000
+    assert len(split_sentences(Document(text))) > 20
+
+
+@pytest.mark.parametrize("language", ["en", "de", "ja", "hi"])
+def test_windows_change_nothing(language):
+    """Short paragraphs give the same sentences whether split together or apart."""
+    text = "\n".join(["Mr. A. went. He said so.", "これは文です。次。", "यह है। और यह।"] * 40)
+    whole = split_sentences(Document(text), language)
+    with mock.patch.multiple("pipelines.sentences", WINDOW=1):
+        assert split_sentences(Document(text), language) == whole
