@@ -173,7 +173,7 @@ def main(argv: Sequence[str]) -> None:
         from pipelines.manifest import Manifest
 
         if works_here(options):
-            import pipelines.encoding
+            import pipelines.record_files
             import pipelines.tokenization  # noqa: F401  (its import prints; do it now)
     inputs = files.match_inputs(flags.input)
     if flags.since:

@@ -233,7 +233,7 @@ class WriteShard(beam.DoFn):
     def setup(self) -> None:
         """Loads the encoder and opens the worker's tally."""
         with quiet_stderr():
-            import pipelines.encoding  # noqa: F401  (its import prints)
+            import pipelines.record_files  # noqa: F401  (its import prints)
 
         self._progress = ProgressTally(self._progress_folder)
         self._clock = StageClock()

@@ -22,9 +22,12 @@ from pipelines.records import (
 from pipelines.shards import (
     HASH_BYTES,
     CompactDocuments,
+    DocumentCounts,
+    InstanceCounts,
     InstanceParameters,
-    ShardCounts,
     build_instances,
+    order_documents,
+    pair_documents,
 )
 from trainer.task import pretrain_main
 
@@ -70,11 +73,13 @@ def write_records(
     parameters = InstanceParameters(length, PREDICTIONS, dupe_factor=2, random_seed=seed)
     ids, files = TokenIds.of(vocabulary), []
     for shard, count in enumerate(documents_a_shard):
-        name, counts = shard_name(shard, len(documents_a_shard)), ShardCounts()
+        name, counts = shard_name(shard, len(documents_a_shard)), InstanceCounts()
         documents = make_documents(vocabulary, count, seed + shard)
+        documents = order_documents(documents, ids, DocumentCounts())
+        pairs = pair_documents(documents, parameters, shard, counts)
         with open(folder / name, "wb") as file:
             writer = RecordWriter(file)
-            for rows in build_instances(documents, ids, parameters, shard, counts):
+            for rows in build_instances(documents.tokens, pairs, ids, parameters, shard, counts):
                 writer.write(encode_examples(rows))
         files.append(
             {
