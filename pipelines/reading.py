@@ -22,6 +22,7 @@ from pipelines.formats import (
     SAMPLE_BYTES,
     detect_format,
 )
+from pipelines.mediawiki import starts_mediawiki
 from pipelines.multistream import index_path, stream_offsets
 from pipelines.parts import (
     PART_BYTES,
@@ -167,8 +168,6 @@ def read_part(
 def _lines(part: FilePart, format_name: str, stored: BinaryIO) -> Iterator[bytes]:
     """Yields the lines that make a part's documents; `stored` is the open file."""
     path, is_dump = part.file.path, format_name == "mediawiki"
-    if is_dump and part.start:
-        yield from _lines_before_pages(path)
     if part.is_whole or part.file.is_compressed:
         stored.seek(part.start)
         # In a chain, or who stops reading closes the file through it.
@@ -177,19 +176,24 @@ def _lines(part: FilePart, format_name: str, stored: BinaryIO) -> Iterator[bytes
         starts_document = DOCUMENT_STARTS[format_name]
         lines = lines_of_part(stored, part.start, part.end, starts_document)
     first = next(lines, b"")
+    if not part.start:
+        first = first.removeprefix(BYTE_ORDER_MARK)
+    elif is_dump and first:
+        # As one line with the first, so that lines are counted from the part's own.
+        first = _before_pages(path) + first
     if first:
-        yield first if part.start else first.removeprefix(BYTE_ORDER_MARK)
+        yield first
     yield from lines
     # A last part without a page has no end either: that went with the last page.
     if is_dump and (part.end is not None or (part.start and not first)):
         yield b"</mediawiki>\n"
 
 
-def _lines_before_pages(path: str) -> list[bytes]:
+def _before_pages(path: str) -> bytes:
     """Returns a dump's beginning, which names its namespaces."""
     with open_stored(path) as stored:
         lines = decompress(path, stored)
-        return list(takewhile(lambda line: not DOCUMENT_STARTS["mediawiki"](line), lines))
+        return b"".join(takewhile(lambda line: not starts_mediawiki(line), lines))
 
 
 def reject_row(part: FilePart, reject: Reject) -> str:

@@ -69,7 +69,7 @@ def open_records(folder: str, flag: str) -> Records:
     if not tf.io.gfile.exists(folder):
         raise InputError(f"{flag}={folder}: no such folder; make it with `beambert data`")
     if not tf.io.gfile.exists(f"{folder}/{MARKER_FILE}"):
-        inside = tf.io.gfile.glob(f"{folder}/*/{MARKER_FILE}")
+        inside = tf.io.gfile.glob(f"{folder}/[0-9]*/{MARKER_FILE}")
         if inside:
             found = ", ".join(path.removesuffix(f"/{MARKER_FILE}") for path in sorted(inside))
             raise InputError(f"{flag}={folder}: holds records for several lengths; name {found}")

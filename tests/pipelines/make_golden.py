@@ -5,7 +5,8 @@
 reads its `tokenization.py` and `create_pretraining_data.py` (TensorFlow 1, which they use for files
 and flags, is replaced by a stand-in) and writes
   golden/tokenization.json       nasty texts and the pieces that the original cuts them into
-  golden/pairs.json              synthetic corpora and the statistics of the original's pairs
+  golden/pairs.json              the statistics of the original's pairs of synthetic corpora
+  golden/masks.json              the statistics of the original's masks of synthetic rows
 """
 
 import collections
@@ -83,8 +84,20 @@ PAIR_CORPORA = {
     "book_like": {"documents": 20, "sentences": (300, 500), "tokens": (3, 40)},
     "short_documents": {"documents": 1500, "sentences": (1, 5), "tokens": (5, 45)},
     "one_sentence_documents": {"documents": 1000, "sentences": (1, 1), "tokens": (5, 60)},
+    # So few that the original takes a "random next" B from A's own document.
+    "two_documents": {"documents": 2, "sentences": (300, 300), "tokens": (5, 60)},
+    "one_document": {"documents": 1, "sentences": (200, 200), "tokens": (5, 60)},
 }
 MAX_SEQ_LENGTH, SHORT_SEQ_PROB, PASSES = 128, 0.1, 20
+# Tokens of a bin of the histogram of lengths.
+BIN = 8
+
+MASK_VOCABULARY = (
+    *("[PAD]", "[unused0]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    *(f"w{i}" for i in range(20)),
+    *(f"##p{i}" for i in range(12)),
+)
+MASK_ROWS, MASK_PASSES, MAX_PREDICTIONS = 400, 10, 10
 
 
 def make_corpus(documents, sentences, tokens):
@@ -127,27 +140,85 @@ def make_tokenization(tokenization):
 
 
 def make_pairs(original):
-    """Returns, for every corpus, the statistics of the original's pairs over many passes."""
+    """Returns, for every corpus, the statistics of the original's pairs, pass by pass."""
+    unmasked = []
+    create_predictions = original.create_masked_lm_predictions
+
+    def remember(tokens, *rest):
+        unmasked.append(list(tokens))
+        return create_predictions(tokens, *rest)
+
+    original.create_masked_lm_predictions = remember
     found = {}
     for name, shape in PAIR_CORPORA.items():
         corpus = [
             [[f"{d}"] * length for length in lengths]
             for d, lengths in enumerate(make_corpus(**shape))
         ]
-        passes = []
+        passes, lengths = [], []
         for seed in range(PASSES):
             generator = random.Random(seed)
             counts = collections.Counter()
+            histogram = [0] * (MAX_SEQ_LENGTH // BIN + 1)
             for index in range(len(corpus)):
-                for instance in original.create_instances_from_document(
+                unmasked.clear()
+                instances = original.create_instances_from_document(
                     corpus, index, MAX_SEQ_LENGTH, SHORT_SEQ_PROB, 0.15, 20, ["x"], generator
-                ):
+                )
+                for instance, tokens in zip(instances, unmasked, strict=True):
                     counts["pairs"] += 1
                     counts["random_next"] += instance.is_random_next
                     counts["filled"] += len(instance.tokens)
                     counts["predictions"] += len(instance.masked_lm_labels)
+                    counts["from_own_document"] += instance.is_random_next and (
+                        tokens[-2] == f"{index}"  # the last of B, before [SEP]
+                    )
+                    histogram[len(tokens) // BIN] += 1
             passes.append(counts)
+            lengths.append(histogram)
         found[name] = {key: [counts[key] for counts in passes] for key in passes[0]}
+        found[name]["lengths"] = lengths
+    original.create_masked_lm_predictions = create_predictions
+    return found
+
+
+def make_mask_rows():
+    """Returns rows of tokens as they are before masking, the same on every machine."""
+    generator = random.Random(4)
+    words = [token for token in MASK_VOCABULARY if token.startswith("w")]
+    pieces = [*words, *(token for token in MASK_VOCABULARY if token[0] == "#"), "[UNK]", "[UNK]"]
+
+    def segment():
+        return [generator.choice(words), *generator.choices(pieces, k=generator.randint(0, 29))]
+
+    return [["[CLS]", *segment(), "[SEP]", *segment(), "[SEP]"] for _ in range(MASK_ROWS)]
+
+
+def make_masks(original):
+    """Returns the statistics of the original's masks, pass by pass, of tokens and whole words."""
+    rows, found = make_mask_rows(), {}
+    for kind, is_whole in (("tokens", False), ("words", True)):
+        original.FLAGS.do_whole_word_mask = is_whole
+        passes, replacements = [], collections.Counter()
+        for seed in range(MASK_PASSES):
+            generator, counts = random.Random(seed), collections.Counter()
+            for row in rows:
+                shown, positions, labels = original.create_masked_lm_predictions(
+                    row, 0.15, MAX_PREDICTIONS, list(MASK_VOCABULARY), generator
+                )
+                for position, label in zip(positions, labels, strict=True):
+                    token = shown[position]
+                    counts["predictions"] += 1
+                    counts["unknown"] += label == "[UNK]"
+                    counts["continuations"] += label.startswith("##")
+                    counts["masked"] += token == "[MASK]"
+                    counts["kept"] += token == label
+                    if token not in ("[MASK]", label):
+                        replacements[token] += 1
+            passes.append(counts)
+        found[kind] = {key: [counts[key] for counts in passes] for key in passes[0]}
+        found[kind]["replacements"] = [replacements[token] for token in MASK_VOCABULARY]
+    original.FLAGS.do_whole_word_mask = False
     return found
 
 
@@ -169,6 +240,7 @@ def main():
     for name, content in (
         ("tokenization", make_tokenization(tokenization)),
         ("pairs", make_pairs(original)),
+        ("masks", make_masks(original)),
     ):
         text = json.dumps(content)
         (GOLDEN / f"{name}.json").write_text(text + "\n")

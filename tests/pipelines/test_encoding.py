@@ -66,6 +66,28 @@ def test_same_bytes_as_tensorflows_writer(tmp_path):
     assert file.getvalue() == (tmp_path / "theirs").read_bytes()
 
 
+def test_gzip(rows, tmp_path):
+    """What TensorFlow reads is the same; the same records are the same bytes, hashed as stored."""
+    examples = encode_examples(rows)
+    files = []
+    for _ in range(2):
+        file = io.BytesIO()
+        writer = RecordWriter(file, "gzip")
+        for first in range(0, len(examples), 7):
+            writer.write(examples[first : first + 7])
+        writer.finish()
+        files.append(file.getvalue())
+    assert files[0] == files[1]
+    assert (writer.bytes, writer.sha256) == (
+        len(files[0]),
+        hashlib.sha256(files[0]).hexdigest(),
+    )
+    path = tmp_path / "part.tfrecord.gz"
+    path.write_bytes(files[0])
+    records = tf.data.TFRecordDataset(str(path), "GZIP").as_numpy_iterator()
+    assert list(records) == examples
+
+
 def test_same_rows_same_bytes(rows):
     first = encode_examples(rows)
     for _ in range(5):

@@ -23,6 +23,10 @@ def test_ids_are_those_of_the_vocabulary():
     assert IDS.replacements.tolist() == [*range(7, 97), VOCABULARY.id_of("[x]")]
 
 
+def rows_of(tokens, pairs, length, ids=IDS):
+    return assemble_rows(with_frame(tokens, length), pairs, length, ids)
+
+
 def make_rows(count=2000, length=64, seed=0, unknown_share=0.05):
     """Rows of random words of random length, with the ids before masking."""
     generator = np.random.default_rng(seed)
@@ -32,7 +36,7 @@ def make_rows(count=2000, length=64, seed=0, unknown_share=0.05):
     b = np.array([generator.integers(1, length - 3 - n + 1) for n in a])
     a_start, b_start = generator.integers(0, 4900, count), generator.integers(0, 4900, count)
     pairs = np.stack([a_start, a_start + a, b_start, b_start + b, a % 2], axis=1).astype(np.int32)
-    return tokens, pairs, assemble_rows(with_frame(tokens, length), pairs, length, IDS)
+    return tokens, pairs, rows_of(tokens, pairs, length)
 
 
 def mask(rows, predictions=10, share=0.15, seed=1, whole_words=False):
@@ -61,7 +65,7 @@ class TestAssembleRows:
 
     def test_full_row(self):
         tokens = np.arange(7, 20, dtype=np.uint16)
-        rows = assemble_rows(with_frame(tokens, 8), np.array([[0, 3, 11, 13, 1]], np.int32), 8, IDS)
+        rows = rows_of(tokens, np.array([[0, 3, 11, 13, 1]], np.int32), 8)
         assert rows["input_ids"].tolist() == [[4, 7, 8, 9, 5, 18, 19, 5]]
         assert rows["segment_ids"].tolist() == [[0, 0, 0, 0, 0, 1, 1, 1]]
 
@@ -139,7 +143,7 @@ class TestMaskRows:
         rows = 20_000
         tokens = np.full(64, FIRST_WORD, np.uint16)
         pairs = np.tile(np.array([[0, 30, 0, 31, 0]], np.int32), (rows, 1))
-        found = mask(assemble_rows(with_frame(tokens, 64), pairs, 64, IDS))
+        found = mask(rows_of(tokens, pairs, 64))
         used = found["masked_lm_positions"][found["masked_lm_weights"] == 1]
         counts = np.bincount(used, minlength=64)
         assert counts[[0, 31, 63]].sum() == 0
@@ -168,7 +172,7 @@ class TestMaskRows:
 
     def test_row_of_unknown_tokens_has_nothing_to_predict(self):
         tokens = np.full(9, IDS.unknown, np.uint16)
-        rows = assemble_rows(with_frame(tokens, 16), np.array([[0, 3, 3, 6, 0]], np.int32), 16, IDS)
+        rows = rows_of(tokens, np.array([[0, 3, 3, 6, 0]], np.int32), 16)
         found = mask(rows)
         assert not found["masked_lm_weights"].any()
         assert (found["input_ids"] == rows["input_ids"]).all()
@@ -193,9 +197,7 @@ class TestMaskRows:
 class TestWholeWords:
     """Pieces 60 to 89 of the vocabulary continue a word here."""
 
-    ids = dataclasses.replace(
-        IDS, is_continuation=np.arange(len(VOCABULARY)) >= FIRST_WORD + 60
-    )
+    ids = dataclasses.replace(IDS, is_continuation=np.arange(len(VOCABULARY)) >= FIRST_WORD + 60)
 
     def words(self, row_ids, row_mask):
         """The words of a row as lists of positions, by a walk over its tokens."""
@@ -253,7 +255,7 @@ class TestWholeWords:
         """Every place of a row of 40 single words, 6 of them chosen: a chi-square test."""
         tokens = np.arange(FIRST_WORD, FIRST_WORD + 40, dtype=np.uint16)
         pairs = np.tile(np.array([[0, 20, 20, 40, 0]], np.int32), (4000, 1))
-        result = mask(assemble_rows(with_frame(tokens, 43), pairs, 43, IDS), whole_words=True)
+        result = mask(rows_of(tokens, pairs, 43), whole_words=True)
         assert (result["masked_lm_weights"].sum(axis=1) == 6).all()
         counts = np.bincount(result["masked_lm_positions"][:, :6].ravel(), minlength=43)
         counts = np.delete(counts, [0, 21, 42])
