@@ -4,7 +4,7 @@
     python -m benchmarks.data_scale --input='wiki_*' --vocab_file=vocab.txt --workers=1,2
 
 The corpus (WikiExtractor output) is repeated until it has so many megabytes, each copy of a
-document with a line of its own. Every run is `beambert data` in a process of its own; its peak
+document that has text with a line of its own. Every run is `beambert data` in a process of its own; its peak
 memory is the largest sum of its processes' memory (PSS: pages that several share count once), seen
 five times a second.
 """
@@ -21,6 +21,7 @@ import tempfile
 import time
 
 FILE_BYTES = 32 << 20
+LAST_LINE = re.compile(rb"\.\n\n</doc>")
 
 
 def repeat_corpus(paths: list[str], megabytes: int, folder: pathlib.Path) -> None:
@@ -29,7 +30,7 @@ def repeat_corpus(paths: list[str], megabytes: int, folder: pathlib.Path) -> Non
     while written < megabytes * 1e6:
         for path in paths:
             text = pathlib.Path(path).read_bytes()
-            text = text.replace(b"\n</doc>", b"\nThis is copy number %d.\n</doc>" % copy)
+            text = LAST_LINE.sub(b".\nThis is copy number %d.\n\n</doc>" % copy, text)
             name = folder / f"wiki_{written // FILE_BYTES:04d}"
             with open(name, "ab") as file:
                 file.write(text)

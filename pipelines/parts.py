@@ -13,7 +13,7 @@ from pipelines.files import InputFile
 
 # Bytes of a part: small enough that a few files use all workers alike, and large enough that
 # opening and looking for the first document cost nothing beside reading it.
-PART_BYTES = 16 << 20
+PART_BYTES = 4 << 20
 
 
 @dataclasses.dataclass(frozen=True)
