@@ -4,9 +4,9 @@
     python -m benchmarks.data_scale --input='wiki_*' --vocab_file=vocab.txt --workers=1,2
 
 The corpus (WikiExtractor output) is repeated until it has so many megabytes, each copy of a
-document that has text with a line of its own. Every run is `beambert data` in a process of its own; its peak
-memory is the largest sum of its processes' memory (PSS: pages that several share count once), seen
-five times a second.
+document that has text with a line of its own. Every run is `beambert data` in a process of its
+own; its peak memory is the largest sum of its processes' memory (PSS: pages that several share
+count once), seen five times a second.
 """
 
 import argparse
