@@ -12,10 +12,15 @@ SHORT_RUN_WARMUP_SHARE = 0.1
 REPLICA_SEED_STRIDE = 65_537
 SEED_LIMIT = 2**31 - 1024 * REPLICA_SEED_STRIDE
 
+ADAMW, ADAMW_CORRECTED, LAMB = "adamw", "adamw_corrected", "lamb"
+OPTIMIZERS = (ADAMW, ADAMW_CORRECTED, LAMB)
+# Of matrix multiplications; weights, moments, norms, softmax and losses are float32 in both.
+DTYPES = ("float32", "bfloat16")
+
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerConfig:
-    """AdamW with warm-up and linear decay, as the original's optimization.py.
+    """The optimizer, with linear warm-up and linear decay.
 
     Attributes:
       learning_rate: peak; paper, appendix A.2.
@@ -25,6 +30,10 @@ class OptimizerConfig:
       beta_1, beta_2: paper, A.2.
       epsilon: optimization.py, create_optimizer.
       clip_norm: of the global gradient; optimization.py, create_optimizer.
+      optimizer: "adamw", the original's optimization.py; "adamw_corrected", with the bias
+        correction of Kingma and Ba 2015, algorithm 1, and a decay that starts where the warm-up
+        ends; "lamb", for large batches (You et al. 2020, arXiv 1904.00962, algorithm 2), with the
+        same decay.
     """
 
     learning_rate: float
@@ -35,6 +44,7 @@ class OptimizerConfig:
     beta_2: float = 0.999
     epsilon: float = 1e-6
     clip_norm: float = 1.0
+    optimizer: str = ADAMW
 
     def __post_init__(self) -> None:
         """Refuses what cannot be trained with.
@@ -49,6 +59,8 @@ class OptimizerConfig:
                 f"--num_warmup_steps={self.num_warmup_steps}: must be at least 0 and less than "
                 f"--num_train_steps={self.num_train_steps}"
             )
+        if self.optimizer not in OPTIMIZERS:
+            raise InputError(f"--optimizer={self.optimizer}: choose one of {', '.join(OPTIMIZERS)}")
         if not 0 < self.learning_rate < math.inf:
             raise InputError(f"--learning_rate={self.learning_rate}: must be more than 0")
         if not 0 <= self.weight_decay_rate < math.inf:
@@ -57,11 +69,14 @@ class OptimizerConfig:
 
 @dataclasses.dataclass(frozen=True)
 class LoopConfig:
-    """How the loop runs; nothing here changes what is learned but the batch size and the seed.
+    """How the loop runs.
 
     Attributes:
       train_batch_size: sequences an update, over all replicas.
       random_seed: of the weights, the dropout and the order of the files.
+      gradient_accumulation_steps: equal parts that a replica's share of a batch is computed in,
+        one after the other, so that it needs memory for one of them only.
+      dtype: one of `DTYPES`.
       save_checkpoints_steps: updates between checkpoints; run_pretraining.py's default.
       keep_checkpoints: how many of them stay.
       eval_steps: updates between evaluations on held-out data.
@@ -70,6 +85,8 @@ class LoopConfig:
 
     train_batch_size: int
     random_seed: int = 12345
+    gradient_accumulation_steps: int = 1
+    dtype: str = "float32"
     save_checkpoints_steps: int = 1000
     keep_checkpoints: int = 3
     eval_steps: int = 1000
@@ -81,9 +98,16 @@ class LoopConfig:
         Raises:
           InputError: naming the flag.
         """
-        for name in ("train_batch_size", "save_checkpoints_steps", "eval_steps"):
+        for name in (
+            "train_batch_size",
+            "gradient_accumulation_steps",
+            "save_checkpoints_steps",
+            "eval_steps",
+        ):
             if getattr(self, name) < 1:
                 raise InputError(f"--{name}={getattr(self, name)}: must be at least 1")
+        if self.dtype not in DTYPES:
+            raise InputError(f"--dtype={self.dtype}: choose one of {', '.join(DTYPES)}")
         if not 0 <= self.random_seed < SEED_LIMIT:
             raise InputError(
                 f"--random_seed={self.random_seed}: must be at least 0 and less than {SEED_LIMIT}"

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from model.classifier import BertClassifier
 from model.config import BertConfig
+from model.flops import training_flops
 from model.pretrainer import BertPretrainer
 from pipelines.errors import InputError
 from pipelines.records import Vocabulary
@@ -22,7 +23,7 @@ from trainer import folders
 from trainer.config import LoopConfig, OptimizerConfig
 from trainer.export import save_classifier
 from trainer.input_pipeline import fill_up
-from trainer.loop import Trainer, train
+from trainer.loop import Phase, Trainer, train
 from trainer.objectives import ClassificationObjective
 from trainer.pretraining import model_config
 from trainer.strategy import check_batch, is_chief
@@ -44,9 +45,9 @@ class FinetuningJob:
       data_dir: the task's files.
       init: folder of a pre-trained encoder, or "random".
       model, vocab_file, do_lower_case: of the encoder, where `init` is "random".
-      model_dir: folder to make.
+      output: folders to write to.
       max_seq_length: of the inputs; None for that of the pre-training.
-      learning_rate, weight_decay_rate: see `OptimizerConfig`.
+      learning_rate, weight_decay_rate, optimizer: see `OptimizerConfig`.
       num_train_epochs: over the task's training data.
       warmup_proportion: share of the steps that warm up.
       loop: how; its evaluation is once an epoch.
@@ -58,10 +59,11 @@ class FinetuningJob:
     model: str | None
     vocab_file: str | None
     do_lower_case: bool | None
-    model_dir: str
+    output: folders.TrainingFolders
     max_seq_length: int | None
     learning_rate: float
     weight_decay_rate: float
+    optimizer: str
     num_train_epochs: float
     warmup_proportion: float
     loop: LoopConfig
@@ -180,14 +182,14 @@ def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> None:
     """
     start = _start(job)
     data = _read_task(job)
-    check_batch(strategy, job.loop.train_batch_size)
+    check_batch(strategy, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)
     _check_examples(data.training, data.dev, job.loop.train_batch_size, job.data_dir)
     optimizer, loop = _schedule(job, len(data.training))
     training = _training(job, start, data, optimizer, loop)
     identity = folders.job_identity(training, start.config)
-    model_dir = job.model_dir.rstrip("/")
+    model_dir = job.output.model
     chief = is_chief(strategy)
-    if folders.claim(model_dir, identity, chief):
+    if folders.claim(job.output, identity, chief):
         print(f"{model_dir}: already finished by the same command, nothing to do")
         return
     if chief:
@@ -201,10 +203,12 @@ def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> None:
         ClassificationObjective(),
         optimizer,
         loop.random_seed,
+        gradient_accumulation_steps=loop.gradient_accumulation_steps,
+        dtype=loop.dtype,
     )
     if chief:
         print(_introduce(job, data, optimizer.num_train_steps), flush=True)
-    results = _train(trainer, data, text_features, loop, model_dir)
+    results = _train(trainer, data, start, text_features, loop, job.output)
     if not chief:
         return
     results["majority_accuracy"] = _majority_accuracy(data.training, data.dev)
@@ -221,7 +225,9 @@ def _schedule(job: FinetuningJob, examples: int) -> tuple[OptimizerConfig, LoopC
     batch_size = job.loop.train_batch_size
     steps = max(int(examples * job.num_train_epochs / batch_size), 1)
     warmup = int(job.warmup_proportion * steps)
-    optimizer = OptimizerConfig(job.learning_rate, steps, warmup, job.weight_decay_rate)
+    optimizer = OptimizerConfig(
+        job.learning_rate, steps, warmup, job.weight_decay_rate, optimizer=job.optimizer
+    )
     return optimizer, dataclasses.replace(job.loop, eval_steps=max(examples // batch_size, 1))
 
 
@@ -266,9 +272,10 @@ def _introduce(job: FinetuningJob, data: _TaskData, steps: int) -> str:
 def _train(
     trainer: Trainer,
     data: _TaskData,
+    start: _Start,
     text_features: TextFeatures,
     loop: LoopConfig,
-    model_dir: str,
+    output: folders.TrainingFolders,
 ) -> dict[str, float]:
     features = make_features(data.training, data.labels, text_features)
     dev_features = make_features(data.dev, data.labels, text_features)
@@ -281,7 +288,15 @@ def _train(
     def evaluation(_: int | None) -> Any:
         return distribute(task_evaluation_batches(dev_features, batch_size))
 
-    return train(trainer, batches_from, evaluation, loop, model_dir)
+    length = start.max_seq_length
+    phase = Phase(
+        trainer.optimizer_config.num_train_steps,
+        batches_from,
+        evaluation,
+        batch_size * length,
+        training_flops(start.config, batch_size, length, predictions=0),
+    )
+    return train(trainer, [phase], loop, output)
 
 
 def _check_examples(

@@ -1,7 +1,8 @@
 """Model folders: what is in one, and reading and writing them on any file system TensorFlow knows.
 
 bert_config.json, vocab.txt, model.weights.h5, training.json (what it was made with), results.json
-(how well it does), metrics.jsonl, checkpoints/, and the markers of `pipelines.folders`.
+(how well it does), metrics.jsonl, checkpoints/, tensorboard/, and the markers of
+`pipelines.folders`.
 """
 
 import dataclasses
@@ -25,6 +26,8 @@ WEIGHTS_FILE = "model.weights.h5"
 TRAINING_FILE = "training.json"
 RESULTS_FILE = "results.json"
 LABELS_FILE = "labels.txt"
+# Beside checkpoints that lie elsewhere than in the model folder.
+JOB_FILE = "job.json"
 SAVED_MODEL_FOLDER = "saved_model"
 
 
@@ -50,6 +53,30 @@ class ModelFolder:
         return self.training["do_lower_case"]
 
 
+@dataclasses.dataclass(frozen=True)
+class TrainingFolders:
+    """Where a training writes.
+
+    Attributes:
+      model: the model folder.
+      checkpoints: `model`/checkpoints, unless given.
+      tensorboard: `model`/tensorboard, unless given.
+    """
+
+    model: str
+    checkpoints: str
+    tensorboard: str
+
+    @classmethod
+    def of(
+        cls, model: str, checkpoints: str | None = None, tensorboard: str | None = None
+    ) -> "TrainingFolders":
+        """Fills in what isn't given."""
+        model = model.rstrip("/")
+        checkpoints = (checkpoints or f"{model}/checkpoints").rstrip("/")
+        return cls(model, checkpoints, (tensorboard or f"{model}/tensorboard").rstrip("/"))
+
+
 def job_identity(training: Mapping[str, Any], config: BertConfig) -> dict[str, Any]:
     """Returns what decides a training's result; the same job may continue with the rest changed.
 
@@ -60,7 +87,8 @@ def job_identity(training: Mapping[str, Any], config: BertConfig) -> dict[str, A
     # What lies at the paths is compared by its SHA-256.
     paths = ("data", "data_dir", "init")
     job = {name: value for name, value in training.items() if name not in paths}
-    loop = {name: training["loop"][name] for name in ("train_batch_size", "random_seed")}
+    decisive = ("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype")
+    loop = {name: training["loop"][name] for name in decisive}
     return job | {"loop": loop, "model": dataclasses.asdict(config)}
 
 
@@ -69,14 +97,15 @@ def absolute(path: str) -> str:
     return path if "://" in path else os.path.abspath(path)
 
 
-def claim(path: str, job: Mapping[str, Any], chief: bool) -> bool:
-    """Makes a folder ours before anything is spent; see `pipelines.folders.is_finished`.
+def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
+    """Makes folders ours before anything is spent; see `pipelines.folders.is_finished`.
 
     Of several workers, the chief claims; the others only look whether all is done.
 
     Raises:
-      InputError: it holds something else, or can't be made.
+      InputError: one holds something else, or can't be made.
     """
+    path = output.model
     try:
         names = tf.io.gfile.listdir(path) if tf.io.gfile.isdir(path) else []
         names = sorted(name.rstrip("/") for name in names)
@@ -85,9 +114,29 @@ def claim(path: str, job: Mapping[str, Any], chief: bool) -> bool:
         tf.io.gfile.makedirs(path)
     except tf.errors.OpError as error:
         raise InputError(f"--model_dir={path}: cannot be made ({reason(error)})") from error
+    if not output.checkpoints.startswith(f"{path}/"):
+        _claim_checkpoints(output.checkpoints, job, chief)
     if chief:
         write(f"{path}/{UNFINISHED_FILE}", folders.serialize_job(job))
     return False
+
+
+def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:
+    """Refuses a folder of checkpoints of another job; they would be continued."""
+    file, mine = f"{path}/{JOB_FILE}", folders.serialize_job(job)
+    if tf.io.gfile.exists(file):
+        if read(file) != mine:
+            raise InputError(
+                f"--checkpoint_dir={path}: holds checkpoints of another job; choose another folder "
+                "or delete it"
+            )
+    elif chief:
+        try:
+            tf.io.gfile.makedirs(path)
+        except tf.errors.OpError as error:
+            message = f"--checkpoint_dir={path}: cannot be made ({reason(error)})"
+            raise InputError(message) from error
+        write(file, mine)
 
 
 def finish(path: str, job: Mapping[str, Any]) -> None:

@@ -5,10 +5,11 @@ MirroredStrategy; it clips gradients and draws dropout masks per replica; it can
 an epoch.
 """
 
-import math
+import contextlib
+import dataclasses
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import keras
@@ -18,9 +19,9 @@ from pipelines.errors import InputError
 from trainer import folders
 from trainer.config import REPLICA_SEED_STRIDE, LoopConfig, OptimizerConfig
 from trainer.objectives import Objective, means
-from trainer.optimization import AdamW, learning_rate_at
-from trainer.progress import Meter, MetricsFile, describe_metrics
-from trainer.strategy import agree, is_chief
+from trainer.optimization import Optimizer, learning_rate_at
+from trainer.progress import Meter, MetricsLog, describe_metrics
+from trainer.strategy import agree, is_chief, matmul_peak
 
 
 class Trainer:
@@ -33,6 +34,9 @@ class Trainer:
         objective: Objective,
         optimizer: OptimizerConfig,
         random_seed: int,
+        *,
+        gradient_accumulation_steps: int = 1,
+        dtype: str = "float32",
     ):
         """Creates model and optimizer under the strategy.
 
@@ -42,16 +46,19 @@ class Trainer:
           objective: to minimize.
           optimizer: and its schedule.
           random_seed: of the dropout masks.
+          gradient_accumulation_steps, dtype: see `LoopConfig`.
         """
         self.strategy = strategy
         self.objective = objective
         self.optimizer_config = optimizer
+        self.dtype = dtype
         self._random_seed = random_seed
-        with strategy.scope():
+        self._parts = gradient_accumulation_steps
+        with strategy.scope(), _dtype_policy(dtype):
             self.model = build_model()
             self._variables = [v.value for v in self.model.trainable_variables]
             paths = [v.path for v in self.model.trainable_variables]
-            self._optimizer = AdamW(paths, self._variables, optimizer)
+            self._optimizer = Optimizer(paths, self._variables, optimizer)
             self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
         # By name rather than by place in a list, so that a checkpoint can be read elsewhere.
         self.checkpoint = tf.train.Checkpoint(
@@ -83,10 +90,8 @@ class Trainer:
         gradients = tape.gradient(loss, self._variables, unconnected_gradients="zero")
         return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
 
-    def _replica_step(
-        self, features: Mapping[str, tf.Tensor], step: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        """One update on one replica's part of the batch; returns its sums and weights."""
+    def _replica_step(self, features: Mapping[str, tf.Tensor], step: tf.Tensor) -> tf.Tensor:
+        """One update on one replica's part of the batch; returns its totals."""
         context = tf.distribute.get_replica_context()
         weights = self.objective.weights(features)
         global_weights = weights
@@ -96,10 +101,43 @@ class Trainer:
         # Another mask on every replica and at every step, and nothing to keep in a checkpoint.
         replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
         replica_seed = self._random_seed + REPLICA_SEED_STRIDE * replica
-        seed = tf.stack([replica_seed, tf.cast(step, tf.int32)])
-        gradients, sums = self._gradients(features, global_weights, seed)
+        first_part = tf.cast(step, tf.int32) * self._parts
+        gradients, sums = self._gradients_of_parts(
+            features, global_weights, replica_seed, first_part
+        )
         norm = self._optimizer.apply(gradients, step)
-        return sums | weights | {"gradient_norm": norm / context.num_replicas_in_sync}
+        totals = sums | weights | {"gradient_norm": norm / context.num_replicas_in_sync}
+        return tf.stack([totals[name] for name in self._total_names])
+
+    def _gradients_of_parts(
+        self,
+        features: Mapping[str, tf.Tensor],
+        loss_weights: Mapping[str, tf.Tensor],
+        replica_seed: tf.Tensor,
+        first_part: tf.Tensor,
+    ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+        """Adds up the gradients and sums of the parts that the batch is computed in."""
+        parts = self._parts
+        if parts == 1:
+            return self._gradients(features, loss_weights, tf.stack([replica_seed, first_part]))
+        divided = {
+            name: tf.reshape(value, [parts, value.shape[0] // parts, *value.shape[1:]])
+            for name, value in features.items()
+        }
+
+        def add_part(part: tf.Tensor, totals: Any) -> tuple[tf.Tensor, Any]:
+            some = {name: value[part] for name, value in divided.items()}
+            seed = tf.stack([replica_seed, first_part + part])
+            computed = self._gradients(some, loss_weights, seed)
+            return part + 1, tf.nest.map_structure(tf.add, totals, computed)
+
+        names = self.objective.weight_of
+        nothing = [tf.zeros(v.shape, v.dtype) for v in self._variables], dict.fromkeys(names, 0.0)
+        # One at a time, or they would need the memory of all.
+        _, totals = tf.while_loop(
+            lambda part, _: part < parts, add_part, (0, nothing), parallel_iterations=1
+        )
+        return totals
 
     @property
     def steps_done(self) -> int:
@@ -107,20 +145,35 @@ class Trainer:
         return int(self.step.numpy())
 
     def train_steps(self, iterator: Any, steps: int) -> dict[str, float]:
-        """Runs `steps` updates; returns the metrics over them and the gradients' mean norm."""
-        values = self._train_steps(iterator, tf.constant(steps, tf.int64)).numpy().tolist()
-        totals = dict(zip(self._total_names, values, strict=True))
-        return means(totals, self.objective) | {"gradient_norm": totals["gradient_norm"] / steps}
+        """Runs `steps` updates; returns the metrics over them and the gradients' mean norm.
 
-    @tf.function(reduce_retracing=True)
-    def _train_steps(self, iterator: Any, steps: tf.Tensor) -> tf.Tensor:
+        Raises:
+          NotFinite: the loss or the gradient of a step is no number.
+        """
+        totals, bad_step = self._train_steps(iterator, tf.constant(steps, tf.int64))
+        values = dict(zip(self._total_names, totals.numpy().tolist(), strict=True))
+        metrics = means(values, self.objective)
+        metrics["gradient_norm"] = values["gradient_norm"] / steps
+        if bad_step >= 0:
+            raise NotFinite(int(bad_step), metrics)
+        return metrics
+
+    # One graph for each shape of the batches: with relaxed shapes XLA would compile none of them.
+    @tf.function
+    def _train_steps(self, iterator: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         totals = tf.zeros([len(self._total_names)])
+        bad_step = tf.constant(-1, tf.int64)
         for _ in tf.range(steps):
             step = self.step.read_value()  # before it is counted: the first update is number 0
             outputs = self.strategy.run(self._replica_step, args=(next(iterator), step))
-            totals += tf.stack([self._sum_over_replicas(outputs[n]) for n in self._total_names])
+            outputs = self._sum_over_replicas(outputs)
+            # The gradient's norm too: a last gradient that is no number spoils the weights, not
+            # the loss.
+            is_bad = not tf.reduce_all(tf.math.is_finite(outputs))
+            bad_step = tf.where(is_bad and bad_step < 0, step, bad_step)
+            totals += outputs
             self.step.assign_add(1)
-        return totals
+        return totals, bad_step
 
     def _sum_over_replicas(self, value: Any) -> tf.Tensor:
         return self.strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
@@ -143,6 +196,51 @@ class Trainer:
         if not totals:
             raise InputError("--eval_data: there is nothing to evaluate on")
         return means(totals, self.objective)
+
+
+class NotFinite(Exception):
+    """A step's loss or gradient is no number.
+
+    Attributes:
+      step: the first such.
+      metrics: of the call it was in.
+    """
+
+    def __init__(self, step: int, metrics: Mapping[str, float]):
+        """Takes what there is to say."""
+        super().__init__(f"step {step} is not finite")
+        self.step = step
+        self.metrics = metrics
+
+
+@contextlib.contextmanager
+def _dtype_policy(dtype: str) -> Iterator[None]:
+    """What Keras layers that are made inside compute in."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16" if dtype == "bfloat16" else dtype)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+    """The steps on data of one shape.
+
+    Attributes:
+      last_step: of the whole run; the next phase begins there.
+      batches_from: returns the distributed training data from a step of the whole run on.
+      evaluation: returns the distributed held-out data, of so many batches or all; or None.
+      tokens_a_step: positions of a batch, padding included.
+      flops_a_step: see `model.flops`.
+    """
+
+    last_step: int
+    batches_from: Callable[[int], Any]
+    evaluation: Callable[[int | None], Any] | None
+    tokens_a_step: int
+    flops_a_step: float
 
 
 class Interrupted(SystemExit):
@@ -186,31 +284,26 @@ class _Stop:
 
 
 def train(
-    trainer: Trainer,
-    batches_from: Callable[[int], Any],
-    evaluation: Callable[[int | None], Any] | None,
-    config: LoopConfig,
-    model_dir: str,
+    trainer: Trainer, phases: Sequence[Phase], config: LoopConfig, output: folders.TrainingFolders
 ) -> dict[str, float]:
     """Trains to the last step, from the newest checkpoint in the folder if there is one.
 
     Args:
       trainer: fresh.
-      batches_from: returns the distributed training data from a step on.
-      evaluation: returns the distributed held-out data, of so many batches or all; or None.
+      phases: what to train on, one after the other.
       config: of the loop.
-      model_dir: `checkpoints/` and `metrics.jsonl` go there.
+      output: where checkpoints, `metrics.jsonl` and TensorBoard's events go.
 
     Returns:
-      the metrics on all held-out data at the end; empty without any.
+      the metrics on all held-out data of the last phase; empty without any.
 
     Raises:
       InputError: no checkpoint can be read or written, or the loss is no number.
       Interrupted: after SIGTERM or Ctrl-C, with everything saved.
     """
-    run = _Run(trainer, evaluation, config, model_dir)
+    run = _Run(trainer, phases, config, output)
     with _Stop() as stop:
-        run.train_to_last_step(batches_from, stop)
+        run.train_to_last_step(stop)
     # All is saved: whatever ends the evaluation, the same command begins it again.
     return run.evaluate_at_the_end()
 
@@ -221,45 +314,51 @@ class _Run:
     def __init__(
         self,
         trainer: Trainer,
-        evaluation: Callable[[int | None], Any] | None,
+        phases: Sequence[Phase],
         config: LoopConfig,
-        model_dir: str,
+        output: folders.TrainingFolders,
     ):
         """Restores the newest checkpoint."""
         self._trainer = trainer
-        self._evaluation = evaluation
+        self._phases = phases
         self._config = config
-        self._model_dir = model_dir
+        self._output = output
         self._manager = tf.train.CheckpointManager(
-            trainer.checkpoint, f"{model_dir}/checkpoints", max_to_keep=config.keep_checkpoints
+            trainer.checkpoint, output.checkpoints, max_to_keep=config.keep_checkpoints
         )
         _restore(trainer, self._manager)
-        self._last = trainer.optimizer_config.num_train_steps
+        self._last = phases[-1].last_step
         self._chief = is_chief(trainer.strategy)
-        self._log = MetricsFile(f"{model_dir}/metrics.jsonl", trainer.steps_done)
-        self._meter = Meter(self._last, config.train_batch_size)
+        self._log = MetricsLog(output, trainer.steps_done)
+        self._peak = matmul_peak(trainer.strategy, trainer.dtype)
 
-    def train_to_last_step(self, batches_from: Callable[[int], Any], stop: _Stop) -> None:
+    def train_to_last_step(self, stop: _Stop) -> None:
         """Trains, evaluates and saves; ends early if asked to."""
-        iterator = None
+        phase = iterator = None
         while True:
             step = self._trainer.steps_done
+            if step < self._last and phase is not self._phase_at(step):
+                phase = self._phase_at(step)
+                iterator, self._meter = None, self._meter_of(phase)
             # Workers that ran different numbers of steps would wait for each other for ever.
             steps_a_call, stops = agree(
-                self._trainer.strategy, self._meter.steps_a_call(), stop.requested
+                self._trainer.strategy,
+                self._meter.steps_a_call() if phase else 1,
+                stop.requested,
             )
             if stops:
                 self._interrupt(step, stop.exit_status)
             if step >= self._last:
                 return
-            iterator = iterator or iter(batches_from(step))
-            steps = min(steps_a_call, self._next_boundary(step) - step)
+            iterator = iterator or iter(phase.batches_from(step))
+            steps = min(steps_a_call, self._next_boundary(step, phase) - step)
             self._train_steps(iterator, step, steps)
-            self._evaluate_and_save(step + steps)
+            self._evaluate_and_save(step + steps, phase)
 
     def evaluate_at_the_end(self) -> dict[str, float]:
         """Returns the metrics on all held-out data."""
-        metrics = self._trainer.evaluate(self._evaluation(None)) if self._evaluation else {}
+        evaluation = self._phases[-1].evaluation
+        metrics = self._trainer.evaluate(evaluation(None)) if evaluation else {}
         if metrics:
             self._log.write("eval", self._last, metrics)
             self._say(f"held out at the end: {describe_metrics(metrics)}")
@@ -267,13 +366,25 @@ class _Run:
             self._log.flush()
         return metrics
 
+    def _phase_at(self, step: int) -> Phase:
+        return next(phase for phase in self._phases if step < phase.last_step)
+
+    def _meter_of(self, phase: Phase) -> Meter:
+        later = self._phases[self._phases.index(phase) + 1 :]
+        firsts = [phase.last_step, *(other.last_step for other in later)]
+        tokens_later = sum(
+            (other.last_step - first) * other.tokens_a_step
+            for other, first in zip(later, firsts, strict=False)
+        )
+        return Meter(self._last, phase, tokens_later, self._config.train_batch_size, self._peak)
+
     def _say(self, line: str) -> None:
         if self._chief:
             print(line, flush=True)
 
-    def _next_boundary(self, step: int) -> int:
-        boundaries = [self._last, _next_multiple(step, self._config.save_checkpoints_steps)]
-        if self._evaluation:
+    def _next_boundary(self, step: int, phase: Phase) -> int:
+        boundaries = [phase.last_step, _next_multiple(step, self._config.save_checkpoints_steps)]
+        if phase.evaluation:
             boundaries.append(_next_multiple(step, self._config.eval_steps))
         return min(boundaries)
 
@@ -281,43 +392,46 @@ class _Run:
         if self._chief:
             _save(self._log, self._manager, step)
         self._say(
-            f"stopped at step {step:,} of {self._last:,} and saved in {self._model_dir}; "
+            f"stopped at step {step:,} of {self._last:,} and saved in {self._output.model}; "
             "the same command continues"
         )
         raise Interrupted(exit_status)
 
     def _train_steps(self, iterator: Any, step: int, steps: int) -> None:
-        """Runs one graph call from a step on, checks and logs what came of it."""
+        """Runs one graph call from a step on and logs what came of it."""
         self._meter.restart()
-        metrics = self._trainer.train_steps(iterator, steps)
-        self._check_finite(metrics, step, step + steps)
+        try:
+            metrics = self._trainer.train_steps(iterator, steps)
+        except NotFinite as error:
+            raise self._not_finite(error) from error
         step += steps
         rate = float(learning_rate_at(step - 1, self._trainer.optimizer_config))
         speed = self._meter.update(step, steps)
         self._log.write("train", step, metrics | {"learning_rate": rate} | speed)
         self._say(self._meter.line(step, metrics, rate))
 
-    def _check_finite(self, metrics: Mapping[str, float], first: int, last: int) -> None:
-        # The norm too: a last gradient that is no number spoils the weights, not the loss.
-        if math.isfinite(metrics["loss"]) and math.isfinite(metrics["gradient_norm"]):
-            return
-        raise InputError(
+    def _not_finite(self, error: NotFinite) -> InputError:
+        batch, metrics = self._config.train_batch_size, error.metrics
+        first = error.step * batch
+        return InputError(
             f"the loss is {metrics['loss']}, the gradient's norm {metrics['gradient_norm']} "
-            f"between steps {first} and {last} (seed {self._config.random_seed}); lower "
-            f"--learning_rate, or start from an earlier checkpoint in {self._model_dir}/checkpoints"
+            f"since step {error.step}, whose batch are the sequences {first} to "
+            f"{first + batch - 1} of the run (seed {self._config.random_seed}); lower "
+            "--learning_rate, or delete the newest checkpoints in "
+            f"{self._output.checkpoints} to start from an earlier one"
         )
 
-    def _evaluate_and_save(self, step: int) -> None:
+    def _evaluate_and_save(self, step: int, phase: Phase) -> None:
         config = self._config
-        if self._evaluation and step % config.eval_steps == 0 and step < self._last:
-            held_out = self._trainer.evaluate(self._evaluation(config.max_eval_batches))
+        if phase.evaluation and step % config.eval_steps == 0 and step < self._last:
+            held_out = self._trainer.evaluate(phase.evaluation(config.max_eval_batches))
             self._log.write("eval", step, held_out)
             self._say(f"held out at step {step:,}: {describe_metrics(held_out)}")
         if self._chief and (step % config.save_checkpoints_steps == 0 or step == self._last):
             _save(self._log, self._manager, step)
 
 
-def _save(log: MetricsFile, manager: tf.train.CheckpointManager, step: int) -> None:
+def _save(log: MetricsLog, manager: tf.train.CheckpointManager, step: int) -> None:
     log.flush()
     try:
         manager.save(checkpoint_number=step)

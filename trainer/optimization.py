@@ -1,26 +1,29 @@
-"""AdamW exactly as the original's optimization.py, under any tf.distribute strategy.
+"""AdamW exactly as the original's optimization.py, its corrected form, and LAMB.
 
-Own code rather than keras.optimizers.AdamW, which corrects the bias of the moments, clips each
-replica's gradient before the sum, and adds epsilon elsewhere.
+Own code rather than keras.optimizers, which clips each replica's gradient before the sum, corrects
+the bias of the moments, and adds epsilon elsewhere.
 """
 
+import math
 from collections.abc import Sequence
 
 import tensorflow as tf
 
-from trainer.config import OptimizerConfig
+from trainer.config import ADAMW, LAMB, OptimizerConfig
 
 
 def learning_rate_at(step: tf.Tensor, config: OptimizerConfig) -> tf.Tensor:
-    """Returns the learning rate of update `step`, counted from 0 (optimization.py).
+    """Returns the learning rate of update `step`, counted from 0.
 
-    Linear warm-up from 0, then linear decay to 0 at `num_train_steps`. The decay counts from
-    step 0, so the rate drops by the warm-up's share where the warm-up ends.
+    Linear warm-up from 0, then linear decay to 0 at `num_train_steps`. The original's decay counts
+    from step 0 (optimization.py), so the rate drops by the warm-up's share where the warm-up ends;
+    those of the other optimizers count from there.
     """
     step = tf.cast(step, tf.float32)
-    decayed = 1.0 - tf.minimum(step / config.num_train_steps, 1.0)
-    warming = step / max(config.num_warmup_steps, 1)
-    return config.learning_rate * tf.where(step < config.num_warmup_steps, warming, decayed)
+    warmup = config.num_warmup_steps
+    start = 0 if config.optimizer == ADAMW else warmup
+    decayed = 1.0 - tf.minimum((step - start) / (config.num_train_steps - start), 1.0)
+    return config.learning_rate * tf.where(step < warmup, step / max(warmup, 1), decayed)
 
 
 def uses_weight_decay(path: str) -> bool:
@@ -29,25 +32,39 @@ def uses_weight_decay(path: str) -> bool:
 
 
 @tf.function(jit_compile=True, reduce_retracing=True)
-def _adam_update(
+def _update(
     parameter: tf.Tensor,
     mean: tf.Tensor,
     variance: tf.Tensor,
     gradient: tf.Tensor,
-    learning_rate: tf.Tensor,
-    weight_decay_rate: float,
-    beta_1: float,
-    beta_2: float,
-    epsilon: float,
+    step: tf.Tensor,
+    config: OptimizerConfig,
+    decays: bool,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """AdamWeightDecayOptimizer.apply_gradients of the original: no bias correction."""
-    mean = beta_1 * mean + (1.0 - beta_1) * gradient
-    variance = beta_2 * variance + (1.0 - beta_2) * tf.square(gradient)
-    update = mean / (tf.sqrt(variance) + epsilon) + weight_decay_rate * parameter
-    return parameter - learning_rate * update, mean, variance
+    """AdamWeightDecayOptimizer.apply_gradients of the original, which corrects no bias, or LAMB.
+
+    What decays is also what LAMB adapts by layer: the others' norms say nothing of a layer.
+    """
+    mean = config.beta_1 * mean + (1.0 - config.beta_1) * gradient
+    variance = config.beta_2 * variance + (1.0 - config.beta_2) * tf.square(gradient)
+    rate = learning_rate_at(step, config)
+    if config.optimizer == ADAMW:
+        update = mean / (tf.sqrt(variance) + config.epsilon)
+    else:
+        updates = tf.cast(step + 1, tf.float32)
+        # expm1 keeps the digits that 1 - beta ** updates loses.
+        mean_share = -tf.math.expm1(updates * math.log(config.beta_1))
+        variance_share = -tf.math.expm1(updates * math.log(config.beta_2))
+        update = (mean / mean_share) / (tf.sqrt(variance / variance_share) + config.epsilon)
+    if decays:
+        update += config.weight_decay_rate * parameter
+    if decays and config.optimizer == LAMB:
+        norms = tf.norm(parameter), tf.norm(update)
+        rate *= tf.where(tf.minimum(*norms) > 0, norms[0] / norms[1], 1.0)
+    return parameter - rate * update, mean, variance
 
 
-class AdamW:
+class Optimizer:
     """The optimizer and its two moments of every variable."""
 
     def __init__(
@@ -85,16 +102,15 @@ class AdamW:
         if context.num_replicas_in_sync > 1:
             gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, list(gradients))
         clipped, norm = tf.clip_by_global_norm(gradients, self._config.clip_norm)
-        learning_rate = learning_rate_at(step, self._config)
         # Keras's own way to update mirrored variables from identical gradients, with no second
         # reduction.
         tf.__internal__.distribute.interim.maybe_merge_call(
-            self._update_all, context.strategy, clipped, learning_rate
+            self._update_all, context.strategy, clipped, step
         )
         return norm
 
     def _update_all(
-        self, strategy: tf.distribute.Strategy, gradients: Sequence[tf.Tensor], rate: tf.Tensor
+        self, strategy: tf.distribute.Strategy, gradients: Sequence[tf.Tensor], step: tf.Tensor
     ) -> None:
         moments = zip(self.means, self.variances, strict=True)
         for variable, (mean, variance), gradient, decays in zip(
@@ -103,7 +119,7 @@ class AdamW:
             strategy.extended.update(
                 variable,
                 self._update_one,
-                args=(mean, variance, gradient, rate),
+                args=(mean, variance, gradient, step),
                 kwargs={"decays": decays},
                 group=False,
             )
@@ -114,21 +130,10 @@ class AdamW:
         mean: tf.Variable,
         variance: tf.Variable,
         gradient: tf.Tensor,
-        rate: tf.Tensor,
+        step: tf.Tensor,
         decays: bool,
     ) -> None:
-        config = self._config
-        new_variable, new_mean, new_variance = _adam_update(
-            variable.read_value(),
-            mean.read_value(),
-            variance.read_value(),
-            gradient,
-            rate,
-            config.weight_decay_rate if decays else 0.0,
-            config.beta_1,
-            config.beta_2,
-            config.epsilon,
-        )
-        variable.assign(new_variable)
-        mean.assign(new_mean)
-        variance.assign(new_variance)
+        old = variable.read_value(), mean.read_value(), variance.read_value()
+        new = _update(*old, gradient, step, self._config, decays)
+        for target, value in zip((variable, mean, variance), new, strict=True):
+            target.assign(value)

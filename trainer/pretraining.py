@@ -2,13 +2,14 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from model.config import BertConfig, preset
+from model.flops import training_flops
 from model.pretrainer import BertPretrainer
 from pipelines.errors import InputError
 from pipelines.records import EVAL_FOLDER
@@ -23,7 +24,7 @@ from trainer.input_pipeline import (
     parse_batch,
     training_batches,
 )
-from trainer.loop import Trainer, train
+from trainer.loop import Phase, Trainer, train
 from trainer.objectives import PretrainingObjective
 from trainer.strategy import check_batch, is_chief
 
@@ -35,15 +36,20 @@ class PretrainingJob:
     Attributes:
       data: records folder.
       eval_data: held-out records folder, or None for `data`/eval if that is there.
+      long_data: records of longer sequences for the last steps, or None; what is held out of them
+        is `long_data`/eval if that is there.
+      long_data_share: of the steps.
       model: name of a published size, or path of a bert_config.json.
-      model_dir: folder to make.
+      output: folders to write to.
       optimizer, loop: how.
     """
 
     data: str
     eval_data: str | None
+    long_data: str | None
+    long_data_share: float
     model: str
-    model_dir: str
+    output: folders.TrainingFolders
     optimizer: OptimizerConfig
     loop: LoopConfig
 
@@ -69,8 +75,45 @@ def model_config(name: str, vocab_size: int) -> BertConfig:
     return config
 
 
-def _open_evaluation(job: PretrainingJob, records: Records) -> Records | None:
-    folder = job.eval_data
+@dataclasses.dataclass(frozen=True)
+class _Data:
+    """What a phase reads: records, held-out ones, and the step of the whole run that ends it."""
+
+    records: Records
+    held_out: Records | None
+    last_step: int
+
+
+def _open_data(job: PretrainingJob) -> list[_Data]:
+    """Opens the records of each phase."""
+    steps = job.optimizer.num_train_steps
+    records = open_records(job.data, "--data")
+    held_out = _open_evaluation(records, job.eval_data)
+    if job.long_data is None:
+        return [_Data(records, held_out, steps)]
+    long_records = open_records(job.long_data, "--long_data")
+    for name, short, long in (
+        ("vocabulary", records.vocabulary.sha256[:12], long_records.vocabulary.sha256[:12]),
+        ("do_lower_case", *(r.info.parameters["do_lower_case"] for r in (records, long_records))),
+    ):
+        if short != long:
+            raise InputError(
+                f"--long_data={job.long_data}: its {name} is {long}, that of --data={job.data} is "
+                f"{short}; make both in one run of `beambert data --max_seq_length=128,512`"
+            )
+    long_steps = round(steps * job.long_data_share)
+    if not 0 < long_steps < steps:
+        raise InputError(
+            f"--long_data_share={job.long_data_share}: of --num_train_steps={steps} leaves no step "
+            "for one of the two; choose another"
+        )
+    return [
+        _Data(records, held_out, steps - long_steps),
+        _Data(long_records, _open_evaluation(long_records, None), steps),
+    ]
+
+
+def _open_evaluation(records: Records, folder: str | None) -> Records | None:
     if folder is None:
         folder = f"{records.folder}/{EVAL_FOLDER}"
         if not tf.io.gfile.isdir(folder):
@@ -96,55 +139,47 @@ def commonest_token_accuracy(records: Records) -> float:
 
 
 def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
-    """Trains an encoder from nothing and leaves a finished model folder.
+    """Trains an encoder and leaves a finished model folder.
 
     Raises:
       InputError: what was given can't be used.
     """
-    records = open_records(job.data, "--data")
-    held_out = _open_evaluation(job, records)
+    data = _open_data(job)
+    records = data[0].records
     config = model_config(job.model, len(records.vocabulary))
-    if records.max_seq_length > config.max_position_embeddings:
-        raise InputError(
-            f"--data={job.data}: its max_seq_length is {records.max_seq_length}, the model's "
-            f"max_position_embeddings {config.max_position_embeddings}; choose another --model"
-        )
-    check_batch(strategy, job.loop.train_batch_size)
-    training = _training(job, records, held_out)
+    _check_lengths(data, config)
+    loop = job.loop
+    check_batch(strategy, loop.train_batch_size, loop.gradient_accumulation_steps)
+    training = _training(job, data)
     identity = folders.job_identity(training, config)
-    model_dir = job.model_dir.rstrip("/")
+    model_dir = job.output.model
     chief = is_chief(strategy)
-    if folders.claim(model_dir, identity, chief):
+    if folders.claim(job.output, identity, chief):
         print(f"{model_dir}: already finished by the same command, nothing to do")
         return
     if chief:
         folders.describe_model(model_dir, config, records.vocabulary, training)
     trainer = Trainer(
         strategy,
-        lambda: BertPretrainer(config, seed=job.loop.random_seed),
+        lambda: BertPretrainer(config, seed=loop.random_seed),
         PretrainingObjective(),
         job.optimizer,
-        job.loop.random_seed,
+        loop.random_seed,
+        gradient_accumulation_steps=loop.gradient_accumulation_steps,
+        dtype=loop.dtype,
     )
     if chief:
-        print(_introduce(job, records, held_out, trainer), flush=True)
-    batch_size, seed = job.loop.train_batch_size, job.loop.random_seed
-
-    def batches_from(step: int) -> Any:
-        return strategy.distribute_datasets_from_function(
-            lambda context: training_batches(records, batch_size, seed, step, context)
-        )
-
-    def evaluation(max_batches: int | None) -> Any:
-        return strategy.distribute_datasets_from_function(
-            lambda context: evaluation_batches(held_out, batch_size, max_batches, context)
-        )
-
-    results = train(trainer, batches_from, evaluation if held_out else None, job.loop, model_dir)
+        print(_introduce(job, data, trainer), flush=True)
+    firsts = [0, *(each.last_step for each in data)]
+    phases = [
+        _phase(each, first, config, loop, strategy)
+        for each, first in zip(data, firsts, strict=False)
+    ]
+    results = train(trainer, phases, loop, job.output)
     if not chief:
         return
-    if held_out:
-        results["commonest_token_accuracy"] = commonest_token_accuracy(held_out)
+    if data[-1].held_out:
+        results["commonest_token_accuracy"] = commonest_token_accuracy(data[-1].held_out)
         print(f"always guessing the commonest token: {results['commonest_token_accuracy']:.1%}")
     folders.save_weights(trainer.model, model_dir)
     folders.write(f"{model_dir}/{folders.RESULTS_FILE}", json.dumps(results, indent=1).encode())
@@ -152,29 +187,84 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
     print(f"{model_dir}: finished", flush=True)
 
 
-def _training(job: PretrainingJob, records: Records, held_out: Records | None) -> Mapping[str, Any]:
+def _check_lengths(data: Sequence[_Data], config: BertConfig) -> None:
+    for each in data:
+        length, limit = each.records.max_seq_length, config.max_position_embeddings
+        if length > limit:
+            raise InputError(
+                f"{each.records.folder}: its max_seq_length is {length}, the model's "
+                f"max_position_embeddings {limit}; choose another --model"
+            )
+
+
+def _phase(
+    data: _Data,
+    first_step: int,
+    config: BertConfig,
+    loop: LoopConfig,
+    strategy: tf.distribute.Strategy,
+) -> Phase:
+    batch_size, seed = loop.train_batch_size, loop.random_seed
+    records = data.records
+
+    def batches_from(step: int) -> Any:
+        return strategy.distribute_datasets_from_function(
+            lambda context: training_batches(records, batch_size, seed, step - first_step, context)
+        )
+
+    def evaluation(max_batches: int | None) -> Any:
+        return strategy.distribute_datasets_from_function(
+            lambda context: evaluation_batches(data.held_out, batch_size, max_batches, context)
+        )
+
+    length, predictions = records.max_seq_length, records.max_predictions_per_seq
+    return Phase(
+        data.last_step,
+        batches_from,
+        evaluation if data.held_out else None,
+        batch_size * length,
+        training_flops(config, batch_size, length, predictions),
+    )
+
+
+def _training(job: PretrainingJob, data: Sequence[_Data]) -> Mapping[str, Any]:
+    records = data[-1].records
     return {
         "kind": "pretraining",
         "do_lower_case": records.info.parameters["do_lower_case"],
         "max_seq_length": records.max_seq_length,
         "vocabulary_sha256": records.vocabulary.sha256,
-        "data": folders.absolute(records.folder),
-        "records_sha256": [file["sha256"] for file in records.info.files],
-        "eval_records_sha256": [f["sha256"] for f in held_out.info.files] if held_out else [],
+        "data": [folders.absolute(each.records.folder) for each in data],
+        "phases": [
+            {
+                "last_step": each.last_step,
+                "max_seq_length": each.records.max_seq_length,
+                "records_sha256": _sha256(each.records),
+                "eval_records_sha256": _sha256(each.held_out) if each.held_out else [],
+            }
+            for each in data
+        ],
         "optimizer": dataclasses.asdict(job.optimizer),
         "loop": dataclasses.asdict(job.loop),
     }
 
 
-def _introduce(
-    job: PretrainingJob, records: Records, held_out: Records | None, trainer: Trainer
-) -> str:
+def _sha256(records: Records) -> list[str]:
+    return [file["sha256"] for file in records.info.files]
+
+
+def _introduce(job: PretrainingJob, data: Sequence[_Data], trainer: Trainer) -> str:
     parameters = sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables)
-    epochs = job.optimizer.num_train_steps * job.loop.train_batch_size / records.instances
     replicas = trainer.strategy.num_replicas_in_sync
-    evaluated = f"{held_out.instances:,} held out" if held_out else "none held out"
-    return (
-        f"{job.model}: {parameters:,} parameters on {replicas} device{'s' * (replicas > 1)}; "
-        f"{records.instances:,} instances of {records.max_seq_length} tokens, {evaluated}; "
-        f"{epochs:.2f} epochs"
-    )
+    lines = [f"{job.model}: {parameters:,} parameters on {replicas} device{'s' * (replicas > 1)}"]
+    first = 0
+    for each in data:
+        steps, first = each.last_step - first, each.last_step
+        records, held_out = each.records, each.held_out
+        epochs = steps * job.loop.train_batch_size / records.instances
+        lines.append(
+            f"{steps:,} steps on {records.instances:,} instances of {records.max_seq_length} "
+            f"tokens ({epochs:.2f} epochs), "
+            + (f"{held_out.instances:,} held out" if held_out else "none held out")
+        )
+    return "\n".join(lines)

@@ -1,14 +1,18 @@
-"""What a training run says of itself: progress lines with rate and ETA, and metrics.jsonl."""
+"""What a training run says of itself: progress lines, metrics.jsonl, TensorBoard's events."""
 
 import json
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
 from pipelines.console import duration
 from trainer import folders
+
+if TYPE_CHECKING:
+    from trainer.loop import Phase
 
 # Updates in one graph call are chosen so that control comes back about this often.
 SECONDS_A_CALL = 10.0
@@ -25,12 +29,25 @@ def describe_metrics(metrics: Mapping[str, float]) -> str:
 
 
 class Meter:
-    """Measures the rate and chooses how many updates a graph call does."""
+    """Measures a phase's rate and chooses how many updates a graph call does."""
 
-    def __init__(self, last_step: int, batch_size: int):
-        """Takes what the ETA and the rate are made of."""
+    def __init__(
+        self, last_step: int, phase: "Phase", tokens_later: int, batch_size: int, peak: float
+    ):
+        """Takes what the ETA and the rates are made of.
+
+        Args:
+          last_step: of the whole run.
+          phase: that is measured.
+          tokens_later: of the phases after it.
+          batch_size: sequences an update.
+          peak: floating-point operations a second, see `strategy.matmul_peak`.
+        """
         self._last_step = last_step
+        self._phase = phase
+        self._tokens_later = tokens_later
         self._batch_size = batch_size
+        self._peak = peak
         self._calls = 0
         self._seconds_a_step = 0.0
         self._steps = 0
@@ -46,7 +63,7 @@ class Meter:
         return int(np.clip(SECONDS_A_CALL / self._seconds_a_step, 1, MOST_STEPS_A_CALL))
 
     def update(self, step: int, steps: int) -> dict[str, float]:
-        """Takes a finished call; returns its rate, nothing for the one that compiled."""
+        """Takes a finished call; returns its rates, nothing for the one that compiled."""
         self._calls += 1
         now = time.monotonic()
         if self._calls == 1:
@@ -55,11 +72,18 @@ class Meter:
         self._seconds_a_step = (now - self._started) / steps
         self._steps += steps
         # With the evaluations and checkpoints so far, since more of them are to come.
-        self._seconds_left = (self._last_step - step) * (now - self._compiled) / self._steps
+        seconds_a_token = (now - self._compiled) / self._steps / self._phase.tokens_a_step
+        tokens = (self._phase.last_step - step) * self._phase.tokens_a_step + self._tokens_later
+        self._seconds_left = seconds_a_token * tokens
         return {
             "seconds_per_step": self._seconds_a_step,
             "sequences_per_second": self._batch_size / self._seconds_a_step,
+            "tokens_per_second": self._phase.tokens_a_step / self._seconds_a_step,
+            "flop_utilisation": self._flop_utilisation(),
         }
+
+    def _flop_utilisation(self) -> float:
+        return self._phase.flops_a_step / self._seconds_a_step / self._peak
 
     def line(self, step: int, metrics: Mapping[str, float], learning_rate: float) -> str:
         """Returns the progress line."""
@@ -67,30 +91,59 @@ class Meter:
         text += f", learning rate {learning_rate:.2e}"
         if not self._steps:
             return text + " (compiled)"
-        rate = f"{self._batch_size / self._seconds_a_step:.0f} sequences/s"
-        return text + f", {rate}, {duration(self._seconds_left)} left"
+        text += f", {self._batch_size / self._seconds_a_step:,.0f} sequences/s"
+        text += f", {self._phase.tokens_a_step / self._seconds_a_step:,.0f} tokens/s"
+        text += f", {self._flop_utilisation():.0%} of the matrix-multiply peak"
+        return text + f", {duration(self._seconds_left)} left"
 
 
-class MetricsFile:
-    """metrics.jsonl: a line for every logged step; a resumed run drops what it does again."""
+class MetricsLog:
+    """metrics.jsonl, a line for every logged step, and the same as TensorBoard's events.
 
-    def __init__(self, path: str, step: int):
+    A resumed run drops the lines of what it does again; TensorBoard shows the newer events.
+    """
+
+    def __init__(self, output: folders.TrainingFolders, step: int):
         """Reads what an earlier run wrote up to the step that this one starts from."""
-        self._path = path
+        self._path = f"{output.model}/metrics.jsonl"
+        self._tensorboard = output.tensorboard
+        self._writers: dict[str, tf.summary.SummaryWriter] = {}
         lines = []
-        if tf.io.gfile.exists(path):
-            with tf.io.gfile.GFile(path) as file:
+        if tf.io.gfile.exists(self._path):
+            with tf.io.gfile.GFile(self._path) as file:
                 lines = list(file)
         rows = [json.loads(line) for line in lines]
         self._rows = {(row["split"], row["step"]): row for row in rows if row["step"] <= step}
+        self._unwritten: list[dict] = []
 
     def write(self, split: str, step: int, metrics: Mapping[str, float]) -> None:
         """Adds a line, or replaces the one of the same step."""
         rounded = {name: float(f"{value:.6g}") for name, value in metrics.items()}
         self._rows[split, step] = {"split": split, "step": step} | rounded
+        self._unwritten.append(self._rows[split, step])
 
     def flush(self) -> None:
-        """Writes the file anew: object stores can't append."""
+        """Writes the file anew (object stores can't append), and the new events."""
         lines = [json.dumps(row) + "\n" for row in self._rows.values()]
         folders.write(self._path + ".tmp", "".join(lines).encode())
         tf.io.gfile.rename(self._path + ".tmp", self._path, overwrite=True)
+        for row in self._unwritten:
+            values = {name: value for name, value in row.items() if name not in ("split", "step")}
+            self._write_events(row["split"], row["step"], values)
+        for writer in self._writers.values():
+            writer.flush()
+        self._unwritten = []
+
+    def _write_events(self, split: str, step: int, values: Mapping[str, float]) -> None:
+        # A run for each split, so that TensorBoard lays their curves over each other.
+        if split not in self._writers:
+            self._writers[split] = tf.summary.create_file_writer(f"{self._tensorboard}/{split}")
+        with self._writers[split].as_default():
+            for name, value in values.items():
+                tf.summary.write(name, tf.constant(value), step=step, metadata=_SCALARS)
+
+
+# tf.summary.scalar would need TensorBoard itself.
+_SCALARS = tf.compat.v1.SummaryMetadata(
+    plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars")
+)

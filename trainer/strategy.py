@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 
 import tensorflow as tf
 
@@ -49,18 +50,49 @@ def _detect(tpu: str | None) -> str:
     return "mirrored" if len(tf.config.list_physical_devices("GPU")) > 1 else "one_device"
 
 
-def check_batch(strategy: tf.distribute.Strategy, batch_size: int) -> None:
-    """Refuses a batch that the replicas can't share evenly.
+def check_batch(strategy: tf.distribute.Strategy, batch_size: int, parts: int = 1) -> None:
+    """Refuses a batch that the replicas, and each one's parts, can't share evenly.
 
     Raises:
-      InputError: naming both numbers.
+      InputError: naming the numbers.
     """
     replicas = strategy.num_replicas_in_sync
-    if batch_size % replicas:
+    if batch_size % (replicas * parts):
+        each = f" of --gradient_accumulation_steps={parts}" if parts > 1 else ""
         raise InputError(
-            f"--train_batch_size={batch_size}: not divisible by the {replicas} replicas; "
-            f"take a multiple of {replicas}"
+            f"--train_batch_size={batch_size}: not divisible by the {replicas} replicas{each}; "
+            f"take a multiple of {replicas * parts}"
         )
+
+
+def matmul_peak(strategy: tf.distribute.Strategy, dtype: str) -> float:
+    """Returns the floating-point operations a second that all replicas' matrix products reach.
+
+    Measured rather than looked up: so it means the same on any device, whatever its clock does.
+    """
+    is_cpu = not (
+        isinstance(strategy, tf.distribute.TPUStrategy) or tf.config.list_logical_devices("GPU")
+    )
+    # Wide enough to reach the peak, small enough to take no time.
+    width, products, repeats = (1024, 2, 5) if is_cpu else (8192, 8, 3)
+
+    def multiply() -> tf.Tensor:
+        matrix = tf.ones([width, width], dtype)
+        for _ in range(products):
+            matrix = tf.matmul(matrix, matrix) * tf.constant(1 / width, dtype)
+        return tf.reduce_sum(tf.cast(matrix, tf.float32))
+
+    @tf.function
+    def multiply_everywhere() -> tf.Tensor:
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(multiply), axis=None)
+
+    multiply_everywhere().numpy()
+    seconds = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        multiply_everywhere().numpy()
+        seconds.append(time.perf_counter() - started)
+    return strategy.num_replicas_in_sync * products * 2 * width**3 / min(seconds)
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:

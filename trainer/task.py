@@ -10,15 +10,20 @@ from collections.abc import Sequence
 from pipelines.console import FlagParser, parse_bool, quiet_stderr, run_main
 from pipelines.errors import InputError
 from pipelines.tasks import TASKS
-from trainer.config import LoopConfig, OptimizerConfig, default_warmup_steps
+from trainer.config import DTYPES, OPTIMIZERS, LoopConfig, OptimizerConfig, default_warmup_steps
+from trainer.recipes import RECIPES, Recipe, bert_base
+
+DEFAULT_RECIPE = bert_base()
 
 PRETRAIN_EPILOG = """examples:
   # a small encoder on this machine, evaluated on records/eval
   beambert pretrain --data=records --model=tiny --model_dir=encoder --num_train_steps=1000 \\
       --train_batch_size=64 --learning_rate=1e-3
 
-  # the paper's recipe for sequences of 128 tokens, on the TPU of this host
-  beambert pretrain --data=gs://bucket/records --model=base --model_dir=gs://bucket/base --tpu=local
+  # the paper's recipe on the TPU of this host: 90 % of the steps at 128 tokens, the rest at 512
+  beambert data --max_seq_length=128,512 --output=gs://bucket/records …
+  beambert pretrain --recipe=bert_base --data=gs://bucket/records/128 \\
+      --long_data=gs://bucket/records/512 --model_dir=gs://bucket/base --tpu=local --dtype=bfloat16
 
 Interrupted in whatever way, the same command continues from the newest checkpoint.
 """
@@ -55,6 +60,24 @@ def _add_loop_flags(parser: FlagParser, *, batch_size: int, learning_rate: float
     add("--train_batch_size", type=int, default=batch_size, help="default: %(default)s")
     add("--learning_rate", type=float, default=learning_rate, help="peak (default: %(default)s)")
     add("--weight_decay_rate", type=float, default=0.01, help="default: %(default)s")
+    add(
+        "--optimizer",
+        default=OptimizerConfig.optimizer,
+        help=f"{', '.join(OPTIMIZERS)}: the original's, the one with bias correction, the one for "
+        "large batches (default: %(default)s)",
+    )
+    add(
+        "--gradient_accumulation_steps",
+        type=int,
+        default=LoopConfig.gradient_accumulation_steps,
+        help="parts that a device computes its share of a batch in, if all of it doesn't fit "
+        "(default: %(default)s)",
+    )
+    add(
+        "--dtype",
+        default=LoopConfig.dtype,
+        help=f"{' or '.join(DTYPES)}, of matrix products; bfloat16 on a TPU (default: %(default)s)",
+    )
     add("--random_seed", type=int, default=LoopConfig.random_seed, help="default: %(default)s")
     add(
         "--save_checkpoints_steps",
@@ -66,8 +89,8 @@ def _add_loop_flags(parser: FlagParser, *, batch_size: int, learning_rate: float
     add("--tpu", help="name or address of a TPU; local on a TPU VM")
 
 
-def _model_dir_flag(parser: FlagParser) -> None:
-    # Vertex AI tells a job by this variable where its model goes.
+def _add_output_flags(parser: FlagParser) -> None:
+    # Vertex AI tells a job by these variables where its results go.
     default = os.environ.get("AIP_MODEL_DIR")
     parser.add_argument(
         "--model_dir",
@@ -76,10 +99,33 @@ def _model_dir_flag(parser: FlagParser) -> None:
         metavar="DIR",
         help="model folder to make (default: AIP_MODEL_DIR)",
     )
+    parser.add_argument(
+        "--checkpoint_dir",
+        default=os.environ.get("AIP_CHECKPOINT_DIR"),
+        metavar="DIR",
+        help="default: AIP_CHECKPOINT_DIR, or checkpoints in --model_dir",
+    )
+    parser.add_argument(
+        "--tensorboard_dir",
+        default=os.environ.get("AIP_TENSORBOARD_LOG_DIR"),
+        metavar="DIR",
+        help="default: AIP_TENSORBOARD_LOG_DIR, or tensorboard in --model_dir",
+    )
 
 
-def build_pretrain_parser() -> FlagParser:
-    """Returns the flags of `pretrain`."""
+def _loop_config(flags: argparse.Namespace, **more: int) -> LoopConfig:
+    return LoopConfig(
+        train_batch_size=flags.train_batch_size,
+        random_seed=flags.random_seed,
+        gradient_accumulation_steps=flags.gradient_accumulation_steps,
+        dtype=flags.dtype,
+        save_checkpoints_steps=flags.save_checkpoints_steps,
+        **more,
+    )
+
+
+def build_pretrain_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
+    """Returns the flags of `pretrain`, with a recipe's defaults."""
     parser = FlagParser(
         prog="beambert pretrain",
         description="Pre-trains BERT on records: masked LM and next sentence prediction.",
@@ -88,20 +134,50 @@ def build_pretrain_parser() -> FlagParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
+    add(
+        "--recipe",
+        choices=RECIPES,
+        default=bert_base.__name__,
+        help="what the other flags' defaults are; trainer/recipes.py says what each one costs "
+        "(default: %(default)s)",
+    )
     add("--data", required=True, metavar="DIR", help="records folder made by `beambert data`")
     add("--eval_data", metavar="DIR", help="held-out records (default: eval in --data, if there)")
-    add("--model", default="base", help="tiny … large, L-2_H-128 …, or a bert_config.json")
-    _model_dir_flag(parser)
-    # Paper, appendix A.2: 1,000,000 steps of 256 sequences, learning rate 1e-4.
-    add("--num_train_steps", type=int, default=1_000_000, help="default: %(default)s")
-    add("--num_warmup_steps", type=int, help="default: a tenth of the steps, at most 10,000")
+    add(
+        "--long_data",
+        metavar="DIR",
+        help="records of longer sequences for the last steps; eval in it is held out",
+    )
+    add(
+        "--long_data_share",
+        type=float,
+        default=recipe.long_data_share,
+        help="of the steps (default: %(default)s)",
+    )
+    add(
+        "--model",
+        default=recipe.model,
+        help="tiny … large, L-2_H-128 …, or a bert_config.json (default: %(default)s)",
+    )
+    _add_output_flags(parser)
+    add(
+        "--num_train_steps",
+        type=int,
+        help=f"in all (default: {recipe.num_train_steps})",
+    )
+    add(
+        "--num_warmup_steps",
+        type=int,
+        help=f"default: {recipe.num_warmup_steps}; with --num_train_steps a tenth of those, at "
+        "most 10,000",
+    )
     add(
         "--eval_steps",
         type=int,
         default=LoopConfig.eval_steps,
         help="steps between evaluations on held-out data (default: %(default)s)",
     )
-    _add_loop_flags(parser, batch_size=256, learning_rate=1e-4)
+    _add_loop_flags(parser, batch_size=recipe.train_batch_size, learning_rate=recipe.learning_rate)
     return parser
 
 
@@ -111,25 +187,44 @@ def pretrain_main(argv: Sequence[str]) -> None:
     Raises:
       InputError: what was given can't be used.
     """
-    flags = build_pretrain_parser().parse_args(list(argv))
+    recipe = _recipe_of(argv)
+    flags = build_pretrain_parser(recipe).parse_args(list(argv))
+    if not 0 < flags.long_data_share < 1:
+        raise InputError(f"--long_data_share={flags.long_data_share}: must be in (0, 1)")
     steps, warmup = flags.num_train_steps, flags.num_warmup_steps
+    if warmup is None:
+        warmup = recipe.num_warmup_steps if steps is None else default_warmup_steps(steps)
     optimizer = OptimizerConfig(
         learning_rate=flags.learning_rate,
-        num_train_steps=steps,
-        num_warmup_steps=default_warmup_steps(steps) if warmup is None else warmup,
+        num_train_steps=recipe.num_train_steps if steps is None else steps,
+        num_warmup_steps=warmup,
         weight_decay_rate=flags.weight_decay_rate,
+        optimizer=flags.optimizer,
     )
-    loop = LoopConfig(
-        train_batch_size=flags.train_batch_size,
-        random_seed=flags.random_seed,
-        save_checkpoints_steps=flags.save_checkpoints_steps,
-        eval_steps=flags.eval_steps,
-    )
+    loop = _loop_config(flags, eval_steps=flags.eval_steps)
     with quiet_stderr():
+        from trainer.folders import TrainingFolders
         from trainer.pretraining import PretrainingJob, pretrain
         from trainer.strategy import make_strategy
-    job = PretrainingJob(flags.data, flags.eval_data, flags.model, flags.model_dir, optimizer, loop)
+    job = PretrainingJob(
+        data=flags.data,
+        eval_data=flags.eval_data,
+        long_data=flags.long_data,
+        long_data_share=flags.long_data_share,
+        model=flags.model,
+        output=TrainingFolders.of(flags.model_dir, flags.checkpoint_dir, flags.tensorboard_dir),
+        optimizer=optimizer,
+        loop=loop,
+    )
     pretrain(job, make_strategy(flags.strategy, flags.tpu))
+
+
+def _recipe_of(argv: Sequence[str]) -> Recipe:
+    """Returns the recipe that is asked for: it decides what --help says of the other flags."""
+    parser = FlagParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--recipe", default=bert_base.__name__)
+    name = parser.parse_known_args(list(argv))[0].recipe
+    return RECIPES[name]() if name in RECIPES else DEFAULT_RECIPE
 
 
 def build_finetune_parser() -> FlagParser:
@@ -148,7 +243,7 @@ def build_finetune_parser() -> FlagParser:
     add("--model", help="with --init=random: a size or a bert_config.json")
     add("--vocab_file", help="with --init=random: the vocabulary")
     add("--do_lower_case", type=parse_bool, help="with --init=random (default: True)")
-    _model_dir_flag(parser)
+    _add_output_flags(parser)
     add("--max_seq_length", type=int, help="default: that of the pre-training, 128 for random")
     # run_classifier.py: 3 epochs of batches of 32 at 5e-5, a tenth of them warming up.
     add("--num_train_epochs", type=float, default=3.0, help="default: %(default)s")
@@ -168,16 +263,15 @@ def finetune_main(argv: Sequence[str]) -> None:
         raise InputError(f"--num_train_epochs={flags.num_train_epochs}: must be more than 0")
     if not 0 <= flags.warmup_proportion < 1:
         raise InputError(f"--warmup_proportion={flags.warmup_proportion}: must be in [0, 1)")
-    loop = LoopConfig(
-        train_batch_size=flags.train_batch_size,
-        random_seed=flags.random_seed,
-        save_checkpoints_steps=flags.save_checkpoints_steps,
-    )
+    loop = _loop_config(flags)
     with quiet_stderr():
         from trainer.finetuning import FinetuningJob, finetune
+        from trainer.folders import TrainingFolders
         from trainer.strategy import make_strategy
-    names = {field.name for field in dataclasses.fields(FinetuningJob)} - {"loop"}
-    job = FinetuningJob(**{name: getattr(flags, name) for name in names}, loop=loop)
+    names = {field.name for field in dataclasses.fields(FinetuningJob)} - {"loop", "output"}
+    output = TrainingFolders.of(flags.model_dir, flags.checkpoint_dir, flags.tensorboard_dir)
+    values = {name: getattr(flags, name) for name in names}
+    job = FinetuningJob(**values, loop=loop, output=output)
     finetune(job, make_strategy(flags.strategy, flags.tpu))
 
 

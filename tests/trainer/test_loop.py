@@ -21,8 +21,9 @@ from model.pretrainer import BertPretrainer
 from pipelines.errors import InputError
 from trainer import progress
 from trainer.config import LoopConfig, OptimizerConfig
+from trainer.folders import TrainingFolders
 from trainer.input_pipeline import evaluation_batches, open_records, training_batches
-from trainer.loop import Interrupted, Trainer, train
+from trainer.loop import Interrupted, Phase, Trainer, train
 from trainer.objectives import ClassificationObjective, PretrainingObjective
 
 STEPS, BATCH, SEED = 12, 8, 7
@@ -79,13 +80,14 @@ def run(records, held_out):
 
     def run_(model_dir) -> list[np.ndarray]:
         trainer = make_trainer(lambda: Words(rate=0.1), NextSentenceObjective())
-        train(
-            trainer,
+        phase = Phase(
+            STEPS,
             lambda step: training_batches(records, BATCH, SEED, step),
             lambda most: evaluation_batches(held_out, BATCH, most),
-            CONFIG,
-            str(model_dir),
+            tokens_a_step=BATCH * 32,
+            flops_a_step=1.0,
         )
+        train(trainer, [phase], CONFIG, TrainingFolders.of(str(model_dir)))
         return trainer.model.get_weights()
 
     return run_
@@ -163,9 +165,9 @@ def test_an_interrupt_of_the_last_call_counts(tmp_path, monkeypatch, capsys):
         trainer = line_trainer()
         trainer.step.assign(5)
         with pytest.raises(Interrupted):
-            train(trainer, line_batches(6, 0), None, config, str(tmp_path))
+            train_line(trainer, line_batches(6, 0), config, tmp_path)
     assert "stopped at step 6 of 6" in capsys.readouterr().out
-    assert train(line_trainer(), line_batches(6, 0), None, config, str(tmp_path)) == {}
+    assert train_line(line_trainer(), line_batches(6, 0), config, tmp_path) == {}
     assert "continuing from step 6" in capsys.readouterr().out
 
 
@@ -181,7 +183,7 @@ def test_a_second_interrupt_ends_at_once(tmp_path, monkeypatch):
     before = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr(Trainer, "train_steps", interrupted_twice)
     with pytest.raises(KeyboardInterrupt):
-        train(line_trainer(), line_batches(6, 0), None, LoopConfig(2, SEED), str(tmp_path))
+        train_line(line_trainer(), line_batches(6, 0), LoopConfig(2, SEED), tmp_path)
     assert calls == [1]
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -257,14 +259,20 @@ def line_batches(bad_step: int, value: float):
     return lambda step: iter(tf.data.Dataset.from_tensor_slices({"x": x[step:]}))
 
 
+def train_line(trainer, batches_from, config, folder) -> dict[str, float]:
+    phase = Phase(6, batches_from, None, tokens_a_step=1, flops_a_step=1.0)
+    return train(trainer, [phase], config, TrainingFolders.of(str(folder)))
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("bad_step", [3, 5])
 def test_a_loss_that_is_no_number_stops(tmp_path, value, bad_step):
     config = LoopConfig(2, SEED, save_checkpoints_steps=2)
     with pytest.raises(InputError) as caught:
-        train(line_trainer(), line_batches(bad_step, value), None, config, str(tmp_path))
-    first, last = bad_step // 2 * 2, bad_step // 2 * 2 + 2
-    assert f"between steps {first} and {last}" in str(caught.value)
+        train_line(line_trainer(), line_batches(bad_step, value), config, tmp_path)
+    last = bad_step // 2 * 2 + 2
+    batch = f"the sequences {2 * bad_step} to {2 * bad_step + 1} of the run"
+    assert f"since step {bad_step}, whose batch are {batch}" in str(caught.value)
     assert "--learning_rate" in str(caught.value) and str(tmp_path) in str(caught.value)
     assert not list((tmp_path / "checkpoints").glob(f"ckpt-{last}.*")), "spoilt weights are saved"
 
@@ -278,14 +286,14 @@ def test_a_last_gradient_that_is_no_number_stops(tmp_path):
     trainer = line_trainer()
     trainer.objective = Spoilt()
     config = LoopConfig(2, SEED, save_checkpoints_steps=1)
-    with pytest.raises(InputError, match=r"norm (inf|nan) between steps 0 and 1"):
-        train(trainer, line_batches(6, 0), None, config, str(tmp_path))
+    with pytest.raises(InputError, match=r"norm (inf|nan) since step 0,"):
+        train_line(trainer, line_batches(6, 0), config, tmp_path)
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "checkpoints").write_text("in the way")
     with pytest.raises(InputError, match=r"checkpoints: cannot be written \(.+\)") as caught:
-        train(line_trainer(), line_batches(6, 0), None, LoopConfig(2, SEED), str(tmp_path))
+        train_line(line_trainer(), line_batches(6, 0), LoopConfig(2, SEED), tmp_path)
     assert "\n" not in str(caught.value)
 
 
@@ -304,7 +312,7 @@ def test_the_loop_runs_on_two_devices(two_devices, tmp_path, capsys):
     distributed = two_devices.experimental_distribute_dataset(data)
     for expected in ("step 6/6", "continuing from step 6"):
         trainer = line_trainer(two_devices)
-        train(trainer, lambda _: iter(distributed), None, LoopConfig(2, SEED), str(tmp_path))
+        train_line(trainer, lambda _: iter(distributed), LoopConfig(2, SEED), tmp_path)
         assert expected in capsys.readouterr().out
 
 

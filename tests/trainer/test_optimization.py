@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from model.pretrainer import BertPretrainer
 from trainer.config import OptimizerConfig
-from trainer.optimization import AdamW, learning_rate_at, uses_weight_decay
+from trainer.optimization import Optimizer, learning_rate_at, uses_weight_decay
 
 SHAPES = {
     "bert/dense/kernel": (4, 3),
@@ -49,7 +49,7 @@ def test_hundred_updates_equal_the_original_formulas():
     means, variances = draw(random, 0.0), draw(random, 0.0)
     config = OptimizerConfig(0.05, num_train_steps=110, num_warmup_steps=20)
     variables = [tf.Variable(array) for array in float32(weights)]
-    optimizer = AdamW(list(SHAPES), variables, config)
+    optimizer = Optimizer(list(SHAPES), variables, config)
     apply = tf.function(optimizer.apply)
     start = {name: array.copy() for name, array in weights.items()}
     norms, reference_norms = [], []
@@ -111,7 +111,7 @@ def test_replicas_clip_and_apply_their_sum_once(two_devices):
     strategy = two_devices
     with strategy.scope():
         variables = [tf.Variable(array) for array in float32(weights)]
-        optimizer = AdamW(list(SHAPES), variables, config)
+        optimizer = Optimizer(list(SHAPES), variables, config)
     both = [tf.stack(pair) for pair in zip(*(float32(part) for part in parts), strict=True)]
 
     @tf.function

@@ -45,6 +45,7 @@ def test_a_finished_folder_has_everything(encoder_folder, vocabulary, small_conf
         "metrics.jsonl",
         "model.weights.h5",
         "results.json",
+        "tensorboard",
         "training.json",
         "vocab.txt",
     }
@@ -107,7 +108,7 @@ def test_what_decides_no_result_may_change(
     with pytest.raises(InputError, match="far enough"):
         pretrain_main(flags(moved, small_config_file, unfinished, **others))
     training = json.loads((unfinished / "training.json").read_text())
-    assert training["data"] == str(moved)
+    assert training["data"] == [str(moved)]
     assert {name: training["loop"][name] for name in others} == others
 
 

@@ -1,0 +1,24 @@
+"""What a training step costs: floating-point operations of its matrix products."""
+
+from model.config import BertConfig
+
+
+def training_flops(config: BertConfig, sequences: int, length: int, predictions: int) -> float:
+    """Returns the floating-point operations of an update of the pre-training model.
+
+    Forward once, backward twice that (Kaplan et al. 2020, arXiv 2001.08361, section 2.1), two for
+    a multiplication and an addition. A token of a layer takes 4 H² for attention's projections,
+    2 H F for the feed-forward layer and 2 L H for the scores and the weighted values; the masked-LM
+    head is computed at the predicted positions only. Embeddings, norms, pooler and next-sentence
+    head are left out: they are less than a hundredth.
+
+    Args:
+      config: of the model.
+      sequences: of a batch.
+      length: tokens of a sequence, padding included.
+      predictions: of a sequence; 0 without a masked-LM head.
+    """
+    h, f = config.hidden_size, config.intermediate_size
+    layers = config.num_hidden_layers * length * (4 * h * h + 2 * h * f + 2 * length * h)
+    head = predictions * (h * h + h * config.vocab_size)
+    return 3 * 2 * sequences * (layers + head)

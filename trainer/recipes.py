@@ -1,0 +1,56 @@
+"""Recipes: what `beambert pretrain` does unless flags say otherwise, with what to expect of it.
+
+The operations are those of `model.flops`, padding included; hours follow from a device's share of
+its peak that a run's own progress line shows.
+"""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """Defaults of `beambert pretrain`; each field is the flag of its name.
+
+    Attributes:
+      model: a published size.
+      num_train_steps: updates in all.
+      num_warmup_steps: updates until the learning rate is at its peak.
+      train_batch_size: sequences an update.
+      learning_rate: peak.
+      long_data_share: share of the steps on `--long_data`, if that is given; paper, A.2.
+    """
+
+    model: str
+    num_train_steps: int
+    num_warmup_steps: int
+    train_batch_size: int
+    learning_rate: float
+    long_data_share: float = 0.1
+
+
+def bert_base() -> Recipe:
+    """BERT base (Devlin et al. 2019, appendix A.2): 900,000 steps of 128, 100,000 of 512 tokens.
+
+    Cost: 1.6e19 + 0.8e19 operations: 2.8 days for what reaches 100 TFLOP/s at bfloat16. Computed,
+    not run; the paper took 4 days on 4 Cloud TPUs (16 chips).
+    Expect: GLUE 79.6 on average, SQuAD 1.1 F1 88.5 (paper, tables 1 and 2).
+    """
+    return Recipe("base", 1_000_000, 10_000, 256, 1e-4)
+
+
+def bert_large() -> Recipe:
+    """BERT large (Devlin et al. 2019, appendix A.2), the schedule of base.
+
+    Cost: 5.5e19 + 2.6e19 operations: 9.4 days for what reaches 100 TFLOP/s at bfloat16. Computed,
+    not run; the paper took 4 days on 16 Cloud TPUs (64 chips).
+    Expect: GLUE 82.1 on average, SQuAD 1.1 F1 90.9 (paper, tables 1 and 2).
+    """
+    return Recipe("large", 1_000_000, 10_000, 256, 1e-4)
+
+
+def tiny() -> Recipe:
+    """BERT tiny on two cores in half an hour: enough to see it learn."""
+    return Recipe("tiny", 8_000, 800, 64, 1e-3)
+
+
+RECIPES = {recipe.__name__: recipe for recipe in (tiny, bert_base, bert_large)}
