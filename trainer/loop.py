@@ -178,7 +178,7 @@ class Trainer:
     def _sum_over_replicas(self, value: Any) -> tf.Tensor:
         return self.strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
 
-    @tf.function(reduce_retracing=True)
+    @tf.function
     def _evaluation_step(self, features: Any) -> dict[str, tf.Tensor]:
         def replica_sums(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             sums = self.objective.sums(self.model, features, None)

@@ -1,5 +1,6 @@
 """The optimizer against the original's formulas in float64 numpy."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -65,6 +66,68 @@ def test_hundred_updates_equal_the_original_formulas():
     for name, variable in zip(SHAPES, variables, strict=True):
         assert np.abs(weights[name] - start[name]).min() > 1e-3
         np.testing.assert_allclose(variable.numpy(), weights[name], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "reference"),
+    [("adamw_corrected", keras.optimizers.Adam), ("lamb", keras.optimizers.Lamb)],
+)
+def test_corrected_moments_and_trust_ratios_equal_those_of_keras(optimizer, reference):
+    random = np.random.default_rng(5)
+    # Keras's Lamb adapts every variable, ours only those that decay.
+    shapes = {name: shape for name, shape in SHAPES.items() if name in DECAYED}
+    weights = {name: random.standard_normal(shape) for name, shape in shapes.items()}
+    config = OptimizerConfig(0.05, 50, 10, weight_decay_rate=0.0, optimizer=optimizer)
+    variables = [tf.Variable(array) for array in float32(weights)]
+    mine = Optimizer(list(shapes), variables, config)
+    theirs = reference(0.05, beta_1=0.9, beta_2=0.999, epsilon=1e-6)
+    their_variables = [keras.Variable(array) for array in float32(weights)]
+    for step in range(40):
+        gradients = [tf.constant(random.standard_normal(s), tf.float32) for s in shapes.values()]
+        clipped, _ = tf.clip_by_global_norm(gradients, 1.0)
+        mine.apply(gradients, tf.constant(step, tf.int64))
+        theirs.learning_rate = 0.05 * (step / 10 if step < 10 else (50 - step) / 40)
+        theirs.apply(clipped, their_variables)
+    for variable, their_variable, start in zip(
+        variables, their_variables, weights.values(), strict=True
+    ):
+        assert np.abs(variable.numpy() - start).max() > 0.1
+        # Keras adds epsilon to a variance that isn't corrected.
+        np.testing.assert_allclose(variable.numpy(), their_variable.numpy(), rtol=0, atol=2e-4)
+
+
+def reference_lamb(weights, means, variances, gradients, rate, updates):
+    """Algorithm 2 of You et al. 2020, with phi the identity, in float64."""
+    for name, gradient in gradients.items():
+        means[name] = 0.9 * means[name] + 0.1 * gradient
+        variances[name] = 0.999 * variances[name] + 0.001 * gradient**2
+        ratio = means[name] / (1 - 0.9**updates)
+        ratio = ratio / (np.sqrt(variances[name] / (1 - 0.999**updates)) + 1e-6)
+        if name in DECAYED:
+            ratio = ratio + 0.01 * weights[name]
+            ratio *= np.linalg.norm(weights[name]) / np.linalg.norm(ratio)
+        weights[name] = weights[name] - rate * ratio
+
+
+def test_lamb_equals_its_papers_formulas():
+    random = np.random.default_rng(6)
+    weights = draw(random)
+    means, variances = draw(random, 0.0), draw(random, 0.0)
+    variables = [tf.Variable(array) for array in float32(weights)]
+    optimizer = Optimizer(list(SHAPES), variables, OptimizerConfig(0.02, 60, 0, optimizer="lamb"))
+    for step in range(50):
+        gradients = draw(random, 0.01)  # below the clip
+        optimizer.apply(float32(gradients), tf.constant(step, tf.int64))
+        reference_lamb(weights, means, variances, gradients, 0.02 * (1 - step / 60), step + 1)
+    for name, variable in zip(SHAPES, variables, strict=True):
+        np.testing.assert_allclose(variable.numpy(), weights[name], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw_corrected", "lamb"])
+def test_a_corrected_decay_starts_where_the_warmup_ends(optimizer):
+    config = OptimizerConfig(1.0, 100, 40, optimizer=optimizer)
+    rates = [float(learning_rate_at(tf.constant(step), config)) for step in (0, 20, 40, 70, 100)]
+    assert rates == pytest.approx([0, 0.5, 1, 0.5, 0])
 
 
 @pytest.mark.parametrize(
