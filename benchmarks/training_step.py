@@ -1,126 +1,139 @@
-"""How fast is a pre-training step on this machine, and what share of its arithmetic peak is that?
+"""How fast is a pre-training step, beside Hugging Face's and KerasHub's BERT on the same machine?
 
-    python -m benchmarks.training_step --model=tiny --train_batch_size=64
+    python -m benchmarks.training_step --model=tiny
+    python -m benchmarks.training_step --model=base \\
+        --hugging_face=VENV/bin/python --keras_hub=VENV/bin/python
 
-The peak is what TensorFlow's own matrix multiplication reaches here in the same run, so the share
-can be compared between machines. If `torch` and `transformers` are installed, Hugging Face's
-BertForPreTraining trains on the same shapes with AdamW, and the ratio is printed.
+A peer runs in the interpreter that is given, which needs torch and transformers, or keras-hub, and
+nothing of this repository. All take turns in one run, on the same shapes, in float32: forward,
+backward, clipping and AdamW. The peak is what TensorFlow's own matrix multiplication reaches here
+in the same run.
 """
 
 import argparse
 import json
+import math
 import os
+import pathlib
+import statistics
+import subprocess
 import time
 from collections.abc import Callable
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 PREDICTIONS = 20
+PEERS = ("hugging_face", "keras_hub")
 
 
-def seconds_a_call(call: Callable[[], object], repeats: int) -> float:
-    """Returns the median time of a call, after one that isn't counted."""
+def seconds_of(call: Callable[[], object]) -> float:
+    """Returns how long a call takes."""
+    started = time.perf_counter()
     call()
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - started)
-    return sorted(times)[len(times) // 2]
+    return time.perf_counter() - started
 
 
-def random_features(config: object, batch: int, length: int) -> dict:
-    """Returns a full batch of random records as int32 and float32 arrays."""
+def random_features(vocab_size: int, batch: int, length: int, fill: float) -> dict:
+    """Returns a batch of random records as int32 and float32 arrays.
+
+    Args:
+      vocab_size: of the ids.
+      batch: sequences.
+      length: positions of each.
+      fill: mean share of the positions that are not padding; a tenth of the sequences is short, as
+        `short_seq_prob` has it, and the rest of what is missing is spread over the others.
+    """
     import numpy as np
 
     random = np.random.default_rng(1)
-    ids = random.integers(5, config.vocab_size, (batch, length), np.int32)
-    positions = np.sort(random.permuted(np.tile(np.arange(1, length), (batch, 1)), axis=1), axis=1)
+    ids = random.integers(5, vocab_size, (batch, length), np.int32)
+    lengths = np.full(batch, length)
+    if fill < 1:
+        short = max(batch // 10, 1)
+        lengths[:short] = length // 4
+        shares = random.beta(4, 1, batch - short)
+        lengths[short:] = np.clip(length * shares * fill / 0.8, 8, length)
+    mask = (np.arange(length) < lengths[:, None]).astype(np.int32)
+    slots = np.arange(PREDICTIONS) < np.maximum(1, np.round(0.15 * lengths))[:, None]
+    positions = np.sort(
+        [np.resize(1 + random.permutation(n - 1), PREDICTIONS) for n in lengths], axis=1
+    )
     return {
-        "input_ids": ids,
-        "input_mask": np.ones_like(ids),
-        "segment_ids": np.repeat([[0] * (length // 2) + [1] * (length - length // 2)], batch, 0),
-        "masked_lm_positions": positions[:, :PREDICTIONS].astype(np.int32),
-        "masked_lm_ids": random.integers(5, config.vocab_size, (batch, PREDICTIONS), np.int32),
-        "masked_lm_weights": np.ones((batch, PREDICTIONS), np.float32),
+        "input_ids": ids * mask,
+        "input_mask": mask,
+        "segment_ids": (np.arange(length) >= lengths[:, None] // 2).astype(np.int32) * mask,
+        "masked_lm_positions": (positions * slots).astype(np.int32),
+        "masked_lm_ids": random.integers(5, vocab_size, slots.shape, np.int32) * slots,
+        "masked_lm_weights": slots.astype(np.float32),
         "next_sentence_labels": random.integers(0, 2, (batch, 1), np.int32),
     }
 
 
-def step_flops(config: object, batch: int, length: int) -> float:
-    """Returns the multiplications and additions of a step's matrix products, times three.
-
-    Forward once, backward twice; per token of a layer 4 H² for attention's projections, 2 H F for
-    the feed-forward layer and 2 L H for the scores; the heads at the predicted positions only.
-    """
-    h, f = config.hidden_size, config.intermediate_size
-    layer = 4 * h * h + 2 * h * f + 2 * length * h
-    tokens, predictions = batch * length, batch * PREDICTIONS
-    products = tokens * config.num_hidden_layers * layer + predictions * h * (h + config.vocab_size)
-    return 3 * 2 * products
-
-
-def matmul_peak(repeats: int) -> float:
-    """Returns the floating-point operations a second of a 2048-wide product."""
+def ours(config: object, features: dict) -> Callable[[], object]:
+    """Returns a function that does one of our steps, optimizer included."""
     import tensorflow as tf
 
-    size = 2048
-    left, right = tf.random.normal([size, size]), tf.random.normal([size, size])
-    return 2 * size**3 / seconds_a_call(lambda: tf.matmul(left, right).numpy(), repeats)
-
-
-def ours(config: object, features: dict, steps: int, repeats: int) -> float:
-    """Returns the seconds of one of our steps, optimizer included."""
-    import tensorflow as tf
-
+    from model.packing import Capacity
     from model.pretrainer import BertPretrainer
     from trainer.config import OptimizerConfig
     from trainer.loop import Trainer
     from trainer.objectives import PretrainingObjective
+    from trainer.packing import ROWS_MULTIPLE
 
+    capacities = {}
+    if not features["input_mask"].all():
+        # `packing.capacity_for` has rows for a few hundredths more than the mean.
+        rows = [
+            ROWS_MULTIPLE * math.ceil(1.03 * features[name].sum() / ROWS_MULTIPLE)
+            for name in ("input_mask", "masked_lm_weights")
+        ]
+        capacities = {features["input_mask"].shape[1]: Capacity(*rows)}
     trainer = Trainer(
         tf.distribute.get_strategy(),
         lambda: BertPretrainer(config, seed=1),
-        PretrainingObjective(),
+        PretrainingObjective(capacities),
         OptimizerConfig(1e-4, 1_000_000, 10_000),
         random_seed=1,
     )
     tensors = {name: tf.constant(array) for name, array in features.items()}
-    tensors = {k: tf.cast(v, tf.int32) if v.dtype.is_integer else v for k, v in tensors.items()}
     iterator = iter(tf.data.Dataset.from_tensors(tensors).repeat())
-    return seconds_a_call(lambda: trainer.train_steps(iterator, steps), repeats) / steps
+    return lambda: trainer.train_steps(iterator, 1)
 
 
-def hugging_face(config: object, features: dict, repeats: int) -> float | None:
-    """Returns the seconds of one step of the peer, or None where it isn't installed."""
-    try:
-        import torch
-        import transformers
-    except ImportError:
-        return None
-    torch.set_num_threads(os.cpu_count())
-    names = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
-    sizes = {name: getattr(config, name) for name in (*names, "intermediate_size")}
-    model = transformers.BertForPreTraining(transformers.BertConfig(**sizes))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01)
-    tensors = {name: torch.tensor(array).long() for name, array in features.items()}
-    labels = torch.full_like(tensors["input_ids"], -100)
-    labels.scatter_(1, tensors["masked_lm_positions"], tensors["masked_lm_ids"])
+class Peer:
+    """A peer's step in a process of its own, one line a call."""
 
-    def step() -> None:
-        optimizer.zero_grad()
-        loss = model(
-            input_ids=tensors["input_ids"],
-            attention_mask=tensors["input_mask"],
-            token_type_ids=tensors["segment_ids"],
-            labels=labels,
-            next_sentence_label=tensors["next_sentence_labels"][:, 0],
-        ).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+    def __init__(self, name: str, python: str, flags: argparse.Namespace, config: object):
+        """Starts it, and waits until it is ready."""
+        sizes = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
+        asked = {size: getattr(config, size) for size in (*sizes, "intermediate_size")}
+        asked |= {"peer": name, "batch": flags.train_batch_size, "length": flags.max_seq_length}
+        asked["fill"] = flags.fill
+        script = pathlib.Path(__file__).with_name("training_step_peers.py")
+        self._process = subprocess.Popen(
+            [python, script, json.dumps(asked)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._answer()
 
-    return seconds_a_call(step, repeats)
+    def _answer(self) -> str:
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit("a peer ended early; see its message above")
+        return line
+
+    def step(self) -> None:
+        """Does one step."""
+        self._process.stdin.write("step\n")
+        self._process.stdin.flush()
+        self._answer()
+
+    def end(self) -> None:
+        """Lets the process end."""
+        self._process.stdin.close()
+        self._process.wait()
 
 
 def main() -> None:
@@ -130,27 +143,50 @@ def main() -> None:
     parser.add_argument("--vocab_size", type=int, default=30522)
     parser.add_argument("--train_batch_size", type=int, default=32)
     parser.add_argument("--max_seq_length", type=int, default=128)
+    parser.add_argument("--fill", type=float, default=1.0, help="share that is not padding")
     parser.add_argument("--repeats", type=int, default=7)
+    for name in PEERS:
+        parser.add_argument(f"--{name}", metavar="PYTHON", help="interpreter that has this peer")
     flags = parser.parse_args()
 
+    import tensorflow as tf
+
     from model.config import preset
+    from model.flops import training_flops
+    from trainer.strategy import matmul_peak
 
     config = preset(flags.model, flags.vocab_size)
     batch, length = flags.train_batch_size, flags.max_seq_length
-    features = random_features(config, batch, length)
-    seconds = ours(config, features, steps=5, repeats=flags.repeats)
-    peak = matmul_peak(flags.repeats)
+    features = random_features(flags.vocab_size, batch, length, flags.fill)
+    peers = {
+        name: Peer(name, getattr(flags, name), flags, config)
+        for name in PEERS
+        if getattr(flags, name)
+    }
+    steps = {"beambert": ours(config, features)} | {n: peer.step for n, peer in peers.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    peaks = []
+    for repeat in range(flags.repeats + 1):
+        for name, step in steps.items():
+            took = seconds_of(step)
+            if repeat:  # the first one compiles
+                seconds[name].append(took)
+        peaks.append(matmul_peak(tf.distribute.get_strategy(), "float32"))
+    for peer in peers.values():
+        peer.end()
+    median = {name: statistics.median(times) for name, times in seconds.items()}
+    peak = statistics.median(peaks)
+    flops = training_flops(config, batch, length, PREDICTIONS)
     result = {
         "model": flags.model,
         "vocab_size": flags.vocab_size,
         "batch": f"{batch} x {length}",
-        "tokens_per_second": round(batch * length / seconds),
-        "share_of_matmul_peak": round(step_flops(config, batch, length) / seconds / peak, 3),
+        "fill": round(float(features["input_mask"].mean()), 3),
+        "tokens_per_second": {name: round(batch * length / s) for name, s in median.items()},
+        "times": {n: round(s / median["beambert"], 2) for n, s in median.items() if n in peers},
+        "share_of_matmul_peak": round(flops / median["beambert"] / peak, 3),
         "matmul_peak_gigaflops": round(peak / 1e9),
     }
-    peer = hugging_face(config, features, flags.repeats)
-    if peer is not None:
-        result["times_hugging_face"] = round(peer / seconds, 2)
     print(json.dumps(result, indent=1))
 
 

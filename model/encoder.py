@@ -4,7 +4,8 @@ Shape suffixes: B batch, L sequence length, T = B * L tokens, H hidden size, F i
 N attention heads, D = H / N head size, S segment types, V vocabulary size.
 
 Activations travel between layers as matrices [T, H], so that every product with a weight is one
-plain two-dimensional matrix multiplication. Variables are named after the original release's, with
+plain two-dimensional matrix multiplication. With a `Packing` they are [C, H], tokens without
+padding. Variables are named after the original release's, with
 `layer_norm` for `LayerNorm`: `bert/encoder/layer_0/attention/self/query/kernel`.
 """
 
@@ -14,6 +15,7 @@ from keras import ops
 from model.config import BertConfig
 from model.dropout import dropout
 from model.initialization import fold_seed, truncated_normal
+from model.packing import Packing
 
 # Added to the variance (tf.contrib.layers.layer_norm, which the original modeling.py calls).
 LAYER_NORM_EPSILON = 1e-12
@@ -122,7 +124,7 @@ class BertEmbeddings(keras.layers.Layer):
             autocast=False,
         )
 
-    def call(self, input_ids_BL, segment_ids_BL, dropout_seed=None):
+    def call(self, input_ids_BL, segment_ids_BL, dropout_seed=None, packing=None):
         """Returns x_TH."""
         length = input_ids_BL.shape[1]
         # The cast reads the variable: TensorFlow's custom gradients take tensors only.
@@ -131,7 +133,7 @@ class BertEmbeddings(keras.layers.Layer):
         segment_BLH = ops.matmul(segment_BLS, self.token_type_embeddings_SH)
         position_LH = self.position_embeddings[:length]
         x_TH = ops.reshape(word_BLH + segment_BLH + position_LH, (-1, self.config.hidden_size))
-        x_TH = self.layer_norm(x_TH)
+        x_TH = self.layer_norm(packing.pack(x_TH) if packing else x_TH)
         return dropout(x_TH, self.config.hidden_dropout_prob, dropout_seed, site=0)
 
 
@@ -153,17 +155,18 @@ class BertSelfAttention(keras.layers.Layer):
         for projection in (self.query, self.key, self.value):
             projection.build((None, self.config.hidden_size))
 
-    def _heads(self, x_TH, length: int):
+    def _heads(self, x_TH, length: int, packing: Packing | None):
+        x_TH = packing.unpack(x_TH) if packing else x_TH
         heads = self.config.num_attention_heads
         x_BLND = ops.reshape(x_TH, (-1, length, heads, self.config.hidden_size // heads))
         return ops.transpose(x_BLND, (0, 2, 1, 3))
 
-    def call(self, x_TH, score_bias_B11L, dropout_seed=None):
+    def call(self, x_TH, score_bias_B11L, dropout_seed=None, packing=None):
         """Returns the weighted values, heads side by side, as [T, H]."""
         length = score_bias_B11L.shape[-1]
-        query_BNLD = self._heads(self.query(x_TH), length)
-        key_BNLD = self._heads(self.key(x_TH), length)
-        value_BNLD = self._heads(self.value(x_TH), length)
+        query_BNLD = self._heads(self.query(x_TH), length, packing)
+        key_BNLD = self._heads(self.key(x_TH), length, packing)
+        value_BNLD = self._heads(self.value(x_TH), length, packing)
         head_size = query_BNLD.shape[-1]
         score_BNLL = ops.matmul(query_BNLD, ops.transpose(key_BNLD, (0, 1, 3, 2)))
         # float32 under every policy: bfloat16 has 8 bits and a row of weights must sum to 1. The
@@ -175,7 +178,8 @@ class BertSelfAttention(keras.layers.Layer):
         weight_BNLL = dropout(weight_BNLL, rate, dropout_seed, self.site)
         context_BNLD = ops.matmul(ops.cast(weight_BNLL, self.compute_dtype), value_BNLD)
         context_BLND = ops.transpose(context_BNLD, (0, 2, 1, 3))
-        return ops.reshape(context_BLND, (-1, self.config.hidden_size))
+        context_TH = ops.reshape(context_BLND, (-1, self.config.hidden_size))
+        return packing.pack(context_TH) if packing else context_TH
 
 
 class BertSublayerOutput(keras.layers.Layer):
@@ -220,9 +224,11 @@ class BertAttention(keras.layers.Layer):
         self.self_attention.build()
         self.sublayer_output.build()
 
-    def call(self, x_TH, score_bias_B11L, dropout_seed=None):
+    def call(self, x_TH, score_bias_B11L, dropout_seed=None, packing=None):
         """Returns x_TH after attention."""
-        context_TH = self.self_attention(x_TH, score_bias_B11L, dropout_seed=dropout_seed)
+        context_TH = self.self_attention(
+            x_TH, score_bias_B11L, dropout_seed=dropout_seed, packing=packing
+        )
         return self.sublayer_output(context_TH, x_TH, dropout_seed=dropout_seed)
 
 
@@ -254,9 +260,9 @@ class BertLayer(keras.layers.Layer):
             self.intermediate.build((None, self.config.hidden_size))
         self.sublayer_output.build()
 
-    def call(self, x_TH, score_bias_B11L, dropout_seed=None):
+    def call(self, x_TH, score_bias_B11L, dropout_seed=None, packing=None):
         """Returns x_TH after the layer."""
-        x_TH = self.attention(x_TH, score_bias_B11L, dropout_seed=dropout_seed)
+        x_TH = self.attention(x_TH, score_bias_B11L, dropout_seed=dropout_seed, packing=packing)
         x_TF = self.intermediate(x_TH)
         return self.sublayer_output(x_TF, x_TH, dropout_seed=dropout_seed)
 
@@ -320,16 +326,26 @@ class BertEncoder(keras.Model):
         Raises:
           ValueError: L is not static or is more than `max_position_embeddings`.
         """
+        x_TH = self.encode(input_ids, input_mask, segment_ids, dropout_seed)
+        sequence_BLH = ops.reshape(x_TH, (-1, input_ids.shape[1], self.config.hidden_size))
+        return sequence_BLH, self.pooler(sequence_BLH[:, 0])
+
+    def encode(
+        self, input_ids, input_mask, segment_ids, dropout_seed=None, packing: Packing | None = None
+    ):
+        """Returns the last layer's output [T, H], or [C, H] with a packing; arguments as `call`."""
         length = self._sequence_length(input_ids)
         score_bias_B11L = (1.0 - ops.cast(input_mask, "float32")) * MASKED_SCORE
         score_bias_B11L = ops.reshape(score_bias_B11L, (-1, 1, 1, length))
         x_TH = self.embeddings(
-            ops.cast(input_ids, "int32"), ops.cast(segment_ids, "int32"), dropout_seed=dropout_seed
+            ops.cast(input_ids, "int32"),
+            ops.cast(segment_ids, "int32"),
+            dropout_seed=dropout_seed,
+            packing=packing,
         )
         for layer in self.encoder_layers:
-            x_TH = layer(x_TH, score_bias_B11L, dropout_seed=dropout_seed)
-        sequence_BLH = ops.reshape(x_TH, (-1, length, self.config.hidden_size))
-        return sequence_BLH, self.pooler(sequence_BLH[:, 0])
+            x_TH = layer(x_TH, score_bias_B11L, dropout_seed=dropout_seed, packing=packing)
+        return x_TH
 
     def _sequence_length(self, input_ids) -> int:
         length = input_ids.shape[1]

@@ -12,21 +12,11 @@ from model.encoder import BertDense, bert_layer_norm
 from model.initialization import fold_seed
 
 
-def gather_positions(x_BLH: keras.KerasTensor, positions_BP: keras.KerasTensor):
-    """Picks the vectors at some positions of each sequence.
-
-    Args:
-      x_BLH: float [B, L, H].
-      positions_BP: int32 or int64 [B, P], each in [0, L).
-
-    Returns:
-      float [B * P, H], sequence by sequence.
-    """
-    length, width = x_BLH.shape[1:]
+def flat_positions(positions_BP: keras.KerasTensor, length: int) -> keras.KerasTensor:
+    """Returns int32 [B * P]: b * L + l of the positions l in each sequence b of length L."""
     positions_BP = ops.cast(positions_BP, "int32")
     starts_B1 = ops.arange(ops.shape(positions_BP)[0], dtype="int32")[:, None] * length
-    rows_K = ops.reshape(positions_BP + starts_B1, (-1,))
-    return ops.take(ops.reshape(x_BLH, (-1, width)), rows_K, axis=0)
+    return ops.reshape(positions_BP + starts_B1, (-1,))
 
 
 class MaskedLMHead(keras.layers.Layer):
@@ -51,13 +41,11 @@ class MaskedLMHead(keras.layers.Layer):
             name="output_bias", shape=(self.config.vocab_size,), initializer="zeros", autocast=False
         )
 
-    def call(self, sequence_BLH, positions_BP, word_embeddings_VH):
-        """Returns float32 logits [B, P, V]; only the gathered positions are computed."""
-        x_KH = gather_positions(sequence_BLH, positions_BP)
+    def call(self, x_KH, word_embeddings_VH):
+        """Returns float32 logits [K, V] of the vectors at the predicted positions."""
         x_KH = self.layer_norm(self.dense(x_KH))
         table_HV = ops.transpose(ops.cast(word_embeddings_VH, self.compute_dtype))
-        logits_KV = ops.cast(ops.matmul(x_KH, table_HV), "float32") + self.output_bias_V
-        return ops.reshape(logits_KV, (-1, positions_BP.shape[1], self.config.vocab_size))
+        return ops.cast(ops.matmul(x_KH, table_HV), "float32") + self.output_bias_V
 
 
 class NextSentenceHead(BertDense):

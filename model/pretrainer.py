@@ -1,6 +1,7 @@
 """BERT with its two pre-training heads.
 
-Shape suffixes: B batch, L sequence length, H hidden size, P predictions per sequence, V vocabulary.
+Shape suffixes: B batch, L sequence length, T = B * L, H hidden size, P predictions per sequence,
+V vocabulary; C and K rows for tokens and predictions without padding.
 """
 
 import keras
@@ -8,8 +9,9 @@ from keras import ops
 
 from model.config import BertConfig
 from model.encoder import BertEncoder
-from model.heads import MaskedLMHead, NextSentenceHead
+from model.heads import MaskedLMHead, NextSentenceHead, flat_positions
 from model.initialization import fold_seed
+from model.packing import Capacity, Packing
 
 
 class BertPretrainer(keras.Model):
@@ -54,17 +56,43 @@ class BertPretrainer(keras.Model):
         Returns:
           `masked_lm_logits` float32 [B, P, V] and `next_sentence_logits` float32 [B, 2].
         """
-        sequence_BLH, pooled_BH = self.encoder(
-            features["input_ids"],
-            features["input_mask"],
-            features["segment_ids"],
-            dropout_seed=dropout_seed,
-        )
+        inputs = (features["input_ids"], features["input_mask"], features["segment_ids"])
+        positions_BP = features["masked_lm_positions"]
+        length, predictions = inputs[0].shape[1], positions_BP.shape[1]
+        x_TH = self.encoder.encode(*inputs, dropout_seed)
+        logits = self._logits(x_TH, flat_positions(positions_BP, length), x_TH[::length])
+        logits_KV = logits["masked_lm_logits"]
+        shape = (-1, predictions, self.config.vocab_size)
+        return logits | {"masked_lm_logits": ops.reshape(logits_KV, shape)}
+
+    def packed_logits(self, features, capacity: Capacity, dropout_seed=None):
+        """Computes the same without padding, neither of sequences nor of predictions.
+
+        Args:
+          features: as in `call`, and `masked_lm_weights` [B, P], 0 for padding; B is static.
+          capacity: rows; at least the tokens and predictions of the batch.
+          dropout_seed: as in `call`.
+
+        Returns:
+          `masked_lm_logits` float32 [K, V] in the `capacity.predictions` rows, `prediction_slots`
+          int32 [K], the place b * P + p of each, unused ones last, and `next_sentence_logits`
+          float32 [B, 2].
+        """
+        inputs = (features["input_ids"], features["input_mask"], features["segment_ids"])
+        batch, length = inputs[0].shape
+        packing = Packing.of(inputs[1], capacity.tokens)
+        is_used_BP = ops.cast(features["masked_lm_weights"] > 0, "int32")
+        slots_K = Packing.of(is_used_BP, capacity.predictions).positions_C
+        x_CH = self.encoder.encode(*inputs, dropout_seed, packing)
+        positions_K = ops.take(flat_positions(features["masked_lm_positions"], length), slots_K)
+        first_CH = ops.take(x_CH, packing.rows_T[: batch * length : length], axis=0)
+        logits = self._logits(x_CH, ops.take(packing.rows_T, positions_K), first_CH)
+        return logits | {"prediction_slots": slots_K}
+
+    def _logits(self, x_TH, rows_K, first_BH):
+        """Applies the heads: to some rows, and to each sequence's first."""
+        table_VH = ops.convert_to_tensor(self.encoder.word_embeddings)
         return {
-            "masked_lm_logits": self.masked_lm_head(
-                sequence_BLH,
-                features["masked_lm_positions"],
-                ops.convert_to_tensor(self.encoder.word_embeddings),
-            ),
-            "next_sentence_logits": self.next_sentence_head(pooled_BH),
+            "masked_lm_logits": self.masked_lm_head(ops.take(x_TH, rows_K, axis=0), table_VH),
+            "next_sentence_logits": self.next_sentence_head(self.encoder.pooler(first_BH)),
         }

@@ -14,6 +14,7 @@ from pipelines.records import (
     Vocabulary,
     feature_shapes,
 )
+from trainer.dealing import deal, steps_dealt
 from trainer.folders import read
 
 # Files read at once, a record from each in turn: mixes the shards of a batch.
@@ -158,11 +159,13 @@ def training_batches(
     seed: int,
     first_step: int = 0,
     context: tf.distribute.InputContext | None = None,
+    gradient_accumulation_steps: int = 1,
 ) -> tf.data.Dataset:
     """Endless batches, epoch after epoch.
 
-    The records lie shuffled in their files; every epoch reads the files in another order. The
-    position follows from the step alone, so resuming needs no iterator state.
+    The records lie shuffled in their files; every epoch reads the files in another order. Those of
+    some steps are dealt to these steps' batches so that each has nearly equally many tokens, see
+    `packing`. The position follows from the step alone, so resuming needs no iterator state.
 
     Args:
       records: to read.
@@ -170,19 +173,30 @@ def training_batches(
       seed: of the files' order.
       first_step: batches that are done already.
       context: which of the input pipelines this is; each takes every n-th record.
+      gradient_accumulation_steps: parts of a replica's batch that are computed together.
 
     Returns:
       Dataset of name -> int32 or float32 [batch_size / replicas, length].
     """
-    epoch, skipped = divmod(first_step * batch_size, records.instances)
+    context = context or tf.distribute.InputContext()
+    hosts = context.num_input_pipelines
+    replicas = context.num_replicas_in_sync // hosts
+    steps = steps_dealt(batch_size // hosts)
+    first_deal, steps_skipped = divmod(first_step, steps)
+    epoch, skipped = divmod(first_deal * steps * batch_size, records.instances)
     epochs = tf.data.Dataset.counter(start=epoch)
     dataset = epochs.flat_map(lambda number: _stream(records.files, number, seed)).skip(skipped)
-    context = context or tf.distribute.InputContext()
-    dataset = dataset.shard(context.num_input_pipelines, context.input_pipeline_id)
-    dataset = dataset.batch(batch_size // context.num_replicas_in_sync, drop_remainder=True)
-    parse = lambda serialized: parse_batch(serialized, records)  # noqa: E731
-    dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    dataset = dataset.shard(hosts, context.input_pipeline_id)
+    dataset = dataset.batch(steps * batch_size // hosts, drop_remainder=True)
+    rows = batch_size // context.num_replicas_in_sync
+
+    def replica_batches(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+        features = parse_batch(serialized, records)
+        dealt = deal(features, steps, replicas * gradient_accumulation_steps)
+        return {n: tf.reshape(v, [-1, rows, v.shape[-1]]) for n, v in dealt.items()}
+
+    dataset = dataset.map(replica_batches, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return dataset.unbatch().skip(steps_skipped * replicas).prefetch(tf.data.AUTOTUNE)
 
 
 def evaluation_batches(

@@ -7,6 +7,7 @@ an epoch.
 
 import contextlib
 import dataclasses
+import functools
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,16 +72,36 @@ class Trainer:
         self._total_names = [*objective.weight_of, *weights, "gradient_norm"]
         # On a TPU, strategy.run compiles all of the step anyway.
         compiles_itself = isinstance(strategy, tf.distribute.TPUStrategy)
-        self._gradients = tf.function(self._gradients_of_sums, jit_compile=not compiles_itself)
+        compiled = functools.partial(tf.function, jit_compile=not compiles_itself)
+        self._padded_gradients = compiled(functools.partial(self._gradients_of, "sums"))
+        self._packed_gradients = compiled(functools.partial(self._gradients_of, "packed_sums"))
 
-    def _gradients_of_sums(
+    def _gradients(
         self,
         features: Mapping[str, tf.Tensor],
         loss_weights: Mapping[str, tf.Tensor],
         dropout_seed: tf.Tensor,
     ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+        """Returns gradients and sums, computed without the padding if the batch fits."""
+        arguments = features, loss_weights, dropout_seed
+        fits = self.objective.fits(features)
+        if fits is None:
+            return self._padded_gradients(*arguments)
+        return tf.cond(
+            fits,
+            lambda: self._packed_gradients(*arguments),
+            lambda: self._padded_gradients(*arguments),
+        )
+
+    def _gradients_of(
+        self,
+        sums_name: str,
+        features: Mapping[str, tf.Tensor],
+        loss_weights: Mapping[str, tf.Tensor],
+        dropout_seed: tf.Tensor,
+    ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
         with tf.GradientTape() as tape:
-            sums = self.objective.sums(self.model, features, dropout_seed)
+            sums = getattr(self.objective, sums_name)(self.model, features, dropout_seed)
             loss = tf.add_n(
                 [
                     sums[name] / tf.maximum(loss_weights[self.objective.weight_of[name]], 1.0)

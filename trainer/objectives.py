@@ -1,16 +1,18 @@
 """What is minimized and measured, as sums and weights that add up over replicas and batches."""
 
+import abc
 from collections.abc import Mapping
-from typing import Protocol
 
 import keras
 import tensorflow as tf
+
+from model.packing import Capacity
 
 Features = Mapping[str, tf.Tensor]
 Sums = dict[str, tf.Tensor]
 
 
-class Objective(Protocol):
+class Objective(abc.ABC):
     """Losses and metrics of a model.
 
     Attributes:
@@ -21,13 +23,23 @@ class Objective(Protocol):
     losses: tuple[str, ...]
     weight_of: dict[str, str]
 
+    @abc.abstractmethod
     def weights(self, features: Features) -> Sums:
         """Returns what the sums are divided by, from the features alone."""
-        ...
 
+    @abc.abstractmethod
     def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
         """Returns the sum of every metric over a replica's batch."""
-        ...
+
+    def fits(self, features: Features) -> tf.Tensor | None:
+        """Returns whether `packed_sums` can take a batch; None if it can take no such batch."""
+        return None
+
+    def packed_sums(
+        self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
+    ) -> Sums:
+        """Returns `sums`, computed without padding."""
+        raise NotImplementedError
 
 
 def means(totals: Mapping[str, float], objective: Objective) -> dict[str, float]:
@@ -53,7 +65,7 @@ def _is_correct(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.argmax(logits, axis=-1, output_type=tf.int32) == labels, tf.float32)
 
 
-class PretrainingObjective:
+class PretrainingObjective(Objective):
     """Masked LM + next sentence prediction (run_pretraining.py): the sum of both mean losses."""
 
     losses = ("masked_lm_loss", "next_sentence_loss")
@@ -63,6 +75,10 @@ class PretrainingObjective:
         "next_sentence_loss": "examples",
         "next_sentence_accuracy": "examples",
     }
+
+    def __init__(self, capacities: Mapping[int, Capacity] | None = None):
+        """Takes the rows for batches of each length whose padding is to be left out."""
+        self._capacities = capacities or {}
 
     def weights(self, features: Features) -> Sums:
         """Returns the number of predictions and of examples."""
@@ -74,10 +90,35 @@ class PretrainingObjective:
     def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
         """Returns losses (nats) and correct predictions, summed."""
         logits = model(features, dropout_seed=dropout_seed)
-        weights = features["masked_lm_weights"]
-        tokens, token_logits = features["masked_lm_ids"], logits["masked_lm_logits"]
+        tokens, weights = features["masked_lm_ids"], features["masked_lm_weights"]
+        return self._sums(logits, tokens, weights, features)
+
+    def fits(self, features: Features) -> tf.Tensor | None:
+        """Returns whether the batch's tokens and predictions have rows."""
+        capacity = self._capacities.get(features["input_ids"].shape[1])
+        if capacity is None:
+            return None
+        tokens = tf.reduce_sum(features["input_mask"])
+        predictions = tf.math.count_nonzero(features["masked_lm_weights"], dtype=tf.int32)
+        return (tokens <= capacity.tokens) & (predictions <= capacity.predictions)
+
+    def packed_sums(
+        self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
+    ) -> Sums:
+        """Returns `sums`, computed without padding."""
+        capacity = self._capacities[features["input_ids"].shape[1]]
+        logits = model.packed_logits(features, capacity, dropout_seed)
+        tokens, weights = (
+            tf.gather(tf.reshape(features[name], [-1]), logits["prediction_slots"])
+            for name in ("masked_lm_ids", "masked_lm_weights")
+        )
+        return self._sums(logits, tokens, weights, features)
+
+    def _sums(
+        self, logits: Sums, tokens: tf.Tensor, weights: tf.Tensor, features: Features
+    ) -> Sums:
+        token_logits, label_logits = logits["masked_lm_logits"], logits["next_sentence_logits"]
         labels = features["next_sentence_labels"][:, 0]
-        label_logits = logits["next_sentence_logits"]
         rows = _example_weights(features)
         return {
             "masked_lm_loss": tf.reduce_sum(weights * _cross_entropy(token_logits, tokens)),
@@ -87,7 +128,7 @@ class PretrainingObjective:
         }
 
 
-class ClassificationObjective:
+class ClassificationObjective(Objective):
     """Softmax over a task's labels (run_classifier.py)."""
 
     losses = ("cross_entropy",)

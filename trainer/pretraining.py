@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from model.config import BertConfig, preset
 from model.flops import training_flops
+from model.packing import Capacity
 from model.pretrainer import BertPretrainer
 from pipelines.errors import InputError
 from pipelines.records import EVAL_FOLDER
@@ -26,6 +27,7 @@ from trainer.input_pipeline import (
 )
 from trainer.loop import Phase, Trainer, train
 from trainer.objectives import PretrainingObjective
+from trainer.packing import capacity_for
 from trainer.strategy import check_batch, is_chief
 
 
@@ -162,7 +164,7 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
     trainer = Trainer(
         strategy,
         lambda: BertPretrainer(config, seed=loop.random_seed),
-        PretrainingObjective(),
+        PretrainingObjective(_capacities(data, loop, strategy)),
         job.optimizer,
         loop.random_seed,
         gradient_accumulation_steps=loop.gradient_accumulation_steps,
@@ -195,6 +197,18 @@ def _check_lengths(data: Sequence[_Data], config: BertConfig) -> None:
                 f"{each.records.folder}: its max_seq_length is {length}, the model's "
                 f"max_position_embeddings {limit}; choose another --model"
             )
+
+
+def _capacities(
+    data: Sequence[_Data], loop: LoopConfig, strategy: tf.distribute.Strategy
+) -> dict[int, Capacity]:
+    """Returns the rows for the batches of each length whose padding is worth leaving out."""
+    parts = strategy.num_replicas_in_sync * loop.gradient_accumulation_steps
+    capacities = {
+        each.records.max_seq_length: capacity_for(each.records, loop.train_batch_size // parts)
+        for each in data
+    }
+    return {length: capacity for length, capacity in capacities.items() if capacity}
 
 
 def _phase(

@@ -74,23 +74,25 @@ def matmul_peak(strategy: tf.distribute.Strategy, dtype: str) -> float:
         isinstance(strategy, tf.distribute.TPUStrategy) or tf.config.list_logical_devices("GPU")
     )
     # Wide enough to reach the peak, small enough to take no time.
-    width, products, repeats = (1024, 2, 5) if is_cpu else (8192, 8, 3)
+    width, products, repeats = (1024, 10, 3) if is_cpu else (8192, 20, 3)
 
-    def multiply() -> tf.Tensor:
-        matrix = tf.ones([width, width], dtype)
+    def multiply(seed: tf.Tensor) -> tf.Tensor:
+        # Drawn, or TensorFlow would compute the products once, when it compiles.
+        matrix = tf.random.stateless_normal([width, width], seed, stddev=width**-0.5)
+        matrix = product = tf.cast(matrix, dtype)
         for _ in range(products):
-            matrix = tf.matmul(matrix, matrix) * tf.constant(1 / width, dtype)
-        return tf.reduce_sum(tf.cast(matrix, tf.float32))
+            product = tf.matmul(product, matrix)
+        return tf.reduce_sum(tf.cast(product, tf.float32))
 
     @tf.function
-    def multiply_everywhere() -> tf.Tensor:
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(multiply), axis=None)
+    def multiply_everywhere(seed: tf.Tensor) -> tf.Tensor:
+        sums = strategy.run(multiply, args=(seed,))
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, sums, axis=None)
 
-    multiply_everywhere().numpy()
     seconds = []
-    for _ in range(repeats):
+    for repeat in range(repeats + 1):
         started = time.perf_counter()
-        multiply_everywhere().numpy()
+        multiply_everywhere(tf.constant([repeat, 0])).numpy()
         seconds.append(time.perf_counter() - started)
     return strategy.num_replicas_in_sync * products * 2 * width**3 / min(seconds)
 

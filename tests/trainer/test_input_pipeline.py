@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from pipelines.errors import InputError
 from pipelines.records import Vocabulary
+from trainer import dealing
 from trainer.input_pipeline import (
     check_same,
     evaluation_batches,
@@ -52,7 +53,8 @@ def plain_fingerprints(rows) -> list[bytes]:
     ]
 
 
-def test_every_epoch_covers_every_record_once(records, records_folder, read_rows):
+def test_every_epoch_covers_every_record_once(records, records_folder, read_rows, monkeypatch):
+    monkeypatch.setattr(dealing, "SEQUENCES_DEALT", records.instances)
     expected = collections.Counter(plain_fingerprints(read_rows(records_folder)))
     count = records.instances
     assert sum(expected.values()) == count
@@ -85,7 +87,9 @@ def halves(make) -> list[list[dict[str, np.ndarray]]]:
     return [make(context) for context in contexts]
 
 
-def test_two_input_pipelines_share_the_batches_of_one(records):
+def test_two_input_pipelines_share_the_batches_of_one(records, monkeypatch):
+    # Each deals what it has read: one batch.
+    monkeypatch.setattr(dealing, "SEQUENCES_DEALT", BATCH // 2)
     count = records.instances // BATCH + 2
     parts = halves(
         lambda context: take(
@@ -97,6 +101,43 @@ def test_two_input_pipelines_share_the_batches_of_one(records):
     ):
         assert all(len(half["input_ids"]) == BATCH // 2 for half in two)
         assert sorted(fingerprints([one])) == sorted(fingerprints(two))
+
+
+def test_two_input_pipelines_share_what_one_deals(records):
+    """The records of the steps that are dealt together, in other batches."""
+    steps = dealing.steps_dealt(BATCH // 2)
+    assert steps == 2 * dealing.steps_dealt(BATCH)
+    parts = halves(
+        lambda context: take(training_batches(records, BATCH, SEED, context=context), steps)
+    )
+    one = take(training_batches(records, BATCH, SEED), steps)
+    both = [batch for part in parts for batch in part]
+    assert sorted(fingerprints(one)) == sorted(fingerprints(both))
+
+
+@pytest.mark.parametrize(("replicas", "parts"), [(1, 1), (2, 1), (2, 2)])
+def test_batches_and_their_parts_have_equally_many_tokens(records, replicas, parts):
+    rows = BATCH // replicas
+    context = tf.distribute.InputContext(1, 0, replicas)
+    steps = dealing.steps_dealt(BATCH)
+    batches = take(training_batches(records, BATCH, SEED, 0, context, parts), steps * replicas)
+    together = [
+        np.concatenate([b["input_mask"].sum(axis=1) for b in batches[i : i + replicas]])
+        for i in range(0, len(batches), replicas)
+    ]
+    whole = take(training_batches(records, BATCH, SEED), steps)
+    for lengths, batch in zip(together, whole, strict=True):
+        assert sorted(lengths) == sorted(batch["input_mask"].sum(axis=1)), "other batches"
+    mean = np.mean(together) * BATCH
+    totals = [lengths.sum() for lengths in together]
+    undealt = np.std(np.concatenate(together)) * np.sqrt(BATCH)
+    assert np.std(totals) < undealt / 5
+    assert np.abs(totals - mean).max() < undealt
+    for batch in batches:
+        shares = batch["input_mask"].reshape(parts, -1).sum(axis=1)
+        # There and back leaves less between the parts than one sequence.
+        assert np.ptp(shares) <= 32
+        assert len(batch["input_mask"]) == rows
 
 
 def without_filled_rows(batches):

@@ -24,7 +24,7 @@ from trainer.config import LoopConfig, OptimizerConfig
 from trainer.folders import TrainingFolders
 from trainer.input_pipeline import evaluation_batches, open_records, training_batches
 from trainer.loop import Interrupted, Phase, Trainer, train
-from trainer.objectives import ClassificationObjective, PretrainingObjective
+from trainer.objectives import ClassificationObjective, Objective, PretrainingObjective
 
 STEPS, BATCH, SEED = 12, 8, 7
 CONFIG = LoopConfig(BATCH, SEED, save_checkpoints_steps=4, eval_steps=6, max_eval_batches=1)
@@ -231,7 +231,7 @@ class Line(keras.Model):
         self.built = True
 
 
-class LineObjective:
+class LineObjective(Objective):
     losses = ("line",)
     weight_of = {"line": "examples"}
 
