@@ -11,9 +11,11 @@ REQUIREMENTS = [
     "google-cloud-storage>=3",  # Beam's gs:// file system stands on it
     "google-crc32c",  # checksums of the TFRecord framing
     "keras>=3.15",  # the network
+    "ml-dtypes",  # bfloat16 weights of other systems
     "mwparserfromhell>=0.7",  # markup of MediaWiki dumps
     "numpy>=2",  # pairs and masks as arrays
     "pyarrow",  # Parquet input, columns of records that are read back
+    "safetensors>=0.6",  # weights from and to Hugging Face
     "sentencex>=1.0.32",  # sentence splitting
     "tensorflow>=2.20",  # tokenization, training
     "tensorflow-metadata>=1.21",  # the records' schema

@@ -14,12 +14,11 @@ import tensorflow as tf
 from model.classifier import BertClassifier
 from model.config import BertConfig
 from model.flops import training_flops
-from model.pretrainer import BertPretrainer
 from pipelines.errors import InputError
 from pipelines.records import Vocabulary
 from pipelines.tasks import Example, discover_labels, find_task, read_examples, split_path
-from pipelines.weights import weights_sha256
 from trainer import folders
+from trainer.checkpoints import InitialWeights, open_initial
 from trainer.config import LoopConfig, OptimizerConfig
 from trainer.export import save_classifier
 from trainer.input_pipeline import fill_up
@@ -30,8 +29,8 @@ from trainer.strategy import check_batch, is_chief
 from trainer.text_features import TextFeatures
 
 RANDOM = "random"
-# Default length of the inputs from random weights; run_classifier.py's.
-RANDOM_LENGTH = 128
+# Default length of the inputs where no pre-training says another; run_classifier.py's.
+DEFAULT_LENGTH = 128
 # Texts that are tokenized at a time.
 TEXTS_AT_A_TIME = 4096
 
@@ -43,7 +42,7 @@ class FinetuningJob:
     Attributes:
       task: see `pipelines.tasks`.
       data_dir: the task's files.
-      init: folder of a pre-trained encoder, or "random".
+      init: a pre-trained encoder, see `checkpoints.open_initial`, or "random".
       model, vocab_file, do_lower_case: of the encoder, where `init` is "random".
       output: folders to write to.
       max_seq_length: of the inputs; None for that of the pre-training.
@@ -77,7 +76,7 @@ class _Start:
     vocabulary: Vocabulary
     do_lower_case: bool
     max_seq_length: int
-    encoder_folder: str | None
+    weights: InitialWeights | None
 
 
 def _start(job: FinetuningJob) -> _Start:
@@ -85,12 +84,12 @@ def _start(job: FinetuningJob) -> _Start:
         for name in ("model", "vocab_file", "do_lower_case"):
             if (value := getattr(job, name)) is not None:
                 raise InputError(f"--{name}={value}: goes with --init=random; leave it out")
-        found = folders.open_model(job.init, "--init")
-        if found.training["kind"] != "pretraining":
-            raise InputError(f"--init={job.init}: a fine-tuned model; give its encoder's folder")
-        default = found.training["max_seq_length"]
+        found = open_initial(job.init, "--init")
+        default = found.max_seq_length
+        if default is None:
+            default = min(DEFAULT_LENGTH, found.config.max_position_embeddings)
         length = default if job.max_seq_length is None else job.max_seq_length
-        start = _Start(found.config, found.vocabulary, found.do_lower_case, length, found.path)
+        start = _Start(found.config, found.vocabulary, found.do_lower_case, length, found)
     else:
         if not job.model or not job.vocab_file:
             raise InputError("--init=random: also needs --model and --vocab_file")
@@ -98,7 +97,7 @@ def _start(job: FinetuningJob) -> _Start:
         do_lower_case = True if job.do_lower_case is None else job.do_lower_case
         vocabulary.check_case(do_lower_case)
         config = model_config(job.model, len(vocabulary))
-        length = RANDOM_LENGTH if job.max_seq_length is None else job.max_seq_length
+        length = DEFAULT_LENGTH if job.max_seq_length is None else job.max_seq_length
         start = _Start(config, vocabulary, do_lower_case, length, None)
     limit = start.config.max_position_embeddings
     if not 8 <= start.max_seq_length <= limit:
@@ -238,14 +237,14 @@ def _training(
     optimizer: OptimizerConfig,
     loop: LoopConfig,
 ) -> dict[str, Any]:
-    encoder = start.encoder_folder
+    weights = start.weights
     return {
         "kind": "classification",
         "task": data.name,
         "labels": data.labels,
         "is_pair": data.is_pair,
-        "init": folders.absolute(encoder) if encoder else RANDOM,
-        "init_sha256": weights_sha256(encoder) if encoder else None,
+        "init": folders.absolute(weights.path) if weights else RANDOM,
+        "init_sha256": weights.sha256 if weights else None,
         "do_lower_case": start.do_lower_case,
         "max_seq_length": start.max_seq_length,
         "vocabulary_sha256": start.vocabulary.sha256,
@@ -316,10 +315,8 @@ def _check_examples(
 
 def _build_classifier(start: _Start, num_labels: int, seed: int) -> BertClassifier:
     classifier = BertClassifier(start.config, num_labels, seed=seed)
-    if start.encoder_folder:
-        pretrained = BertPretrainer(start.config)
-        folders.load_weights(pretrained, start.encoder_folder)
-        classifier.encoder.set_weights(pretrained.encoder.get_weights())
+    if start.weights:
+        start.weights.load_into(classifier, "--init")
     return classifier
 
 

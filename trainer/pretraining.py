@@ -15,6 +15,7 @@ from model.pretrainer import BertPretrainer
 from pipelines.errors import InputError
 from pipelines.records import EVAL_FOLDER
 from trainer import folders
+from trainer.checkpoints import InitialWeights, open_initial
 from trainer.config import LoopConfig, OptimizerConfig
 from trainer.input_pipeline import (
     Records,
@@ -41,7 +42,8 @@ class PretrainingJob:
       long_data: records of longer sequences for the last steps, or None; what is held out of them
         is `long_data`/eval if that is there.
       long_data_share: of the steps.
-      model: name of a published size, or path of a bert_config.json.
+      model: name of a published size, or path of a bert_config.json; None for that of `init`.
+      init: weights to go on from, see `checkpoints.open_initial`, or None for random ones.
       output: folders to write to.
       optimizer, loop: how.
     """
@@ -50,7 +52,8 @@ class PretrainingJob:
     eval_data: str | None
     long_data: str | None
     long_data_share: float
-    model: str
+    model: str | None
+    init: str | None
     output: folders.TrainingFolders
     optimizer: OptimizerConfig
     loop: LoopConfig
@@ -148,11 +151,12 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
     """
     data = _open_data(job)
     records = data[0].records
-    config = model_config(job.model, len(records.vocabulary))
+    initial = _open_initial(job, records)
+    config = initial.config if initial else model_config(job.model, len(records.vocabulary))
     _check_lengths(data, config)
     loop = job.loop
     check_batch(strategy, loop.train_batch_size, loop.gradient_accumulation_steps)
-    training = _training(job, data)
+    training = _training(job, data, initial)
     identity = folders.job_identity(training, config)
     model_dir = job.output.model
     chief = is_chief(strategy)
@@ -170,8 +174,9 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
         gradient_accumulation_steps=loop.gradient_accumulation_steps,
         dtype=loop.dtype,
     )
+    notes = initial.load_into(trainer.model, "--init") if initial else []
     if chief:
-        print(_introduce(job, data, trainer), flush=True)
+        print("\n".join([_introduce(job, data, trainer), *notes]), flush=True)
     firsts = [0, *(each.last_step for each in data)]
     phases = [
         _phase(each, first, config, loop, strategy)
@@ -187,6 +192,22 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
     folders.write(f"{model_dir}/{folders.RESULTS_FILE}", json.dumps(results, indent=1).encode())
     folders.finish(model_dir, identity)
     print(f"{model_dir}: finished", flush=True)
+
+
+def _open_initial(job: PretrainingJob, records: Records) -> InitialWeights | None:
+    if job.init is None:
+        return None
+    initial = open_initial(job.init, "--init")
+    for name, theirs, mine in (
+        ("vocabulary", initial.vocabulary.sha256[:12], records.vocabulary.sha256[:12]),
+        ("do_lower_case", initial.do_lower_case, records.info.parameters["do_lower_case"]),
+    ):
+        if theirs != mine:
+            raise InputError(
+                f"--data={job.data}: its {name} is {mine}, that of --init={job.init} is {theirs}; "
+                "make the records with its vocab.txt and --do_lower_case"
+            )
+    return initial
 
 
 def _check_lengths(data: Sequence[_Data], config: BertConfig) -> None:
@@ -241,13 +262,17 @@ def _phase(
     )
 
 
-def _training(job: PretrainingJob, data: Sequence[_Data]) -> Mapping[str, Any]:
+def _training(
+    job: PretrainingJob, data: Sequence[_Data], initial: InitialWeights | None
+) -> Mapping[str, Any]:
     records = data[-1].records
     return {
         "kind": "pretraining",
         "do_lower_case": records.info.parameters["do_lower_case"],
         "max_seq_length": records.max_seq_length,
         "vocabulary_sha256": records.vocabulary.sha256,
+        "init": folders.absolute(initial.path) if initial else None,
+        "init_sha256": initial.sha256 if initial else None,
         "data": [folders.absolute(each.records.folder) for each in data],
         "phases": [
             {
@@ -270,7 +295,8 @@ def _sha256(records: Records) -> list[str]:
 def _introduce(job: PretrainingJob, data: Sequence[_Data], trainer: Trainer) -> str:
     parameters = sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables)
     replicas = trainer.strategy.num_replicas_in_sync
-    lines = [f"{job.model}: {parameters:,} parameters on {replicas} device{'s' * (replicas > 1)}"]
+    devices = f"{replicas} device{'s' * (replicas > 1)}"
+    lines = [f"{job.init or job.model}: {parameters:,} parameters on {devices}"]
     first = 0
     for each in data:
         steps, first = each.last_step - first, each.last_step

@@ -25,6 +25,10 @@ PRETRAIN_EPILOG = """examples:
   beambert pretrain --recipe=bert_base --data=gs://bucket/records/128 \\
       --long_data=gs://bucket/records/512 --model_dir=gs://bucket/base --tpu=local --dtype=bfloat16
 
+  # go on from a published encoder on text of your own: records made with its vocab.txt
+  beambert pretrain --init=bert-base-uncased --data=records --model_dir=legal \\
+      --num_train_steps=50000 --learning_rate=5e-5
+
 Interrupted in whatever way, the same command continues from the newest checkpoint.
 """
 
@@ -52,6 +56,10 @@ EXPORT_EPILOG = """examples:
 
   # an encoder: text -> hidden states
   beambert export --model=encoder --output=encoder-serving
+
+  # for transformers, and for google-research/bert and its descendants
+  beambert export --model=encoder --to=huggingface --output=encoder-hf
+  beambert export --model=encoder --to=tf1 --output=encoder-tf1
 """
 
 
@@ -156,8 +164,13 @@ def build_pretrain_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
     )
     add(
         "--model",
-        default=recipe.model,
-        help="tiny … large, L-2_H-128 …, or a bert_config.json (default: %(default)s)",
+        help="tiny … large, L-2_H-128 …, or a bert_config.json (default: "
+        f"{recipe.model}, or that of --init)",
+    )
+    add(
+        "--init",
+        metavar="PATH",
+        help="go on from these weights: a model folder, a TF1 checkpoint, a Hugging Face folder",
     )
     _add_output_flags(parser)
     add(
@@ -189,6 +202,8 @@ def pretrain_main(argv: Sequence[str]) -> None:
     """
     recipe = _recipe_of(argv)
     flags = build_pretrain_parser(recipe).parse_args(list(argv))
+    if flags.init and flags.model:
+        raise InputError(f"--model={flags.model}: --init has a model already; leave one out")
     if not 0 < flags.long_data_share < 1:
         raise InputError(f"--long_data_share={flags.long_data_share}: must be in (0, 1)")
     steps, warmup = flags.num_train_steps, flags.num_warmup_steps
@@ -211,7 +226,8 @@ def pretrain_main(argv: Sequence[str]) -> None:
         eval_data=flags.eval_data,
         long_data=flags.long_data,
         long_data_share=flags.long_data_share,
-        model=flags.model,
+        model=flags.model or (None if flags.init else recipe.model),
+        init=flags.init,
         output=TrainingFolders.of(flags.model_dir, flags.checkpoint_dir, flags.tensorboard_dir),
         optimizer=optimizer,
         loop=loop,
@@ -239,7 +255,12 @@ def build_finetune_parser() -> FlagParser:
     add = parser.add_argument
     add("--task", required=True, help=f"one of {', '.join(sorted(TASKS))}")
     add("--data_dir", required=True, metavar="DIR", help="the task's files")
-    add("--init", required=True, metavar="DIR", help="encoder folder, or random")
+    add(
+        "--init",
+        required=True,
+        metavar="PATH",
+        help="encoder: a model folder, a TF1 checkpoint, a Hugging Face folder; or random",
+    )
     add("--model", help="with --init=random: a size or a bert_config.json")
     add("--vocab_file", help="with --init=random: the vocabulary")
     add("--do_lower_case", type=parse_bool, help="with --init=random (default: True)")
@@ -279,14 +300,25 @@ def build_export_parser() -> FlagParser:
     """Returns the flags of `export`."""
     parser = FlagParser(
         prog="beambert export",
-        description="Writes a model as a SavedModel that takes raw text.",
+        description="Writes a model as a SavedModel that takes raw text, or for other systems.",
         epilog=EXPORT_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add = parser.add_argument
     add("--model", required=True, metavar="DIR", help="model folder: fine-tuned or an encoder")
-    add("--output", required=True, metavar="DIR", help="gets a folder 1, 2, … for each version")
+    add(
+        "--to",
+        choices=("savedmodel", "huggingface", "tf1"),
+        default="savedmodel",
+        help="default: %(default)s",
+    )
+    add(
+        "--output",
+        required=True,
+        metavar="DIR",
+        help="gets a folder 1, 2, … for each SavedModel; else a folder to make",
+    )
     add("--evaluation", metavar="DIR", help="refuse unless this evaluation blessed the model")
     add("--text", help="call the exported classifier on this text")
     return parser
@@ -303,11 +335,27 @@ def export_main(argv: Sequence[str]) -> None:
         from trainer import export
     if flags.evaluation:
         export.check_blessing(flags.evaluation, flags.model)
+    if flags.to != "savedmodel":
+        _export_elsewhere(flags)
+        return
     labels = export.labels_of(flags.model) if flags.text else ()
     path = export.export(flags.model, flags.output.rstrip("/"))
     print(f"{path}: a SavedModel that takes raw text")
     if flags.text:
         print(export.describe_answer(path, flags.text, labels))
+
+
+def _export_elsewhere(flags: argparse.Namespace) -> None:
+    from trainer.checkpoint_export import export_hugging_face, export_tensorflow
+
+    if flags.text:
+        raise InputError("--text: goes with --to=savedmodel; leave it out")
+    if flags.to == "huggingface":
+        export_hugging_face(flags.model, flags.output)
+        print(f"{flags.output}: a folder for transformers' from_pretrained")
+    else:
+        export_tensorflow(flags.model, flags.output)
+        print(f"{flags.output}: a checkpoint for --init_checkpoint of google-research/bert")
 
 
 COMMANDS = {"pretrain": pretrain_main, "finetune": finetune_main, "export": export_main}

@@ -1,0 +1,55 @@
+"""What other systems call this package's variables, and how they lay them out. Pure.
+
+A variable's own name is its Keras path, `bert/encoder/layer_0/attention/self/query/kernel`.
+"""
+
+import re
+
+# Kernels are [input, output] here and in TensorFlow, [output, input] in PyTorch; so is the original
+# release's next-sentence kernel, which its `get_next_sentence_output` multiplies transposed.
+_ORIGINAL_HEADS = {
+    "cls/seq_relationship/kernel": ("cls/seq_relationship/output_weights", True),
+    "cls/seq_relationship/bias": ("cls/seq_relationship/output_bias", False),
+    # run_classifier.py, create_model.
+    "classifier/kernel": ("output_weights", True),
+    "classifier/bias": ("output_bias", False),
+}
+
+# Variables of other systems that hold nothing of the model: optimizers' moments, step counters,
+# position numbers, and the decoder, which is tied to the word embeddings.
+_NOT_OURS = re.compile(
+    r".*/(adam|lamb)_[mv]|.*/LAMB(_\d)?|global_step|.*position_ids"
+    r"|cls\.predictions\.decoder\.(weight|bias)"
+)
+
+
+def original_name(path: str) -> tuple[str, bool]:
+    """Returns a variable's name in the original release's checkpoints, and whether to transpose."""
+    if path in _ORIGINAL_HEADS:
+        return _ORIGINAL_HEADS[path]
+    return path.replace("layer_norm", "LayerNorm"), False
+
+
+def hugging_face_name(path: str) -> tuple[str, bool]:
+    """Returns a variable's name in Hugging Face's BertForPreTraining, and whether to transpose."""
+    if path == "cls/predictions/output_bias":
+        return "cls.predictions.bias", False
+    name = re.sub(r"/layer_(\d+)/", r"/layer/\1/", path).replace("layer_norm", "LayerNorm")
+    owner, _, leaf = name.replace("/", ".").rpartition(".")
+    if leaf.endswith("_embeddings"):
+        return f"{owner}.{leaf}.weight", False
+    leaf = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": "bias"}[leaf]
+    return f"{owner}.{leaf}", path.endswith("/kernel")
+
+
+def plain_hugging_face_name(name: str) -> str:
+    """Returns the present form of a name that an old version, or a bare BertModel, has written."""
+    name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
+    name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
+    is_bare = name.startswith(("embeddings.", "encoder.", "pooler."))
+    return f"bert.{name}" if is_bare else name
+
+
+def is_of_no_model(name: str) -> bool:
+    """Whether a variable of another system may be left unread without a word."""
+    return _NOT_OURS.fullmatch(name) is not None

@@ -1,0 +1,148 @@
+"""Model folders -> the files of other systems: Hugging Face folders, TF1 checkpoints."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from model.checkpoint_names import hugging_face_name, original_name
+from model.classifier import BertClassifier
+from model.pretrainer import BertPretrainer
+from pipelines.errors import InputError
+from pipelines.records import SPECIAL_TOKENS, VOCABULARY_FILE
+from trainer import folders
+from trainer.checkpoints import CONFIG_FILES, SAFETENSORS_FILE, TOKENIZER_CONFIG_FILE
+
+ORIGINAL_CONFIG_FILE, HUGGING_FACE_CONFIG_FILE = CONFIG_FILES
+# The original release's name; the start of its files' names.
+CHECKPOINT_PREFIX = "bert_model.ckpt"
+
+
+def export_hugging_face(model_dir: str, output: str) -> None:
+    """Writes a folder that `transformers` loads: BertForPreTraining or a classifier.
+
+    Args:
+      model_dir: of an encoder or a fine-tuned model.
+      output: folder to make.
+
+    Raises:
+      InputError: the model can't be used, or the output is there already.
+    """
+    found = folders.open_model(model_dir, "--model")
+
+    def write(folder: str) -> None:
+        import safetensors.numpy
+
+        weights = _weights(_load(found), hugging_face_name)
+        data = safetensors.numpy.save(weights, metadata={"format": "pt"})
+        folders.write(f"{folder}/{SAFETENSORS_FILE}", data)
+        _write_json(f"{folder}/{HUGGING_FACE_CONFIG_FILE}", _hugging_face_config(found))
+        _write_json(f"{folder}/{TOKENIZER_CONFIG_FILE}", _tokenizer_config(found))
+        folders.write(f"{folder}/{VOCABULARY_FILE}", found.vocabulary.serialize())
+
+    _write_whole(output, write)
+
+
+def export_tensorflow(model_dir: str, output: str) -> None:
+    """Writes the original release's files: a TF1 checkpoint, bert_config.json, vocab.txt.
+
+    Args:
+      model_dir: of an encoder or a fine-tuned model.
+      output: folder to make.
+
+    Raises:
+      InputError: the model can't be used, or the output is there already.
+    """
+    found = folders.open_model(model_dir, "--model")
+
+    def write(folder: str) -> None:
+        weights = _weights(_load(found), original_name)
+        tf.raw_ops.SaveV2(
+            prefix=f"{folder}/{CHECKPOINT_PREFIX}",
+            tensor_names=list(weights),
+            shape_and_slices=[""] * len(weights),
+            tensors=[tf.constant(value) for value in weights.values()],
+        )
+        folders.write(f"{folder}/{ORIGINAL_CONFIG_FILE}", found.config.to_json().encode())
+        folders.write(f"{folder}/{VOCABULARY_FILE}", found.vocabulary.serialize())
+
+    _write_whole(output, write)
+
+
+def _load(found: folders.ModelFolder) -> keras.Model:
+    if found.training["kind"] == "pretraining":
+        model = BertPretrainer(found.config)
+    else:
+        model = BertClassifier(found.config, len(found.training["labels"]))
+    folders.load_weights(model, found.path)
+    return model
+
+
+def _weights(
+    model: keras.Model, rename: Callable[[str], tuple[str, bool]]
+) -> dict[str, np.ndarray]:
+    """Returns a model's arrays by the names of another system."""
+    weights = {}
+    for variable in model.variables:
+        name, is_transposed = rename(variable.path)
+        value = variable.numpy()
+        weights[name] = np.ascontiguousarray(value.T) if is_transposed else value
+    return weights
+
+
+def _hugging_face_config(found: folders.ModelFolder) -> dict[str, Any]:
+    config = {
+        "architectures": ["BertForPreTraining"],
+        "model_type": "bert",
+        "layer_norm_eps": 1e-12,
+        "pad_token_id": found.vocabulary.id_of("[PAD]"),
+        "position_embedding_type": "absolute",
+        "torch_dtype": "float32",
+    }
+    if found.training["kind"] != "pretraining":
+        labels = found.training["labels"]
+        config |= {
+            "architectures": ["BertForSequenceClassification"],
+            # `transformers` takes a single label for regression.
+            "problem_type": "single_label_classification",
+            "id2label": {str(index): label for index, label in enumerate(labels)},
+            "label2id": {label: index for index, label in enumerate(labels)},
+        }
+    return dataclasses.asdict(found.config) | config
+
+
+def _tokenizer_config(found: folders.ModelFolder) -> dict[str, Any]:
+    names = {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
+    return names | {
+        "tokenizer_class": "BertTokenizer",
+        "do_lower_case": found.do_lower_case,
+        "strip_accents": None,
+        "tokenize_chinese_chars": True,
+        "model_max_length": found.config.max_position_embeddings,
+    }
+
+
+def _write_json(path: str, value: Mapping[str, Any]) -> None:
+    folders.write(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def _write_whole(output: str, write: Callable[[str], None]) -> None:
+    """Writes beside the output and renames, so that a half-written folder is never loaded."""
+    output = output.rstrip("/")
+    temporary = f"{output}.unfinished"
+    try:
+        if tf.io.gfile.exists(output):
+            raise InputError(f"--output={output}: is there already; name a new folder")
+        if tf.io.gfile.exists(temporary):
+            tf.io.gfile.rmtree(temporary)
+        tf.io.gfile.makedirs(temporary)
+        write(temporary)
+        tf.io.gfile.rename(temporary, output)
+    except tf.errors.OpError as error:
+        raise InputError(
+            f"--output={output}: cannot be written ({folders.reason(error)})"
+        ) from error

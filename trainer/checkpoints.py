@@ -1,0 +1,288 @@
+"""Weights of other systems -> this package's: TF1 checkpoints, Hugging Face folders.
+
+`open_initial` also opens a model folder, so that `--init` takes any of the three.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from model.checkpoint_names import (
+    hugging_face_name,
+    is_of_no_model,
+    original_name,
+    plain_hugging_face_name,
+)
+from model.config import BertConfig
+from model.pretrainer import BertPretrainer
+from pipelines.errors import InputError
+from pipelines.records import VOCABULARY_FILE, Vocabulary
+from trainer import folders
+from trainer.torch_file import read_torch_file
+
+# Variables that nothing can start without; a BertModel may come without pooler.
+ENCODER = ("bert/embeddings/", "bert/encoder/")
+# Names of the files in each layout; the first that is there is read.
+CONFIG_FILES = ("bert_config.json", "config.json")
+SAFETENSORS_FILE, TORCH_FILE = "model.safetensors", "pytorch_model.bin"
+TOKENIZER_FILE, TOKENIZER_CONFIG_FILE = "tokenizer.json", "tokenizer_config.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class InitialWeights:
+    """An encoder that training starts from.
+
+    Attributes:
+      path: as it was given.
+      config: of the encoder.
+      vocabulary: what its ids mean.
+      do_lower_case: how text was normalized.
+      max_seq_length: that it was trained on; None if nothing says.
+      sha256: of its weights.
+      read: returns them, path of a variable -> array; reads the files.
+    """
+
+    path: str
+    config: BertConfig
+    vocabulary: Vocabulary
+    do_lower_case: bool
+    max_seq_length: int | None
+    sha256: str
+    read: Callable[[], Mapping[str, np.ndarray]]
+
+    def load_into(self, model: keras.Model, flag: str) -> list[str]:
+        """Sets a model's variables.
+
+        Args:
+          model: whose encoder must be all there; pooler and heads may be missing and keep their
+            values.
+          flag: that the weights were given by.
+
+        Returns:
+          what a user should know: what starts anew, what was left unread.
+
+        Raises:
+          InputError: the encoder's variables are not all there, or one has another shape.
+        """
+        weights = self.read()
+        variables = {variable.path: variable for variable in model.variables}
+        missing = [path for path in variables if path not in weights]
+        if encoder := [path for path in missing if path.startswith(ENCODER)]:
+            raise InputError(
+                f"{flag}={self.path}: lacks {_list(encoder)} of the encoder that its configuration "
+                "describes; give the configuration that belongs to it"
+            )
+        for path, variable in variables.items():
+            if path in missing:
+                continue
+            if weights[path].shape != tuple(variable.shape):
+                raise InputError(
+                    f"{flag}={self.path}: {path} has shape {weights[path].shape}, its "
+                    f"configuration says {tuple(variable.shape)}; give the one that belongs to it"
+                )
+            variable.assign(weights[path])
+        unread = [path for path in weights if path not in variables]
+        notes = [f"not in {self.path}, starts anew: {_list(missing)}"] if missing else []
+        return notes + ([f"in {self.path}, not used: {_list(unread)}"] if unread else [])
+
+
+def open_initial(path: str, flag: str) -> InitialWeights:
+    """Opens a model folder, a TF1 checkpoint or a Hugging Face folder, local or gs://.
+
+    Args:
+      path: of the folder; of a TF1 checkpoint also its prefix, as `bert_model.ckpt`.
+      flag: it was given by, for messages.
+
+    Raises:
+      InputError: there is none, or a part of it is missing or damaged.
+    """
+    path = path.rstrip("/")
+    folder = path
+    if not tf.io.gfile.isdir(path):
+        if not tf.io.gfile.exists(f"{path}.index"):
+            raise InputError(f"{flag}={path}: no such folder, and no checkpoint of that name")
+        folder = path.rpartition("/")[0] or "."
+    elif tf.io.gfile.exists(f"{path}/{folders.TRAINING_FILE}"):
+        return _open_own(path, flag)
+    find = functools.partial(_find, folder, path)
+    if found := find(f"{folder}/{SAFETENSORS_FILE}"):
+        files, read = found, _read_safetensors
+    elif found := find(f"{folder}/{TORCH_FILE}"):
+        files, read = found, read_torch_file
+    elif found := find(f"{folder}/*.ckpt*.index"):
+        prefix = found[0].removesuffix(".index")
+        files, read = find(f"{prefix}.*"), lambda _: _read_tensorflow(prefix)
+    else:
+        raise InputError(
+            f"{flag}={path}: holds no weights (model.weights.h5, *.ckpt.index, "
+            f"{SAFETENSORS_FILE} or {TORCH_FILE})"
+        )
+    config = _read_config(folder, flag)
+    vocabulary, do_lower_case = _read_vocabulary(folder, flag)
+    if len(vocabulary) > config.vocab_size:
+        raise InputError(
+            f"{flag}={path}: its vocabulary has {len(vocabulary)} tokens, its configuration says "
+            f"{config.vocab_size}; give the two that belong together"
+        )
+    is_tensorflow = read not in (_read_safetensors, read_torch_file)
+    rename = original_name if is_tensorflow else hugging_face_name
+
+    def read_all() -> dict[str, np.ndarray]:
+        try:
+            theirs = read(files[0])
+        except (tf.errors.OpError, OSError, ValueError, KeyError) as error:
+            raise InputError(
+                f"{files[0]}: cannot be read ({folders.reason(error)}); copy it again"
+            ) from error
+        return _rename(theirs, config, rename)
+
+    sha256 = hashlib.sha256(b"".join(map(_sha256, sorted(files)))).hexdigest()
+    return InitialWeights(path, config, vocabulary, do_lower_case, None, sha256, read_all)
+
+
+def _open_own(path: str, flag: str) -> InitialWeights:
+    found = folders.open_model(path, flag)
+    if found.training["kind"] != "pretraining":
+        raise InputError(f"{flag}={path}: a fine-tuned model; give its encoder's folder")
+
+    def read() -> dict[str, np.ndarray]:
+        model = BertPretrainer(found.config)
+        folders.load_weights(model, found.path)
+        return {variable.path: variable.numpy() for variable in model.variables}
+
+    sha256 = _sha256(f"{found.path}/{folders.WEIGHTS_FILE}").hex()
+    length = found.training["max_seq_length"]
+    return InitialWeights(
+        path, found.config, found.vocabulary, found.do_lower_case, length, sha256, read
+    )
+
+
+def _rename(
+    theirs: Mapping[str, np.ndarray],
+    config: BertConfig,
+    rename: Callable[[str], tuple[str, bool]],
+) -> dict[str, np.ndarray]:
+    """Returns the arrays under this package's names; what it doesn't know keeps its own."""
+    theirs = {plain_hugging_face_name(name): value for name, value in theirs.items()}
+    weights = {}
+    for path in variable_paths(config):
+        name, is_transposed = rename(path)
+        if name in theirs:
+            value = theirs.pop(name)
+            weights[path] = (value.T if is_transposed else value).astype(np.float32)
+    return weights | {n: value for n, value in theirs.items() if not is_of_no_model(n)}
+
+
+@functools.cache
+def variable_paths(config: BertConfig) -> list[str]:
+    """Returns the paths of all variables of a pre-training model."""
+    # One layer of width 1 has the names that every layer has.
+    small = dataclasses.replace(
+        config,
+        vocab_size=1,
+        hidden_size=1,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=1,
+        max_position_embeddings=1,
+    )
+    paths = [variable.path for variable in BertPretrainer(small).variables]
+    return [
+        path.replace("layer_0", f"layer_{index}")
+        for path in paths
+        for index in range(config.num_hidden_layers if "layer_0" in path else 1)
+    ]
+
+
+def _read_tensorflow(prefix: str) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(prefix)
+    names = reader.get_variable_to_shape_map()
+    return {name: reader.get_tensor(name) for name in names if not is_of_no_model(name)}
+
+
+def _read_safetensors(path: str) -> dict[str, np.ndarray]:
+    import ml_dtypes
+    import safetensors
+
+    dtypes = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
+    dtypes |= {"BF16": ml_dtypes.bfloat16}
+    try:
+        tensors = safetensors.deserialize(folders.read(path))
+    except safetensors.SafetensorError as error:
+        raise ValueError(str(error)) from error
+    return {
+        name: np.frombuffer(tensor["data"], dtypes[tensor["dtype"]]).reshape(tensor["shape"])
+        for name, tensor in tensors
+    }
+
+
+def _find(folder: str, prefix: str, pattern: str) -> list[str]:
+    """Returns the files of a pattern, those of the prefix only if that is a checkpoint's."""
+    files = sorted(tf.io.gfile.glob(pattern))
+    return files if folder == prefix else [f for f in files if f.startswith(f"{prefix}.")]
+
+
+def _read_config(folder: str, flag: str) -> BertConfig:
+    for name in CONFIG_FILES:
+        path = f"{folder}/{name}"
+        if tf.io.gfile.exists(path):
+            try:
+                return BertConfig.from_json(folders.read(path).decode())
+            except ValueError as error:
+                raise InputError(f"{path}: {error}") from error
+    raise InputError(f"{flag}={folder}: no {' or '.join(CONFIG_FILES)} beside the weights")
+
+
+def _read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
+    """Returns the vocabulary, and whether text is to be in lower case."""
+    vocab_file, tokenizer_file = f"{folder}/{VOCABULARY_FILE}", f"{folder}/{TOKENIZER_FILE}"
+    settings = _read_json(f"{folder}/{TOKENIZER_CONFIG_FILE}")
+    tokenizer = _read_json(tokenizer_file)
+    if tf.io.gfile.exists(vocab_file):
+        vocabulary = folders.read_vocabulary(vocab_file, flag)
+    elif tokenizer:
+        try:
+            ids = tokenizer["model"]["vocab"]
+            tokens = sorted(ids, key=ids.__getitem__)
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{tokenizer_file}: has no WordPiece vocabulary") from error
+        lines = "".join(f"{token}\n" for token in tokens)
+        vocabulary = Vocabulary.parse(lines.encode(), tokenizer_file)
+    else:
+        raise InputError(
+            f"{flag}={folder}: no {VOCABULARY_FILE} or {TOKENIZER_FILE} beside the weights"
+        )
+    lower = settings.get("do_lower_case")
+    if lower is None:
+        lower = (tokenizer.get("normalizer") or {}).get("lowercase")
+    if lower is None:
+        lower = all(t == t.lower() for t in vocabulary.tokens if not t.startswith("["))
+    return vocabulary, bool(lower)
+
+
+def _read_json(path: str) -> dict:
+    if not tf.io.gfile.exists(path):
+        return {}
+    try:
+        return json.loads(folders.read(path))
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON ({error})") from error
+
+
+def _sha256(path: str) -> bytes:
+    digest = hashlib.sha256()
+    with tf.io.gfile.GFile(path, "rb") as file:
+        while chunk := file.read(1 << 24):
+            digest.update(chunk)
+    return digest.digest()
+
+
+def _list(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:5])
+    return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
