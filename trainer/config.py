@@ -14,6 +14,8 @@ SEED_LIMIT = 2**31 - 1024 * REPLICA_SEED_STRIDE
 
 ADAMW, ADAMW_CORRECTED, LAMB = "adamw", "adamw_corrected", "lamb"
 OPTIMIZERS = (ADAMW, ADAMW_CORRECTED, LAMB)
+# Where masks come from: the records, or drawn anew in every epoch (RoBERTa, arXiv 1907.11692, 4.1).
+STATIC, DYNAMIC = "static", "dynamic"
 # Of matrix multiplications; weights, moments, norms, softmax and losses are float32 in both.
 DTYPES = ("float32", "bfloat16")
 

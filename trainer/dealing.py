@@ -4,9 +4,9 @@ import math
 
 import tensorflow as tf
 
-# Sequences that are dealt to batches at a time: the mean length of so many is that of all within a
-# few tokens.
-SEQUENCES_DEALT = 1024
+# Sequences that are dealt to batches at a time, over all hosts: the mean length of so many is that
+# of all within a few tokens.
+SEQUENCES_DEALT = 4096
 
 
 def steps_dealt(sequences_a_step: int) -> int:

@@ -8,6 +8,8 @@ from trainer.input_pipeline import Records
 
 # Standard errors of that mean that there are rows for; a batch that needs more is computed padded.
 STANDARD_ERRORS = 2
+# That share the sequences that are dealt; with more of them more batches are computed padded.
+HOSTS = 4
 # Rows are a multiple of this: what a device multiplies at a time.
 ROWS_MULTIPLE = 16
 # Below this share of padding, leaving it out gains nothing.
@@ -39,5 +41,5 @@ def capacity_for(records: Records, batch_size: int) -> Capacity | None:
 def _rows(mean: float, most: int, batch_size: int) -> int:
     # No distribution in [0, most] with this mean varies more (Bhatia and Davis 2000).
     deviation = math.sqrt(mean * (most - mean))
-    mean += STANDARD_ERRORS * deviation / math.sqrt(max(SEQUENCES_DEALT, batch_size))
+    mean += STANDARD_ERRORS * deviation / math.sqrt(max(SEQUENCES_DEALT / HOSTS, batch_size))
     return math.ceil(batch_size * mean / ROWS_MULTIPLE) * ROWS_MULTIPLE

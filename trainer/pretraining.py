@@ -42,6 +42,7 @@ class PretrainingJob:
       long_data: records of longer sequences for the last steps, or None; what is held out of them
         is `long_data`/eval if that is there.
       long_data_share: of the steps.
+      masking: "static" for the records' masks, "dynamic" for others in every epoch.
       model: name of a published size, or path of a bert_config.json; None for that of `init`.
       init: weights to go on from, see `checkpoints.open_initial`, or None for random ones.
       output: folders to write to.
@@ -52,6 +53,7 @@ class PretrainingJob:
     eval_data: str | None
     long_data: str | None
     long_data_share: float
+    masking: str
     model: str | None
     init: str | None
     output: folders.TrainingFolders
@@ -179,7 +181,7 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
         print("\n".join([_introduce(job, data, trainer), *notes]), flush=True)
     firsts = [0, *(each.last_step for each in data)]
     phases = [
-        _phase(each, first, config, loop, strategy)
+        _phase(each, first, config, job, strategy)
         for each, first in zip(data, firsts, strict=False)
     ]
     results = train(trainer, phases, loop, job.output)
@@ -236,9 +238,10 @@ def _phase(
     data: _Data,
     first_step: int,
     config: BertConfig,
-    loop: LoopConfig,
+    job: PretrainingJob,
     strategy: tf.distribute.Strategy,
 ) -> Phase:
+    loop = job.loop
     batch_size, seed = loop.train_batch_size, loop.random_seed
     records = data.records
 
@@ -271,6 +274,7 @@ def _training(
         "do_lower_case": records.info.parameters["do_lower_case"],
         "max_seq_length": records.max_seq_length,
         "vocabulary_sha256": records.vocabulary.sha256,
+        "masking": job.masking,
         "init": folders.absolute(initial.path) if initial else None,
         "init_sha256": initial.sha256 if initial else None,
         "data": [folders.absolute(each.records.folder) for each in data],

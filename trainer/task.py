@@ -10,7 +10,15 @@ from collections.abc import Sequence
 from pipelines.console import FlagParser, parse_bool, quiet_stderr, run_main
 from pipelines.errors import InputError
 from pipelines.tasks import TASKS
-from trainer.config import DTYPES, OPTIMIZERS, LoopConfig, OptimizerConfig, default_warmup_steps
+from trainer.config import (
+    DTYPES,
+    DYNAMIC,
+    OPTIMIZERS,
+    STATIC,
+    LoopConfig,
+    OptimizerConfig,
+    default_warmup_steps,
+)
 from trainer.recipes import RECIPES, Recipe, bert_base
 
 DEFAULT_RECIPE = bert_base()
@@ -163,6 +171,12 @@ def build_pretrain_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         help="of the steps (default: %(default)s)",
     )
     add(
+        "--masking",
+        choices=(STATIC, DYNAMIC),
+        default=STATIC,
+        help="static: the records' masks; dynamic: others in every epoch (default: %(default)s)",
+    )
+    add(
         "--model",
         help="tiny … large, L-2_H-128 …, or a bert_config.json (default: "
         f"{recipe.model}, or that of --init)",
@@ -226,6 +240,7 @@ def pretrain_main(argv: Sequence[str]) -> None:
         eval_data=flags.eval_data,
         long_data=flags.long_data,
         long_data_share=flags.long_data_share,
+        masking=flags.masking,
         model=flags.model or (None if flags.init else recipe.model),
         init=flags.init,
         output=TrainingFolders.of(flags.model_dir, flags.checkpoint_dir, flags.tensorboard_dir),

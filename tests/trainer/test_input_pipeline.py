@@ -89,7 +89,7 @@ def halves(make) -> list[list[dict[str, np.ndarray]]]:
 
 def test_two_input_pipelines_share_the_batches_of_one(records, monkeypatch):
     # Each deals what it has read: one batch.
-    monkeypatch.setattr(dealing, "SEQUENCES_DEALT", BATCH // 2)
+    monkeypatch.setattr(dealing, "SEQUENCES_DEALT", BATCH)
     count = records.instances // BATCH + 2
     parts = halves(
         lambda context: take(
@@ -105,8 +105,7 @@ def test_two_input_pipelines_share_the_batches_of_one(records, monkeypatch):
 
 def test_two_input_pipelines_share_what_one_deals(records):
     """The records of the steps that are dealt together, in other batches."""
-    steps = dealing.steps_dealt(BATCH // 2)
-    assert steps == 2 * dealing.steps_dealt(BATCH)
+    steps = dealing.steps_dealt(BATCH)
     parts = halves(
         lambda context: take(training_batches(records, BATCH, SEED, context=context), steps)
     )
@@ -120,7 +119,10 @@ def test_batches_and_their_parts_have_equally_many_tokens(records, replicas, par
     rows = BATCH // replicas
     context = tf.distribute.InputContext(1, 0, replicas)
     steps = dealing.steps_dealt(BATCH)
-    batches = take(training_batches(records, BATCH, SEED, 0, context, parts), steps * replicas)
+    batches = take(
+        training_batches(records, BATCH, SEED, 0, context, gradient_accumulation_steps=parts),
+        steps * replicas,
+    )
     together = [
         np.concatenate([b["input_mask"].sum(axis=1) for b in batches[i : i + replicas]])
         for i in range(0, len(batches), replicas)
