@@ -16,8 +16,9 @@ ACTIVATIONS = ("gelu", "gelu_new", "relu", "tanh")
 
 # Keys of other writers of bert_config.json that change the arithmetic, with the only value that
 # means the arithmetic of this package. Any other unknown key is a note to another program
-# (directionality, pooler_*, model_type, architectures, transformers_version ...) and is ignored.
+# (directionality, pooler_*, architectures, transformers_version ...) and is ignored.
 _FIXED_BY_THE_PAPER = {
+    "model_type": "bert",
     "layer_norm_eps": 1e-12,
     "position_embedding_type": "absolute",
     "is_decoder": False,

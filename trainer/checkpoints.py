@@ -56,6 +56,14 @@ class InitialWeights:
     sha256: str
     read: Callable[[], Mapping[str, np.ndarray]]
 
+    def check(self, flag: str) -> None:
+        """Refuses weights that `load_into` could not use, before anything is made.
+
+        Raises:
+          InputError: as there.
+        """
+        self.load_into(BertPretrainer(self.config), flag)
+
     def load_into(self, model: keras.Model, flag: str) -> list[str]:
         """Sets a model's variables.
 
@@ -136,7 +144,7 @@ def open_initial(path: str, flag: str) -> InitialWeights:
     def read_all() -> dict[str, np.ndarray]:
         try:
             theirs = read(files[0])
-        except (tf.errors.OpError, OSError, ValueError, KeyError) as error:
+        except (tf.errors.OpError, OSError, ValueError, LookupError) as error:
             raise InputError(
                 f"{files[0]}: cannot be read ({folders.reason(error)}); copy it again"
             ) from error

@@ -85,6 +85,7 @@ def _start(job: FinetuningJob) -> _Start:
             if (value := getattr(job, name)) is not None:
                 raise InputError(f"--{name}={value}: goes with --init=random; leave it out")
         found = open_initial(job.init, "--init")
+        found.check("--init")
         default = found.max_seq_length
         if default is None:
             default = min(DEFAULT_LENGTH, found.config.max_position_embeddings)

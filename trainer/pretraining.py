@@ -209,6 +209,7 @@ def _open_initial(job: PretrainingJob, records: Records) -> InitialWeights | Non
                 f"--data={job.data}: its {name} is {mine}, that of --init={job.init} is {theirs}; "
                 "make the records with its vocab.txt and --do_lower_case"
             )
+    initial.check("--init")
     return initial
 
 

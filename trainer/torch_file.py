@@ -70,5 +70,8 @@ class _Unpickler(pickle.Unpickler):
 def _rebuild_tensor(
     storage: np.ndarray, offset: int, shape: tuple, strides: tuple, *_: Any
 ) -> np.ndarray:
+    last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    if min((offset, *shape, *strides)) < 0 or last >= len(storage):
+        raise ValueError(f"a tensor of shape {shape} reaches beyond its {len(storage)} numbers")
     byte_strides = [stride * storage.itemsize for stride in strides]
     return np.lib.stride_tricks.as_strided(storage[offset:], shape, byte_strides).copy()

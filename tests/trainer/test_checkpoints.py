@@ -230,6 +230,47 @@ def test_a_pickle_that_asks_for_more_than_tensors_runs_nothing(golden, tmp_path)
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_tensor_beyond_its_storage_is_refused(golden):
+    import io
+    import zipfile
+
+    (golden / "model.safetensors").unlink()
+    with zipfile.ZipFile(GOLDEN / "pytorch_model.bin") as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    name = next(name for name in contents if name.endswith("/data/0"))
+    contents[name] = contents[name][:64]
+    changed = io.BytesIO()
+    with zipfile.ZipFile(changed, "w") as archive:
+        for file, data in contents.items():
+            archive.writestr(file, data)
+    (golden / "pytorch_model.bin").write_bytes(changed.getvalue())
+    with pytest.raises(InputError, match=r"a tensor of shape \(58, 8\) reaches beyond its 16"):
+        load(golden)
+
+
+def test_a_truncated_tensorflow_checkpoint_is_one_sentence(own_folder, tmp_path):
+    export_tensorflow(str(own_folder), str(tmp_path / "out"))
+    data = tmp_path / "out" / "bert_model.ckpt.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:1000])
+    with pytest.raises(InputError, match=r"bert_model\.ckpt\.data.*: cannot be read \(.+\); copy"):
+        load(tmp_path / "out")
+
+
+def test_a_bad_start_makes_no_folder(golden, make_records, tmp_path):
+    initial = open_initial(str(golden), "--init")
+    records = make_records(tmp_path / "records", vocabulary=initial.vocabulary, length=12)
+    change_config(golden, intermediate_size=13)
+    with pytest.raises(InputError, match="has shape"):
+        pretrain_main([f"--data={records}", f"--init={golden}", f"--model_dir={tmp_path / 'm'}"])
+    assert not (tmp_path / "m").exists()
+
+
+def test_another_kind_of_model_is_refused(golden):
+    change_config(golden, model_type="distilbert")
+    with pytest.raises(InputError, match="config.json: .*model_type 'distilbert'"):
+        open_initial(str(golden), "--init")
+
+
 @pytest.mark.parametrize(
     ("remove", "message"),
     [

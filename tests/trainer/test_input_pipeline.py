@@ -1,6 +1,7 @@
 """Batches against records read one by one, and what is refused."""
 
 import collections
+import dataclasses
 import itertools
 import json
 import shutil
@@ -8,13 +9,19 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipelines.errors import InputError
 from pipelines.records import Vocabulary
 from trainer import dealing
 from trainer.input_pipeline import (
+    FILES_AT_ONCE,
+    _in_turn,
+    _training_stream,
     check_same,
     evaluation_batches,
+    find_record,
     open_records,
     training_batches,
 )
@@ -26,6 +33,30 @@ BATCH = 8
 @pytest.fixture(scope="module")
 def records(records_folder):
     return open_records(str(records_folder), "--data")
+
+
+def split_again(records, folder, counts, compression=""):
+    """The first records again, in files of other counts."""
+    folder.mkdir(exist_ok=True)
+    options = tf.io.TFRecordOptions(compression_type=compression)
+    suffix = ".gz" if compression else ""
+    serialized, files = iter(tf.data.TFRecordDataset(records.files).repeat()), []
+    for number, count in enumerate(counts):
+        files.append({"name": f"{number:02d}.tfrecord{suffix}", "instances": count})
+        with tf.io.TFRecordWriter(str(folder / files[-1]["name"]), options) as writer:
+            for record in itertools.islice(serialized, count):
+                writer.write(record.numpy())
+    info = dataclasses.replace(records.info, files=files)
+    return dataclasses.replace(records, folder=str(folder), info=info)
+
+
+# More files than are read at once, one of them empty, sizes far apart.
+COUNTS = [3, 1, 4, 1, 5, 9, 0, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4]
+
+
+@pytest.fixture(scope="module", params=["", "GZIP"])
+def many_files(records, tmp_path_factory, request):
+    return split_again(records, tmp_path_factory.mktemp("many"), COUNTS, request.param)
 
 
 def take(dataset, count: int) -> list[dict[str, np.ndarray]]:
@@ -75,6 +106,70 @@ def test_batches_from_a_step_continue_the_stream(records):
             assert_same(batch, other)
 
 
+def in_turn(files):
+    """The records of some files, one of each file after the other."""
+    for first in range(0, len(files), FILES_AT_ONCE):
+        for round_of in itertools.zip_longest(*files[first : first + FILES_AT_ONCE]):
+            yield from (record for record in round_of if record is not None)
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=40), st.data())
+def test_a_record_is_found_from_the_counts(counts, data):
+    order = list(in_turn([[(file, i) for i in range(count)] for file, count in enumerate(counts)]))
+    index = data.draw(st.integers(0, len(order) - 1))
+    first_file, rounds, rest = find_record(counts, index)
+    assert first_file % FILES_AT_ONCE == 0 and rest < FILES_AT_ONCE
+    files = [
+        [(file, i) for i in range(rounds if file < first_file + FILES_AT_ONCE else 0, count)]
+        for file, count in enumerate(counts)
+        if file >= first_file
+    ]
+    assert list(in_turn(files))[rest:] == order[index:]
+
+
+def test_the_files_take_turns(many_files):
+    compression = "GZIP" if many_files.files[0].endswith(".gz") else ""
+    read = lambda name: tf.data.TFRecordDataset(name, compression).as_numpy_iterator()  # noqa: E731
+    expected = list(in_turn([list(read(name)) for name in many_files.files]))
+    assert len(expected) == sum(COUNTS)
+    stream = _in_turn(tf.constant(many_files.files), compression)
+    assert list(stream.as_numpy_iterator()) == expected
+
+
+def test_the_stream_from_any_record_is_the_rest_of_the_stream(many_files):
+    count = many_files.instances
+    rows = lambda first, n: list(  # noqa: E731
+        _training_stream(many_files, SEED, first).take(n).as_numpy_iterator()
+    )
+    whole = rows(0, 3 * count)
+    for first in (1, 17, count // 2, count - 1, count, count + 80):
+        assert rows(first, count) == whole[first : first + count], first
+
+
+def test_a_far_step_opens_no_file_that_is_done(records, tmp_path):
+    copy = split_again(records, tmp_path, [6] * (2 * FILES_AT_ONCE))
+    done = FILES_AT_ONCE * 6
+    expected = list(_training_stream(copy, SEED, done).take(done).as_numpy_iterator())
+    contents = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for record in _training_stream(copy, SEED, 0).take(done).as_numpy_iterator():
+        for path, content in contents.items():
+            if record in content:
+                path.write_bytes(b"")
+    emptied = sum(not path.stat().st_size for path in contents)
+    assert emptied == FILES_AT_ONCE
+    assert list(_training_stream(copy, SEED, done).take(done).as_numpy_iterator()) == expected
+
+
+def test_four_hosts_of_two_replicas_share_the_batches_of_one(many_files, monkeypatch):
+    monkeypatch.setattr(dealing, "SEQUENCES_DEALT", 16)  # dealing would mix the steps
+    contexts = [tf.distribute.InputContext(4, host, 8) for host in range(4)]
+    parts = [take(training_batches(many_files, 16, SEED, 3, context), 12) for context in contexts]
+    for step, whole in enumerate(take(training_batches(many_files, 16, SEED, 3), 6)):
+        of_step = [batch for part in parts for batch in part[2 * step : 2 * step + 2]]
+        assert {len(batch["input_ids"]) for batch in of_step} == {2}
+        assert sorted(fingerprints(of_step)) == sorted(fingerprints([whole]))
+
+
 def test_the_seed_decides_the_order(records):
     streams = [take(training_batches(records, BATCH, seed), 1)[0] for seed in range(6)]
     assert_same(streams[0], take(training_batches(records, BATCH, 0), 1)[0])
@@ -88,8 +183,7 @@ def halves(make) -> list[list[dict[str, np.ndarray]]]:
 
 
 def test_two_input_pipelines_share_the_batches_of_one(records, monkeypatch):
-    # Each deals what it has read: one batch.
-    monkeypatch.setattr(dealing, "SEQUENCES_DEALT", BATCH)
+    monkeypatch.setattr(dealing, "SEQUENCES_DEALT", BATCH)  # dealing would mix the steps
     count = records.instances // BATCH + 2
     parts = halves(
         lambda context: take(
@@ -170,13 +264,9 @@ def test_two_input_pipelines_evaluate_every_record_once(records, records_folder,
 
 
 @pytest.mark.parametrize("instances", [1, 2, 9, 16, 17])
-def test_pipelines_evaluate_equally_many_batches(records, instances, monkeypatch):
-    serialized = next(iter(tf.data.TFRecordDataset(records.files[0])))
-    monkeypatch.setattr(
-        "trainer.input_pipeline._stream",
-        lambda *_: tf.data.Dataset.from_tensors(serialized).repeat(instances),
-    )
-    parts = halves(lambda context: take(evaluation_batches(records, 8, context=context), 99))
+def test_pipelines_evaluate_equally_many_batches(records, instances, tmp_path):
+    few = split_again(records, tmp_path, [instances])
+    parts = halves(lambda context: take(evaluation_batches(few, 8, context=context), 99))
     assert len(parts[0]) == len(parts[1]) == -(-instances // 8)
     assert sum(b["example_weights"].sum() for part in parts for b in part) == instances
 
