@@ -56,10 +56,14 @@ def match_inputs(patterns: Sequence[str]) -> list[InputFile]:
     """Lists the files that match any of the patterns, once each, by name.
 
     Raises:
-      InputError: a pattern matches nothing.
+      InputError: a pattern matches nothing, or is a folder.
     """
     found: dict[str, InputFile] = {}
     for pattern in patterns:
+        if os.path.isdir(pattern):
+            raise InputError(
+                f"--input={pattern}: is a folder; name its files: '{pattern.rstrip('/')}/*'"
+            )
         try:
             (result,) = FileSystems.match([pattern])
             matched = [m for m in result.metadata_list if m.size_in_bytes is not None]
@@ -69,7 +73,9 @@ def match_inputs(patterns: Sequence[str]) -> list[InputFile]:
             raise InputError(f"--input={pattern}: no file matches; check the path and the quotes")
         for m in matched:
             modified = m.last_updated_in_seconds or 0.0
-            found[m.path] = InputFile(m.path, m.size_in_bytes, modified)
+            # One file has one name, wherever and however a command asks for it.
+            path = m.path if "://" in m.path else os.path.abspath(m.path)
+            found[path] = InputFile(path, m.size_in_bytes, modified)
     return [found[path] for path in sorted(found)]
 
 
@@ -133,19 +139,20 @@ class _Decompressed(io.RawIOBase):
         self._rest = memoryview(b"")
 
     def _decompress(self) -> Iterator[bytes]:
-        decompressor = None
+        # Even of nothing the compressed data is some bytes.
+        is_cut_off, decompressor = True, None
         while data := self._file.read(self._bytes_wanted()):
-            while data:
+            # gzip allows zeros after a stream.
+            while data := data if decompressor else data.lstrip(b"\0"):
                 decompressor = decompressor or self._new_decompressor()
                 try:
                     yield decompressor.decompress(data)
                 except (OSError, zlib.error, zstandard.ZstdError) as error:
                     raise CorruptFileError(f"the compressed data is damaged: {error}") from error
-                data = b""
+                data, is_cut_off = b"", not decompressor.eof
                 if decompressor.eof:
-                    # gzip allows zeros after a stream.
-                    data, decompressor = decompressor.unused_data.lstrip(b"\0"), None
-        if decompressor:
+                    data, decompressor = decompressor.unused_data, None
+        if is_cut_off:
             raise CorruptFileError("the compressed data is cut off")
 
     def _bytes_wanted(self) -> int:
@@ -221,8 +228,10 @@ def create(path: str, name: str | None = None) -> Iterator[BinaryIO]:
             path, "application/octet-stream", CompressionTypes.UNCOMPRESSED
         ) as file:
             yield file
-    except (OSError, BeamIOError) as error:
+    except BaseException as error:  # also an interrupt, or what the caller raised
         delete_quietly([path])
+        if not isinstance(error, (OSError, BeamIOError)):
+            raise
         raise InputError(
             f"{name or path}: cannot be written ({_reason(error)}); mend that or choose another "
             "--output, then give the same command again"
