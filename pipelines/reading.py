@@ -82,10 +82,19 @@ def _format_of(file: InputFile, options: ReadOptions) -> str:
     return detect_format(sample)
 
 
+@contextlib.contextmanager
+def _naming(file: InputFile) -> Iterator[None]:
+    """Puts the file's name before what a reader says that has no name."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{file.path}: {error}") from error
+
+
 def _row_group_bytes(file: InputFile, text_column: str) -> list[int]:
     from pipelines.parquet import DAMAGE, row_group_bytes  # pyarrow's reader is slow to load
 
-    with open_stored(file.path) as stored, contextlib.suppress(*DAMAGE):
+    with open_stored(file.path) as stored, contextlib.suppress(*DAMAGE), _naming(file):
         return row_group_bytes(stored, text_column)
     return []  # reading it will meet the damage again, and reject it
 
@@ -146,9 +155,10 @@ def read_part(
 
                 rows = count_rows(stored, part.row_groups)
                 documents = read_parquet(stored, options.text_column, part.row_groups)
-                for number, document in enumerate(documents, 1):
-                    tell(part.bytes * number // max(rows, number))
-                    yield document
+                with _naming(file):
+                    for number, document in enumerate(documents, 1):
+                        tell(part.bytes * number // max(rows, number))
+                        yield document
             else:
                 reader = READERS[format_name]
                 if format_name == "jsonl":
@@ -184,9 +194,13 @@ def _lines(part: FilePart, format_name: str, stored: BinaryIO) -> Iterator[bytes
     if first:
         yield first
     yield from lines
-    # A last part without a page has no end either: that went with the last page.
-    if is_dump and (part.end is not None or (part.start and not first)):
+    if is_dump and part.end is not None:
         yield b"</mediawiki>\n"
+    elif is_dump and part.start and not first:
+        # A last part without a page: the end of the dump was passed over with the page before it,
+        # whose reader doesn't look for it.
+        stored.seek(part.start)
+        yield from (line.rpartition(b"page>")[2] for line in stored)
 
 
 def _before_pages(path: str) -> bytes:

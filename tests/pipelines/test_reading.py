@@ -185,8 +185,12 @@ def test_byte_order_mark(tmp_path, corpus):
 
 def test_parquet_without_the_column(tmp_path, corpus):
     path = write(tmp_path, "parquet", corpus)
-    with pytest.raises(InputError, match="--text_column=body"):
-        read(path, ReadOptions(text_column="body"))
+    for column_of in (
+        split_file,
+        lambda file, options: list(read_part(parts.FilePart(file, "parquet"), options, Tally())),
+    ):
+        with pytest.raises(InputError, match=f"^{path}: --text_column=body"):
+            column_of(match_inputs([str(path)])[0], ReadOptions(text_column="body"))
     path.write_bytes(path.read_bytes()[:-100])
     _, found = read(path)
     assert [document.reason for document in found] == ["corrupt_file"]
@@ -199,6 +203,14 @@ def test_dump_whose_last_part_has_no_page(tmp_path, corpus):
     path.write_text(DUMP_HEAD + "".join(map(page, range(3), long)) + "</mediawiki>\n")
     divided, found = read(path)
     assert len(divided) > 2 and [type(document) for document in found] == [Document] * 3
+    # On the line of the last page, too; and where the file was cut after that page.
+    whole = path.read_text()
+    path.write_text(whole.replace("</page>\n</mediawiki>", "</page></mediawiki>"))
+    assert [type(document) for document in read(path)[1]] == [Document] * 3
+    path.write_text(whole.removesuffix("</mediawiki>\n"))
+    divided, found = read(path)
+    assert len(divided) > 2 and [type(document) for document in found] == [Document] * 3 + [Reject]
+    assert found[-1].reason == "cut_off"
 
 
 @pytest.mark.parametrize("name", ["lines", "parquet"])
