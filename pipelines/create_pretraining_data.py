@@ -99,9 +99,7 @@ def create_pretraining_data(
     return pipeline.result
 
 
-def describe_progress(
-    total_bytes: int, shards: int
-) -> Callable[[dict[str, int], float], str]:
+def describe_progress(total_bytes: int, shards: int) -> Callable[[dict[str, int], float], str]:
     """Returns what makes the progress line of the counts and seconds so far.
 
     Reading comes first, then writing; a worker begins a shard before another's is done, so the
@@ -181,7 +179,9 @@ def main(argv: Sequence[str]) -> None:
 
         inputs = new_inputs(inputs, flags.since)
         if not inputs:
-            print(f"nothing new: every file of --input is in the records of {flags.since}")
+            print(
+                f"nothing new: every file of --input is in the records of {', '.join(flags.since)}"
+            )
             return
     vocabulary = Vocabulary.parse(
         files.read_bytes(flags.vocab_file, "--vocab_file"), f"--vocab_file={flags.vocab_file}"

@@ -135,7 +135,11 @@ def build_parser() -> argparse.ArgumentParser:
 
 def parse_integers(text: str) -> list[int]:
     """Reads integers with commas between them, for argparse's `type=`."""
-    return [int(number) for number in text.split(",")]
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError as error:
+        message = f"{text!r} is not a number, nor several with commas"
+        raise argparse.ArgumentTypeError(message) from error
 
 
 def check_flags(flags: argparse.Namespace) -> None:
@@ -162,9 +166,7 @@ def check_flags(flags: argparse.Namespace) -> None:
         if number < 1:
             raise InputError(f"--max_predictions_per_seq={number}: must be at least 1")
     check_minimum(flags, 1, "dupe_factor", "num_shards")
-    check_shares(
-        flags, "masked_lm_prob", "short_seq_prob", "eval_fraction", "max_reject_fraction"
-    )
+    check_shares(flags, "masked_lm_prob", "short_seq_prob", "eval_fraction", "max_reject_fraction")
 
 
 def plan_lengths(flags: argparse.Namespace) -> tuple[InstanceParameters, ...]:

@@ -106,7 +106,14 @@ class TestBadInput:
     def test_folder_as_input(self, capsys, tmp_path, vocab_file):
         (tmp_path / "folder").mkdir()
         flags = [f"--input={tmp_path}/folder"]
-        refused(data(capsys, vocab_file, tmp_path / "out", *flags), tmp_path / "folder")
+        result = data(capsys, vocab_file, tmp_path / "out", *flags)
+        refused(result, tmp_path / "folder", "is a folder", f"'{tmp_path}/folder/*'")
+        assert not (tmp_path / "out").exists()
+
+    def test_length_that_is_no_number(self, capsys, tmp_path, corpus_file, vocab_file):
+        flags = [f"--input={corpus_file}", "--max_seq_length=128,long"]
+        result = data(capsys, vocab_file, tmp_path / "out", *flags)
+        refused(result, "--max_seq_length", "'128,long' is not a number")
 
     @pytest.mark.parametrize(
         ("change", "message"),
