@@ -34,6 +34,8 @@ class TokenIds:
       is_fixed: bool [vocabulary], true for ids that are never chosen to be predicted.
       replacements: int32, ids that a random replacement may take.
       is_continuation: bool [vocabulary], true for pieces that continue a word ("##…").
+      joins_segments: whether pieces that continue a word at the start of B, whose front was cut
+        off, belong to the last word of A.
     """
 
     padding: int
@@ -44,6 +46,7 @@ class TokenIds:
     is_fixed: np.ndarray
     replacements: np.ndarray
     is_continuation: np.ndarray
+    joins_segments: bool
 
     @classmethod
     def of(cls, vocabulary: Vocabulary, is_reference: bool = False) -> "TokenIds":
@@ -51,8 +54,8 @@ class TokenIds:
 
         Args:
           vocabulary: to look in.
-          is_reference: as the original, which predicts [UNK] and replaces tokens by any other,
-            [PAD] and unused ones among them.
+          is_reference: as the original, which predicts [UNK], replaces tokens by any other, [PAD]
+            and unused ones among them, and joins segments.
         """
         ids = {token: vocabulary.id_of(token) for token in SPECIAL_TOKENS}
         replacements = [
@@ -70,6 +73,7 @@ class TokenIds:
             is_fixed=np.array([token in fixed for token in vocabulary.tokens]),
             replacements=np.array(replacements, np.int32),
             is_continuation=np.array([token.startswith("##") for token in vocabulary.tokens]),
+            joins_segments=is_reference,
         )
 
 
@@ -155,7 +159,9 @@ def mask_rows(
     key_NL = random.integers(0, 1 << 32, (rows, length), np.uint32)
     key_NL = (key_NL & ~POSITION_BITS) | np.arange(length, dtype=np.uint32)
     if do_whole_word_mask:
-        is_start_NL = ~ids.is_continuation[input_ids] | np.pad(fixed_NL, ((0, 0), (1, 0)))[:, :-1]
+        is_start_NL = ~ids.is_continuation[input_ids]
+        if not ids.joins_segments:
+            is_start_NL |= np.pad(fixed_NL, ((0, 0), (1, 0)))[:, :-1]
         position_NS = choose_words(key_NL, is_start_NL, fixed_NL, wanted_N, slots)
     else:
         position_NS = choose_tokens(key_NL, fixed_NL, wanted_N, slots)
@@ -220,8 +226,8 @@ def choose_words(
 
     Args:
       key_NL: uint32 [N, L], no two equal in a row.
-      is_start_NL: bool [N, L], where a word starts.
-      fixed_NL: bool [N, L], what may not be chosen; each such token is a word of its own.
+      is_start_NL: bool [N, L], where a word starts, besides the first.
+      fixed_NL: bool [N, L], what may not be chosen and belongs to no word.
       wanted_N: int [N], how many tokens at most.
       most: the largest that `wanted_N` can be.
 
@@ -229,13 +235,14 @@ def choose_words(
       int64 [N, most], the positions in ascending order, and L where there are no more.
     """
     rows, length = key_NL.shape
-    is_start_NL = is_start_NL | fixed_NL
-    is_start_NL[:, 0] = True
-    word_NL = np.cumsum(is_start_NL, axis=1) - 1
-    flat_word = (word_NL + length * np.arange(rows)[:, None]).ravel()
+    is_first_NL = np.arange(length) == np.argmin(fixed_NL, axis=1)[:, None]
+    is_start_NL = (is_start_NL | is_first_NL) & ~fixed_NL
+    # What stands before the first word is fixed, and may count to it.
+    word_NL = np.maximum(np.cumsum(is_start_NL, axis=1) - 1, 0)
+    flat_word = (word_NL + length * np.arange(rows)[:, None])[~fixed_NL]
     size_NW = np.bincount(flat_word, minlength=rows * length).reshape(rows, length)
     key_NW = np.full((rows, length), 0xFFFFFFFF, np.uint32)
-    row_K, position_K = np.nonzero(is_start_NL & ~fixed_NL)
+    row_K, position_K = np.nonzero(is_start_NL)
     key_NW[row_K, word_NL[row_K, position_K]] = key_NL[row_K, position_K]
     order_NW = np.argsort(key_NW, axis=1)
     left_N = wanted_N.copy()
@@ -247,6 +254,6 @@ def choose_words(
         fits_N = (size_N <= left_N) & (key_NW[row_N, word_N] != 0xFFFFFFFF)
         chosen_NW[row_N, word_N] = fits_N
         left_N -= size_N * fits_N
-    chosen_NL = np.take_along_axis(chosen_NW, word_NL, axis=1)
+    chosen_NL = np.take_along_axis(chosen_NW, word_NL, axis=1) & ~fixed_NL
     position_NL = np.where(chosen_NL, np.arange(length), length)
     return np.sort(position_NL, axis=1)[:, :most]

@@ -39,14 +39,14 @@ def make_rows(count=2000, length=64, seed=0, unknown_share=0.05):
     return tokens, pairs, rows_of(tokens, pairs, length)
 
 
-def mask(rows, predictions=10, share=0.15, seed=1, whole_words=False):
+def mask(rows, predictions=10, share=0.15, seed=1, whole_words=False, ids=IDS):
     return mask_rows(
         rows["input_ids"],
         rows["input_mask"],
         max_predictions_per_seq=predictions,
         masked_lm_prob=share,
         do_whole_word_mask=whole_words,
-        ids=IDS,
+        ids=ids,
         random=np.random.Generator(np.random.PCG64(seed)),
     )
 
@@ -239,6 +239,33 @@ class TestWholeWords:
                 chosen -= set(word)
             assert not chosen
         assert whole > 200
+
+    def test_reference_joins_segments(self):
+        """The original gives "##…" to the word before, also if that ends A and B's front is cut."""
+        ids = TokenIds.of(VOCABULARY, is_reference=True)
+        ids = dataclasses.replace(ids, is_continuation=self.ids.is_continuation)
+        _, _, rows = make_rows(500)
+        found = mask(rows, whole_words=True, ids=ids)
+        joined = 0
+        for row, slots, weights in zip(
+            rows["input_ids"],
+            found["masked_lm_positions"],
+            found["masked_lm_weights"],
+            strict=True,
+        ):
+            words = []
+            for position, token in enumerate(row.tolist()):
+                if token in (IDS.classify, IDS.separate, IDS.padding):
+                    continue
+                if words and ids.is_continuation[token]:
+                    words[-1].append(position)
+                else:
+                    words.append([position])
+            chosen = set(slots[weights > 0].tolist())
+            assert all(chosen.issuperset(word) or chosen.isdisjoint(word) for word in words)
+            gaps = [word for word in words if word[-1] - word[0] >= len(word)]
+            joined += sum(chosen.issuperset(word) for word in gaps)
+        assert joined > 20
 
     def test_nothing_that_fits_is_left_out(self, masked):
         rows, result = masked
