@@ -128,7 +128,8 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--dry_run",
         action="store_true",
-        help="read a sample, estimate instances, bytes and time, and write nothing",
+        help="read a sample, estimate instances, bytes and time, and write nothing; takes no "
+        "account of --duplicates",
     )
     return parser
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pipelines.console import duration
-from pipelines.documents import Document
+from pipelines.documents import Document, Reject
 from pipelines.encoding import RecordWriter, encode_examples
 from pipelines.files import InputFile
 from pipelines.layout import Layout
@@ -40,6 +40,7 @@ class Estimate:
     Attributes:
       share: of the corpus, by bytes as stored, that was read.
       documents: read.
+      rejects: of those, what can't be read and why, "file: detail" each.
       used: of those.
       tokens: of those used.
       instances: max_seq_length -> how many they became.
@@ -49,6 +50,7 @@ class Estimate:
 
     share: float
     documents: int
+    rejects: Sequence[str]
     used: int
     tokens: int
     instances: dict[int, int]
@@ -103,7 +105,7 @@ def estimate(
     ids = TokenIds.of(vocabulary, layout.lengths[0].pairs == REFERENCE)
     started = time.perf_counter()
     counts: Counter[str] = Counter()
-    size, batches = _ByteCount(), []
+    size, batches, rejects = _ByteCount(), [], []
     for part in choose_parts(inputs, read_options):
         sample, characters = [], 0
         for document in read_part(part, read_options, size):
@@ -111,6 +113,8 @@ def estimate(
             if isinstance(document, Document):
                 sample.append(document)
                 characters += len(document.text)
+            elif isinstance(document, Reject):
+                rejects.append(f"{part.file.path}: {document.detail}")
             if characters >= CHARACTERS_PER_SAMPLE:
                 break
         sentences = prepare_documents(sample, text_options, counts)
@@ -131,6 +135,7 @@ def estimate(
     return Estimate(
         share=size.bytes / max(1, sum(file.bytes for file in inputs)),
         documents=counts["read"],
+        rejects=rejects,
         used=used.documents,
         tokens=used.tokens,
         instances=instances,
@@ -141,10 +146,19 @@ def estimate(
 
 def describe(found: Estimate, layout: Layout) -> str:
     """Returns what a user wants to know of a corpus before making it into records."""
+    lines = []
+    if found.rejects:
+        lines.append(
+            f"{len(found.rejects)} of {found.documents} documents in a sample cannot be read, the "
+            f"first is {found.rejects[0]}; mend them, or allow a share with --max_reject_fraction"
+        )
     if not found.share or not found.used:
-        return f"no document to use in a sample of {found.documents}; check --format and the files"
+        lines.append(
+            f"no document to use in a sample of {found.documents}; check --format and the files"
+        )
+        return "\n".join(lines)
     scale = 1 / found.share
-    lines = [
+    lines += [
         f"from a sample of {found.share:.1%}, about:",
         f"  {scale * found.documents:,.0f} documents, {scale * found.used:,.0f} of them used, "
         f"{scale * found.tokens:,.0f} tokens",

@@ -244,3 +244,17 @@ def test_dry_run(run, tmp_path):
     estimate = int(printed.split(" instances")[0].rsplit("\n", 1)[1].replace(",", ""))
     folder, _ = run("out", source, *flags)
     assert estimate == pytest.approx(info(folder)["counts"]["instances"], rel=0.1)
+
+
+def test_dry_run_tells_what_cannot_be_read(run, tmp_path, corpus):
+    source = tmp_path / "corpus.jsonl"
+    rows = [json.dumps({"text": " ".join(document)}) + "\n" for document in corpus]
+    source.write_text("".join(rows[:-1]) + '{"text": "cut o')
+    folder, printed = run("out", source, "--dry_run")
+    assert printed.startswith("1 of 60 documents in a sample cannot be read")
+    assert f"the first is {source}" in printed
+    assert "line 60 is not JSON" in printed and "--max_reject_fraction" in printed
+    assert "from a sample of 100.0%" in printed and not folder.exists()
+    source.write_text('{"')
+    _, printed = run("out", source, "--dry_run")
+    assert "line 1 is not JSON" in printed and "no document to use" in printed
