@@ -161,6 +161,8 @@ def main(argv: Sequence[str]) -> None:
     if is_finished(flags.output, job):
         print(f"{flags.output}: already finished by the same command, nothing to do")
         return
+    # A place that can't be written to is told of before anything is spent.
+    files.write_bytes(f"{flags.output}.json", (json.dumps(job, indent=1) + "\n").encode())
     total_bytes = sum(file.bytes for file in inputs)
     print(f"{len(inputs)} files, {total_bytes / 1e6:.1f} MB -> {flags.output}", flush=True)
 

@@ -84,9 +84,11 @@ class FinishFolders(beam.DoFn):
         if rejected:
             rejects_path = FileSystems.join(folders[0].path, REJECTS_FILE)
             write_bytes(rejects_path, "".join(row + "\n" for row in rejected).encode())
-            check_rejects(
-                rejected, read["read"], self._manifest.max_reject_fraction, f"all in {rejects_path}"
+            remedy = (
+                f"mend them (all are in {rejects_path}) and choose another --output or delete this "
+                "one"
             )
+            check_rejects(rejected, read["read"], self._manifest.max_reject_fraction, remedy)
         # Everything is checked before any folder is finished; held-out ones are finished first.
         used = count_documents(shards, read)
         infos = [self._info(folder, shards, read, used) for folder in folders]

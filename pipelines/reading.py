@@ -218,14 +218,14 @@ def reject_row(part: FilePart, reject: Reject) -> str:
     return json.dumps(row, ensure_ascii=False)
 
 
-def check_rejects(rows: list[str], read: int, limit: float, where: str) -> None:
+def check_rejects(rows: list[str], read: int, limit: float, remedy: str) -> None:
     """Fails the job if too much could not be read.
 
     Args:
       rows: see `reject_row`.
       read: documents in all.
       limit: the share of them that may be rejected.
-      where: the rest of the rows can be seen.
+      remedy: what to do about them.
 
     Raises:
       InputError: naming the first file.
@@ -233,7 +233,6 @@ def check_rejects(rows: list[str], read: int, limit: float, where: str) -> None:
     if len(rows) > limit * read:
         row = json.loads(rows[0])
         raise InputError(
-            f"{row['file']}: {row['detail']}; {len(rows)} of {read} documents cannot be read "
-            f"({where}): mend them and choose another --output or delete this one, or allow a "
-            "share with --max_reject_fraction"
+            f"{row['file']}: {row['detail']}; {len(rows)} of {read} documents cannot be "
+            f"read: {remedy}, or allow a share with --max_reject_fraction"
         )

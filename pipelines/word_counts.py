@@ -220,7 +220,7 @@ class LearnVocabulary(beam.DoFn):
         read_counts = sum(read, Counter({"documents": 0}))
         documents, rejected = read_counts["documents"], sorted(rejects)
         if rejected:
-            check_rejects(rejected, documents, self._max_reject_fraction, "this is the first")
+            check_rejects(rejected, documents, self._max_reject_fraction, "mend them")
         if not words.distinct:
             raise InputError(
                 f"--input: no words in {documents} documents; check --format and that the files "

@@ -184,4 +184,12 @@ def test_undecodable_bytes(capsys, tmp_path):
     (tmp_path / "bad.txt").write_bytes(b"caf\xe9")
     result = vocab(capsys, tmp_path / "v.txt", f"--input={tmp_path}/bad.txt")
     refused(result, tmp_path / "bad.txt", "line 1", "--max_reject_fraction")
+    assert "delete this one" not in result[2]  # there is nothing to delete
     assert not (tmp_path / "v.txt").exists()
+
+
+def test_unwritable_output_is_refused_before_the_work(capsys, tmp_path, learned):
+    (tmp_path / "file").write_text("mine")
+    result = vocab(capsys, tmp_path / "file" / "v.txt", learned[1])
+    refused(result, tmp_path / "file" / "v.txt", "cannot be written")
+    assert result[1] == ""
