@@ -87,9 +87,7 @@ def run_core(paths: list[str], vocabulary: object, folder: pathlib.Path, dupe_fa
     parameters = shards.InstanceParameters(dupe_factor=dupe_factor)
     with open(folder / "core.tfrecord", "wb") as file:
         writer = RecordWriter(file)
-        ordered = shards.order_documents(
-            shards.CompactDocuments.concatenate(parts), ids, used
-        )
+        ordered = shards.order_documents(shards.CompactDocuments.concatenate(parts), ids, used)
         watch.lap("order")
         pairs = shards.pair_documents(ordered, parameters, 0, made)
         watch.lap("pairs")

@@ -134,9 +134,7 @@ def test_every_character(lower):
     """Each assigned character between two letters: dropped, a space, a word, or part of one."""
     vocabulary = Vocabulary((*SPECIAL_TOKENS, "a", "##a", "b", "##b", "A", "##A"))
     characters = [
-        chr(code)
-        for code in range(0x110000)
-        if unicodedata.category(chr(code)) not in NOT_TEXT
+        chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) not in NOT_TEXT
     ]
     found = tokenize(Tokenizer(vocabulary, lower), [f"a{c}b" for c in characters])
     ids = index(vocabulary)
