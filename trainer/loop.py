@@ -216,7 +216,8 @@ class Trainer:
                 totals[name] = totals.get(name, 0.0) + float(value)
         if not totals:
             raise InputError("--eval_data: there is nothing to evaluate on")
-        return means(totals, self.objective)
+        metrics = means(totals, self.objective)
+        return metrics | self.objective.derived(metrics)
 
 
 class NotFinite(Exception):

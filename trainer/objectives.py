@@ -1,6 +1,7 @@
 """What is minimized and measured, as sums and weights that add up over replicas and batches."""
 
 import abc
+import math
 from collections.abc import Mapping
 
 import keras
@@ -30,6 +31,10 @@ class Objective(abc.ABC):
     @abc.abstractmethod
     def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
         """Returns the sum of every metric over a replica's batch."""
+
+    def derived(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Returns what else an evaluation tells, from its means."""
+        return {}
 
     def fits(self, features: Features) -> tf.Tensor | None:
         """Returns whether `packed_sums` can take a batch; None if it can take no such batch."""
@@ -92,6 +97,10 @@ class PretrainingObjective(Objective):
         logits = model(features, dropout_seed=dropout_seed)
         tokens, weights = features["masked_lm_ids"], features["masked_lm_weights"]
         return self._sums(logits, tokens, weights, features)
+
+    def derived(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Returns the perplexity: the exponential of the mean loss in nats."""
+        return {"masked_lm_perplexity": math.exp(metrics["masked_lm_loss"])}
 
     def fits(self, features: Features) -> tf.Tensor | None:
         """Returns whether the batch's tokens and predictions have rows."""

@@ -77,6 +77,7 @@ def test_results_are_those_of_the_saved_weights(
         "next_sentence_accuracy": (logits["next_sentence_logits"].argmax(-1) == labels).mean(),
         "commonest_token_accuracy": collections.Counter(tokens).most_common(1)[0][1] / len(tokens),
     }
+    expected["masked_lm_perplexity"] = np.exp(expected["masked_lm_loss"])
     results = json.loads((encoder_folder / "results.json").read_text())
     assert {name: results[name] for name in expected} == pytest.approx(expected, rel=1e-4)
     assert results["loss"] == pytest.approx(
