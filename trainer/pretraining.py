@@ -16,7 +16,7 @@ from pipelines.errors import InputError
 from pipelines.records import EVAL_FOLDER
 from trainer import folders
 from trainer.checkpoints import InitialWeights, open_initial
-from trainer.config import LoopConfig, OptimizerConfig
+from trainer.config import DYNAMIC, LoopConfig, OptimizerConfig
 from trainer.input_pipeline import (
     Records,
     check_same,
@@ -248,7 +248,15 @@ def _phase(
 
     def batches_from(step: int) -> Any:
         return strategy.distribute_datasets_from_function(
-            lambda context: training_batches(records, batch_size, seed, step - first_step, context)
+            lambda context: training_batches(
+                records,
+                batch_size,
+                seed,
+                step - first_step,
+                context,
+                gradient_accumulation_steps=loop.gradient_accumulation_steps,
+                do_dynamic_masking=job.masking == DYNAMIC,
+            )
         )
 
     def evaluation(max_batches: int | None) -> Any:

@@ -171,6 +171,25 @@ def test_checkpoints_of_another_job_are_refused(
         pretrain_main(arguments)
 
 
+def test_the_input_is_told_of_masking_and_parts(
+    records_folder, small_config_file, tmp_path, monkeypatch
+):
+    asked = []
+
+    def record(*arguments, **options):
+        asked.append(options)
+        return training_batches(*arguments, **options | {"do_dynamic_masking": False})
+
+    monkeypatch.setattr(pretraining, "training_batches", record)
+    options = {"masking": "dynamic", "gradient_accumulation_steps": 2}
+    pretrain_main(flags(records_folder, small_config_file, tmp_path / "dynamic", **options))
+    pretrain_main(flags(records_folder, small_config_file, tmp_path / "static"))
+    assert asked == [
+        {"do_dynamic_masking": True, "gradient_accumulation_steps": 2},
+        {"do_dynamic_masking": False, "gradient_accumulation_steps": 1},
+    ]
+
+
 @pytest.mark.parametrize(
     ("flag", "value"),
     [("optimizer", "sgd"), ("dtype", "float16"), ("gradient_accumulation_steps", 0)],
