@@ -107,6 +107,7 @@ def _folder_result(
         "histograms": {},
     }
     if statistics is None:
+        result["faults"] = result["faults"] or [f"{folder.path}: there is no record; make it again"]
         return result
     made_with = folder.made_with
     result["figures"] = {

@@ -262,6 +262,12 @@ class TestDamage:
 
 
 class TestOthersRecords:
+    def test_no_record_at_all(self, capsys, tmp_path):
+        """What the original script makes of nothing."""
+        (tmp_path / "x.tfrecord").write_bytes(b"")
+        status, out, _ = verify(capsys, tmp_path, f"--output={tmp_path}/report")
+        assert status == 1 and "there is no record" in out and "1 fault," in out
+
     def test_original_script(self, capsys, original):
         status, printed, error = verify(capsys, original)
         assert (status, error) == (0, "")
