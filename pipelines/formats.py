@@ -62,7 +62,8 @@ def detect_format(sample: bytes) -> str:
         return "mediawiki"
     if re.match(rb"= [^=\n]+ =[ \r]*\n", sample):
         return "wikitext"
-    if re.match(rb'\{\s*"', sample):
+    # An array of objects is no JSON Lines; their reader says so, where text would be made of it.
+    if re.match(rb'(\[\s*)?\{\s*"', sample):
         return "jsonl"
     blocks = [block.splitlines() for block in re.split(rb"(?:\r?\n[ \t]*){2,}", sample.strip())]
     if not blocks or not blocks[0]:
