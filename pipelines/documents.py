@@ -113,8 +113,13 @@ def _cut_off(start: int) -> Reject:
 
 
 def starts_lines(line: bytes) -> bool:
-    """Whether a document of `read_lines` starts after this line: the separator counts to it."""
-    return not line.strip()
+    """Whether a document of `read_lines` starts after this line: the separator counts to it.
+
+    Its white space is Unicode's (U+3000 in Chinese text), as to the original.
+    """
+    content = line.strip()
+    # Most lines start with an ASCII letter; the others are decoded.
+    return not content or not (content[:1].isalnum() or content.decode("utf-8", "replace").strip())
 
 
 def read_lines(lines: Iterable[bytes]) -> Iterator[Document | Reject]:

@@ -81,6 +81,15 @@ class TestLines:
             Document("Three.\n", is_split=True),
         ]
 
+    @pytest.mark.parametrize("blank", ["\u3000", " \xa0 ", "\u2028", "\x1c"])
+    def test_white_space_is_that_of_the_original(self, blank):
+        """Which strips decoded lines."""
+        found = read("lines", f"“One.”\n{blank}\n二。\n{blank}x\n".encode())
+        assert [document.text for document in found] == ["“One.”\n", f"二。\n{blank}x\n"]
+
+    def test_bytes_that_are_no_text_are_no_blank_line(self):
+        assert [type(row) for row in read("lines", b"One.\n\xff\n")] == [Reject]
+
     def test_last_document_needs_no_line_end(self):
         assert read("lines", b"One.\n\nTwo.")[-1] == Document("Two.", is_split=True)
 
@@ -192,6 +201,7 @@ class TestDetectFormat:
             (BYTE_ORDER_MARK + b'<doc id="1" title="T">\n', "wikiextractor"),
             (b'{"text": "a"}\n', "jsonl"),
             (b'{ "id": 1, "text": "a"}\n', "jsonl"),
+            (b'[\n {"text": "a"},\n', "jsonl"),
             (b"One sentence.\nAnother one.\n\nA second document.\nIt goes on.\n", "lines"),
             (b"One sentence.\r\nAnother.\r\n\r\nA document.\r\nIt goes on.\r\n", "lines"),
             (b"A paragraph that is\nwrapped by hand and\nends.\n\nAnother that\nends.\n", "text"),
