@@ -177,7 +177,7 @@ def main(argv: Sequence[str]) -> None:
     if flags.since:
         from pipelines.incremental import new_inputs
 
-        inputs = new_inputs(inputs, flags.since)
+        inputs = new_inputs(inputs, flags.since, flags.output)
         if not inputs:
             print(
                 f"nothing new: every file of --input is in the records of {', '.join(flags.since)}"

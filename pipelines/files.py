@@ -73,10 +73,14 @@ def match_inputs(patterns: Sequence[str]) -> list[InputFile]:
             raise InputError(f"--input={pattern}: no file matches; check the path and the quotes")
         for m in matched:
             modified = m.last_updated_in_seconds or 0.0
-            # One file has one name, wherever and however a command asks for it.
-            path = m.path if "://" in m.path else os.path.abspath(m.path)
+            path = absolute(m.path)
             found[path] = InputFile(path, m.size_in_bytes, modified)
     return [found[path] for path in sorted(found)]
+
+
+def absolute(path: str) -> str:
+    """Returns the one name of a file or folder, wherever and however a command asks for it."""
+    return path.rstrip("/") if "://" in path else os.path.abspath(path)
 
 
 def open_stored(path: str) -> BinaryIO:

@@ -6,11 +6,11 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.errors import InputError
-from pipelines.files import InputFile, read_bytes
+from pipelines.files import InputFile, absolute, read_bytes
 from pipelines.records import INFO_FILE, MARKER_FILE, RecordsInfo
 
 
-def new_inputs(inputs: Sequence[InputFile], since: Sequence[str]) -> list[InputFile]:
+def new_inputs(inputs: Sequence[InputFile], since: Sequence[str], output: str) -> list[InputFile]:
     """Returns the files that no finished records folder was made from.
 
     A file that has changed since (another size or date) is new.
@@ -18,6 +18,8 @@ def new_inputs(inputs: Sequence[InputFile], since: Sequence[str]) -> list[InputF
     Args:
       inputs: all files there are.
       since: patterns of records folders, or of the folders above them.
+      output: the folder to make, which the patterns may match: what is finished in it (one of
+        several lengths) has taken nothing from the rest of it.
 
     Raises:
       InputError: a pattern matches no finished records folder.
@@ -30,13 +32,19 @@ def new_inputs(inputs: Sequence[InputFile], since: Sequence[str]) -> list[InputF
                 f"--since={pattern}: no finished records folder there; check the path, or leave "
                 "the flag out to take every file"
             )
-        for info in infos:
+        for folder, info in infos:
+            if f"{absolute(folder)}/".startswith(f"{absolute(output)}/"):
+                continue
             taken |= {(of["path"], of["bytes"], of["modified"]) for of in info.inputs}
     return [file for file in inputs if (file.path, file.bytes, file.modified) not in taken]
 
 
-def _finished_infos(pattern: str) -> list[RecordsInfo]:
-    """Reads info.json of the matching folders, or of those for each sequence length in them."""
+def _finished_infos(pattern: str) -> list[tuple[str, RecordsInfo]]:
+    """Reads info.json of the matching folders, or of those for each sequence length in them.
+
+    Returns:
+      (folder, what its info.json holds) of each.
+    """
     infos = []
     for below in ("", "/*"):
         try:
@@ -47,5 +55,5 @@ def _finished_infos(pattern: str) -> list[RecordsInfo]:
             folder = FileSystems.split(metadata.path)[0]
             if FileSystems.exists(FileSystems.join(folder, MARKER_FILE)):
                 text = read_bytes(metadata.path, "--since").decode(errors="replace")
-                infos.append(RecordsInfo.from_json(text, metadata.path))
+                infos.append((folder, RecordsInfo.from_json(text, metadata.path)))
     return infos

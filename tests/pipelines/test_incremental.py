@@ -85,6 +85,26 @@ def test_folders_of_several_lengths(tmp_path, write, run):
             path.rmdir() if path.is_dir() else path.unlink()
 
 
+def test_stopped_between_two_folders(tmp_path, write, run, monkeypatch):
+    """One length is finished and the other isn't: the same command goes on."""
+    write("a", 0)
+    assert run("1")[0] == 0
+    write("b", 1)
+    flags = ["--max_seq_length=32,64", "--max_predictions_per_seq=5,10"]
+    flags.append(f"--since={tmp_path}/records/*")
+    assert run("2", *flags)[0] == 0
+    lost = tmp_path / "records" / "2" / "32"
+    whole = hashes(lost)
+    (lost / "_SUCCESS").rename(lost / "_UNFINISHED")
+    (lost / "info.json").unlink()
+    monkeypatch.chdir(tmp_path / "records")  # and however its folder is named
+    flags[-1] = "--since=./*"
+    assert run("2", *flags)[0] == 0
+    assert names(lost) == ["b"] and hashes(lost) == whole and (lost / "_SUCCESS").exists()
+    status, out, err = run("2", *flags)
+    assert (status, err) == (0, "") and "already finished" in out
+
+
 def test_unfinished_folders_have_taken_nothing(tmp_path, write, run):
     write("a", 0)
     assert run("1")[0] == 0
