@@ -7,7 +7,7 @@ and after ten unlucky draws it takes a "random" B from A's own document. On dema
 
 import dataclasses
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 
 import numpy as np
@@ -18,8 +18,8 @@ from pipelines.records import IS_NEXT, RANDOM_NEXT
 SPECIAL_TOKENS_A_PAIR = 3
 # The original draws a short target from 2 tokens up (one for A, one for B).
 SHORTEST_TARGET = 2
-# Chunks over which the coin's bias makes up for what the labels are off balance: long enough that
-# no chunk's coin tells of the chunk before, short enough for a shard of a few thousand.
+# Chunks over which, at least, the coin's bias makes up for what the labels are off balance: long
+# enough that no chunk's coin tells of the chunk before, short enough for a shard of a few thousand.
 BALANCE_HORIZON = 100
 # How often the original draws another document for B before it takes A's own.
 REFERENCE_DRAWS = 10
@@ -30,9 +30,9 @@ class Balance:
     """The labels so far; carried over from pass to pass of a shard.
 
     Attributes:
-      forced: chunks that had to be "random next".
-      free: chunks that a coin decided on; a few at first, so that the first forced one counts
-        little.
+      forced: chunks that had to be "random next", but for those of books that aim at few tokens.
+      free: chunks that a coin decided on, but for the same; a few at first, so that the first
+        forced one counts little.
       ahead: "random next" pairs more than "is next" ones.
     """
 
@@ -76,6 +76,10 @@ def build_pairs(
     coin turned over right after such a chunk, which is mostly a document's last, the openings of
     documents would be "is next" more often than the rest, and the model would learn to see that.
 
+    Long documents that aim at a shorter length come first: at a few tokens nearly all of their
+    chunks have one sentence, thousands in a book. What they put off balance is made up for by all
+    that comes after them, rather than by what happens to come next, if anything.
+
     Args:
       sentence_lengths: tokens of each sentence, all documents end to end; none is 0.
       document_sentences: sentences of each document; none is 0.
@@ -99,12 +103,21 @@ def build_pairs(
     is_reference = balance is None
     balance = balance or Balance()
     forced, free, ahead = balance.forced, balance.free, balance.ahead
+    tokens_left = starts[-1]
+    targets: Iterable[tuple[int, int]] = (
+        (document, _draw_target(limit, short_seq_prob, random)) for document in range(documents)
+    )
 
-    for document in range(documents):
+    def is_steady(aim: tuple[int, int]) -> bool:
+        sentences = firsts[aim[0] + 1] - firsts[aim[0]]
+        return aim[1] == limit or sentences <= BALANCE_HORIZON
+
+    for document, target in targets if is_reference else sorted(targets, key=is_steady):
         sentence, end = firsts[document], firsts[document + 1]
-        target = limit
-        if draw() < short_seq_prob:
-            target = SHORTEST_TARGET + int(draw() * (limit - SHORTEST_TARGET + 1))
+        counts_for_rate = is_steady((document, target))
+        tokens_left -= starts[end] - starts[sentence]
+        # About as many chunks as a coin will still decide on.
+        horizon = max(BALANCE_HORIZON, tokens_left * free // (limit * (free + forced)))
         while sentence < end:
             a_start = starts[sentence]
             chunk_end = min(bisect_left(starts, a_start + target, sentence + 1, end), end)
@@ -116,15 +129,16 @@ def build_pairs(
             if sentences > 1 and is_reference:
                 is_next = draw() >= 0.5
             elif sentences > 1:
-                free += 1
-                share = 0.5 * (1 + forced / free) + 0.5 * ahead / BALANCE_HORIZON
+                free += counts_for_rate
+                share = 0.5 * (1 + forced / free) + 0.5 * ahead / horizon
                 is_next = draw() < share or documents == 1
             elif documents == 1 and not is_reference:
                 counts.without_partner += 1
                 sentence = chunk_end
                 continue
             else:
-                forced += 1
+                counts.forced_random_next += 1
+                forced += counts_for_rate
                 is_next = False
 
             if is_next:
@@ -154,11 +168,17 @@ def build_pairs(
             rows += (a_start, a_end, b_start, b_end, IS_NEXT if is_next else RANDOM_NEXT)
 
     pairs = np.array(rows, np.int32).reshape(-1, 5)
-    counts.forced_random_next = forced - balance.forced
     balance.forced, balance.free, balance.ahead = forced, free, ahead
     counts.random_next = int(pairs[:, 4].sum())
     counts.is_next = len(pairs) - counts.random_next
     return pairs, counts
+
+
+def _draw_target(limit: int, short_seq_prob: float, random: Random) -> int:
+    """Returns how many tokens a document's pairs aim at in a pass."""
+    if random.random() < short_seq_prob:
+        return SHORTEST_TARGET + int(random.random() * (limit - SHORTEST_TARGET + 1))
+    return limit
 
 
 def _draw_as_the_original(document: int, documents: int, random: Random) -> int:

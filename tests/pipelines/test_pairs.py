@@ -182,6 +182,21 @@ class TestStatistics:
         assert total > 40_000 and forced > 0.02 * total
         assert is_next / total == pytest.approx(0.5, abs=0.005)
 
+    def test_half_is_next_of_each_pass_over_books(self):
+        """A book that aims at less than a sentence is forced all through, wherever it stands."""
+        sentences, tokens = 700, 60
+        corpus, most_forced = [[tokens] * sentences] * 16, 0.0
+        for seed in range(30):
+            pairs, counts = pairs_of(corpus, 128, 0.1, seed)
+            assert counts.is_next / len(pairs) == pytest.approx(0.5, abs=0.005)
+            most_forced = max(most_forced, counts.forced_random_next / len(pairs))
+            # All other books make up for it, and about alike.
+            book = pairs[:, 0] // (tokens * sentences)
+            whole = pairs[np.bincount(book)[book] < sentences]
+            shares = [(part[:, 4] == IS_NEXT).mean() for part in np.array_split(whole, 4)]
+            assert np.ptp(shares) < 0.25
+        assert most_forced > 0.2
+
     def test_openings_are_labelled_like_the_rest(self):
         """Making up for forced chunks, mostly documents' last, must not mark what comes after."""
         corpus = [[61] * 7 for _ in range(4000)]  # chunks of 3 sentences, some of 1 left over
@@ -230,6 +245,7 @@ class TestStatistics:
         lengths = []
         for seed in range(10):
             pairs, _ = pairs_of(corpus, 103, 0.1, seed)
+            pairs = pairs[np.argsort(pairs[:, 0])]
             first = pairs[np.searchsorted(pairs[:, 0], np.arange(300) * 400)]
             first = first[first[:, 4] == IS_NEXT]  # those reach their target exactly
             lengths += (first[:, 3] - first[:, 0]).tolist()
