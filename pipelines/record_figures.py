@@ -125,7 +125,7 @@ def warn(
     if not statistics.measured:
         return []
     found = [
-        _single_document_warning(made_with) or _label_warning(statistics),
+        _single_document_warning(made_with) or _label_warning(statistics, made_with),
         _hidden_warning(statistics, made_with),
         _unknown_warning(statistics),
         _filled_warning(statistics),
@@ -135,13 +135,19 @@ def warn(
     return [text for text in found if text]
 
 
-def _label_warning(statistics: RecordStatistics) -> str:
+def _label_warning(statistics: RecordStatistics, made_with: MadeWith) -> str:
     share = statistics.random_next / statistics.measured
     tolerance = BALANCE_TOLERANCE + _bound(0.5, statistics.measured)
     if share >= ONE_SENTENCE_SHARE:
         return (
             f"{share:.1%} of the labels are random next, as when a blank line follows every "
             "sentence and makes it a document of its own: put blank lines between documents only"
+        )
+    if share > 0.5 + tolerance and made_with.documents is not None:
+        return (
+            f"{share:.1%} of the labels are random next, which a model that always says so gets "
+            "right; a chunk of one sentence has to be, and too many are: raise --max_seq_length "
+            "or --dupe_factor, give longer documents, or leave --pairs=reference out"
         )
     if share > 0.5 + tolerance:
         return (
@@ -152,7 +158,8 @@ def _label_warning(statistics: RecordStatistics) -> str:
     if share < 0.5 - tolerance:
         return (
             f"only {share:.1%} of the labels are random next, as when there are too few documents "
-            "to take a B from: check that documents are told apart, or take more of them"
+            "to take a B from: check that documents are told apart, take more of them, or make "
+            "fewer --num_shards, since B comes from A's shard"
         )
     return ""
 

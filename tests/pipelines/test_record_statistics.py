@@ -376,7 +376,9 @@ class TestWarnings:
         [
             ({"random_next": 9_900}, {}, ["99.0%", "blank line"]),
             ({"random_next": 5_600}, {}, ["56.0%", "one sentence"]),
-            ({"random_next": 3_000}, {}, ["30.0%", "documents"]),
+            # Of our own records nobody should be told to make them with our command.
+            ({"random_next": 5_600}, {"documents": 9}, ["56.0%", "--dupe_factor", "--pairs"]),
+            ({"random_next": 3_000}, {}, ["30.0%", "documents", "--num_shards"]),
             ({}, {"documents": 1}, ["1 document"]),
             # 18,000 of 180,000 have a standard error of 127: 4 of them are 0.28 %.
             ({"hidden_as_other": 18_600, "hidden_as_same": 17_400}, {}, ["10.33%", "0.28%"]),
