@@ -9,7 +9,7 @@ TEST_ENV := CUDA_VISIBLE_DEVICES=-1 TF_CPP_MIN_LOG_LEVEL=3
 # Each process loads TensorFlow, so more than a few gain nothing; fixtures are shared in a file.
 PYTEST := $(TEST_ENV) $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=loadfile
 
-.PHONY: help setup demo test test-slow test-flink lint bench lock clean
+.PHONY: help setup demo test test-slow test-flink test-tpu-packages lint bench lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## / - /'
@@ -43,6 +43,16 @@ test-flink: $(SETUP)  ## the data command on a real Flink; needs Java 17 and Mav
 		BEAMBERT_FLINK_JAR=$(abspath $(FLINK_JAR)) $(TEST_ENV) $(BIN)/python -m pytest -m flink tests/flink; \
 	fi
 
+test-tpu-packages: .venv-tpu/.installed  ## the trainer's tests with exactly what a TPU host has
+	TPU_SKIP_MDS_QUERY=1 $(TEST_ENV) .venv-tpu/bin/python -m pytest -n auto --maxprocesses=4 \
+		--dist=loadfile -m "not slow" tests/model tests/trainer
+
+.venv-tpu/.installed: requirements-tpu.lock
+	$(PYTHON) -m venv --clear .venv-tpu
+	.venv-tpu/bin/pip install --quiet --disable-pip-version-check --no-deps -r $<
+	.venv-tpu/bin/pip install --quiet --disable-pip-version-check hypothesis pytest pytest-xdist
+	touch $@
+
 # Maven fails on any file whose checksum is not the published one.
 $(FLINK_JAR): tests/flink/pom.xml
 	mvn --quiet --batch-mode --strict-checksums --file $< package
@@ -65,4 +75,4 @@ lock: $(SETUP)  ## resolve the newest versions into requirements.lock
 	$(BIN)/uv pip compile --universal --python-version 3.11 --no-header --upgrade requirements.in -o requirements.lock
 
 clean:  ## delete what the other targets made
-	rm -rf .venv .flink demo-output build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-tpu .flink demo-output build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
