@@ -86,7 +86,7 @@ def documented_commands():
         joined = text.replace("\\\n", " ")
         for line in re.findall(r"^ *beambert +(.*--.*)$", joined, re.MULTILINE):
             if line.split()[0] in PARSERS:
-                yield shlex.split(line)
+                yield shlex.split(line, comments=True)
 
 
 def test_documented_commands_have_real_flags():

@@ -20,7 +20,10 @@ BEAM = {"apache_beam", "tfx_bsl"}
 # Besides all of `model` and `trainer`, what such a machine needs of `pipelines`.
 WITHOUT_BEAM = {
     f"pipelines.{name}"
-    for name in ("records", "tasks", "folders", "errors", "console", "tokenization", "weights")
+    for name in (
+        *("records", "tasks", "folders", "errors", "console", "tokenization", "weights"),
+        *("masking", "shards"),
+    )
 }
 
 

@@ -29,7 +29,8 @@ PRETRAIN_EPILOG = """examples:
       --train_batch_size=64 --learning_rate=1e-3
 
   # the paper's recipe on the TPU of this host: 90 % of the steps at 128 tokens, the rest at 512
-  beambert data --max_seq_length=128,512 --output=gs://bucket/records …
+  beambert data --max_seq_length=128,512 --input='gs://bucket/text/*' --vocab_file=vocab.txt \\
+      --output=gs://bucket/records
   beambert pretrain --recipe=bert_base --data=gs://bucket/records/128 \\
       --long_data=gs://bucket/records/512 --model_dir=gs://bucket/base --tpu=local --dtype=bfloat16
 

@@ -6,11 +6,15 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from model.config import BertConfig
 from model.pretrainer import BertPretrainer
 from trainer import pretraining
+from trainer.config import OptimizerConfig
 from trainer.input_pipeline import open_records, training_batches
+from trainer.loop import Trainer
+from trainer.objectives import PretrainingObjective
 from trainer.packing import capacity_for
 from trainer.task import pretrain_main
 
@@ -49,6 +53,29 @@ def test_full_or_uncounted_records_keep_their_padding(counted_records, records_f
     counts = records.info.counts | {"filled_tokens": records.instances * 32}
     full = dataclasses.replace(records, info=dataclasses.replace(records.info, counts=counts))
     assert capacity_for(full, BATCH) is None
+
+
+def test_two_devices_leave_out_padding_like_one(counted_records, small_config, two_devices):
+    config = dataclasses.replace(
+        small_config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    records = open_records(str(counted_records), "--data")
+    losses = []
+    for strategy in (tf.distribute.get_strategy(), two_devices):
+        capacity = capacity_for(records, BATCH // strategy.num_replicas_in_sync)
+        trainer = Trainer(
+            strategy,
+            lambda: BertPretrainer(config, seed=3),
+            PretrainingObjective({records.max_seq_length: capacity}),
+            OptimizerConfig(5e-3, num_train_steps=50, num_warmup_steps=0),
+            random_seed=1,
+        )
+        batches = strategy.distribute_datasets_from_function(
+            lambda context: training_batches(records, BATCH, 1, 0, context)
+        )
+        iterator = iter(batches)
+        losses.append([trainer.train_steps(iterator, 1)["loss"] for _ in range(5)])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
 @pytest.mark.parametrize("parts", [1, 2])
