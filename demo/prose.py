@@ -38,9 +38,7 @@ _MARKUP = (
     (re.compile(r"::(?=\s|$)"), ":"),
 )
 _MARKUP_SIGN = re.compile(r"[`*\[<]|::|://")
-_PLAIN_WORD = re.compile(
-    r" [(\"']?[A-Za-z][a-z]*(?:['’-][a-z]+)*[)\"']*[.,;:?!]*[)\"']?(?= )"
-)
+_PLAIN_WORD = re.compile(r" [(\"']?[A-Za-z][a-z]*(?:['’-][a-z]+)*[)\"']*[.,;:?!]*[)\"']?(?= )")
 _NO_LETTERS = str.maketrans("", "", string.digits + string.punctuation + string.whitespace)
 MINIMUM_WORDS = 4
 MINIMUM_PLAIN_SHARE = 0.65
