@@ -193,8 +193,9 @@ def has_most_context(windows: Windows, indices: np.ndarray, positions: np.ndarra
     pieces = windows.first_pieces[indices] + positions - windows.context_positions[indices]
     own = _context_scores(windows, indices, pieces)
     result = np.ones(np.shape(indices), bool)
-    reach = _reach(windows)
-    for distance in (*range(-reach, 0), *range(1, reach + 1)):
+    # Windows are as far apart, so that one which has more context than the next on either side has
+    # more than those beyond.
+    for distance in (-1, 1):
         others = np.clip(indices + distance, 0, len(windows) - 1)
         scores = _context_scores(windows, others, pieces)
         is_better = scores >= own if distance < 0 else scores > own
@@ -204,13 +205,6 @@ def has_most_context(windows: Windows, indices: np.ndarray, positions: np.ndarra
         )
         result &= ~(is_other & is_better)
     return result
-
-
-def _reach(windows: Windows) -> int:
-    """Returns how many windows on one may still share a token with it."""
-    is_next = np.diff(windows.question_index) == 0
-    steps = np.diff(windows.first_pieces)[is_next]
-    return int((windows.context_lengths.max() - 1) // steps.min()) if len(steps) else 0
 
 
 def _context_scores(windows: Windows, indices: np.ndarray, pieces: np.ndarray) -> np.ndarray:

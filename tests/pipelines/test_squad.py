@@ -222,12 +222,20 @@ class TestWindows:
         positions = ranges(windows.context_positions, counts)
         starts, _ = windows.characters(owners, positions, positions)
         is_most = has_most_context(windows, owners, positions)
-        found = sorted(zip(windows.question_index[owners][is_most], starts[is_most], strict=True))
-        assert found == [
-            (number, 2 * place)
-            for number, question in enumerate(questions)
-            for place in range(len(question.context) // 2)
-        ]
+        places = starts // 2
+        spans = list(zip(windows.first_pieces, counts, strict=True))
+        for number, question in enumerate(questions):
+            own = np.flatnonzero(windows.question_index == number)
+            first = windows.first_pieces[own[0]]
+            for place in range(len(question.context) // 2):
+                # The original's rule, as its comments have it.
+                contexts = []
+                for start, count in (spans[window] for window in own):
+                    left, right = first + place - start, start + count - 1 - first - place
+                    is_inside = left >= 0 and right >= 0
+                    contexts.append(min(left, right) + 0.01 * count if is_inside else -1)
+                here = is_most & (windows.question_index[owners] == number) & (places == place)
+                assert owners[here].tolist() == [own[np.argmax(contexts)]]
 
 
 class TestLostAnswers:

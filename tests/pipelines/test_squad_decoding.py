@@ -148,6 +148,14 @@ def test_starts_that_go_with_no_end(tokenizer, has_impossible):
     assert found.null_odds == ({question.id: -6.0} if has_impossible else {})
 
 
+def test_no_answer_comes_after_an_answer_of_the_same_score(tokenizer):
+    question = ask("river")
+    windows = make_windows([question], tokenizer, WindowParameters())
+    found = decode([question], windows, *np.zeros((2, 1, 8)), True, DecodingParameters())
+    assert [entry["text"] for entry in found.n_best[question.id]] == ["river", ""]
+    assert found.answers == {question.id: "river"}
+
+
 @pytest.mark.parametrize("has_impossible", [True, False])
 def test_nothing_to_answer_with(tokenizer, has_impossible):
     windows = make_windows([ask("")], tokenizer, WindowParameters())
