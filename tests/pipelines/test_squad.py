@@ -8,7 +8,7 @@ import pathlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipelines.errors import InputError
@@ -209,6 +209,8 @@ class TestWindows:
         st.integers(1, 12),
         st.integers(1, 6),
     )
+    # A last window that is so much shorter that its length counts.
+    @example([620], 300, 250, 1)
     def test_every_piece_has_one_window_of_most_context(
         self, tokenizer, sizes, max_seq_length, doc_stride, query
     ):
