@@ -29,6 +29,8 @@ LABELS_FILE = "labels.txt"
 # Beside checkpoints that lie elsewhere than in the model folder.
 JOB_FILE = "job.json"
 SAVED_MODEL_FOLDER = "saved_model"
+# Kind of an encoder in training.json; the others are those of tasks.
+PRETRAINING = "pretraining"
 
 
 @dataclasses.dataclass(frozen=True)

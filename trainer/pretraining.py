@@ -279,7 +279,7 @@ def _training(
 ) -> Mapping[str, Any]:
     records = data[-1].records
     return {
-        "kind": "pretraining",
+        "kind": folders.PRETRAINING,
         "do_lower_case": records.info.parameters["do_lower_case"],
         "max_seq_length": records.max_seq_length,
         "vocabulary_sha256": records.vocabulary.sha256,
