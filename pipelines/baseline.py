@@ -63,13 +63,14 @@ class Baseline:
         }
 
 
-def open_baseline(path: str, task: Task, data_sha256: str) -> Baseline:
+def open_baseline(path: str, task: Task, data_sha256: str, examples: int) -> Baseline:
     """Reads an earlier evaluation.
 
     Args:
       path: its folder.
       task: of the new evaluation.
       data_sha256: of the file that the new evaluation is on.
+      examples: how many of it.
 
     Raises:
       InputError: it is none, or of another task or other examples.
@@ -86,7 +87,7 @@ def open_baseline(path: str, task: Task, data_sha256: str) -> Baseline:
             f"--baseline={path} evaluated the task {metrics['task']}, not {task.name}: name an "
             f"evaluation on {task.name}."
         )
-    if metrics.get("data_sha256") != data_sha256:
+    if (metrics.get("data_sha256"), metrics["examples"]) != (data_sha256, examples):
         raise InputError(
             f"--baseline={path} evaluated other examples than these: evaluate that model "
             f"({metrics['model']}) on the same file first."

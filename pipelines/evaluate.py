@@ -14,7 +14,6 @@ checks the thresholds. The output folder holds
     BLESSED or NOT_BLESSED  written last, holds the reasons
 """
 
-import dataclasses
 import hashlib
 import json
 import os
@@ -33,44 +32,23 @@ from pipelines import (
     mistakes,
     models,
     predictions,
-    tasks,
 )
 from pipelines.baseline import open_baseline
 from pipelines.blessing import Threshold
 from pipelines.errors import InputError
 from pipelines.evaluation_folder import BLESSED, NOT_BLESSED
-from pipelines.examples import Example, read_examples, split_path
+from pipelines.evaluation_job import EvaluationJob, read_labelled
+from pipelines.examples import Example
 from pipelines.metrics import METRICS
 from pipelines.mistakes import Mistake
 from pipelines.outcomes import OUTCOMES, Outcomes
 from pipelines.slices import slice_title
-from pipelines.tasks import CHOICE, TAGGING, Task
+from pipelines.span_predictions import INPUTS as SPAN_INPUTS
+from pipelines.span_predictions import SpanPredictor, official_scores
+from pipelines.squad import Question
+from pipelines.task_flags import add_task_flags, task_of
+from pipelines.tasks import SPAN, Task
 from pipelines.weights import weights_sha256
-
-
-@dataclasses.dataclass(frozen=True)
-class EvaluationJob:
-    """What is asked for.
-
-    Attributes:
-      task: a key of `tasks.TASKS`.
-      data_dir: the folder of the task's files.
-      model: a folder, see `models.find_model`.
-      output: a folder that does not exist, is empty, or holds an earlier evaluation.
-      split: which file of the task to evaluate on.
-      thresholds: what to reach, all of them.
-      baseline: an earlier evaluation on the same file, or None.
-      min_change: how much better than the baseline's the task's first metric must be.
-    """
-
-    task: str
-    data_dir: str
-    model: str
-    output: str
-    split: str
-    thresholds: tuple[Threshold, ...]
-    baseline: str | None = None
-    min_change: float = 0.0
 
 
 def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str, Any]:
@@ -87,24 +65,26 @@ def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str
       InputError: something given cannot be used. An earlier evaluation in `output` is then as it
         was.
     """
-    task = tasks.find_task(job.task)
+    task = job.task
     folder = evaluation_folder.check_output(job.output)
     blessing.check_thresholds(job.thresholds, evaluation.metric_names(task))
     model = models.find_model(job.model, task.kind)
-    examples = _read_labelled_examples(task, job, model.labels)
-    data_sha256 = hashlib.sha256(split_path(task, job.data_dir, job.split).read_bytes()).hexdigest()
+    examples = read_labelled(job, model.labels)
+    data_sha256 = hashlib.sha256(job.data_file().read_bytes()).hexdigest()
     with evaluation_pipelines.quiet_libraries():
         from pipelines import evaluation_metric
 
         options = jobs.beam_options(pipeline_flags)
-        models.check_signature(model, task.kind, predictions.model_inputs(examples[0]))
+        predictor = _predictor(model, task.kind, examples)
         measures = evaluation.measures_of(task, model.labels)
-        baseline = open_baseline(job.baseline, task, data_sha256) if job.baseline else None
+        baseline = (
+            open_baseline(job.baseline, task, data_sha256, len(examples)) if job.baseline else None
+        )
         print(f"Evaluating {job.model} on {len(examples):,} examples of {task.name} …", flush=True)
         weights = weights_sha256(job.model)
         unfinished = evaluation_folder.make_work_folder(folder)
         rows, orders = predictions.make_rows(task.kind, examples, model.labels)
-        evaluation_pipelines.predict(task.kind, model, rows, unfinished / "predictions", options)
+        evaluation_pipelines.predict(predictor, rows, unfinished / "predictions", options)
         records = predictions.read_records(unfinished / "predictions")
         predictions.check_records(task.kind, records, len(examples), model)
         outcomes = OUTCOMES[task.kind].of_records(records)
@@ -144,32 +124,22 @@ def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str
         "slices": evaluation.by_slice(scores, orders),
         "details": evaluation.details(outcomes),
     }
+    if task.kind == SPAN:
+        metrics["details"]["official"] = official_scores(examples, records)
     worst = mistakes.worst_mistakes(task.kind, records, examples)
     _write_results(unfinished, metrics, outcomes, worst)
     evaluation_folder.publish(folder, metrics)
     return metrics
 
 
-def _read_labelled_examples(task: Task, job: EvaluationJob, labels: Sequence[str]) -> list[Example]:
-    if task.labels is not None and set(task.labels) != set(labels):
-        raise InputError(
-            f"--model has the labels {', '.join(labels)} but task {task.name} has "
-            f"{', '.join(task.labels)}: name a model that was fine-tuned on {task.name}."
-        )
-    data_dir = models.local_path(job.data_dir, "--data_dir")
-    found = read_examples(task, data_dir, job.split, labels or None)
-    if any((e.tags if task.kind == TAGGING else e.label) is None for e in found):
-        raise InputError(
-            f"{split_path(task, data_dir, job.split)} has no labels to compare with: choose "
-            "another --split."
-        )
-    uneven = [e for e in found if task.kind == CHOICE and len(e.choices) != len(labels)]
-    if uneven:
-        raise InputError(
-            f"{split_path(task, data_dir, job.split)} has {len(uneven[0].choices)} endings in some "
-            f"rows but --model chooses from {len(labels)}: name a model of that many."
-        )
-    return found
+def _predictor(
+    model: models.Model, kind: str, examples: Sequence[Example | Question]
+) -> predictions.Predictor | SpanPredictor:
+    if kind == SPAN:
+        models.check_signature(model, kind, SPAN_INPUTS)
+        return SpanPredictor(model, any(question.is_impossible for question in examples))
+    models.check_signature(model, kind, predictions.model_inputs(examples[0]))
+    return predictions.Predictor(kind, model)
 
 
 def _write_results(
@@ -223,8 +193,7 @@ def _parser() -> console.FlagParser:
         "--model=models/sst-2 --output=evaluation/sst-2 --metric=accuracy --threshold=0.8",
         allow_abbrev=False,
     )
-    parser.add_argument("--task", required=True, help=f"one of {', '.join(tasks.TASKS)}")
-    parser.add_argument("--data_dir", required=True, help="the folder of the task's files")
+    add_task_flags(parser)
     parser.add_argument("--model", required=True, help="a folder that `finetune` finished")
     parser.add_argument("--output", required=True, help="a new folder, or an earlier evaluation")
     parser.add_argument("--split", default="dev", help="dev (default), train or test")
@@ -276,15 +245,17 @@ def main(argv: Sequence[str]) -> None:
     arguments, pipeline_flags = _parser().parse_known_args(argv)
     if arguments.min_change is not None and not arguments.baseline:
         raise InputError("--min_change compares with a baseline: add --baseline=, or leave it out.")
+    task = task_of(arguments)
     job = EvaluationJob(
-        arguments.task,
+        task,
         arguments.data_dir,
         arguments.model,
         arguments.output,
         arguments.split,
-        _thresholds(tasks.find_task(arguments.task), arguments.metric, arguments.threshold),
+        _thresholds(task, arguments.metric, arguments.threshold),
         arguments.baseline,
         arguments.min_change or 0.0,
+        arguments.skip_bad_rows,
     )
     print(summary(evaluate(job, pipeline_flags), arguments.output))
 

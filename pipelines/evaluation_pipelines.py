@@ -4,12 +4,11 @@ import contextlib
 import logging
 import pathlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pipelines import console
-from pipelines.models import Model
-from pipelines.predictions import Predictor, Row
+from pipelines.predictions import Row
 
 if TYPE_CHECKING:  # Beam and TFMA take seconds to import, which --help should not cost.
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -19,8 +18,7 @@ _BATCH_SIZE = 64
 
 
 def predict(
-    kind: str,
-    model: Model,
+    predictor: Callable[[Sequence[Row]], list[bytes]],
     rows: Sequence[Row],
     folder: pathlib.Path,
     options: "PipelineOptions",
@@ -33,7 +31,7 @@ def predict(
             pipeline
             | "Batches" >> beam.Create(_batches(rows))
             | "Spread" >> beam.Reshuffle()
-            | "Predict" >> beam.FlatMap(Predictor(kind, model)).with_output_types(bytes)
+            | "Predict" >> beam.FlatMap(predictor).with_output_types(bytes)
             | "Write" >> beam.io.WriteToTFRecord(str(folder / "part"), file_name_suffix=".tfrecord")
         )
 
@@ -65,7 +63,7 @@ def analyse(
 
 def _batches(rows: Sequence[Row]) -> list[list[Row]]:
     # Rows of like length together, so that a batch has little padding.
-    by_length = sorted(rows, key=lambda row: row.length)
+    by_length = sorted(rows, key=lambda row: row.characters)
     return [by_length[i : i + _BATCH_SIZE] for i in range(0, len(by_length), _BATCH_SIZE)]
 
 

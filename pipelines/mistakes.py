@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pipelines.entities import entities
 from pipelines.examples import ChoiceExample, Example, TaggedExample
 from pipelines.outcomes import Record
-from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, TAGGING
+from pipelines.squad import Question
+from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
 
 _TO_SHOW = 20
 
@@ -35,14 +36,15 @@ WEIGHTS = {
     CHOICE: _SUREST,
     REGRESSION: ("difference", "that are furthest off"),
     TAGGING: ("wrong entities", "with the most wrong or missed entities"),
+    SPAN: ("probability", "without a right word that the model was surest of"),
 }
 
 
 def worst_mistakes(
-    kind: str, records: Sequence[Record], examples: Sequence[Example]
+    kind: str, records: Sequence[Record], examples: Sequence[Example | Question]
 ) -> list[Mistake]:
     """Returns the worst, in order; of equally bad ones the first in the file."""
-    mistake = {REGRESSION: _of_number, TAGGING: _of_tags}.get(kind, _of_class)
+    mistake = {REGRESSION: _of_number, TAGGING: _of_tags, SPAN: _of_answer}.get(kind, _of_class)
     found = [mistake(record, example) for record, example in zip(records, examples, strict=True)]
     wrong = [mistake for mistake in found if mistake.weight > 0]
     return sorted(wrong, key=lambda mistake: -mistake.weight)[:_TO_SHOW]
@@ -72,6 +74,16 @@ def _of_tags(record: Record, example: TaggedExample) -> Mistake:
         _named(example.words, example.tags),
         _named(example.words, predicted),
         float(len(wrong)),
+    )
+
+
+def _of_answer(record: Record, question: Question) -> Mistake:
+    answers = dict.fromkeys(answer.text for answer in question.answers)
+    return Mistake(
+        f"{question.question}\n\n{question.context}",
+        "\n".join(answers) or "–",
+        record["answer"][0].decode() or "–",
+        0.0 if record["squad_f1"][0] else record["probability"][0],
     )
 
 

@@ -3,7 +3,8 @@
 import dataclasses
 import json
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from pipelines.errors import InputError
 from pipelines.records import MARKER_FILE
@@ -22,10 +23,17 @@ _OUTPUTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """A SavedModel and the names of its outputs in order; none for a number or a span."""
+    """A SavedModel.
+
+    Attributes:
+      path: its folder.
+      labels: the names of its outputs in order; none for a number or a span.
+      training: what training.json says of it; nothing where there is none.
+    """
 
     path: pathlib.Path
     labels: tuple[str, ...]
+    training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def local_path(path: str, flag: str) -> str:
@@ -47,14 +55,7 @@ def find_model(model_dir: str, kind: str) -> Model:
       InputError: something is missing, the model is of another kind or still being trained.
     """
     folder = pathlib.Path(local_path(model_dir, "--model"))
-    training = folder / _TRAINING_FILE
-    if training.is_file():
-        if not (folder / MARKER_FILE).is_file():
-            raise InputError(
-                f"--model={model_dir} is not finished (no {MARKER_FILE}): give the command that "
-                "makes it again, which continues it."
-            )
-        _check_kind(training, model_dir, kind)
+    training = _read_training(folder, model_dir, kind)
     candidates = (folder / "saved_model", folder)
     path = next((path for path in candidates if (path / "saved_model.pb").is_file()), None)
     if path is None:
@@ -63,20 +64,30 @@ def find_model(model_dir: str, kind: str) -> Model:
             "`beambert finetune` finished."
         )
     if kind in (REGRESSION, SPAN):
-        return Model(path, ())
-    return Model(path, _read_labels((path.parent if path != folder else folder), model_dir))
+        return Model(path, (), training)
+    return Model(path, _read_labels(folder, model_dir), training)
 
 
-def _check_kind(training: pathlib.Path, model_dir: str, kind: str) -> None:
+def _read_training(folder: pathlib.Path, model_dir: str, kind: str) -> dict[str, Any]:
+    file = folder / _TRAINING_FILE
+    if not file.is_file():
+        return {}
+    if not (folder / MARKER_FILE).is_file():
+        raise InputError(
+            f"--model={model_dir} is not finished (no {MARKER_FILE}): give the command that makes "
+            "it again, which continues it."
+        )
     try:
-        trained = json.loads(training.read_text(encoding="utf-8"))["kind"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{training} cannot be read: fine-tune the model again.") from error
+        training = json.loads(file.read_text(encoding="utf-8"))
+        trained = training["kind"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{file} is damaged: fine-tune the model again.") from error
     if trained != kind:
         raise InputError(
             f"--model={model_dir} was trained for {trained} but the task asks for {kind}: name a "
             "model that was fine-tuned on this task."
         )
+    return training
 
 
 def _read_labels(folder: pathlib.Path, model_dir: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ besides, by the kind of the task:
     classification, choice   label, label_index, prediction, prediction_index, probabilities
     regression               number (the label), score
     tagging                  tags, predicted_tags: one for each word
+    span                     impossible, answer, probability, null_odds, exact_match, squad_f1
 """
 
 import dataclasses
@@ -21,35 +22,34 @@ from pipelines.errors import InputError
 from pipelines.examples import ChoiceExample, Example, TaggedExample
 from pipelines.models import Model
 from pipelines.outcomes import Record
-from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, TAGGING
+from pipelines.squad import Question
+from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
 
 # What a record has besides slices by columns.
 _OWN_FEATURES = (
     *("row", "label_index", "prediction_index", "probabilities", "number", "score"),
-    *("tags", "predicted_tags"),
+    *("tags", "predicted_tags", "impossible", "answer", "probability", "null_odds"),
+    *("exact_match", "squad_f1"),
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What the pipeline needs of an example.
+    """An example, and what its record holds before there is a prediction."""
 
-    Attributes:
-      inputs: the model's, by name.
-      record: what is known before the prediction.
-    """
-
-    inputs: Mapping[str, str | tuple[str, ...]]
+    example: Example | Question
     record: Record
 
     @property
-    def length(self) -> int:
-        """Characters of all inputs."""
-        return sum(len(part) for value in self.inputs.values() for part in value)
+    def characters(self) -> int:
+        """How long the example is."""
+        if isinstance(self.example, Question):
+            return len(self.example.context)
+        return sum(len(part) for value in model_inputs(self.example).values() for part in value)
 
 
 def model_inputs(example: Example) -> dict[str, str | tuple[str, ...]]:
-    """Returns what the SavedModel takes, by the names of its signature."""
+    """Returns what the SavedModel takes, by the names of its signature; not of a question."""
     if isinstance(example, TaggedExample):
         return {"text": " ".join(example.words)}
     inputs: dict[str, str | tuple[str, ...]] = {"text": example.text}
@@ -61,7 +61,7 @@ def model_inputs(example: Example) -> dict[str, str | tuple[str, ...]]:
 
 
 def make_rows(
-    kind: str, examples: Sequence[Example], labels: Sequence[str]
+    kind: str, examples: Sequence[Example | Question], labels: Sequence[str]
 ) -> tuple[list[Row], dict[str, tuple[str, ...]]]:
     """Returns the rows of the examples, and the values of every slicing in the order of reports."""
     slicings = slices.slicings(kind, examples, labels, _OWN_FEATURES)
@@ -69,14 +69,18 @@ def make_rows(
     for number, example in enumerate(examples):
         record: dict[str, list[Any]] = {"row": [number], **_truth(kind, example, labels)}
         record |= {slicing.name: [slicing.values[number].encode()] for slicing in slicings}
-        rows.append(Row(model_inputs(example), record))
+        rows.append(Row(example, record))
     orders = {slicing.name: slicing.order for slicing in slicings}
     if kind in (CLASSIFICATION, CHOICE):
         orders[slices.PREDICTION] = tuple(labels)
+    elif slices.LABEL in orders and kind == SPAN:
+        orders[slices.PREDICTION] = orders[slices.LABEL]
     return rows, orders
 
 
-def _truth(kind: str, example: Example, labels: Sequence[str]) -> dict[str, list[Any]]:
+def _truth(kind: str, example: Example | Question, labels: Sequence[str]) -> dict[str, list[Any]]:
+    if kind == SPAN:
+        return {"impossible": [int(example.is_impossible)]}
     if kind == TAGGING:
         return {"tags": [tag.encode() for tag in example.tags]}
     if kind == REGRESSION:
@@ -102,8 +106,9 @@ class Predictor:
         """Returns one serialized tf.Example for each row."""
         import tensorflow as tf
 
-        model = self._shared.acquire(self._load)
-        inputs = {name: tf.constant([row.inputs[name] for row in rows]) for name in rows[0].inputs}
+        model = self._shared.acquire(lambda: load(self._model))
+        given = [model_inputs(row.example) for row in rows]
+        inputs = {name: tf.constant([one[name] for one in given]) for name in given[0]}
         outputs = model.signatures["serving_default"](**inputs)
         arrays = {name: tensor.numpy() for name, tensor in outputs.items()}
         return [
@@ -125,11 +130,13 @@ class Predictor:
             "probabilities": outputs["probabilities"][i].tolist(),
         }
 
-    def _load(self) -> Any:
-        import tensorflow as tf
-        import tensorflow_text  # noqa: F401  (registers the tokenizer's operations)
 
-        return tf.saved_model.load(str(self._model.path))
+def load(model: Model) -> Any:
+    """Loads a SavedModel."""
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  (registers the tokenizer's operations)
+
+    return tf.saved_model.load(str(model.path))
 
 
 def encode_record(record: Record) -> bytes:
@@ -173,7 +180,7 @@ def check_records(kind: str, records: Sequence[Record], count: int, model: Model
     """
     if [record["row"][0] for record in records] != list(range(count)):
         raise RuntimeError(f"{count} examples gave {len(records)} predictions")
-    for record in records:
+    for record in records if kind != SPAN else ():  # `decode` has checked those.
         if kind == TAGGING:
             _check_tags(record, model)
             continue

@@ -7,11 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipelines.examples import ChoiceExample, Example, TaggedExample
-from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION
+from pipelines.squad import Question
+from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, SPAN
 
 _MAX_VALUES_OF_A_COLUMN = 20
-_LENGTH_BUCKETS = ((8, "1-8"), (16, "9-16"), (32, "17-32"), (64, "33-64"), (math.inf, "65+"))
+_LENGTH_BUCKETS = (
+    *((8, "1-8"), (16, "9-16"), (32, "17-32"), (64, "33-64"), (128, "65-128"), (256, "129-256")),
+    (math.inf, "257+"),
+)
 LENGTH, LABEL, PREDICTION = "length", "label", "prediction"
+# Labels and predictions of questions where some have no answer.
+ANSWER, NO_ANSWER = "answer", "no answer"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +36,7 @@ class Slicing:
 
 
 def slicings(
-    kind: str, examples: Sequence[Example], labels: Sequence[str], taken: Sequence[str]
+    kind: str, examples: Sequence[Example | Question], labels: Sequence[str], taken: Sequence[str]
 ) -> list[Slicing]:
     """Returns the ways to part these examples, but for the prediction, which nobody knows yet.
 
@@ -46,6 +52,11 @@ def slicings(
         found.append(Slicing(LABEL, tuple(example.label for example in examples), tuple(labels)))
     elif kind == REGRESSION:
         found.append(_quarters([float(example.label) for example in examples]))
+    elif kind == SPAN:
+        if any(question.is_impossible for question in examples):
+            values = tuple(NO_ANSWER if q.is_impossible else ANSWER for q in examples)
+            found.append(Slicing(LABEL, values, (ANSWER, NO_ANSWER)))
+        return found
     common = [name for name in examples[0].columns if all(name in e.columns for e in examples)]
     for column in common:
         values = tuple(example.columns[column] for example in examples)
@@ -56,13 +67,15 @@ def slicings(
     return found
 
 
-def length_bucket(example: Example) -> str:
+def length_bucket(example: Example | Question) -> str:
     """Returns the bucket of an example's number of words: of a pair, both texts together.
 
-    Of several endings, the longest counts.
+    Of several endings, the longest counts; of a question, its context too.
     """
     if isinstance(example, TaggedExample):
         words = len(example.words)
+    elif isinstance(example, Question):
+        words = len(example.question.split()) + len(example.context.split())
     else:
         words = len(example.text.split()) + len((example.text_b or "").split())
         if isinstance(example, ChoiceExample):

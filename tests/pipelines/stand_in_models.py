@@ -55,6 +55,24 @@ class Tagger(tf.Module):
         return {"tags": words.with_flat_values(tags).to_tensor("")}
 
 
+class Finder(tf.Module):
+    """Answers with one piece, wherever it stands in the context; [CLS] where it does not."""
+
+    def __init__(self, piece_id, length):
+        super().__init__()
+        self._piece_id = piece_id
+        names = ("input_ids", "input_mask", "segment_ids")
+        self.specs = {name: tf.TensorSpec([None, length], tf.int32, name=name) for name in names}
+
+    @tf.function(autograph=False)
+    def __call__(self, input_ids, input_mask, segment_ids):
+        found = tf.cast((input_ids == self._piece_id) & (segment_ids == 1), tf.float32)
+        is_first = tf.one_hot(tf.zeros_like(input_ids[:, 0]), tf.shape(input_ids)[1])
+        # Padding has the greatest logits, and must not count.
+        logits = 5 * found + 2 * is_first + 9 * (1 - tf.cast(input_mask, tf.float32))
+        return {"start_logits": logits, "end_logits": logits}
+
+
 def save(folder, labels=LABELS, pairs=False):
     """Exports the classifier."""
     specs = {"text": _TEXT, "text_b": _TEXT_B} if pairs else {"text": _TEXT}

@@ -17,6 +17,7 @@ from stand_in_models import LABELS, RULES, save
 
 from pipelines import evaluate, models, predictions, tasks
 from pipelines.errors import InputError
+from pipelines.examples import TextExample
 
 # text, label, source
 ROWS = [
@@ -240,8 +241,8 @@ def test_both_texts_of_a_pair_reach_the_model(pair_model):
     model = models.find_model(str(pair_model), tasks.CLASSIFICATION)
     predict = predictions.Predictor(tasks.CLASSIFICATION, model)
     rows = [
-        predictions.Row({"text": "so", "text_b": "good"}, {"row": [4]}),
-        predictions.Row({"text": "so", "text_b": "bad"}, {"row": [7]}),
+        predictions.Row(TextExample("so", "good", None, {}), {"row": [4]}),
+        predictions.Row(TextExample("so", "bad", None, {}), {"row": [7]}),
     ]
     features = [tf.train.Example.FromString(record).features.feature for record in predict(rows)]
     assert [list(f["prediction"].bytes_list.value) for f in features] == [

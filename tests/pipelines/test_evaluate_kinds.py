@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import scipy.stats
-from stand_in_models import Chooser, Regressor, Tagger, save_model
+from stand_in_models import Chooser, Finder, Regressor, Tagger, save_model
 
 from pipelines import evaluate
 from pipelines.errors import InputError
@@ -120,6 +120,72 @@ def test_a_tagger_with_other_labels_is_refused(tagged, tmp_path):
     (place / "dev.conll").write_text("to\tO\nRome\tB-place\n")
     with pytest.raises(InputError, match="gives 'B-person', which is not in labels.txt"):
         run("tagging", place, model, tmp_path / "output")
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory):
+    """SQuAD 2.0's layout: right, right to say nothing, half right, wrong, wrong to say nothing."""
+    paragraphs = [
+        ("The film was found in new york.", [("found", 13)]),
+        ("The film was new.", []),
+        ("A song was found river house.", [("found river house", 11)]),
+        ("found the city and the river", [("city", 10)]),
+        ("The city was old", [("old", 13)]),
+    ]
+    entries = [
+        {
+            "context": context,
+            "qas": [
+                {
+                    "id": str(number),
+                    "question": "What was it?",
+                    "answers": [{"text": text, "answer_start": at} for text, at in answers],
+                    "is_impossible": not answers,
+                }
+            ],
+        }
+        for number, (context, answers) in enumerate(paragraphs)
+    ]
+    folder = tmp_path_factory.mktemp("questions")
+    (folder / "dev-v2.0.json").write_text(json.dumps({"data": [{"paragraphs": entries}]}))
+    return folder
+
+
+def test_span(questions, vocabulary, tmp_path):
+    """The stand-in answers `found`, or nothing; windows are so short that contexts take several."""
+    folder = tmp_path / "model"
+    save_model(finder := Finder(vocabulary.id_of("found"), 14), folder, (), **finder.specs)
+    (folder / "vocab.txt").write_bytes(vocabulary.serialize())
+    training = {
+        "kind": "span",
+        "max_seq_length": 14,
+        "max_query_length": 4,
+        "doc_stride": 2,
+        "do_lower_case": True,
+    }
+    (folder / "training.json").write_text(json.dumps(training))
+    (folder / "_SUCCESS").write_text("")
+    metrics, page = run("squad2.0", questions, folder, tmp_path / "output")
+    exact = [1, 1, 0, 0, 0]
+    f1 = [1, 1, 2 * 1 / (1 + 3), 0, 0]
+    assert metrics["overall"]["exact_match"] == pytest.approx(np.mean(exact))
+    assert metrics["overall"]["squad_f1"] == pytest.approx(np.mean(f1))
+    assert metrics["slices"]["label"]["no answer"]["squad_f1"] == 1
+    assert metrics["slices"]["label"]["answer"]["squad_f1"] == pytest.approx(1.5 / 4)
+    assert metrics["slices"]["prediction"]["no answer"]["example_count"] == 2
+    official = metrics["details"]["official"]
+    assert official["HasAns_f1"] == pytest.approx(100 * 1.5 / 4)
+    assert official["NoAns_exact"] == 100
+    assert metrics["thresholds"][0]["threshold"] == pytest.approx(1 / 5)
+    mistakes = page[page.index("Worst errors") :]
+    assert "found the city and the river" in mistakes and "A song was" not in mistakes
+
+
+def test_a_span_model_without_its_vocabulary_is_refused(questions, tmp_path):
+    """A bare SavedModel does not say how to make its inputs."""
+    save_model(finder := Finder(7, 14), tmp_path / "model", (), **finder.specs)
+    with pytest.raises(InputError, match="has no training.json and vocab.txt beside it"):
+        run("squad2.0", questions, tmp_path / "model", tmp_path / "output")
 
 
 def test_a_metric_of_another_task_is_refused(tagged, tmp_path):

@@ -4,11 +4,12 @@ import pytest
 
 from pipelines import slices, tasks
 from pipelines.examples import ChoiceExample, TaggedExample, TextExample
+from pipelines.squad import Question
 
 
 @pytest.mark.parametrize(
     ("words", "bucket"),
-    [(1, "1-8"), (8, "1-8"), (9, "9-16"), (16, "9-16"), (32, "17-32"), (64, "33-64"), (65, "65+")],
+    [(1, "1-8"), (8, "1-8"), (9, "9-16"), (32, "17-32"), (256, "129-256"), (257, "257+")],
 )
 def test_length_buckets(words, bucket):
     """Bounds are inclusive; a pair counts both texts, a choice its longest ending."""
@@ -18,6 +19,8 @@ def test_length_buckets(words, bucket):
     assert slices.length_bucket(TaggedExample(("w",) * words, None)) == bucket
     choice = ChoiceExample("", None, ("w", "w " * words), None, {})
     assert slices.length_bucket(choice) == bucket
+    question = Question("id", "w", "w " * (words - 1), (), True, "")
+    assert slices.length_bucket(question) == bucket
 
 
 def test_slice_titles_show_blank_values():
