@@ -48,17 +48,6 @@ class Question:
     is_impossible: bool
     title: str
 
-    @property
-    def span(self) -> tuple[int, int] | None:
-        """First character of the answer to learn, and the one after its last.
-
-        That is the first answer that is in the context, as the original's training data has one.
-        """
-        for answer in self.answers:
-            if answer.start is not None:
-                return answer.start, answer.start + len(answer.text)
-        return None
-
 
 @dataclasses.dataclass(frozen=True)
 class QuestionFile:
@@ -112,7 +101,11 @@ def read_questions(path: pathlib.Path) -> QuestionFile:
     return QuestionFile(
         questions=tuple(questions.values()),
         moved=tuple(moved),
-        rejected=tuple(q.id for q in questions.values() if q.answers and q.span is None),
+        rejected=tuple(
+            question.id
+            for question in questions.values()
+            if question.answers and all(answer.start is None for answer in question.answers)
+        ),
     )
 
 

@@ -8,7 +8,7 @@ depend on what a window was batched with.
 import dataclasses
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -106,14 +106,16 @@ def decode(
         ranked = _rank(windows, indices, logits, parameters.n_best_size, parameters)
         for number, (start, end) in zip(some, itertools.pairwise(bounds), strict=True):
             question = questions[number]
-            candidates = ranked.get(number)
-            if candidates is None:
+            if number not in ranked:
                 # None of the best starts goes with one of the best ends: all of them are tried.
                 own, most = np.arange(start, end), logits[0].shape[1]
-                candidates = _rank(windows, own, logits, most, parameters).get(number, [])
-            best = candidates[0] if candidates else None
+                ranked |= _rank(windows, own, logits, most, parameters)
+            candidates = ranked.get(number, ([], [], [], []))
+            best = next(map(_Candidate, *candidates), None)
             null = _null(logits, start, end) if has_impossible else None
-            listed = _list_best(question.context, candidates, null, parameters.n_best_size)
+            listed = _list_best(
+                question.context, map(_Candidate, *candidates), null, parameters.n_best_size
+            )
             n_best[question.id] = _with_probabilities(listed)
             answers[question.id] = question.context[best.start : best.end] if best else ""
             if null is not None:
@@ -151,8 +153,10 @@ def _rank(
     logits: tuple[np.ndarray, np.ndarray],
     most: int,
     parameters: DecodingParameters,
-) -> dict[int, list[_Candidate]]:
+) -> dict[int, tuple[list, ...]]:
     """Returns the answers that windows allow, by question, the best first.
+
+    They are columns of the fields of `_Candidate`: there are many more than will be looked at.
 
     Args:
       windows: all windows.
@@ -181,17 +185,16 @@ def _rank(
     question = windows.question_index[indices[row]]
     order = np.lexsort((-(start_logit + end_logit), question))
     columns = (*windows.characters(indices[row], start, end), start_logit, end_logit)
-    candidates = list(map(_Candidate, *(column[order].tolist() for column in columns)))
-    numbers, counts = np.unique(question, return_counts=True)
-    ends_of = itertools.accumulate(counts.tolist())
+    numbers, firsts = np.unique(question[order], return_index=True)
+    divided = [np.split(column[order], firsts[1:]) for column in columns]
     return {
-        number: candidates[last - count : last]
-        for number, count, last in zip(numbers.tolist(), counts.tolist(), ends_of, strict=True)
+        number: tuple(column.tolist() for column in own)
+        for number, *own in zip(numbers.tolist(), *divided, strict=False)
     }
 
 
 def _list_best(
-    context: str, candidates: Sequence[_Candidate], null: _Candidate | None, size: int
+    context: str, candidates: Iterable[_Candidate], null: _Candidate | None, size: int
 ) -> dict[str, _Candidate]:
     """Returns the best answers of different texts; no answer is always among them if it is one."""
     listed: dict[str, _Candidate] = {}

@@ -144,7 +144,7 @@ def make_windows(
     segment_lengths = np.stack([context_positions, taken + 1], axis=1).ravel()
     segment_ids = np.repeat(np.tile(np.array([0, 1], np.int32), len(owner)), segment_lengths)
 
-    first, last = (of[owner] for of in _answer_pieces(questions, context_of, numbers, contexts))
+    first, last = _answer_pieces(questions, context_of, list(numbers), contexts)[:, owner]
     has_answer = (first <= last) & (first >= first_pieces) & (last < first_pieces + taken)
     shifts = context_positions - first_pieces
     return Windows(
@@ -166,17 +166,34 @@ def _answer_pieces(
     context_of: np.ndarray,
     texts: Sequence[str],
     contexts: "OffsetPieces",
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns each answer's first and last piece, int64 [questions]; no answer ends before it."""
-    # Contexts as one text, so that all answers can be looked up at once.
+) -> np.ndarray:
+    """Returns the first and last pieces of the answers to learn, int64 [2, questions].
+
+    The original has one answer a question. Of several it is the first that begins and ends with a
+    piece, if there is one, or else the first. Without an answer the last piece is before the first.
+    """
+    found = np.tile(np.array([[0], [-1]]), len(questions))
+    places = [
+        (number, answer.start, answer.start + len(answer.text))
+        for number, question in enumerate(questions)
+        for answer in question.answers
+        if answer.start is not None
+    ]
+    owners, starts, ends = np.array(places, np.int64).reshape(-1, 3).T
+    # Contexts as one text, so that all answers can be looked up at once; it ends with a piece that
+    # no answer has.
     text_starts = starts_of(np.array([len(text) for text in texts], np.int64))
     shifts = np.repeat(text_starts, contexts.lengths)
-    spans = np.array([question.span or (0, 0) for question in questions], np.int64).reshape(-1, 2)
-    spans += text_starts[context_of][:, None]
-    first = np.searchsorted(contexts.ends + shifts, spans[:, 0], side="right")
-    last = np.searchsorted(contexts.starts + shifts, spans[:, 1], side="left") - 1
-    is_answer = spans[:, 0] < spans[:, 1]
-    return np.where(is_answer, first, 0), np.where(is_answer, last, -1)
+    piece_starts = np.append(contexts.starts + shifts, np.iinfo(np.int64).max)
+    piece_ends = np.append(contexts.ends + shifts, np.iinfo(np.int64).max)
+    starts, ends = (of + text_starts[context_of[owners]] for of in (starts, ends))
+    first = np.searchsorted(piece_ends, starts, side="right")
+    last = np.searchsorted(piece_starts, ends, side="left") - 1
+    is_exact = (piece_starts[first] == starts) & (piece_ends[last] == ends)
+    order = np.lexsort((~is_exact, owners))
+    learned, chosen = np.unique(owners[order], return_index=True)
+    found[:, learned] = np.stack([first, last])[:, order[chosen]]
+    return found
 
 
 def has_most_context(windows: Windows, indices: np.ndarray, positions: np.ndarray) -> np.ndarray:
@@ -218,11 +235,11 @@ def _context_scores(windows: Windows, indices: np.ndarray, pieces: np.ndarray) -
 
 @dataclasses.dataclass(frozen=True)
 class LostAnswer:
-    """An answer whose text the features don't give back.
+    """A question none of whose answers the features give back.
 
     Attributes:
       id: of the question.
-      text: the answer's.
+      text: its first answer.
       found: what the features give instead, or None where no window has the answer.
     """
 
@@ -232,7 +249,7 @@ class LostAnswer:
 
 
 def lost_answers(questions: Sequence[Question], windows: Windows) -> list[LostAnswer]:
-    """Returns the answers that cannot be learned exactly; white space around them does not count.
+    """Returns what cannot be learned exactly; white space around an answer does not count.
 
     Most are part of a word that is one piece, such as "Japan" in "Japanese".
     """
@@ -244,11 +261,9 @@ def lost_answers(questions: Sequence[Question], windows: Windows) -> list[LostAn
     owners = windows.question_index[indices]
     for owner, start, end in zip(owners.tolist(), starts.tolist(), ends.tolist(), strict=True):
         found[owner] = questions[owner].context[start:end]
-    lost = []
-    for number, question in enumerate(questions):
-        # The answer to learn: the first that is in the context, or else the first.
-        texts = [answer.text for answer in question.answers if answer.start is not None]
-        texts += [answer.text for answer in question.answers]
-        if texts and texts[0].strip() != found.get(number):
-            lost.append(LostAnswer(question.id, texts[0], found.get(number)))
-    return lost
+    return [
+        LostAnswer(question.id, question.answers[0].text, found.get(number))
+        for number, question in enumerate(questions)
+        if question.answers
+        and found.get(number) not in {answer.text.strip() for answer in question.answers}
+    ]

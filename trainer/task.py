@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from pipelines.console import FlagParser, parse_bool, quiet_stderr, run_main
 from pipelines.errors import InputError
-from pipelines.tasks import TASKS
+from pipelines.task_flags import add_task_flags, task_of
 from trainer.config import (
     DTYPES,
     DYNAMIC,
@@ -263,14 +263,13 @@ def build_finetune_parser() -> FlagParser:
     """Returns the flags of `finetune`."""
     parser = FlagParser(
         prog="beambert finetune",
-        description="Fine-tunes an encoder on a classification task.",
+        description="Fine-tunes an encoder on a task.",
         epilog=FINETUNE_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("--task", required=True, help=f"one of {', '.join(sorted(TASKS))}")
-    add("--data_dir", required=True, metavar="DIR", help="the task's files")
+    add_task_flags(parser)
     add(
         "--init",
         required=True,
@@ -280,6 +279,11 @@ def build_finetune_parser() -> FlagParser:
     add("--model", help="with --init=random: a size or a bert_config.json")
     add("--vocab_file", help="with --init=random: the vocabulary")
     add("--do_lower_case", type=parse_bool, help="with --init=random (default: True)")
+    add(
+        "--freeze_encoder",
+        action="store_true",
+        help="feature-based: train one layer on the encoder's last four, which stay as they are",
+    )
     _add_output_flags(parser)
     add("--max_seq_length", type=int, help="default: that of the pre-training, 128 for random")
     # run_classifier.py: 3 epochs of batches of 32 at 5e-5, a tenth of them warming up.
@@ -305,10 +309,11 @@ def finetune_main(argv: Sequence[str]) -> None:
         from trainer.finetuning import FinetuningJob, finetune
         from trainer.folders import TrainingFolders
         from trainer.strategy import make_strategy
-    names = {field.name for field in dataclasses.fields(FinetuningJob)} - {"loop", "output"}
+    given = {"task", "loop", "output"}
+    names = {field.name for field in dataclasses.fields(FinetuningJob)} - given
     output = TrainingFolders.of(flags.model_dir, flags.checkpoint_dir, flags.tensorboard_dir)
     values = {name: getattr(flags, name) for name in names}
-    job = FinetuningJob(**values, loop=loop, output=output)
+    job = FinetuningJob(task=task_of(flags), **values, loop=loop, output=output)
     finetune(job, make_strategy(flags.strategy, flags.tpu))
 
 
