@@ -9,7 +9,7 @@ from pipelines import predictions
 from pipelines.blessing import Requirement, of_baseline
 from pipelines.errors import InputError
 from pipelines.evaluation import Measures, measures_of
-from pipelines.evaluation_folder import read_metrics
+from pipelines.evaluation_folder import MARKERS, read_metrics
 from pipelines.intervals import change_interval
 from pipelines.models import local_path
 from pipelines.outcomes import OUTCOMES, Outcomes
@@ -77,9 +77,9 @@ def open_baseline(path: str, task: Task, data_sha256: str, examples: int) -> Bas
     """
     folder = pathlib.Path(local_path(path, "--baseline"))
     metrics = read_metrics(folder)
-    if metrics is None:
+    if metrics is None or not any((folder / marker).exists() for marker in MARKERS):
         raise InputError(
-            f"--baseline={path} holds no evaluation: name the --output of `beambert evaluate` of "
+            f"--baseline={path} holds no finished evaluation: name the --output of `beambert evaluate` of "
             "the model to compare with."
         )
     if metrics["task"] != task.name:

@@ -130,5 +130,5 @@ def of_baseline(metric: str, score: float, min_change: float) -> Requirement:
     sign = 1 if METRICS[metric].greater_is_better else -1
     meaning = f", the baseline's {score:.4f}"
     if min_change:
-        meaning += f" {'and' if min_change > 0 else 'less'} {abs(min_change):g}"
+        meaning += f" {'plus' if min_change > 0 else 'less'} {abs(min_change):g}"
     return Requirement(metric, score + sign * min_change, meaning=meaning)

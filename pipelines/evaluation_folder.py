@@ -12,6 +12,7 @@ from pipelines.models import local_path
 KIND = "beambert evaluation"
 BLESSED = "BLESSED"
 NOT_BLESSED = "NOT_BLESSED"
+MARKERS = (BLESSED, NOT_BLESSED)
 # Where the results are made; another name than the marker file of the other commands.
 _WORK_FOLDER = "_unfinished_evaluation"
 _RESULTS = ("predictions", "tfma", "metrics.json", "report.html")
@@ -36,7 +37,7 @@ def check_output(output: str) -> pathlib.Path:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--output={output} is a file: name a folder.")
     names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-    foreign = names - {*_RESULTS, BLESSED, NOT_BLESSED, _WORK_FOLDER}
+    foreign = names - {*_RESULTS, *MARKERS, _WORK_FOLDER}
     if foreign or (names and _WORK_FOLDER not in names and read_metrics(folder) is None):
         raise InputError(
             f"--output={output} already holds something else ({min(foreign or names)}): choose "
@@ -65,7 +66,7 @@ def make_work_folder(output: pathlib.Path) -> pathlib.Path:
 
 def publish(output: pathlib.Path, metrics: dict[str, Any]) -> None:
     """Puts the new results in place of the old ones; the marker is last."""
-    for marker in (BLESSED, NOT_BLESSED):
+    for marker in MARKERS:
         (output / marker).unlink(missing_ok=True)
     for name in _RESULTS:
         if (output / name).is_dir():

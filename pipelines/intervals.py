@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from pipelines.outcomes import Outcomes
 
-# So many that other draws would move an end by a small part of the interval.
-RESAMPLES = 1000
+# Draws: so many that others would move an end by a small part of the interval. Of more than 10,000
+# examples fewer are drawn, whose interval is narrow anyway.
+_MOST_RESAMPLES, _LEAST_RESAMPLES = 1000, 200
+_ROWS_TO_DRAW = 10_000_000
 _SEED = 1
 # The normal distribution's 97.5 % quantile.
 _Z = 1.959964
@@ -67,7 +69,7 @@ def wilson_interval(share: float, count: int) -> tuple[float, float]:
 
 def _resamples(count: int) -> Iterator[NDArray[np.int64]]:
     generator = np.random.default_rng(_SEED)
-    for _ in range(RESAMPLES):
+    for _ in range(max(_LEAST_RESAMPLES, min(_MOST_RESAMPLES, _ROWS_TO_DRAW // count))):
         yield generator.integers(0, count, count)
 
 

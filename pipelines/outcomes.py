@@ -238,7 +238,7 @@ class AnswerOutcomes(Outcomes):
     def constants(self) -> list[tuple[str, Self]]:
         """Returns that there is no answer."""
         right = self.impossible.astype(float)
-        return [("", type(self)(right, right, self.impossible))]
+        return [("no answer", type(self)(right, right, self.impossible))]
 
 
 OUTCOMES: dict[str, type[Outcomes]] = {

@@ -1,7 +1,7 @@
 """The predictions of a fine-tuned SavedModel on questions, as records; see `predictions`."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,10 +59,10 @@ class SpanPredictor:
     def __call__(self, rows: Sequence[Row]) -> list[bytes]:
         """Returns one serialized tf.Example for each row."""
         loaded = self._shared.acquire(self._load)
-        training = self._model.training
+        length = self._model.training["max_seq_length"]
         questions = [row.example for row in rows]
-        windows = make_windows(questions, loaded.tokenizer, _window_parameters(training))
-        logits = _logits(loaded.model, windows, training["max_seq_length"])
+        windows = make_windows(questions, loaded.tokenizer, window_parameters(length))
+        logits = _logits(loaded.model, windows, length)
         found = decode(questions, windows, *logits, self._has_impossible, DecodingParameters())
         scorer = score_v2 if self._has_impossible else score_v1
         scores = scorer(questions, found.answers)
@@ -113,9 +113,14 @@ def _vocabulary(model: Model) -> Vocabulary:
     return Vocabulary.parse(file.read_bytes(), str(file))
 
 
-def _window_parameters(training: Mapping[str, Any]) -> WindowParameters:
-    names = (field.name for field in dataclasses.fields(WindowParameters))
-    return WindowParameters(**{name: training[name] for name in names if name in training})
+def window_parameters(max_seq_length: int) -> WindowParameters:
+    """Returns the windows of a model: the original's, or smaller ones where it is shorter."""
+    third = max_seq_length // 3
+    return WindowParameters(
+        max_seq_length,
+        min(WindowParameters.doc_stride, third),
+        min(WindowParameters.max_query_length, third),
+    )
 
 
 def _logits(model: Any, windows: Windows, width: int) -> tuple[np.ndarray, np.ndarray]:

@@ -36,7 +36,7 @@ def test_a_baseline_and_a_change_reach_their_sum():
     """0.1 + 0.2 is more than 0.3 in binary; and an error must shrink."""
     requirement = blessing.of_baseline("f1", 0.1, 0.2)
     assert 0.3 >= side(requirement)[1] > 0.3 - 1e-9
-    assert requirement.meaning == ", the baseline's 0.1000 and 0.2"
+    assert requirement.meaning == ", the baseline's 0.1000 plus 0.2"
     requirement = blessing.of_baseline("mean_squared_error", 1.5, 0.25)
     assert (requirement.threshold, requirement.relation) == (1.25, "at most")
     assert blessing.of_baseline("f1", 0.5, 0).meaning == ", the baseline's 0.5000"

@@ -212,7 +212,7 @@ def test_a_baseline_must_be_reached(blessed, data, model, tmp_path):
     # The baseline is the output itself, which this replaces.
     evaluate.main(arguments(data, model, output, f"--baseline={output}", "--min_change=0.05"))
     assert (output / "NOT_BLESSED").read_text().splitlines()[1] == (
-        "accuracy 0.7000 is not at least 0.7500, the baseline's 0.7000 and 0.05"
+        "accuracy 0.7000 is not at least 0.7500, the baseline's 0.7000 plus 0.05"
     )
 
 
@@ -285,7 +285,7 @@ def test_answers_that_contradict_the_labels_are_found(index, probabilities, mess
         (["--task=sst-2"], "has the labels negative, positive but task sst-2 has 0, 1"),
         (["--metric=f1"], "--metric=f1 is not a metric of this task"),
         (["--min_change=0.1"], "--min_change compares with a baseline: add --baseline="),
-        (["--baseline=/no/such"], "--baseline=/no/such holds no evaluation"),
+        (["--baseline=/no/such"], "--baseline=/no/such holds no finished evaluation"),
         (["--threshold=80"], "--threshold=80 cannot be reached by accuracy: give a number from 0"),
         (["--threshold=0.8", "--threshold=0.9"], "--metric is given 1 times but --threshold 2"),
         (["--treshold=0.8"], "--treshold=0.8: no such flag"),

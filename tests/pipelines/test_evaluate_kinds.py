@@ -156,13 +156,7 @@ def test_span(questions, vocabulary, tmp_path):
     folder = tmp_path / "model"
     save_model(finder := Finder(vocabulary.id_of("found"), 14), folder, (), **finder.specs)
     (folder / "vocab.txt").write_bytes(vocabulary.serialize())
-    training = {
-        "kind": "span",
-        "max_seq_length": 14,
-        "max_query_length": 4,
-        "doc_stride": 2,
-        "do_lower_case": True,
-    }
+    training = {"kind": "span", "max_seq_length": 14, "do_lower_case": True}
     (folder / "training.json").write_text(json.dumps(training))
     (folder / "_SUCCESS").write_text("")
     metrics, page = run("squad2.0", questions, folder, tmp_path / "output")

@@ -125,7 +125,8 @@ def test_constant_answers_of_the_other_kinds():
     best = outcomes.best_constants(tags, ["entity_f1", "accuracy"], POSITIVE)
     assert best == {"entity_f1": ("O", 0), "accuracy": ("O", 0.75)}
     answers = outcomes.AnswerOutcomes(np.zeros(4), np.zeros(4), np.array([1, 0, 0, 0]))
-    assert outcomes.best_constants(answers, ["squad_f1"], POSITIVE) == {"squad_f1": ("", 0.25)}
+    best = outcomes.best_constants(answers, ["squad_f1"], POSITIVE)
+    assert best == {"squad_f1": ("no answer", 0.25)}
 
 
 def test_calibration_of_a_model_that_knows_its_chances():
