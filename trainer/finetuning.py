@@ -160,6 +160,17 @@ def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str, 
     return results
 
 
+def identity_of(job: FinetuningJob) -> dict[str, Any]:
+    """Returns what decides a job's result, see `folders.job_identity`.
+
+    Raises:
+      InputError: what was given can't be used.
+    """
+    start, data = _start(job), _read_task(job, [])
+    optimizer, loop = _schedule(job, data.counts[TRAIN])
+    return folders.job_identity(_training(job, start, data, optimizer, loop), start.config)
+
+
 def _read_task(job: FinetuningJob, left_out: list[str]) -> TaskData:
     """Reads train and dev; rows that are left out are added to a list."""
     if job.task.kind == SPAN:
