@@ -79,8 +79,8 @@ def open_baseline(path: str, task: Task, data_sha256: str, examples: int) -> Bas
     metrics = read_metrics(folder)
     if metrics is None or not any((folder / marker).exists() for marker in MARKERS):
         raise InputError(
-            f"--baseline={path} holds no finished evaluation: name the --output of `beambert evaluate` of "
-            "the model to compare with."
+            f"--baseline={path} holds no finished evaluation: name the --output of `beambert "
+            "evaluate` of the model to compare with."
         )
     if metrics["task"] != task.name:
         raise InputError(
