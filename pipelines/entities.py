@@ -46,6 +46,11 @@ class EntityCounts:
         )
 
     @property
+    def any(self) -> bool:
+        """Whether there is an entity on either side."""
+        return self.true + self.predicted > 0
+
+    @property
     def precision(self) -> float:
         """Share of the predicted entities that are right; 0 where none is predicted."""
         return self.correct / self.predicted if self.predicted else 0.0

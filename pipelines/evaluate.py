@@ -3,66 +3,60 @@
     python -m pipelines.evaluate --task=sst-2 --data_dir=glue/SST-2 --model=models/sst-2 \
         --output=evaluation/sst-2 --metric=accuracy --threshold=0.8
 
-One Beam pipeline predicts every example with the model's SavedModel, keeps the predictions as
-TFRecords and hands them to TensorFlow Model Analysis (TFMA), which computes the metrics of every
-slice and checks the thresholds. The output folder holds
+A Beam pipeline predicts every example with the model's SavedModel and keeps the predictions as
+TFRecords; TensorFlow Model Analysis (TFMA) reads those, computes the metrics of every slice and
+checks the thresholds. The output folder holds
 
-    predictions/            tf.Examples: row, label, probabilities and the slices of every example
+    predictions/            tf.Examples: what was asked, what was answered, the slices
     tfma/                   what TFMA wrote; `tfma.load_eval_result` reads it
     metrics.json            overall, by slice, baseline and verdict
     report.html             the same to read, with plots and the worst errors
     BLESSED or NOT_BLESSED  written last, holds the reasons
 """
 
-import contextlib
+import hashlib
 import json
-import logging
 import os
 import pathlib
-import shutil
 import sys
-import warnings
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from pipelines import console, evaluation, jobs, predictions, tasks
+from pipelines import (
+    blessing,
+    console,
+    evaluation,
+    evaluation_folder,
+    evaluation_pipelines,
+    jobs,
+    mistakes,
+    models,
+    predictions,
+)
+from pipelines.baseline import open_baseline
+from pipelines.blessing import Threshold
 from pipelines.errors import InputError
-from pipelines.evaluation import METRICS, Threshold, slice_title
-from pipelines.predictions import Mistake, Model, Predictor, Row, local_path
+from pipelines.evaluation_folder import BLESSED, NOT_BLESSED
+from pipelines.evaluation_job import EvaluationJob, read_labelled
+from pipelines.examples import Example
+from pipelines.metrics import METRICS
+from pipelines.mistakes import Mistake
+from pipelines.outcomes import OUTCOMES, Outcomes
+from pipelines.slices import slice_title
+from pipelines.span_predictions import INPUTS as SPAN_INPUTS
+from pipelines.span_predictions import SpanPredictor, official_scores
+from pipelines.squad import Question
+from pipelines.task_flags import add_task_flags, task_of
+from pipelines.tasks import SPAN, Task
 from pipelines.weights import weights_sha256
 
-if TYPE_CHECKING:  # Beam takes seconds to import, which --help should not cost.
-    from apache_beam.options.pipeline_options import PipelineOptions
 
-KIND = "beambert evaluation"
-BLESSED = "BLESSED"
-NOT_BLESSED = "NOT_BLESSED"
-# Where the results are made; another name than the marker file of the other commands.
-_WORK_FOLDER = "_unfinished_evaluation"
-_RESULTS = ("predictions", "tfma", "metrics.json", "report.html")
-
-_BATCH_SIZE = 64
-
-
-def evaluate(
-    task_name: str,
-    data_dir: str,
-    model_dir: str,
-    output: str,
-    split: str = "dev",
-    thresholds: Sequence[Threshold] = (Threshold(),),
-    pipeline_flags: Sequence[str] = (),
-) -> dict[str, Any]:
+def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str, Any]:
     """Evaluates a model and writes the output folder.
 
     Args:
-      task_name: a key of `tasks.TASKS`.
-      data_dir: the folder of the task's files.
-      model_dir: a folder with `saved_model/` and `labels.txt`.
-      output: a folder that does not exist, is empty, or holds an earlier evaluation.
-      split: which file of the task to evaluate on.
-      thresholds: what to reach; all of them must hold.
-      pipeline_flags: Beam's flags. Without `--runner`, the pipeline runs in this process.
+      job: what is asked for.
+      pipeline_flags: Beam's flags. Without `--runner`, the pipelines run in this process.
 
     Returns:
       What metrics.json holds.
@@ -71,183 +65,108 @@ def evaluate(
       InputError: something given cannot be used. An earlier evaluation in `output` is then as it
         was.
     """
-    task = tasks.find_task(task_name)
-    folder = _checked_output(output)
-    evaluation.check_thresholds(thresholds)
-    model = predictions.find_model(model_dir)
-    examples = _read_labelled_examples(task, data_dir, split, model)
-    with _quiet_libraries():
+    task = job.task
+    folder = evaluation_folder.check_output(job.output)
+    blessing.check_thresholds(job.thresholds, evaluation.metric_names(task))
+    model = models.find_model(job.model, task.kind)
+    examples = read_labelled(job, model.labels)
+    data_sha256 = hashlib.sha256(job.data_file().read_bytes()).hexdigest()
+    with evaluation_pipelines.quiet_libraries():
+        from pipelines import evaluation_metric
+
         options = jobs.beam_options(pipeline_flags)
-        predictions.check_signature(model, examples[0].text_b is not None)
-        print(f"Evaluating {model_dir} on {len(examples):,} examples of {task.name} …", flush=True)
-        weights = weights_sha256(model_dir)
-        unfinished = _make_work_folder(folder)
-        _run_pipeline(model, examples, thresholds, unfinished, options)
-        predicted = predictions.read_predictions(unfinished / "predictions")
-        predictions.check_predictions(predicted, len(examples), model)
-        metrics = {
-            "kind": KIND,
-            "task": task.name,
-            "split": split,
-            "data_dir": str(data_dir),
-            "model": os.path.abspath(model_dir),
-            "weights_sha256": weights,
-            "labels": list(model.labels),
-            **evaluation.collect_metrics(unfinished / "tfma", examples, thresholds, model.labels),
-        }
-    _write_results(unfinished, metrics, predictions.worst_mistakes(predicted, examples))
-    _publish(folder, metrics)
+        predictor = _predictor(model, task.kind, examples)
+        measures = evaluation.measures_of(task, model.labels)
+        baseline = (
+            open_baseline(job.baseline, task, data_sha256, len(examples)) if job.baseline else None
+        )
+        print(f"Evaluating {job.model} on {len(examples):,} examples of {task.name} …", flush=True)
+        weights = weights_sha256(job.model)
+        unfinished = evaluation_folder.make_work_folder(folder)
+        rows, orders = predictions.make_rows(task.kind, examples, model.labels)
+        evaluation_pipelines.predict(predictor, rows, unfinished / "predictions", options)
+        records = predictions.read_records(unfinished / "predictions")
+        predictions.check_records(task.kind, records, len(examples), model)
+        outcomes = OUTCOMES[task.kind].of_records(records)
+        constants = evaluation.constant_answers(outcomes, measures, model.labels)
+        requirements = blessing.of_thresholds(job.thresholds, constants)
+        if baseline:
+            requirements.append(baseline.requirement(measures.names[0], job.min_change))
+        config = evaluation_metric.eval_config(measures, requirements, orders)
+        evaluation_pipelines.analyse(
+            config, unfinished / "predictions", unfinished / "tfma", options
+        )
+        scores = evaluation_metric.load_scores(unfinished / "tfma", measures.names)
+        failures = evaluation_metric.load_failures(unfinished / "tfma")
+    if scores[None]["example_count"] != len(examples):
+        raise RuntimeError(f"{len(examples)} examples, but TFMA counted {scores[None]}")
+    verdicts = [
+        requirement.verdict(scores[None][requirement.metric], failures)
+        for requirement in requirements
+    ]
+    metrics = {
+        "kind": evaluation_folder.KIND,
+        "task": task.name,
+        "task_kind": task.kind,
+        "split": job.split,
+        "data_dir": str(job.data_dir),
+        "data_sha256": data_sha256,
+        "model": os.path.abspath(job.model),
+        "weights_sha256": weights,
+        "labels": list(model.labels),
+        "metrics": list(measures.names),
+        "examples": len(examples),
+        "constant_answers": constants,
+        "baseline": baseline.describe(measures, outcomes) if baseline else None,
+        "blessed": all(verdict["passed"] for verdict in verdicts),
+        "thresholds": verdicts,
+        "overall": scores[None],
+        "slices": evaluation.by_slice(scores, orders),
+        "details": evaluation.details(outcomes),
+    }
+    if task.kind == SPAN:
+        metrics["details"]["official"] = official_scores(examples, records)
+    worst = mistakes.worst_mistakes(task.kind, records, examples)
+    _write_results(unfinished, metrics, outcomes, worst)
+    evaluation_folder.publish(folder, metrics)
     return metrics
 
 
-def _checked_output(output: str) -> pathlib.Path:
-    folder = pathlib.Path(local_path(output, "--output"))
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--output={output} is a file: name a folder.")
-    names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-    foreign = names - {*_RESULTS, BLESSED, NOT_BLESSED, _WORK_FOLDER}
-    if foreign or (names and _WORK_FOLDER not in names and not _is_evaluation(folder)):
-        raise InputError(
-            f"--output={output} already holds something else ({min(foreign or names)}): choose "
-            "another folder or delete it."
-        )
-    return folder
-
-
-def _make_work_folder(output: pathlib.Path) -> pathlib.Path:
-    folder = output / _WORK_FOLDER
-    try:
-        if folder.exists():
-            shutil.rmtree(folder)
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise InputError(
-            f"--output={output} cannot be written ({error.strerror}): choose another folder."
-        ) from error
-    return folder
-
-
-def _is_evaluation(folder: pathlib.Path) -> bool:
-    try:
-        return json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["kind"] == KIND
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
-def _read_labelled_examples(
-    task: tasks.Task, data_dir: str, split: str, model: Model
-) -> list[tasks.Example]:
-    if task.labels is not None and set(task.labels) != set(model.labels):
-        raise InputError(
-            f"--model has the labels {', '.join(model.labels)} but task {task.name} has "
-            f"{', '.join(task.labels)}: name a model that was fine-tuned on {task.name}."
-        )
-    examples = tasks.read_examples(task, local_path(data_dir, "--data_dir"), split, model.labels)
-    if any(example.label is None for example in examples):
-        raise InputError(
-            f"{tasks.split_path(task, data_dir, split)} has no labels to compare with: choose "
-            "another --split."
-        )
-    return examples
-
-
-def _run_pipeline(
-    model: Model,
-    examples: Sequence[tasks.Example],
-    thresholds: Sequence[Threshold],
-    folder: pathlib.Path,
-    options: "PipelineOptions",
-) -> None:
-    """Writes `predictions/` and `tfma/` under a folder."""
-    import apache_beam as beam
-    import tensorflow_model_analysis as tfma
-    from tfx_bsl.tfxio import tf_example_record
-
-    rows = evaluation.make_rows(examples, model.labels)
-    slice_features = [*rows[0].slices, "prediction"]
-    config = evaluation.eval_config(thresholds, slice_features, examples)
-    record_batches = tf_example_record.TFExampleBeamRecord(
-        physical_format="predictions",
-        telemetry_descriptors=["BeamBERT"],
-        raw_record_column_name=tfma.ARROW_INPUT_COLUMN,
-    )
-    with beam.Pipeline(options=options) as pipeline:
-        predicted = (
-            pipeline
-            | "Batches" >> beam.Create(_batches(rows))
-            | "Spread" >> beam.Reshuffle()
-            | "Predict" >> beam.FlatMap(Predictor(str(model.path))).with_output_types(bytes)
-        )
-        _ = predicted | "WritePredictions" >> beam.io.WriteToTFRecord(
-            str(folder / "predictions" / "part"), file_name_suffix=".tfrecord"
-        )
-        _ = (
-            predicted
-            | "ToRecordBatches" >> record_batches.BeamSource()
-            | "Analyse"
-            >> tfma.ExtractEvaluateAndWriteResults(
-                eval_config=config, output_path=str(folder / "tfma")
-            )
-        )
-
-
-def _batches(rows: Sequence[Row]) -> list[list[Row]]:
-    # Rows of like length together, so that a batch has little padding.
-    by_length = sorted(rows, key=lambda row: len(row.text) + len(row.text_b or ""))
-    return [by_length[i : i + _BATCH_SIZE] for i in range(0, len(by_length), _BATCH_SIZE)]
+def _predictor(
+    model: models.Model, kind: str, examples: Sequence[Example | Question]
+) -> predictions.Predictor | SpanPredictor:
+    if kind == SPAN:
+        models.check_signature(model, kind, SPAN_INPUTS)
+        return SpanPredictor(model, any(question.is_impossible for question in examples))
+    models.check_signature(model, kind, predictions.model_inputs(examples[0]))
+    return predictions.Predictor(kind, model)
 
 
 def _write_results(
-    folder: pathlib.Path, metrics: dict[str, Any], mistakes: Sequence[Mistake]
+    folder: pathlib.Path, metrics: dict[str, Any], outcomes: Outcomes, worst: Sequence[Mistake]
 ) -> None:
     from pipelines import evaluation_report
 
     text = json.dumps(metrics, indent=2, ensure_ascii=False) + "\n"
     (folder / "metrics.json").write_text(text, encoding="utf-8")
-    page = evaluation_report.render(metrics, mistakes)
+    page = evaluation_report.render(metrics, outcomes, worst)
     (folder / "report.html").write_text(page, encoding="utf-8")
-
-
-def _publish(folder: pathlib.Path, metrics: dict[str, Any]) -> None:
-    """Puts the new results in place of the old ones; the marker is last."""
-    for marker in (BLESSED, NOT_BLESSED):
-        (folder / marker).unlink(missing_ok=True)
-    for name in _RESULTS:
-        if (folder / name).is_dir():
-            shutil.rmtree(folder / name)
-        os.replace(folder / _WORK_FOLDER / name, folder / name)
-    shutil.rmtree(folder / _WORK_FOLDER)
-    reasons = "".join(verdict["reason"] + "\n" for verdict in metrics["thresholds"])
-    marker = BLESSED if metrics["blessed"] else NOT_BLESSED
-    (folder / marker).write_text(reasons, encoding="utf-8")
-
-
-@contextlib.contextmanager
-def _quiet_libraries() -> Iterator[None]:
-    """Imports TensorFlow and TFMA and keeps their notices from the user's screen."""
-    levels = {name: logging.getLogger(name).level for name in ("tensorflow", "absl", "apache_beam")}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with console.quiet_stderr():
-            import tensorflow_model_analysis  # noqa: F401
-        for name in levels:
-            logging.getLogger(name).setLevel(logging.ERROR)
-        try:
-            yield
-        finally:
-            for name, level in levels.items():
-                logging.getLogger(name).setLevel(level)
 
 
 def summary(metrics: dict[str, Any], output: str) -> str:
     """Returns the table and the verdict that the command prints."""
-    heading = f"{'':<32}{'examples':>9}{'accuracy':>10}{'95 % interval':>18}{'cross entropy':>15}"
-    lines = [heading, _summary_line("overall", metrics["overall"])]
-    for name, slices in metrics["slices"].items():
-        lines += [_summary_line(slice_title(name, value), p) for value, p in slices.items()]
-    baseline = metrics["baseline"]
-    always = f"always {baseline['label']!r} (baseline)"
-    lines += [f"{always:<32.32}{metrics['examples']:>9}{baseline['accuracy']:>10.4f}", ""]
+    names = metrics["metrics"]
+    widths = {name: max(10, len(METRICS[name].title) + 2) for name in names}
+    titles = [f"{METRICS[name].title:>{width}}" for name, width in widths.items()]
+    titles.insert(1, f"{'95 % interval':>20}")
+    lines = [f"{'':<32}{'examples':>9}" + "".join(titles)]
+    lines.append(_summary_line("overall", metrics["overall"], widths))
+    for name, parts in metrics["slices"].items():
+        lines += [_summary_line(slice_title(name, v), part, widths) for v, part in parts.items()]
+    constant = metrics["constant_answers"][names[0]]
+    always = f"always {constant['answer']!r}"
+    score = f"{constant['score']:>{widths[names[0]]}.4f}"
+    lines += [f"{always:<32.32}{metrics['examples']:>9}{score}", ""]
     verdict = BLESSED if metrics["blessed"] else NOT_BLESSED
     lines += [
         f"{verdict}: {threshold['reason']}"
@@ -258,12 +177,11 @@ def summary(metrics: dict[str, Any], output: str) -> str:
     return "\n".join([*lines, f"Report: {pathlib.Path(output) / 'report.html'}"])
 
 
-def _summary_line(name: str, part: dict[str, Any]) -> str:
-    low, high = part["accuracy_interval_95"]
-    return (
-        f"{name:<32.32}{part['example_count']:>9}{part['accuracy']:>10.4f}"
-        f"{f'{low:.4f} - {high:.4f}':>18}{part['cross_entropy']:>15.4f}"
-    )
+def _summary_line(name: str, part: dict[str, Any], widths: dict[str, int]) -> str:
+    scores = [f"{part[name]:>{width}.4f}" for name, width in widths.items()]
+    low, high = part["intervals_95"][next(iter(widths))]
+    scores.insert(1, f"{f'{low:.4f} - {high:.4f}':>20}")
+    return f"{name:<32.32}{part['example_count']:>9}" + "".join(scores)
 
 
 def _parser() -> console.FlagParser:
@@ -275,38 +193,47 @@ def _parser() -> console.FlagParser:
         "--model=models/sst-2 --output=evaluation/sst-2 --metric=accuracy --threshold=0.8",
         allow_abbrev=False,
     )
-    parser.add_argument("--task", required=True, help=f"one of {', '.join(tasks.TASKS)}")
-    parser.add_argument("--data_dir", required=True, help="the folder of the task's files")
+    add_task_flags(parser)
     parser.add_argument("--model", required=True, help="a folder that `finetune` finished")
     parser.add_argument("--output", required=True, help="a new folder, or an earlier evaluation")
     parser.add_argument("--split", default="dev", help="dev (default), train or test")
     parser.add_argument(
         "--metric",
         action="append",
-        help=f"what a threshold is on, one of {', '.join(METRICS)} (default accuracy); may be "
-        "given several times, each with its --threshold",
+        help="what a threshold is on (default: the task's first metric); may be given several "
+        "times, each with its --threshold",
     )
     parser.add_argument(
         "--threshold",
         action="append",
         type=float,
-        help="the least accuracy or greatest cross entropy that is blessed (default: more "
-        "accuracy than always guessing the commonest label)",
+        help="the least value that is blessed, or the greatest of an error (default: better than "
+        "the best constant answer)",
+    )
+    parser.add_argument(
+        "--baseline",
+        help="an earlier evaluation on the same file, of the model that serves: the new one must "
+        "not be worse by the task's first metric",
+    )
+    parser.add_argument(
+        "--min_change", type=float, help="how much better than the baseline's it must be (0)"
     )
     return parser
 
 
-def _thresholds(metrics: list[str] | None, values: list[float] | None) -> tuple[Threshold, ...]:
-    metrics = metrics or ["accuracy"]
-    padded: list[float | None] = list(values or [None] * len(metrics))
-    if len(metrics) != len(padded):
+def _thresholds(
+    task: Task, names: list[str] | None, values: list[float] | None
+) -> tuple[Threshold, ...]:
+    names = names or [task.metrics[0]]
+    padded: list[float | None] = list(values or [None] * len(names))
+    if len(names) != len(padded):
         raise InputError(
-            f"--metric is given {len(metrics)} times but --threshold {len(padded)} times: give "
+            f"--metric is given {len(names)} times but --threshold {len(padded)} times: give "
             "each metric its threshold."
         )
-    if len(set(metrics)) != len(metrics):
+    if len(set(names)) != len(names):
         raise InputError("--metric names the same metric twice: give each metric once.")
-    return tuple(Threshold(name, value) for name, value in zip(metrics, padded, strict=True))
+    return tuple(Threshold(name, value) for name, value in zip(names, padded, strict=True))
 
 
 def main(argv: Sequence[str]) -> None:
@@ -316,16 +243,21 @@ def main(argv: Sequence[str]) -> None:
       InputError: something given cannot be used.
     """
     arguments, pipeline_flags = _parser().parse_known_args(argv)
-    metrics = evaluate(
-        arguments.task,
+    if arguments.min_change is not None and not arguments.baseline:
+        raise InputError("--min_change compares with a baseline: add --baseline=, or leave it out.")
+    task = task_of(arguments)
+    job = EvaluationJob(
+        task,
         arguments.data_dir,
         arguments.model,
         arguments.output,
         arguments.split,
-        _thresholds(arguments.metric, arguments.threshold),
-        pipeline_flags,
+        _thresholds(task, arguments.metric, arguments.threshold),
+        arguments.baseline,
+        arguments.min_change or 0.0,
+        arguments.skip_bad_rows,
     )
-    print(summary(metrics, arguments.output))
+    print(summary(evaluate(job, pipeline_flags), arguments.output))
 
 
 if __name__ == "__main__":

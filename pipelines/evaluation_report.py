@@ -1,41 +1,46 @@
 """The page of an evaluation."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from pipelines.evaluation import slice_title
-from pipelines.report_page import AMBER, BLUE, cards, page, svg, text
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from pipelines.predictions import Mistake
+from pipelines import evaluation_plots as plots
+from pipelines.metrics import METRICS
+from pipelines.mistakes import WEIGHTS, Mistake
+from pipelines.outcomes import NumberOutcomes, Outcomes
+from pipelines.report_page import cards, page, svg, text
+from pipelines.slices import LENGTH, slice_title
 
 _MAX_LABELS_IN_MATRIX = 30
+_MAX_SLICES_IN_FIGURE = 60
 
 
-def render(metrics: dict[str, Any], mistakes: Sequence["Mistake"]) -> str:
+def render(metrics: dict[str, Any], outcomes: Outcomes, mistakes: Sequence[Mistake]) -> str:
     """Returns the HTML page.
 
     Args:
       metrics: what metrics.json holds.
-      mistakes: the wrongly classified examples to show, in order.
+      outcomes: of all examples.
+      mistakes: to show, in order.
     """
-    title = f"{metrics['task']}, {metrics['split']} split"
-    sections = (
+    sections = [
         _verdict(metrics),
         _overall(metrics),
-        "<h2>By slice</h2>",
-        f"<figure>{svg(_slice_figure(metrics))}</figure>",
-        _slice_table(metrics),
+        _baseline(metrics),
+        _by_slice(metrics),
+        _by_length(metrics),
         _confusion(metrics),
-        _mistake_table(mistakes),
-    )
+        _calibration(metrics),
+        _by_type(metrics),
+        _numbers(outcomes),
+        _mistake_table(metrics, mistakes),
+    ]
     about = (
         f"Model <code>{text(metrics['model'])}</code>, data "
         f"<code>{text(metrics['data_dir'])}</code>"
     )
-    return page(f"Evaluation: {title}", about, sections)
+    title = f"Evaluation: {metrics['task']}, {metrics['split']} split"
+    return page(title, about, [section for section in sections if section])
 
 
 def _verdict(metrics: dict[str, Any]) -> str:
@@ -45,137 +50,156 @@ def _verdict(metrics: dict[str, Any]) -> str:
 
 
 def _overall(metrics: dict[str, Any]) -> str:
-    overall, baseline = metrics["overall"], metrics["baseline"]
-    low, high = overall["accuracy_interval_95"]
-    figures = (
-        (f"{overall['accuracy']:.4f}", f"accuracy (95 %: {low:.4f} to {high:.4f})"),
-        (f"{baseline['accuracy']:.4f}", f"baseline: always {baseline['label']!r}"),
-        (f"{overall['balanced_accuracy']:.4f}", "balanced accuracy"),
-        (f"{overall['macro_f1']:.4f}", "macro F1"),
-        (f"{overall['cross_entropy']:.4f}", "cross entropy, nats"),
-        (f"{metrics['examples']:,}", "examples"),
-    )
+    overall, first = metrics["overall"], metrics["metrics"][0]
+    constant = metrics["constant_answers"][first]
+    figures = []
+    for name in metrics["metrics"]:
+        low, high = overall["intervals_95"][name]
+        meaning = f"{METRICS[name].title} (95 %: {low:.4f} to {high:.4f})"
+        figures.append((f"{overall[name]:.4f}", meaning))
+    always = f"{METRICS[first].title} of always answering {constant['answer']!r}"
+    figures.append((f"{constant['score']:.4f}", always))
+    figures.append((f"{metrics['examples']:,}", "examples"))
     return f"<h2>Overall</h2>{cards(figures)}"
 
 
-def _named_slices(metrics: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    return [
-        (slice_title(name, value), part)
+def _baseline(metrics: dict[str, Any]) -> str:
+    baseline = metrics["baseline"]
+    if baseline is None:
+        return ""
+    low, high = baseline["change_interval_95"]
+    rows = "".join(
+        f"<tr><td>{text(METRICS[name].title)}</td>"
+        f'<td class="number">{score:.4f}</td>'
+        f'<td class="number">{metrics["overall"][name]:.4f}</td>'
+        f'<td class="number">{baseline["changes"][name]:+.4f}</td></tr>'
+        for name, score in baseline["scores"].items()
+    )
+    return (
+        f"<h2>Beside the baseline</h2><p>Model <code>{text(baseline['model'])}</code> on the same "
+        f"examples; the change in {text(METRICS[metrics['metrics'][0]].title)} is between "
+        f"{low:+.4f} and {high:+.4f} (95 %).</p>"
+        '<div class="wide"><table><tr><th>metric</th><th class="number">baseline</th>'
+        f'<th class="number">this model</th><th class="number">change</th></tr>{rows}</table></div>'
+    )
+
+
+def _by_slice(metrics: dict[str, Any]) -> str:
+    first = metrics["metrics"][0]
+    titled = {
+        name: [(slice_title(name, value), part) for value, part in slices.items()]
         for name, slices in metrics["slices"].items()
-        for value, part in slices.items()
-    ]
+    }
+    # Lengths have a figure of their own.
+    drawn = [part for name, parts in titled.items() if name != LENGTH for part in parts]
+    figure = ""
+    if drawn:
+        drawn = [("overall", metrics["overall"]), *drawn][:_MAX_SLICES_IN_FIGURE]
+        constant = metrics["constant_answers"][first]["score"]
+        figure = f"<figure>{svg(plots.slice_figure(drawn, first, constant))}</figure>"
+    return f"<h2>By slice</h2>{figure}{_slice_table(metrics, titled)}"
 
 
-def _slice_table(metrics: dict[str, Any]) -> str:
+def _slice_table(
+    metrics: dict[str, Any], titled: Mapping[str, Sequence[tuple[str, dict[str, Any]]]]
+) -> str:
+    first, *others = metrics["metrics"]
     rows = []
-    for name, part in [("overall", metrics["overall"]), *_named_slices(metrics)]:
-        low, high = part["accuracy_interval_95"]
+    parts = itertools.chain.from_iterable(titled.values())
+    for name, part in [("overall", metrics["overall"]), *parts]:
+        low, high = part["intervals_95"][first]
+        numbers = "".join(f'<td class="number">{part[other]:.4f}</td>' for other in others)
         rows.append(
-            f"<tr><td>{text(name)}</td>"
+            f'<tr><td class="name">{text(name)}</td>'
             f'<td class="number">{part["example_count"]:,}</td>'
-            f'<td class="number">{part["accuracy"]:.4f}</td>'
-            f'<td class="bar"><i style="width:{100 * part["accuracy"]:.1f}%"></i></td>'
-            f'<td class="number">{low:.3f} to {high:.3f}</td>'
-            f'<td class="number">{part["cross_entropy"]:.4f}</td></tr>'
+            f'<td class="number">{part[first]:.4f}</td>'
+            f'<td class="number">{low:.3f} to {high:.3f}</td>{numbers}</tr>'
         )
+    titles = "".join(f'<th class="number">{text(METRICS[other].title)}</th>' for other in others)
     return (
         '<div class="wide"><table><tr><th>slice</th><th class="number">examples</th>'
-        '<th class="number">accuracy</th><th></th><th class="number">95 % interval</th>'
-        f'<th class="number">cross entropy</th></tr>{"".join(rows)}</table></div>'
+        f'<th class="number">{text(METRICS[first].title)}</th>'
+        f'<th class="number">95 % interval</th>{titles}</tr>{"".join(rows)}</table></div>'
     )
+
+
+def _by_length(metrics: dict[str, Any]) -> str:
+    figure = plots.length_figure(metrics["slices"][LENGTH], metrics["metrics"][0])
+    return f"<h2>By length</h2><figure>{svg(figure)}</figure>"
 
 
 def _confusion(metrics: dict[str, Any]) -> str:
-    if len(metrics["labels"]) > _MAX_LABELS_IN_MATRIX:
+    matrix = metrics["details"].get("confusion_matrix")
+    if matrix is None:
+        return ""
+    if len(matrix) > _MAX_LABELS_IN_MATRIX:
         return (
-            f'<h2>Confusion matrix</h2><p class="soft">With {len(metrics["labels"])} labels it is '
-            "too large to draw: metrics.json holds it.</p>"
+            f'<h2>Confusion matrix</h2><p class="soft">With {len(matrix)} labels it is too large '
+            "to draw: metrics.json holds it.</p>"
         )
-    return f"<h2>Confusion matrix</h2><figure>{svg(_confusion_figure(metrics))}</figure>"
+    figure = plots.confusion_figure(matrix, metrics["labels"])
+    return f"<h2>Confusion matrix</h2><figure>{svg(figure)}</figure>"
 
 
-def _mistake_table(mistakes: Sequence["Mistake"]) -> str:
+def _calibration(metrics: dict[str, Any]) -> str:
+    found = metrics["details"].get("calibration")
+    if found is None:
+        return ""
+    return (
+        '<h2>Calibration</h2><p class="soft">On the dashed line, answers are right as often as '
+        f"the model says. The mean distance from it, the expected calibration error, is "
+        f"{found['expected_calibration_error']:.4f}.</p>"
+        f"<figure>{svg(plots.calibration_figure(found['bins']))}</figure>"
+    )
+
+
+def _by_type(metrics: dict[str, Any]) -> str:
+    by_type = metrics["details"].get("by_type")
+    if by_type is None:
+        return ""
+    rows = "".join(
+        f"<tr><td>{text(name)}</td>"
+        + "".join(f'<td class="number">{part[key]:,}</td>' for key in _ENTITY_COUNTS)
+        + "".join(f'<td class="number">{part[key]:.4f}</td>' for key in _ENTITY_SCORES)
+        + f'<td class="bar"><i style="width:{100 * part["f1"]:.1f}%"></i></td></tr>'
+        for name, part in by_type.items()
+    )
+    titles = "".join(
+        f'<th class="number">{title}</th>'
+        for title in (*_ENTITY_COUNTS.values(), *_ENTITY_SCORES.values())
+    )
+    return (
+        '<h2>Entities by type</h2><div class="wide"><table><tr><th>type</th>'
+        f"{titles}<th></th></tr>{rows}</table></div>"
+    )
+
+
+_ENTITY_COUNTS = {"true": "entities", "predicted": "predicted", "correct": "right"}
+_ENTITY_SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
+
+
+def _numbers(outcomes: Outcomes) -> str:
+    if not isinstance(outcomes, NumberOutcomes):
+        return ""
+    return (
+        '<h2>Predicted numbers</h2><p class="soft">On the dashed lines, they equal the labels.</p>'
+        f"<figure>{svg(plots.number_figure(outcomes))}</figure>"
+    )
+
+
+def _mistake_table(metrics: dict[str, Any], mistakes: Sequence[Mistake]) -> str:
     if not mistakes:
         return "<h2>Worst errors</h2><p>There are none.</p>"
+    weight, which = WEIGHTS[metrics["task_kind"]]
     rows = "".join(
-        f'<tr><td class="text">{text(_both_texts(mistake))}</td>'
-        f"<td>{text(mistake.example.label)}</td><td>{text(mistake.prediction)}</td>"
-        f'<td class="number">{mistake.probability:.3f}</td></tr>'
+        f'<tr><td class="text">{text(mistake.text)}</td>'
+        f'<td class="text short">{text(mistake.expected)}</td>'
+        f'<td class="text short">{text(mistake.predicted)}</td>'
+        f'<td class="number">{mistake.weight:.3g}</td></tr>'
         for mistake in mistakes
     )
     return (
-        f'<h2>Worst errors</h2><p class="soft">The {len(mistakes)} that the model was surest of.'
-        '</p><div class="wide"><table><tr><th>text</th><th>label</th><th>predicted</th>'
-        f'<th class="number">probability</th></tr>{rows}</table></div>'
+        f'<h2>Worst errors</h2><p class="soft">The {len(mistakes)} {which}.</p>'
+        '<div class="wide"><table><tr><th>text</th><th>right</th><th>predicted</th>'
+        f'<th class="number">{weight}</th></tr>{rows}</table></div>'
     )
-
-
-def _both_texts(mistake: "Mistake") -> str:
-    example = mistake.example
-    return example.text if example.text_b is None else f"{example.text}\n{example.text_b}"
-
-
-def _slice_figure(metrics: dict[str, Any]) -> "Figure":
-    """Draws the accuracy of every slice with its interval beside the baseline."""
-    from matplotlib.figure import Figure
-
-    parts = [("overall", metrics["overall"]), *_named_slices(metrics)]
-    figure = Figure(figsize=(6.2, 0.8 + 0.3 * len(parts)), layout="constrained")
-    axes = figure.subplots()
-    for position, (_, part) in enumerate(parts):
-        axes.plot(part["accuracy_interval_95"], [position] * 2, color=BLUE, linewidth=2)
-        axes.plot([part["accuracy"]], [position], "o", color=BLUE)
-    axes.axvline(metrics["baseline"]["accuracy"], color=AMBER, linestyle="--")
-    axes.annotate(
-        "baseline",
-        (metrics["baseline"]["accuracy"], 1.0),
-        (3, 3),
-        color=AMBER,
-        xycoords=("data", "axes fraction"),
-        textcoords="offset points",
-    )
-    axes.set_yticks(range(len(parts)), [_short(name) for name, _ in parts])
-    axes.set_ylim(len(parts) - 0.4, -0.6)
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_xlabel("accuracy, 95 % interval")
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure
-
-
-def _confusion_figure(metrics: dict[str, Any]) -> "Figure":
-    """Draws the counts, shaded by their share of the true label's examples."""
-    from matplotlib.colors import to_rgba
-    from matplotlib.figure import Figure
-
-    labels = [_short(label) for label in metrics["labels"]]
-    side = 2.2 + 0.55 * len(labels)
-    figure = Figure(figsize=(side, side * 0.85), layout="constrained")
-    axes = figure.subplots()
-    for i, row in enumerate(metrics["overall"]["confusion_matrix"]):
-        for j, count in enumerate(row):
-            share = count / max(1, sum(row))
-            colour = to_rgba(BLUE if i == j else AMBER, 0.08 + 0.72 * share)
-            axes.fill(
-                [j - 0.48, j + 0.48, j + 0.48, j - 0.48],
-                [i - 0.48, i - 0.48, i + 0.48, i + 0.48],
-                color=colour,
-                linewidth=0,
-            )
-            axes.text(j, i, f"{count:,}", ha="center", va="center")
-    axes.set_xticks(range(len(labels)), labels, rotation=45 if len(labels) > 3 else 0)
-    axes.set_yticks(range(len(labels)), labels)
-    axes.set(
-        xlabel="predicted",
-        ylabel="label",
-        xlim=(-0.5, len(labels) - 0.5),
-        ylim=(len(labels) - 0.5, -0.5),
-        aspect="equal",
-    )
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    return figure
-
-
-def _short(name: str) -> str:
-    # A dollar sign would start a formula.
-    return (name if len(name) <= 30 else name[:29] + "…").replace("$", r"\$")

@@ -22,11 +22,13 @@ class Metric:
     """What the values of a metric mean.
 
     Attributes:
+      title: its name in reports.
       least: the least value that it can have.
       greatest: the greatest.
       greater_is_better: whether a good model has a great value.
     """
 
+    title: str
     least: float = 0.0
     greatest: float = 1.0
     greater_is_better: bool = True
@@ -35,19 +37,19 @@ class Metric:
 # Every metric that a task can name. `scores` computes all but those of entities (see
 # `entities.entity_scores`) and of answers to questions, which are means over the questions.
 METRICS: dict[str, Metric] = {
-    "accuracy": Metric(),
-    "f1": Metric(),
-    "macro_f1": Metric(),
-    "matthews_correlation": Metric(least=-1.0),
-    "pearson": Metric(least=-1.0),
-    "spearman": Metric(least=-1.0),
-    "mean_squared_error": Metric(greatest=math.inf, greater_is_better=False),
-    "cross_entropy": Metric(greatest=math.inf, greater_is_better=False),
-    "entity_precision": Metric(),
-    "entity_recall": Metric(),
-    "entity_f1": Metric(),
-    "exact_match": Metric(),
-    "squad_f1": Metric(),
+    "accuracy": Metric("accuracy"),
+    "f1": Metric("F1"),
+    "macro_f1": Metric("macro F1"),
+    "matthews_correlation": Metric("Matthews correlation", least=-1.0),
+    "pearson": Metric("Pearson", least=-1.0),
+    "spearman": Metric("Spearman", least=-1.0),
+    "mean_squared_error": Metric("mean squared error", greatest=math.inf, greater_is_better=False),
+    "cross_entropy": Metric("cross entropy", greatest=math.inf, greater_is_better=False),
+    "entity_precision": Metric("entity precision"),
+    "entity_recall": Metric("entity recall"),
+    "entity_f1": Metric("entity F1"),
+    "exact_match": Metric("exact match"),
+    "squad_f1": Metric("SQuAD F1"),
 }
 
 
@@ -103,8 +105,8 @@ def f1(labels: NDArray, predictions: NDArray, positive: int = 1) -> float:
 
 def macro_f1(labels: NDArray, predictions: NDArray) -> float:
     """Returns the mean F1 of the classes that occur among the labels or the predictions."""
-    classes = np.union1d(labels, predictions)
-    return float(np.mean([f1(labels, predictions, one) for one in classes]))
+    actual, predicted, correct = _class_counts(labels, predictions)
+    return float(np.mean(2 * correct / (actual + predicted)))
 
 
 def matthews_correlation(labels: NDArray, predictions: NDArray) -> float:
@@ -113,11 +115,9 @@ def matthews_correlation(labels: NDArray, predictions: NDArray) -> float:
     With more than two it is the R_K statistic of Gorodkin (2004). 0 where all labels or all
     predictions are the same.
     """
-    classes, ids = np.unique(np.concatenate([labels, predictions]), return_inverse=True)
+    actual, predicted, correct = _class_counts(labels, predictions)
     count = len(labels)
-    actual = np.bincount(ids[:count], minlength=len(classes)).astype(float)
-    predicted = np.bincount(ids[count:], minlength=len(classes)).astype(float)
-    covariance = np.sum(labels == predictions) * count - actual @ predicted
+    covariance = correct.sum() * count - actual @ predicted
     variances = (count**2 - actual @ actual) * (count**2 - predicted @ predicted)
     return float(covariance / math.sqrt(variances)) if variances else 0.0
 
@@ -147,6 +147,17 @@ def cross_entropy(labels: NDArray, probabilities: NDArray) -> float:
     """
     of_label = probabilities[np.arange(len(labels)), labels].astype(float)
     return float(np.mean(-np.log(np.maximum(of_label, _LEAST_PROBABILITY))))
+
+
+def _class_counts(labels: NDArray, predictions: NDArray) -> list[NDArray[np.float64]]:
+    """Returns how often each class that occurs is the label, the prediction, and both."""
+    count = len(labels)
+    classes, ids = np.unique(np.concatenate([labels, predictions]), return_inverse=True)
+    actual, predicted = ids[:count], ids[count:]
+    return [
+        np.bincount(some, minlength=len(classes)).astype(float)
+        for some in (actual, predicted, actual[actual == predicted])
+    ]
 
 
 def _standardized(values: NDArray) -> NDArray[np.float64]:

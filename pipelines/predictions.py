@@ -1,144 +1,91 @@
-"""A fine-tuned SavedModel, checked before use, and its predictions as records.
+"""The predictions of a fine-tuned SavedModel on a task's examples, as records.
 
-A record is a tf.Example: row, label, probabilities and the value of every slice.
+A record is a tf.Example. Each has `row`, the example's position, and the value of every slice, and
+besides, by the kind of the task:
+
+    classification, choice   label, label_index, prediction, prediction_index, probabilities
+    regression               number (the label), score
+    tagging                  tags, predicted_tags: one for each word
+    span                     impossible, answer, probability, null_odds, exact_match, squad_f1
 """
 
 import dataclasses
 import math
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines import tasks
+import numpy as np
+
+from pipelines import slices
 from pipelines.errors import InputError
-from pipelines.records import MARKER_FILE
+from pipelines.examples import ChoiceExample, Example, TaggedExample
+from pipelines.models import Model
+from pipelines.outcomes import Record
+from pipelines.squad import Question
+from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
 
-_MISTAKES_TO_SHOW = 20
-# A model folder has it from the start of the training.
-_TRAINING_FILE = "training.json"
-
-
-@dataclasses.dataclass(frozen=True)
-class Mistake:
-    """A wrongly classified example, with the probability that the model gave its answer."""
-
-    example: tasks.Example
-    prediction: str
-    probability: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Model:
-    """A SavedModel and the names of its outputs in order."""
-
-    path: pathlib.Path
-    labels: tuple[str, ...]
+# What a record has besides slices by columns.
+_OWN_FEATURES = (
+    *("row", "label_index", "prediction_index", "probabilities", "number", "score"),
+    *("tags", "predicted_tags", "impossible", "answer", "probability", "null_odds"),
+    *("exact_match", "squad_f1"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What the pipeline needs of an example.
+    """An example, and what its record holds before there is a prediction."""
 
-    Attributes:
-      number: its position in the file, from 0.
-      text: the text, or the first of a pair.
-      text_b: the second text of a pair, or None.
-      label_index: its label's position in labels.txt.
-      slices: its value of every feature to slice by, but for the prediction.
-    """
+    example: Example | Question
+    record: Record
 
-    number: int
-    text: str
-    text_b: str | None
-    label_index: int
-    slices: dict[str, str]
+    @property
+    def characters(self) -> int:
+        """How long the example is."""
+        if isinstance(self.example, Question):
+            return len(self.example.context)
+        return sum(len(part) for value in model_inputs(self.example).values() for part in value)
 
 
-@dataclasses.dataclass(frozen=True)
-class Prediction:
-    """A record of `predictions/`."""
-
-    row: int
-    label: str
-    prediction: str
-    probabilities: tuple[float, ...]
-
-
-def local_path(path: str, flag: str) -> str:
-    """Returns a path, unless it is on another file system."""
-    if "://" in path:
-        raise InputError(f"{flag}={path} is not a local path: copy the folder to this machine.")
-    return path
+def model_inputs(example: Example) -> dict[str, str | tuple[str, ...]]:
+    """Returns what the SavedModel takes, by the names of its signature; not of a question."""
+    if isinstance(example, TaggedExample):
+        return {"text": " ".join(example.words)}
+    inputs: dict[str, str | tuple[str, ...]] = {"text": example.text}
+    if example.text_b is not None:
+        inputs["text_b"] = example.text_b
+    if isinstance(example, ChoiceExample):
+        inputs["choices"] = example.choices
+    return inputs
 
 
-def find_model(model_dir: str) -> Model:
-    """Finds the SavedModel and its labels in a folder.
-
-    Raises:
-      InputError: something is missing, or the model is still being trained.
-    """
-    folder = pathlib.Path(local_path(model_dir, "--model"))
-    if (folder / _TRAINING_FILE).is_file() and not (folder / MARKER_FILE).is_file():
-        raise InputError(
-            f"--model={model_dir} is not finished (no {MARKER_FILE}): give the command that makes "
-            "it again, which continues it."
-        )
-    candidates = (folder / "saved_model", folder)
-    path = next((path for path in candidates if (path / "saved_model.pb").is_file()), None)
-    if path is None:
-        raise InputError(
-            f"--model={model_dir} has no saved_model/saved_model.pb: name a folder that "
-            "`beambert finetune` finished."
-        )
-    labels_file = (path.parent if path != folder else folder) / "labels.txt"
-    if not labels_file.is_file():
-        raise InputError(
-            f"--model={model_dir} has no {labels_file.name}: write the labels there, one a line, "
-            "in the order of the model's outputs."
-        )
-    labels = tuple(labels_file.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
-    if len(labels) < 2 or len(set(labels)) != len(labels) or "" in labels:
-        raise InputError(
-            f"{labels_file} does not list two or more different labels: write one a line, in the "
-            "order of the model's outputs."
-        )
-    return Model(path, labels)
+def make_rows(
+    kind: str, examples: Sequence[Example | Question], labels: Sequence[str]
+) -> tuple[list[Row], dict[str, tuple[str, ...]]]:
+    """Returns the rows of the examples, and the values of every slicing in the order of reports."""
+    slicings = slices.slicings(kind, examples, labels, _OWN_FEATURES)
+    rows = []
+    for number, example in enumerate(examples):
+        record: dict[str, list[Any]] = {"row": [number], **_truth(kind, example, labels)}
+        record |= {slicing.name: [slicing.values[number].encode()] for slicing in slicings}
+        rows.append(Row(example, record))
+    orders = {slicing.name: slicing.order for slicing in slicings}
+    if kind in (CLASSIFICATION, CHOICE):
+        orders[slices.PREDICTION] = tuple(labels)
+    elif slices.LABEL in orders and kind == SPAN:
+        orders[slices.PREDICTION] = orders[slices.LABEL]
+    return rows, orders
 
 
-def check_signature(model: Model, pairs: bool) -> None:
-    """Compares what the SavedModel takes and gives with what this task needs.
-
-    Raises:
-      InputError: they differ.
-    """
-    from google.protobuf.message import DecodeError
-    from tensorflow.core.protobuf import saved_model_pb2
-
-    file = model.path / "saved_model.pb"
-    try:
-        contents = saved_model_pb2.SavedModel.FromString(file.read_bytes())
-    except DecodeError as error:
-        raise InputError(f"{file} is damaged: export the model again.") from error
-    signature = contents.meta_graphs[0].signature_def["serving_default"]
-    wanted_inputs = {"text", "text_b"} if pairs else {"text"}
-    if set(signature.inputs) != wanted_inputs:
-        raise InputError(
-            f"--model={model.path} takes {', '.join(sorted(signature.inputs)) or 'nothing'} but "
-            f"the task gives {' and '.join(sorted(wanted_inputs))}: name a model that was "
-            "fine-tuned on this task."
-        )
-    missing = {"label", "probabilities"} - set(signature.outputs)
-    if missing:
-        raise InputError(
-            f"--model={model.path} gives no {' and no '.join(sorted(missing))}: export it with "
-            "`beambert finetune` or `beambert export`."
-        )
-    shape = [dimension.size for dimension in signature.outputs["probabilities"].tensor_shape.dim]
-    if len(shape) != 2 or shape[1] not in (-1, len(model.labels)):
-        raise InputError(
-            f"--model={model.path} gives probabilities of shape {shape} but labels.txt has "
-            f"{len(model.labels)} labels: put the model's own labels.txt beside it."
-        )
+def _truth(kind: str, example: Example | Question, labels: Sequence[str]) -> dict[str, list[Any]]:
+    if kind == SPAN:
+        return {"impossible": [int(example.is_impossible)]}
+    if kind == TAGGING:
+        return {"tags": [tag.encode() for tag in example.tags]}
+    if kind == REGRESSION:
+        return {"number": [float(example.label)]}
+    return {"label_index": [labels.index(example.label)]}
 
 
 class Predictor:
@@ -147,107 +94,124 @@ class Predictor:
     The model is loaded once in a worker process, whatever the number of its threads.
     """
 
-    def __init__(self, model_path: str) -> None:
+    def __init__(self, kind: str, model: Model) -> None:
         """Remembers which SavedModel to load."""
         from apache_beam.utils import shared
 
-        self._model_path = model_path
+        self._kind = kind
+        self._model = model
         self._shared = shared.Shared()
 
     def __call__(self, rows: Sequence[Row]) -> list[bytes]:
         """Returns one serialized tf.Example for each row."""
         import tensorflow as tf
 
-        model = self._shared.acquire(self._load)
-        inputs = {"text": tf.constant([row.text for row in rows])}
-        if rows[0].text_b is not None:
-            inputs["text_b"] = tf.constant([row.text_b for row in rows])
+        model = self._shared.acquire(lambda: load(self._model))
+        given = [model_inputs(row.example) for row in rows]
+        inputs = {name: tf.constant([one[name] for one in given]) for name in given[0]}
         outputs = model.signatures["serving_default"](**inputs)
-        predicted = outputs["label"].numpy()
-        probabilities = outputs["probabilities"].numpy()
+        arrays = {name: tensor.numpy() for name, tensor in outputs.items()}
         return [
-            _encode(row, name, row_probabilities)
-            for row, name, row_probabilities in zip(rows, predicted, probabilities, strict=True)
+            encode_record({**row.record, **self._answer(row, arrays, i)})
+            for i, row in enumerate(rows)
         ]
 
-    def _load(self) -> Any:
-        import tensorflow as tf
-        import tensorflow_text  # noqa: F401  (registers the tokenizer's operations)
+    def _answer(self, row: Row, outputs: Mapping[str, np.ndarray], i: int) -> Record:
+        if self._kind == TAGGING:
+            return {"predicted_tags": outputs["tags"][i][: len(row.record["tags"])].tolist()}
+        if self._kind == REGRESSION:
+            return {"score": [float(outputs["score"][i])]}
+        name = outputs["label"][i]
+        # A name that labels.txt lacks is found by `check_records`.
+        known = name.decode(errors="replace") in self._model.labels
+        return {
+            "prediction": [name],
+            "prediction_index": [self._model.labels.index(name.decode()) if known else -1],
+            "probabilities": outputs["probabilities"][i].tolist(),
+        }
 
-        return tf.saved_model.load(self._model_path)
+
+def load(model: Model) -> Any:
+    """Loads a SavedModel."""
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  (registers the tokenizer's operations)
+
+    return tf.saved_model.load(str(model.path))
 
 
-def _encode(row: Row, prediction: bytes, probabilities: Sequence[float]) -> bytes:
+def encode_record(record: Record) -> bytes:
+    """Returns a record as a serialized tf.Example."""
     import tensorflow as tf
 
-    def bytes_feature(value: bytes) -> tf.train.Feature:
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+    def feature(values: Sequence[Any]) -> tf.train.Feature:
+        if isinstance(values[0], bytes):
+            return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+        if isinstance(values[0], float):
+            return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
 
-    def integer_feature(value: int) -> tf.train.Feature:
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
-
-    features = {
-        "row": integer_feature(row.number),
-        "label_index": integer_feature(row.label_index),
-        "probabilities": tf.train.Feature(float_list=tf.train.FloatList(value=probabilities)),
-        "prediction": bytes_feature(prediction),
-        **{name: bytes_feature(value.encode()) for name, value in row.slices.items()},
-    }
+    features = {name: feature(values) for name, values in record.items()}
     example = tf.train.Example(features=tf.train.Features(feature=features))
     return example.SerializeToString(deterministic=True)
 
 
-def read_predictions(folder: pathlib.Path) -> list[Prediction]:
+def read_records(folder: pathlib.Path) -> list[Record]:
     """Reads the records of a folder in the order of their rows."""
     import tensorflow as tf
 
     files = [str(path) for path in sorted(folder.iterdir())]
-    predictions = []
-    for record in tf.data.TFRecordDataset(files).as_numpy_iterator():
-        feature = tf.train.Example.FromString(record).features.feature
-        predictions.append(
-            Prediction(
-                row=feature["row"].int64_list.value[0],
-                label=feature["label"].bytes_list.value[0].decode(),
-                prediction=feature["prediction"].bytes_list.value[0].decode(),
-                probabilities=tuple(feature["probabilities"].float_list.value),
-            )
+    records = []
+    for serialized in tf.data.TFRecordDataset(files).as_numpy_iterator():
+        features = tf.train.Example.FromString(serialized).features.feature
+        records.append(
+            {
+                name: list(getattr(feature, feature.WhichOneof("kind")).value)
+                for name, feature in features.items()
+            }
         )
-    return sorted(predictions, key=lambda prediction: prediction.row)
+    return sorted(records, key=lambda record: record["row"][0])
 
 
-def check_predictions(predictions: Sequence[Prediction], count: int, model: Model) -> None:
-    """Checks that there is one prediction an example and that it agrees with the labels.
+def check_records(kind: str, records: Sequence[Record], count: int, model: Model) -> None:
+    """Checks that there is one prediction an example and that the model's answers make sense.
 
     Raises:
-      InputError: the model's probabilities are not numbers, or its own answer is not the label
-        that labels.txt has in the place of the greatest probability.
+      InputError: the model's numbers are not finite, or its answer is not what labels.txt says.
     """
-    if [prediction.row for prediction in predictions] != list(range(count)):
-        raise RuntimeError(f"{count} examples gave {len(predictions)} predictions")
-    for prediction in predictions:
-        if not all(math.isfinite(probability) for probability in prediction.probabilities):
+    if [record["row"][0] for record in records] != list(range(count)):
+        raise RuntimeError(f"{count} examples gave {len(records)} predictions")
+    for record in records if kind != SPAN else ():  # `decode` has checked those.
+        if kind == TAGGING:
+            _check_tags(record, model)
+            continue
+        numbers = "score" if kind == REGRESSION else "probabilities"
+        if not all(math.isfinite(value) for value in record[numbers]):
             raise InputError(
-                f"--model={model.path} gives probabilities that are not numbers: fine-tune it "
-                "again, with a lower learning rate."
+                f"--model={model.path} gives {numbers} that are not numbers: fine-tune it again, "
+                "with a lower learning rate."
             )
-        likeliest = max(prediction.probabilities)
-        if prediction.prediction not in model.labels or (
-            prediction.probabilities[model.labels.index(prediction.prediction)] < likeliest
-        ):
-            raise InputError(
-                f"--model={model.path} answers {prediction.prediction!r}, which is not the "
-                "likeliest line of labels.txt: put the model's own labels.txt beside it."
-            )
+        if kind != REGRESSION:
+            _check_label(record, model)
 
 
-def worst_mistakes(
-    predictions: Sequence[Prediction], examples: Sequence[tasks.Example]
-) -> list[Mistake]:
-    """Returns the mistakes that the model was surest of."""
-    mistakes = [
-        Mistake(examples[p.row], p.prediction, max(p.probabilities))
-        for p in predictions
-        if p.prediction != p.label
-    ]
-    return sorted(mistakes, key=lambda mistake: -mistake.probability)[:_MISTAKES_TO_SHOW]
+def _check_label(record: Record, model: Model) -> None:
+    index, probabilities = record["prediction_index"][0], record["probabilities"]
+    if index < 0 or probabilities[index] < max(probabilities):
+        raise InputError(
+            f"--model={model.path} answers {record['prediction'][0].decode(errors='replace')!r}, "
+            "which is not the likeliest line of labels.txt: put the model's own labels.txt beside "
+            "it."
+        )
+
+
+def _check_tags(record: Record, model: Model) -> None:
+    tags = [tag.decode(errors="replace") for tag in record["predicted_tags"]]
+    unknown = [tag for tag in tags if tag not in model.labels]
+    if unknown or len(tags) != len(record["tags"]):
+        raise InputError(
+            f"--model={model.path} gives {unknown[0]!r}, which is not in labels.txt: put the "
+            "model's own labels.txt beside it."
+            if unknown
+            else f"--model={model.path} gives {len(tags)} tags for {len(record['tags'])} words: "
+            "export the model again."
+        )

@@ -40,6 +40,7 @@ th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid var(-
 td.number, th.number { text-align: right; white-space: nowrap;
   font-variant-numeric: tabular-nums; }
 td.text { min-width: 14rem; overflow-wrap: anywhere; white-space: pre-wrap; }
+td.short { min-width: 8.5rem; } td.name { min-width: 10rem; }
 .bar { min-width: 7rem; } .bar i { display: block; height: .7rem; margin-top: .4rem;
   background: var(--bar); border-radius: .2rem; }
 figure { margin: 0; } svg { max-width: 100%; height: auto; }

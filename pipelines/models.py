@@ -1,0 +1,148 @@
+"""A fine-tuned SavedModel, checked before use."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pipelines.errors import InputError
+from pipelines.records import MARKER_FILE
+from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
+
+# A model folder has it from the start of the training.
+_TRAINING_FILE = "training.json"
+_OUTPUTS = {
+    CLASSIFICATION: ("label", "probabilities"),
+    CHOICE: ("label", "probabilities"),
+    REGRESSION: ("score",),
+    TAGGING: ("tags",),
+    SPAN: ("start_logits", "end_logits"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """A SavedModel.
+
+    Attributes:
+      path: its folder.
+      labels: the names of its outputs in order; none for a number or a span.
+      training: what training.json says of it; nothing where there is none.
+    """
+
+    path: pathlib.Path
+    labels: tuple[str, ...]
+    training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def local_path(path: str, flag: str) -> str:
+    """Returns a path, unless it is on another file system."""
+    if "://" in path:
+        raise InputError(f"{flag}={path} is not a local path: copy the folder to this machine.")
+    return path
+
+
+def find_model(model_dir: str, kind: str) -> Model:
+    """Finds the SavedModel and its labels in a folder.
+
+    Args:
+      model_dir: what `beambert finetune` finished, or a folder with a SavedModel and, where the
+        kind has labels, labels.txt.
+      kind: of the task.
+
+    Raises:
+      InputError: something is missing, the model is of another kind or still being trained.
+    """
+    folder = pathlib.Path(local_path(model_dir, "--model"))
+    training = _read_training(folder, model_dir, kind)
+    candidates = (folder / "saved_model", folder)
+    path = next((path for path in candidates if (path / "saved_model.pb").is_file()), None)
+    if path is None:
+        raise InputError(
+            f"--model={model_dir} has no saved_model/saved_model.pb: name a folder that "
+            "`beambert finetune` finished."
+        )
+    if kind in (REGRESSION, SPAN):
+        return Model(path, (), training)
+    return Model(path, _read_labels(folder, model_dir), training)
+
+
+def _read_training(folder: pathlib.Path, model_dir: str, kind: str) -> dict[str, Any]:
+    file = folder / _TRAINING_FILE
+    if not file.is_file():
+        return {}
+    if not (folder / MARKER_FILE).is_file():
+        raise InputError(
+            f"--model={model_dir} is not finished (no {MARKER_FILE}): give the command that makes "
+            "it again, which continues it."
+        )
+    try:
+        training = json.loads(file.read_text(encoding="utf-8"))
+        trained = training["kind"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{file} is damaged: fine-tune the model again.") from error
+    if trained != kind:
+        raise InputError(
+            f"--model={model_dir} was trained for {trained} but the task asks for {kind}: name a "
+            "model that was fine-tuned on this task."
+        )
+    return training
+
+
+def _read_labels(folder: pathlib.Path, model_dir: str) -> tuple[str, ...]:
+    file = folder / "labels.txt"
+    if not file.is_file():
+        raise InputError(
+            f"--model={model_dir} has no {file.name}: write the labels there, one a line, in the "
+            "order of the model's outputs."
+        )
+    labels = tuple(file.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
+    if len(labels) < 2 or len(set(labels)) != len(labels) or "" in labels:
+        raise InputError(
+            f"{file} does not list two or more different labels: write one a line, in the order "
+            "of the model's outputs."
+        )
+    return labels
+
+
+def check_signature(model: Model, kind: str, inputs: Iterable[str]) -> None:
+    """Compares what the SavedModel takes and gives with what this task needs.
+
+    Args:
+      model: as found.
+      kind: of the task.
+      inputs: names of what the task gives.
+
+    Raises:
+      InputError: they differ.
+    """
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    file = model.path / "saved_model.pb"
+    try:
+        contents = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+    except DecodeError as error:
+        raise InputError(f"{file} is damaged: export the model again.") from error
+    signature = contents.meta_graphs[0].signature_def["serving_default"]
+    if set(signature.inputs) != set(inputs):
+        raise InputError(
+            f"--model={model.path} takes {', '.join(sorted(signature.inputs)) or 'nothing'} but "
+            f"the task gives {' and '.join(sorted(inputs))}: name a model that was fine-tuned on "
+            "this task."
+        )
+    missing = set(_OUTPUTS[kind]) - set(signature.outputs)
+    if missing:
+        raise InputError(
+            f"--model={model.path} gives no {' and no '.join(sorted(missing))}: export it with "
+            "`beambert finetune` or `beambert export`."
+        )
+    if "probabilities" in _OUTPUTS[kind]:
+        dimensions = signature.outputs["probabilities"].tensor_shape.dim
+        shape = [dimension.size for dimension in dimensions]
+        if len(shape) != 2 or shape[1] not in (-1, len(model.labels)):
+            raise InputError(
+                f"--model={model.path} gives probabilities of shape {shape} but labels.txt has "
+                f"{len(model.labels)} labels: put the model's own labels.txt beside it."
+            )

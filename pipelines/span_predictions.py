@@ -1,0 +1,142 @@
+"""The predictions of a fine-tuned SavedModel on questions, as records; see `predictions`."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipelines import slices
+from pipelines.errors import InputError
+from pipelines.models import Model
+from pipelines.outcomes import Record
+from pipelines.predictions import Row, encode_record, load
+from pipelines.records import Vocabulary
+from pipelines.squad import Question
+from pipelines.squad_decoding import DecodingParameters, SquadPredictions, decode
+from pipelines.squad_features import WindowParameters, Windows, make_windows
+from pipelines.squad_scoring import score, score_v1, score_v2
+
+if TYPE_CHECKING:  # Its module imports TensorFlow.
+    from pipelines.offsets import OffsetTokenizer
+
+INPUTS = ("input_ids", "input_mask", "segment_ids")
+# Windows that the model gets at a time.
+_WINDOWS_AT_A_TIME = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class _Loaded:
+    """What a worker process has once."""
+
+    model: Any
+    tokenizer: "OffsetTokenizer"
+
+
+class SpanPredictor:
+    """Turns a batch of questions into serialized tf.Examples with the model's answers.
+
+    The model is loaded once in a worker process, whatever the number of its threads.
+    """
+
+    def __init__(self, model: Model, has_impossible: bool) -> None:
+        """Reads the model's vocabulary.
+
+        Args:
+          model: as found, in a folder that `beambert finetune` finished.
+          has_impossible: whether "no answer" is an answer (v2.0).
+
+        Raises:
+          InputError: the folder does not say how the model was trained.
+        """
+        from apache_beam.utils import shared
+
+        self._model = model
+        self._has_impossible = has_impossible
+        self._vocabulary = _vocabulary(model)
+        self._shared = shared.Shared()
+
+    def __call__(self, rows: Sequence[Row]) -> list[bytes]:
+        """Returns one serialized tf.Example for each row."""
+        loaded = self._shared.acquire(self._load)
+        length = self._model.training["max_seq_length"]
+        questions = [row.example for row in rows]
+        windows = make_windows(questions, loaded.tokenizer, window_parameters(length))
+        logits = _logits(loaded.model, windows, length)
+        found = decode(questions, windows, *logits, self._has_impossible, DecodingParameters())
+        scorer = score_v2 if self._has_impossible else score_v1
+        scores = scorer(questions, found.answers)
+        records = []
+        for i, row in enumerate(rows):
+            of_row = {"exact_match": [float(scores.exact[i])], "squad_f1": [float(scores.f1[i])]}
+            records.append({**row.record, **self._answer(row.example, found), **of_row})
+        return [encode_record(record) for record in records]
+
+    def _answer(self, question: Question, found: SquadPredictions) -> Record:
+        answer = found.answers[question.id]
+        probability = next(
+            one["probability"] for one in found.n_best[question.id] if one["text"] == answer
+        )
+        record = {"answer": [answer.encode()], "probability": [probability]}
+        if self._has_impossible:
+            given = slices.ANSWER if answer else slices.NO_ANSWER
+            record |= {
+                "null_odds": [found.null_odds[question.id]],
+                slices.PREDICTION: [given.encode()],
+            }
+        return record
+
+    def _load(self) -> _Loaded:
+        from pipelines.offsets import OffsetTokenizer
+
+        tokenizer = OffsetTokenizer(self._vocabulary, self._model.training["do_lower_case"])
+        return _Loaded(load(self._model), tokenizer)
+
+
+def official_scores(questions: Sequence[Question], records: Sequence[Record]) -> dict[str, float]:
+    """Returns what the official scorer prints, with its names and in its per cent."""
+    answers = {q.id: r["answer"][0].decode() for q, r in zip(questions, records, strict=True)}
+    if not any(question.is_impossible for question in questions):
+        return score(questions, answers).metrics
+    odds = {q.id: r["null_odds"][0] for q, r in zip(questions, records, strict=True)}
+    # The answers were chosen by their odds already; the odds are for the best thresholds alone.
+    return score_v2(questions, answers, odds, na_prob_thresh=float("inf")).metrics
+
+
+def _vocabulary(model: Model) -> Vocabulary:
+    file = model.path.parent / "vocab.txt"
+    if not model.training or not file.is_file():
+        raise InputError(
+            f"--model={model.path} has no training.json and vocab.txt beside it: name a folder "
+            "that `beambert finetune` finished."
+        )
+    return Vocabulary.parse(file.read_bytes(), str(file))
+
+
+def window_parameters(max_seq_length: int) -> WindowParameters:
+    """Returns the windows of a model: the original's, or smaller ones where it is shorter."""
+    third = max_seq_length // 3
+    return WindowParameters(
+        max_seq_length,
+        min(WindowParameters.doc_stride, third),
+        min(WindowParameters.max_query_length, third),
+    )
+
+
+def _logits(model: Any, windows: Windows, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the logits of starts and ends, float32 [windows, width]."""
+    import tensorflow as tf
+
+    signature = model.signatures["serving_default"]
+    is_token = np.arange(width) < windows.lengths[:, None]
+    inputs = {name: np.zeros(is_token.shape, np.int32) for name in INPUTS}
+    inputs["input_mask"][is_token] = 1
+    inputs["input_ids"][is_token] = windows.input_ids
+    inputs["segment_ids"][is_token] = windows.segment_ids
+    found = []
+    for first in range(0, len(windows), _WINDOWS_AT_A_TIME):
+        some = slice(first, first + _WINDOWS_AT_A_TIME)
+        outputs = signature(**{name: tf.constant(of[some]) for name, of in inputs.items()})
+        found.append([outputs[name].numpy() for name in ("start_logits", "end_logits")])
+    starts, ends = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return starts, ends
