@@ -227,14 +227,17 @@ def reason(error: Exception) -> str:
 
 
 def write(path: str, data: bytes) -> None:
-    """Writes a small file.
+    """Writes a file, whole or not at all: what was there stays until all is written.
 
     Raises:
       InputError: it can't be written.
     """
+    folder, _, name = path.rpartition("/")
+    temporary = f"{folder}/{folders.TEMPORARY_PREFIX}{name}"
     try:
-        with tf.io.gfile.GFile(path, "wb") as file:
+        with tf.io.gfile.GFile(temporary, "wb") as file:
             file.write(data)
+        tf.io.gfile.rename(temporary, path, overwrite=True)
     except tf.errors.OpError as error:
         raise InputError(f"{path}: cannot be written ({reason(error)})") from error
 

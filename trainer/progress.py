@@ -125,8 +125,7 @@ class MetricsLog:
     def flush(self) -> None:
         """Writes the file anew (object stores can't append), and the new events."""
         lines = [json.dumps(row) + "\n" for row in self._rows.values()]
-        folders.write(self._path + ".tmp", "".join(lines).encode())
-        tf.io.gfile.rename(self._path + ".tmp", self._path, overwrite=True)
+        folders.write(self._path, "".join(lines).encode())
         for row in self._unwritten:
             values = {name: value for name, value in row.items() if name not in ("split", "step")}
             self._write_events(row["split"], row["step"], values)
