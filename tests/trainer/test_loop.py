@@ -206,6 +206,22 @@ def test_damaged_newest_checkpoint_falls_back(whole, run, copied, capsys):
     assert "continuing from step 8" in output
 
 
+@pytest.mark.parametrize("content", [None, "", "cut o", "model_checkpoint_path: 7"])
+def test_a_lost_list_of_checkpoints_is_no_new_beginning(whole, run, copied, content, capsys):
+    """Without it TensorFlow finds no checkpoint, and would train all again."""
+    for path in (copied / "checkpoints").glob("ckpt-12.*"):
+        path.unlink()
+    if content is None:
+        (copied / "checkpoints" / "checkpoint").unlink()
+    else:
+        (copied / "checkpoints" / "checkpoint").write_text(content)
+    assert_whole(copied, run(copied), whole)
+    output = capsys.readouterr().out
+    assert "2 found by name" in output and "continuing from step 8" in output
+    names = {path.name.split(".")[0] for path in (copied / "checkpoints").glob("ckpt-*")}
+    assert names == {"ckpt-4", "ckpt-8", "ckpt-12"}
+
+
 def test_rotation_keeps_the_newest_checkpoints(whole):
     names = {path.name.split(".")[0] for path in (whole[0] / "checkpoints").glob("ckpt-*")}
     assert names == {"ckpt-4", "ckpt-8", "ckpt-12"}
