@@ -1,5 +1,6 @@
 """What a training run says of itself: progress lines, metrics.jsonl, TensorBoard's events."""
 
+import contextlib
 import json
 import time
 from collections.abc import Mapping
@@ -108,11 +109,8 @@ class MetricsLog:
         self._path = f"{output.model}/metrics.jsonl"
         self._tensorboard = output.tensorboard
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
-        lines = []
-        if tf.io.gfile.exists(self._path):
-            with tf.io.gfile.GFile(self._path) as file:
-                lines = list(file)
-        rows = [json.loads(line) for line in lines]
+        there = folders.read(self._path) if tf.io.gfile.exists(self._path) else b""
+        rows = _rows_of(there)
         self._rows = {(row["split"], row["step"]): row for row in rows if row["step"] <= step}
         self._unwritten: list[dict] = []
 
@@ -140,6 +138,15 @@ class MetricsLog:
         with self._writers[split].as_default():
             for name, value in values.items():
                 tf.summary.write(name, tf.constant(value), step=step, metadata=_SCALARS)
+
+
+def _rows_of(data: bytes) -> list[dict]:
+    """Reads metrics.jsonl up to where it is damaged: nothing is worth a training's end here."""
+    rows = []
+    with contextlib.suppress(ValueError):
+        for line in data.splitlines():
+            rows.append(json.loads(line))
+    return rows
 
 
 # tf.summary.scalar would need TensorBoard itself.

@@ -222,6 +222,14 @@ def test_a_lost_list_of_checkpoints_is_no_new_beginning(whole, run, copied, cont
     assert names == {"ckpt-4", "ckpt-8", "ckpt-12"}
 
 
+def test_a_cut_metrics_file_ends_no_training(whole, run, copied):
+    path = copied / "metrics.jsonl"
+    path.write_bytes(path.read_bytes()[:-20] + bytes(20))  # as a machine that went down leaves it
+    run(copied)
+    keys = [(row["split"], row["step"]) for row in metric_rows(copied)]
+    assert keys == [(row["split"], row["step"]) for row in metric_rows(whole[0])]
+
+
 def test_rotation_keeps_the_newest_checkpoints(whole):
     names = {path.name.split(".")[0] for path in (whole[0] / "checkpoints").glob("ckpt-*")}
     assert names == {"ckpt-4", "ckpt-8", "ckpt-12"}
