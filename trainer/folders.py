@@ -222,7 +222,10 @@ def load_weights(model: keras.Model, path: str) -> None:
 
 def reason(error: Exception) -> str:
     """Returns the first line of an error, without the names of TensorFlow's operations."""
-    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    text = str(error).strip() or type(error).__name__
+    # What happened in a graph comes after where, and before the operation.
+    text = re.sub(r"^Graph execution error:.*\n(?=.*\n\t \[\[)", "", text, flags=re.DOTALL)
+    line = text.splitlines()[0]
     return re.sub(r"\{\{.*?\}\} | \[Op:\w+\]", "", line)
 
 

@@ -171,8 +171,10 @@ class Trainer:
 
         Raises:
           NotFinite: the loss or the gradient of a step is no number.
+          InputError: the data can't be read.
         """
-        totals, bad_step = self._train_steps(iterator, tf.constant(steps, tf.int64))
+        with _reading():
+            totals, bad_step = self._train_steps(iterator, tf.constant(steps, tf.int64))
         values = dict(zip(self._total_names, totals.numpy().tolist(), strict=True))
         metrics = means(values, self.objective)
         metrics["gradient_norm"] = values["gradient_norm"] / steps
@@ -212,9 +214,10 @@ class Trainer:
     def evaluate(self, dataset: tf.data.Dataset) -> dict[str, float]:
         """Returns the means of the objective's metrics over a dataset, without dropout."""
         totals: dict[str, float] = {}
-        for features in dataset:
-            for name, value in self._evaluation_step(features).items():
-                totals[name] = totals.get(name, 0.0) + float(value)
+        with _reading():
+            for features in dataset:
+                for name, value in self._evaluation_step(features).items():
+                    totals[name] = totals.get(name, 0.0) + float(value)
         if not totals:
             raise InputError("--eval_data: there is nothing to evaluate on")
         metrics = means(totals, self.objective)
@@ -234,6 +237,18 @@ class NotFinite(Exception):
         super().__init__(f"step {step} is not finite")
         self.step = step
         self.metrics = metrics
+
+
+@contextlib.contextmanager
+def _reading() -> Iterator[None]:
+    """Turns what damaged or missing files raise in the middle of a training into a sentence."""
+    try:
+        yield
+    except (tf.errors.DataLossError, tf.errors.NotFoundError) as error:
+        raise InputError(
+            f"the data cannot be read any more ({folders.reason(error)}); find the damaged file "
+            "with `beambert verify`, copy it again, and the same command continues"
+        ) from error
 
 
 @contextlib.contextmanager

@@ -314,6 +314,24 @@ def test_a_last_gradient_that_is_no_number_stops(tmp_path):
         train_line(trainer, line_batches(6, 0), config, tmp_path)
 
 
+@pytest.mark.parametrize("what", ["training", "evaluation"])
+def test_records_damaged_on_the_disk_are_one_sentence(what, records_folder, tmp_path):
+    """Of the right size, so that opening them finds nothing."""
+    damaged = shutil.copytree(records_folder, tmp_path / "records")
+    records = open_records(str(damaged), "--data")
+    for path in damaged.glob("*.tfrecord"):
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 255
+        path.write_bytes(data)
+    trainer = make_trainer(lambda: Words(rate=0), NextSentenceObjective())
+    with pytest.raises(InputError, match="corrupted record at .*`beambert verify`") as caught:
+        if what == "training":
+            trainer.train_steps(iter(training_batches(records, BATCH, SEED)), 1)
+        else:
+            trainer.evaluate(evaluation_batches(records, BATCH))
+    assert "\n" not in str(caught.value)
+
+
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "checkpoints").write_text("in the way")
     with pytest.raises(InputError, match=r"checkpoints: cannot be written \(.+\)") as caught:
