@@ -120,14 +120,10 @@ def check_same(records: Records, other: Records) -> None:
     Raises:
       InputError: naming both values.
     """
+    parameters = ("do_lower_case", "max_seq_length", "max_predictions_per_seq")
     for name, mine, theirs in (
         ("vocabulary", records.vocabulary.sha256[:12], other.vocabulary.sha256[:12]),
-        ("max_seq_length", records.max_seq_length, other.max_seq_length),
-        (
-            "max_predictions_per_seq",
-            records.max_predictions_per_seq,
-            other.max_predictions_per_seq,
-        ),
+        *((n, records.info.parameters[n], other.info.parameters[n]) for n in parameters),
     ):
         if mine != theirs:
             raise InputError(
