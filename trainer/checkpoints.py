@@ -6,7 +6,6 @@
 import dataclasses
 import functools
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 
 import keras
@@ -22,8 +21,9 @@ from model.checkpoint_names import (
 from model.config import BertConfig
 from model.pretrainer import BertPretrainer
 from pipelines.errors import InputError
-from pipelines.records import VOCABULARY_FILE, Vocabulary
+from pipelines.records import Vocabulary
 from trainer import folders
+from trainer.tokenizer_files import read_vocabulary
 from trainer.torch_file import read_torch_file
 
 # Variables that nothing can start without; a BertModel may come without pooler.
@@ -31,7 +31,6 @@ ENCODER = ("bert/embeddings/", "bert/encoder/")
 # Names of the files in each layout; the first that is there is read.
 CONFIG_FILES = ("bert_config.json", "config.json")
 SAFETENSORS_FILE, TORCH_FILE = "model.safetensors", "pytorch_model.bin"
-TOKENIZER_FILE, TOKENIZER_CONFIG_FILE = "tokenizer.json", "tokenizer_config.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +131,7 @@ def open_initial(path: str, flag: str) -> InitialWeights:
             f"{SAFETENSORS_FILE} or {TORCH_FILE})"
         )
     config = _read_config(folder, flag)
-    vocabulary, do_lower_case = _read_vocabulary(folder, flag)
+    vocabulary, do_lower_case = read_vocabulary(folder, flag)
     if len(vocabulary) > config.vocab_size:
         raise InputError(
             f"{flag}={path}: its vocabulary has {len(vocabulary)} tokens, its configuration says "
@@ -245,42 +244,6 @@ def _read_config(folder: str, flag: str) -> BertConfig:
             except ValueError as error:
                 raise InputError(f"{path}: {error}") from error
     raise InputError(f"{flag}={folder}: no {' or '.join(CONFIG_FILES)} beside the weights")
-
-
-def _read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
-    """Returns the vocabulary, and whether text is to be in lower case."""
-    vocab_file, tokenizer_file = f"{folder}/{VOCABULARY_FILE}", f"{folder}/{TOKENIZER_FILE}"
-    settings = _read_json(f"{folder}/{TOKENIZER_CONFIG_FILE}")
-    tokenizer = _read_json(tokenizer_file)
-    if tf.io.gfile.exists(vocab_file):
-        vocabulary = folders.read_vocabulary(vocab_file, flag)
-    elif tokenizer:
-        try:
-            ids = tokenizer["model"]["vocab"]
-            tokens = sorted(ids, key=ids.__getitem__)
-        except (KeyError, TypeError) as error:
-            raise InputError(f"{tokenizer_file}: has no WordPiece vocabulary") from error
-        lines = "".join(f"{token}\n" for token in tokens)
-        vocabulary = Vocabulary.parse(lines.encode(), tokenizer_file)
-    else:
-        raise InputError(
-            f"{flag}={folder}: no {VOCABULARY_FILE} or {TOKENIZER_FILE} beside the weights"
-        )
-    lower = settings.get("do_lower_case")
-    if lower is None:
-        lower = (tokenizer.get("normalizer") or {}).get("lowercase")
-    if lower is None:
-        lower = all(t == t.lower() for t in vocabulary.tokens if not t.startswith("["))
-    return vocabulary, bool(lower)
-
-
-def _read_json(path: str) -> dict:
-    if not tf.io.gfile.exists(path):
-        return {}
-    try:
-        return json.loads(folders.read(path))
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON ({error})") from error
 
 
 def _sha256(path: str) -> bytes:
