@@ -274,6 +274,27 @@ def test_truncated_weights_are_one_sentence(golden, name):
         load(golden)
 
 
+@pytest.mark.parametrize("place", [b"weight", b"PK\x01\x02"])
+def test_a_changed_byte_is_one_sentence(golden, place):
+    (golden / "model.safetensors").unlink()
+    data = bytearray((GOLDEN / "pytorch_model.bin").read_bytes())
+    data[data.index(place) + 1] ^= 1
+    (golden / "pytorch_model.bin").write_bytes(data)
+    with pytest.raises(InputError, match=r"pytorch_model\.bin: cannot be read \(.+\); copy it"):
+        load(golden)
+
+
+def test_a_pickle_of_something_else_is_refused(golden):
+    import pickle
+    import zipfile
+
+    (golden / "model.safetensors").unlink()
+    with zipfile.ZipFile(golden / "pytorch_model.bin", "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps([1, 2]))
+    with pytest.raises(InputError, match=r"pytorch_model\.bin: cannot be read"):
+        load(golden)
+
+
 def test_a_pickle_that_asks_for_more_than_tensors_runs_nothing(golden, tmp_path):
     import pickle
     import zipfile
