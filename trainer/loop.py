@@ -23,7 +23,7 @@ from trainer.objectives import Objective, means
 from trainer.optimization import Optimizer, learning_rate_at
 from trainer.progress import Meter, MetricsLog, describe_metrics
 from trainer.saving import open_checkpoints, restore_newest, save
-from trainer.strategy import agree, is_chief, matmul_peak
+from trainer.strategy import agree, check_same_step, is_chief, matmul_peak
 
 
 class Trainer:
@@ -366,6 +366,7 @@ class _Run:
         )
         if path := restore_newest(trainer.checkpoint, self._manager):
             print(f"continuing from step {trainer.steps_done:,} ({path})", flush=True)
+        check_same_step(trainer.strategy, trainer.steps_done)
         self._last = phases[-1].last_step
         self._chief = is_chief(trainer.strategy)
         self._log = MetricsLog(output, trainer.steps_done)

@@ -140,3 +140,20 @@ def agree(strategy: tf.distribute.Strategy, steps: int, stops: bool) -> tuple[in
     mean = strategy.reduce(tf.distribute.ReduceOp.MEAN, strategy.run(lambda: mine), axis=None)
     mean_steps, stopping_share = mean.numpy().tolist()
     return int(mean_steps), stopping_share > 0
+
+
+def check_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
+    """Refuses workers that begin at different steps, from different weights.
+
+    Raises:
+      InputError: on all of them.
+    """
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return
+    mine = strategy.run(lambda: tf.constant([step], tf.int64))
+    steps = sorted(set(strategy.gather(mine, axis=0).numpy().tolist()))
+    if len(steps) > 1:
+        raise InputError(
+            f"the workers found checkpoints of different steps ({', '.join(map(str, steps))}); "
+            "give a --model_dir and --checkpoint_dir that all of them share"
+        )

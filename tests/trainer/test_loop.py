@@ -461,23 +461,39 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+def start_two(data, config, *model_dirs) -> list[subprocess.Popen]:
+    """The command as two workers."""
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
+    tasks = [{"cluster": cluster, "task": {"type": "worker", "index": i}} for i in range(2)]
+    return [
+        start(data, config, model_dir, TF_CONFIG=json.dumps(task))
+        for model_dir, task in zip(model_dirs, tasks, strict=True)
+    ]
+
+
 @pytest.mark.slow
 def test_two_workers_train_like_one(records_folder, small_config, tmp_path):
     config = dataclasses.replace(small_config, **WITHOUT_DROPOUT)
     config_file = tmp_path / "bert_config.json"
     config_file.write_text(config.to_json())
     finish(start(records_folder, config_file, tmp_path / "one"))
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
-    workers = []
-    for index in range(2):
-        task = {"cluster": cluster, "task": {"type": "worker", "index": index}}
-        workers.append(
-            start(records_folder, config_file, tmp_path / "two", TF_CONFIG=json.dumps(task))
-        )
-    finish(*workers)
+    finish(*start_two(records_folder, config_file, tmp_path / "two", tmp_path / "two"))
     for one, two in zip(
         weights_of(tmp_path / "one", config), weights_of(tmp_path / "two", config), strict=True
     ):
         np.testing.assert_allclose(one, two, atol=2e-3)
     results = [json.loads((tmp_path / n / "results.json").read_text()) for n in ("one", "two")]
     assert results[0] == pytest.approx(results[1], rel=1e-2)
+
+
+@pytest.mark.slow
+def test_workers_that_share_no_folder_do_not_go_on(records_folder, small_config_file, tmp_path):
+    """Only the first one would go on from the checkpoint."""
+    finish(start(records_folder, small_config_file, tmp_path / "first"))
+    (tmp_path / "first" / "_SUCCESS").rename(tmp_path / "first" / "_UNFINISHED")
+    (tmp_path / "second").mkdir()
+    workers = start_two(records_folder, small_config_file, tmp_path / "first", tmp_path / "second")
+    for worker in workers:
+        output, _ = worker.communicate(timeout=300)
+        assert worker.returncode == 2, output
+        assert "the workers found checkpoints of different steps (0, 60)" in output
