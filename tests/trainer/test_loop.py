@@ -368,6 +368,18 @@ def test_each_step_draws_other_masks():
     assert not np.array_equal(*moments)
 
 
+@pytest.mark.parametrize("is_tpu", [False, True])
+def test_on_a_tpu_no_part_of_a_step_is_compiled_by_itself(is_tpu, monkeypatch):
+    if is_tpu:
+        monkeypatch.setattr(tf.distribute, "TPUStrategy", type(tf.distribute.get_strategy()))
+    iterator = iter(tf.data.Dataset.from_tensors({"x": tf.ones([1, 64])}))
+    steps = tf.constant(1, tf.int64)
+    trainer = line_trainer()
+    graph = trainer._train_steps.get_concrete_function(iterator, steps).graph
+    functions = graph.as_graph_def().library.function
+    assert any(function.attr["_XlaMustCompile"].b for function in functions) is not is_tpu
+
+
 WITHOUT_DROPOUT = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
 
 
