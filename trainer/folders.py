@@ -111,14 +111,22 @@ def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
         names = sorted(name.rstrip("/") for name in names)
         if folders.is_finished(path, names, lambda n: read(f"{path}/{n}"), job, "--model_dir"):
             return True
-        tf.io.gfile.makedirs(path)
     except tf.errors.OpError as error:
-        raise InputError(f"--model_dir={path}: cannot be made ({reason(error)})") from error
+        raise InputError(f"--model_dir={path}: cannot be read ({reason(error)})") from error
+    _make(path, "--model_dir")
     if not output.checkpoints.startswith(f"{path}/"):
         _claim_checkpoints(output.checkpoints, job, chief)
     if chief:
         write(f"{path}/{UNFINISHED_FILE}", folders.serialize_job(job))
+        _make(output.tensorboard, "--tensorboard_dir")
     return False
+
+
+def _make(path: str, flag: str) -> None:
+    try:
+        tf.io.gfile.makedirs(path)
+    except tf.errors.OpError as error:
+        raise InputError(f"{flag}={path}: cannot be made ({reason(error)})") from error
 
 
 def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:
@@ -131,11 +139,7 @@ def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:
                 "or delete it"
             )
     elif chief:
-        try:
-            tf.io.gfile.makedirs(path)
-        except tf.errors.OpError as error:
-            message = f"--checkpoint_dir={path}: cannot be made ({reason(error)})"
-            raise InputError(message) from error
+        _make(path, "--checkpoint_dir")
         write(file, mine)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.console import duration
+from pipelines.errors import InputError
 from trainer import folders
 
 if TYPE_CHECKING:
@@ -121,14 +122,24 @@ class MetricsLog:
         self._unwritten.append(self._rows[split, step])
 
     def flush(self) -> None:
-        """Writes the file anew (object stores can't append), and the new events."""
+        """Writes the file anew (object stores can't append), and the new events.
+
+        Raises:
+          InputError: they can't be written.
+        """
         lines = [json.dumps(row) + "\n" for row in self._rows.values()]
         folders.write(self._path, "".join(lines).encode())
-        for row in self._unwritten:
-            values = {name: value for name, value in row.items() if name not in ("split", "step")}
-            self._write_events(row["split"], row["step"], values)
-        for writer in self._writers.values():
-            writer.flush()
+        try:
+            for row in self._unwritten:
+                values = {n: value for n, value in row.items() if n not in ("split", "step")}
+                self._write_events(row["split"], row["step"], values)
+            for writer in self._writers.values():
+                writer.flush()
+        except tf.errors.OpError as error:
+            raise InputError(
+                f"{self._tensorboard}: cannot be written ({folders.reason(error)}); "
+                "mend that, then the same command continues"
+            ) from error
         self._unwritten = []
 
     def _write_events(self, split: str, step: int, values: Mapping[str, float]) -> None:
