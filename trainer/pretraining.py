@@ -293,6 +293,9 @@ def _training(
     records = data[-1].records
     return {
         "kind": "pretraining",
+        # First, since the first difference to what a folder holds is told.
+        "optimizer": dataclasses.asdict(job.optimizer),
+        "loop": dataclasses.asdict(job.loop),
         "do_lower_case": records.info.parameters["do_lower_case"],
         "max_seq_length": records.max_seq_length,
         "vocabulary_sha256": records.vocabulary.sha256,
@@ -309,8 +312,6 @@ def _training(
             }
             for each in data
         ],
-        "optimizer": dataclasses.asdict(job.optimizer),
-        "loop": dataclasses.asdict(job.loop),
     }
 
 
