@@ -11,8 +11,9 @@ COMMANDS = {
     "data": ("pipelines.create_pretraining_data", "main", "corpus -> pre-training records (Beam)"),
     "verify": ("pipelines.verify", "main", "records -> statistics, faults and warnings (Beam)"),
     "pretrain": ("trainer.task", "pretrain_main", "records -> encoder"),
-    "finetune": ("trainer.task", "finetune_main", "encoder + task -> classifier"),
-    "evaluate": ("pipelines.evaluate", "main", "classifier + task -> metrics, blessing (Beam)"),
+    "finetune": ("trainer.finetune_command", "finetune_main", "encoder + task -> model"),
+    "glue": ("trainer.finetune_command", "glue_main", "encoder -> all of GLUE, submission.zip"),
+    "evaluate": ("pipelines.evaluate", "main", "model + task -> metrics, blessing (Beam)"),
     "export": ("trainer.task", "export_main", "model -> SavedModel on raw text"),
     "demo": ("demo.run", "main", "all of the above on text that every machine has"),
 }

@@ -72,7 +72,7 @@ def finetune(task: str, folder: str, output: pathlib.Path) -> dict[str, float]:
         )
         results = json.loads((model / "results.json").read_text())
         scores[name] = results["accuracy"]
-        scores["majority"] = results["majority_accuracy"]
+        scores["majority"] = results["baseline_accuracy"]
     return scores
 
 

@@ -70,7 +70,7 @@ def gather(folder: Path, done: Sequence[Done]) -> DemoSummary:
         finetuning_random=read_metrics(folder / "classifier-random" / "metrics.jsonl"),
         pretrained_accuracy=pretrained["accuracy"],
         random_accuracy=random["accuracy"],
-        majority_accuracy=pretrained["majority_accuracy"],
+        majority_accuracy=pretrained["baseline_accuracy"],
         verdict=verdict(evaluation),
         slices=slices(evaluation),
         sentence=SENTENCE,

@@ -1,6 +1,6 @@
-"""BERT with a classification layer on the pooled output.
+"""BERT with a layer for a task on top: of the pooled output, or of every token's.
 
-Shape suffixes: B batch, L sequence length, H hidden size, C labels.
+Shape suffixes: B batch, L sequence length, T = B * L, H hidden size, C labels.
 """
 
 import keras
@@ -12,33 +12,60 @@ from model.encoder import BertDense, BertEncoder
 
 # Fixed, whatever the encoder's rates (`create_model` in the original run_classifier.py).
 CLASSIFIER_DROPOUT = 0.1
+# Feature-based, the best of what the paper tried: the last four layers, side by side (table 7).
+FEATURE_LAYERS = 4
 
 
-class BertClassifier(keras.Model):
-    """Class logits of a sentence or a pair (Devlin et al. 2019, section 4.1).
+class _TaskModel(keras.Model):
+    """An encoder and one dense layer; every variable exists once constructed."""
 
-    Every variable exists once constructed.
+    def __init__(
+        self, name: str, config: BertConfig, num_labels: int, seed: int, freeze_encoder: bool
+    ):
+        super().__init__(name=name)
+        self.config = config
+        self.encoder = BertEncoder(config, seed)
+        self.encoder.trainable = not freeze_encoder
+        self.feature_layers = min(FEATURE_LAYERS, config.num_hidden_layers)
+        width = config.hidden_size * (self.feature_layers if freeze_encoder else 1)
+        self.classifier = BertDense(num_labels, config, seed, name="classifier")
+        self.classifier.build((None, width))
+        self.head_dropout = CLASSIFIER_DROPOUT
+        self.built = True
+
+    def _frozen_features(self, inputs):
+        """Returns [T, feature layers * H], computed without dropout."""
+        return ops.stop_gradient(self.encoder.encode(*inputs, last_layers=self.feature_layers))
+
+    def _logits(self, x, dropout_seed):
+        # The encoder's sites are 0 to 3 * layers.
+        site = 3 * self.config.num_hidden_layers + 1
+        x = dropout(x, self.head_dropout, dropout_seed, site)
+        return ops.cast(self.classifier(x), "float32")
+
+
+def _inputs(features):
+    return features["input_ids"], features["input_mask"], features["segment_ids"]
+
+
+class BertClassifier(_TaskModel):
+    """Logits of a sentence or a pair (Devlin et al. 2019, section 4.1).
+
+    One logit is a regression, or the score of one of several choices (section 4.4).
     """
 
-    def __init__(self, config: BertConfig, num_labels: int, seed: int = 0):
+    def __init__(
+        self, config: BertConfig, num_labels: int, seed: int = 0, freeze_encoder: bool = False
+    ):
         """Creates the model and its variables.
 
         Args:
           config: sizes, activation and dropout rates.
-          num_labels: number of classes C, at least 2.
+          num_labels: logits C.
           seed: decides every initial weight; the encoder's are `BertEncoder(config, seed)`'s.
-
-        Raises:
-          ValueError: `num_labels` is less than 2.
+          freeze_encoder: train the layer on top alone, on the first token's last layers.
         """
-        if num_labels < 2:
-            raise ValueError(f"num_labels must be at least 2, but is {num_labels}.")
-        super().__init__(name="bert_classifier")
-        self.config = config
-        self.encoder = BertEncoder(config, seed)
-        self.classifier = BertDense(num_labels, config, seed, name="classifier")
-        self.classifier.build((None, config.hidden_size))
-        self.built = True
+        super().__init__("bert_classifier", config, num_labels, seed, freeze_encoder)
 
     def call(self, features, dropout_seed=None):
         """Computes the logits of a batch.
@@ -51,13 +78,43 @@ class BertClassifier(keras.Model):
         Returns:
           float32 logits [B, C].
         """
-        _, pooled_BH = self.encoder(
-            features["input_ids"],
-            features["input_mask"],
-            features["segment_ids"],
-            dropout_seed=dropout_seed,
-        )
-        # The encoder's sites are 0 to 3 * layers.
-        site = 3 * self.config.num_hidden_layers + 1
-        pooled_BH = dropout(pooled_BH, CLASSIFIER_DROPOUT, dropout_seed, site)
-        return ops.cast(self.classifier(pooled_BH), "float32")
+        inputs = _inputs(features)
+        if self.encoder.trainable:
+            _, x_BH = self.encoder(*inputs, dropout_seed=dropout_seed)
+        else:
+            x_BH = self._frozen_features(inputs)[:: inputs[0].shape[1]]
+        return self._logits(x_BH, dropout_seed)
+
+
+class BertTokenClassifier(_TaskModel):
+    """Logits of every token (Devlin et al. 2019, sections 4.2 and 5.3).
+
+    Two logits are the start and the end of a span.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        num_labels: int,
+        seed: int = 0,
+        freeze_encoder: bool = False,
+        head_dropout: float = CLASSIFIER_DROPOUT,
+    ):
+        """Creates the model and its variables.
+
+        Args:
+          config, num_labels, seed, freeze_encoder: as `BertClassifier`.
+          head_dropout: before the layer on top; 0 for spans (`create_model` in run_squad.py).
+        """
+        super().__init__("bert_token_classifier", config, num_labels, seed, freeze_encoder)
+        self.head_dropout = head_dropout
+
+    def call(self, features, dropout_seed=None):
+        """Returns float32 logits [B, L, C]; arguments as `BertClassifier.call`."""
+        inputs = _inputs(features)
+        if self.encoder.trainable:
+            x_TH = self.encoder.encode(*inputs, dropout_seed)
+        else:
+            x_TH = self._frozen_features(inputs)
+        logits_TC = self._logits(x_TH, dropout_seed)
+        return ops.reshape(logits_TC, (-1, inputs[0].shape[1], logits_TC.shape[-1]))

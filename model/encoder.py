@@ -331,9 +331,18 @@ class BertEncoder(keras.Model):
         return sequence_BLH, self.pooler(sequence_BLH[:, 0])
 
     def encode(
-        self, input_ids, input_mask, segment_ids, dropout_seed=None, packing: Packing | None = None
+        self,
+        input_ids,
+        input_mask,
+        segment_ids,
+        dropout_seed=None,
+        packing: Packing | None = None,
+        last_layers: int = 1,
     ):
-        """Returns the last layer's output [T, H], or [C, H] with a packing; arguments as `call`."""
+        """Returns the last layer's output [T, H], or [C, H] with a packing; arguments as `call`.
+
+        With several last layers, their outputs side by side: [T, last_layers * H].
+        """
         length = self._sequence_length(input_ids)
         score_bias_B11L = (1.0 - ops.cast(input_mask, "float32")) * MASKED_SCORE
         score_bias_B11L = ops.reshape(score_bias_B11L, (-1, 1, 1, length))
@@ -343,9 +352,11 @@ class BertEncoder(keras.Model):
             dropout_seed=dropout_seed,
             packing=packing,
         )
+        outputs = []
         for layer in self.encoder_layers:
             x_TH = layer(x_TH, score_bias_B11L, dropout_seed=dropout_seed, packing=packing)
-        return x_TH
+            outputs.append(x_TH)
+        return x_TH if last_layers == 1 else ops.concatenate(outputs[-last_layers:], axis=-1)
 
     def _sequence_length(self, input_ids) -> int:
         length = input_ids.shape[1]

@@ -11,7 +11,7 @@ import pytest
 
 import beambert
 from pipelines import create_pretraining_data, create_vocabulary, verify
-from trainer import task
+from trainer import finetune_command, task
 
 ROOT = pathlib.Path(__file__).parents[1]
 HEAVY = ("tensorflow", "keras", "apache_beam", "tfx_bsl", "tensorflow_model_analysis", "matplotlib")
@@ -30,7 +30,8 @@ PARSERS = {
     "data": create_pretraining_data.build_parser,
     "verify": verify.build_parser,
     "pretrain": task.build_pretrain_parser,
-    "finetune": task.build_finetune_parser,
+    "finetune": finetune_command.build_finetune_parser,
+    "glue": finetune_command.build_glue_parser,
     "export": task.build_export_parser,
 }
 
@@ -78,7 +79,8 @@ def documented_commands():
             ("pipelines.data_flags", "EPILOG"),
             ("pipelines.verify", "EPILOG"),
             ("trainer.task", "PRETRAIN_EPILOG"),
-            ("trainer.task", "FINETUNE_EPILOG"),
+            ("trainer.finetune_command", "FINETUNE_EPILOG"),
+            ("trainer.finetune_command", "GLUE_EPILOG"),
             ("trainer.task", "EXPORT_EPILOG"),
         )
     ]

@@ -22,7 +22,9 @@ WITHOUT_BEAM = {
     f"pipelines.{name}"
     for name in (
         *("records", "tasks", "folders", "errors", "console", "tokenization", "weights"),
-        *("masking", "shards"),
+        *("masking", "shards", "ragged", "offsets", "squad", "squad_features", "squad_decoding"),
+        *("squad_scoring", "table_files", "examples", "task_flags", "task_features"),
+        *("text_features", "metrics", "entities"),
     )
 }
 

@@ -1,45 +1,91 @@
 """SavedModels that take raw text: tokenization, encoder and head in one graph."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from model.classifier import BertClassifier
 from model.pretrainer import BertPretrainer
 from pipelines.errors import InputError
+from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
+from pipelines.text_features import TextFeatures
 from pipelines.weights import weights_sha256
 from trainer import folders
-from trainer.text_features import TextFeatures
+from trainer.task_models import OUTSIDE, build_model
 
 _TEXT = tf.TensorSpec([None], tf.string, name="text")
 _TEXT_B = tf.TensorSpec([None], tf.string, name="text_b")
+_CHOICES = tf.TensorSpec([None, None], tf.string, name="choices")
 
 
-class _Classifier(tf.Module):
-    """Text -> label and probabilities."""
+class _TaskModule(tf.Module):
+    """Raw text -> answers."""
 
-    def __init__(self, model: BertClassifier, text_features: TextFeatures, labels: Sequence[str]):
+    def __init__(
+        self, model: keras.Model, text_features: TextFeatures, training: Mapping[str, Any]
+    ):
         super().__init__()
         self._model = model
         self._text_features = text_features
-        self._labels = tf.constant(list(labels))
+        labels = training["labels"]
+        self._labels = tf.constant(labels, tf.string)
+        self._outside = labels.index(OUTSIDE) if OUTSIDE in labels else 0
+        answer = {
+            CLASSIFICATION: self._classify,
+            REGRESSION: self._score,
+            CHOICE: self._choose,
+            TAGGING: self._tag,
+        }[training["kind"]]
+        texts = [_TEXT, _TEXT_B] if training["is_pair"] else [_TEXT]
+        choices = {"choices": _CHOICES} if training["kind"] == CHOICE else {}
+        self.signature = tf.function(answer).get_concrete_function(*texts, **choices)
 
-    def _answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        logits = self._model(self._text_features(*texts))
+    def _classify(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self._likeliest(self._model(self._text_features(*texts)))
+
+    def _likeliest(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         return {
             "label": tf.gather(self._labels, tf.argmax(logits, axis=-1)),
             "probabilities": tf.nn.softmax(logits),
         }
 
-    @tf.function(input_signature=[_TEXT])
-    def classify(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self._answer(text)
+    def _score(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"score": self._model(self._text_features(*texts))[:, 0]}
 
-    @tf.function(input_signature=[_TEXT, _TEXT_B])
-    def classify_pair(self, text: tf.Tensor, text_b: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self._answer(text, text_b)
+    def _choose(self, *texts: tf.Tensor, choices: tf.Tensor) -> dict[str, tf.Tensor]:
+        if len(texts) > 1:  # what every ending begins with, as `ChoiceExample.endings`
+            choices = tf.strings.join([texts[1][:, None], choices], " ")
+        count = tf.shape(choices)[1]
+        first = tf.repeat(texts[0], count)
+        logits = self._model(self._text_features(first, tf.reshape(choices, [-1])))
+        return self._likeliest(tf.reshape(logits, [-1, count]))
+
+    def _tag(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        features, pieces = self._text_features.of_words(text)
+        of_pieces = tf.argmax(self._model(features), axis=-1, output_type=tf.int32)
+        of_words = tf.gather(of_pieces, tf.maximum(pieces, 0), batch_dims=1)
+        of_words = tf.where(pieces == 0, self._outside, of_words)
+        return {"tags": tf.where(pieces < 0, "", tf.gather(self._labels, of_words))}
+
+
+class _SpanModule(tf.Module):
+    """Model inputs -> the logits of where an answer starts and ends."""
+
+    def __init__(self, model: keras.Model, max_seq_length: int):
+        super().__init__()
+        self._model = model
+        names = ("input_ids", "input_mask", "segment_ids")
+        specs = [tf.TensorSpec([None, max_seq_length], tf.int32, name=name) for name in names]
+        self.signature = tf.function(self._find).get_concrete_function(*specs)
+
+    def _find(
+        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        features = {"input_ids": input_ids, "input_mask": input_mask, "segment_ids": segment_ids}
+        starts, ends = tf.unstack(self._model(features), axis=-1)
+        return {"start_logits": starts, "end_logits": ends}
 
 
 class _Encoder(tf.Module):
@@ -61,21 +107,30 @@ class _Encoder(tf.Module):
         }
 
 
-def save_classifier(
-    model: BertClassifier,
-    text_features: TextFeatures,
-    labels: Sequence[str],
-    is_pair: bool,
-    path: str,
+def save_task_model(
+    model: keras.Model, text_features: TextFeatures, training: Mapping[str, Any], path: str
 ) -> None:
-    """Writes a classifier as a SavedModel.
+    """Writes a fine-tuned model as a SavedModel.
 
-    Its `serving_default` takes `text` (and `text_b` for pairs), string [n], and gives `label`,
-    string [n], and `probabilities`, float32 [n, labels].
+    Its `serving_default` takes `text`, string [n], and for pairs `text_b`, and gives, by kind:
+    classification `label`, string [n], and `probabilities`, float32 [n, labels]; regression
+    `score`, float32 [n]; choice, which takes `choices`, string [n, N], too, `label` and
+    `probabilities` [n, N]; tagging, whose text is words with single spaces between them, `tags`,
+    string [n, most words], empty behind a text's last. That of a span takes `input_ids`,
+    `input_mask` and `segment_ids`, int32 [n, L], and gives `start_logits` and `end_logits`, float32
+    [n, L].
+
+    Args:
+      model: its weights.
+      text_features: as it was fine-tuned with.
+      training: the training.json of its folder.
+      path: of the folder to write.
     """
-    module = _Classifier(model, text_features, labels)
-    signature = module.classify_pair if is_pair else module.classify
-    _save(module, signature, path)
+    if training["kind"] == SPAN:
+        module = _SpanModule(model, text_features.max_seq_length)
+    else:
+        module = _TaskModule(model, text_features, training)
+    _save(module, module.signature, path)
 
 
 def save_encoder(model: keras.Model, text_features: TextFeatures, path: str) -> None:
@@ -125,11 +180,23 @@ def export(model_dir: str, output: str) -> str:
         folders.load_weights(pretrained, found.path)
         save_encoder(pretrained.encoder, text_features, path)
         return path
-    labels = found.training["labels"]
-    classifier = BertClassifier(found.config, len(labels))
-    folders.load_weights(classifier, found.path)
-    save_classifier(classifier, text_features, labels, found.training["is_pair"], path)
+    model = task_model(found)
+    save_task_model(model, text_features, found.training, path)
     return path
+
+
+def task_model(found: folders.ModelFolder) -> keras.Model:
+    """Returns the fine-tuned model of a folder.
+
+    Raises:
+      InputError: its weights can't be read.
+    """
+    training = found.training
+    model = build_model(
+        training["kind"], found.config, len(training["labels"]), 0, training["freeze_encoder"]
+    )
+    folders.load_weights(model, found.path)
+    return model
 
 
 def _next_version(output: str) -> int:
@@ -179,11 +246,11 @@ def labels_of(model_dir: str) -> list[str]:
     """Returns the labels that a fine-tuned model gives to a text.
 
     Raises:
-      InputError: it is an encoder, or takes pairs of texts.
+      InputError: it is no classifier, or takes pairs of texts.
     """
     found = folders.open_model(model_dir, "--model")
-    if found.training["kind"] != "classification":
-        raise InputError(f"--text: {model_dir} is an encoder, it gives no labels")
+    if found.training["kind"] != CLASSIFICATION:
+        raise InputError(f"--text: {model_dir} gives a text no label; leave --text out")
     if found.training["is_pair"]:
         raise InputError(f"--text: {model_dir} takes pairs of texts; leave --text out")
     return found.training["labels"]

@@ -1,38 +1,45 @@
-"""`beambert finetune`: encoder + task -> a classifier with a SavedModel on raw text."""
+"""`beambert finetune`: encoder + task -> a model with a SavedModel on raw text."""
 
-import collections
 import dataclasses
-import hashlib
 import json
-import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from model.classifier import BertClassifier
 from model.config import BertConfig
 from model.flops import training_flops
 from pipelines.errors import InputError
 from pipelines.records import Vocabulary
-from pipelines.tasks import Example, discover_labels, find_task, read_examples, split_path
+from pipelines.task_features import TaskFeatures
+from pipelines.tasks import DEV, SPAN, TRAIN, Task
+from pipelines.text_features import TextFeatures
 from trainer import folders
 from trainer.checkpoints import InitialWeights, open_initial
 from trainer.config import LoopConfig, OptimizerConfig
-from trainer.export import save_classifier
-from trainer.input_pipeline import fill_up
+from trainer.export import save_task_model
 from trainer.loop import Phase, Trainer, train
-from trainer.objectives import ClassificationObjective
 from trainer.pretraining import model_config
+from trainer.squad_data import SpanData
 from trainer.strategy import check_batch, is_chief
-from trainer.text_features import TextFeatures
+from trainer.task_batches import (
+    batch_rows,
+    choose_lengths,
+    evaluation_batches,
+    prediction_batches,
+    training_batches,
+)
+from trainer.task_data import ExampleData, TaskData
+from trainer.task_models import OBJECTIVES, build_model
 
 RANDOM = "random"
-# Default length of the inputs where no pre-training says another; run_classifier.py's.
-DEFAULT_LENGTH = 128
-# Texts that are tokenized at a time.
-TEXTS_AT_A_TIME = 4096
+# In a model folder: what others' scorers read.
+PREDICTIONS_FOLDER = "predictions"
+# Default length of the inputs where no pre-training says another, run_classifier.py's; and always
+# of a question with a part of its context, run_squad.py's.
+DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH = 128, 384
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,10 +47,12 @@ class FinetuningJob:
     """What `finetune` is asked for.
 
     Attributes:
-      task: see `pipelines.tasks`.
+      task: what it is.
       data_dir: the task's files.
+      skip_bad_rows: leave out rows that can't be used.
       init: a pre-trained encoder, see `checkpoints.open_initial`, or "random".
       model, vocab_file, do_lower_case: of the encoder, where `init` is "random".
+      freeze_encoder: train the layer on top alone.
       output: folders to write to.
       max_seq_length: of the inputs; None for that of the pre-training.
       learning_rate, weight_decay_rate, optimizer: see `OptimizerConfig`.
@@ -52,12 +61,14 @@ class FinetuningJob:
       loop: how; its evaluation is once an epoch.
     """
 
-    task: str
+    task: Task
     data_dir: str
+    skip_bad_rows: bool
     init: str
     model: str | None
     vocab_file: str | None
     do_lower_case: bool | None
+    freeze_encoder: bool
     output: folders.TrainingFolders
     max_seq_length: int | None
     learning_rate: float
@@ -86,10 +97,7 @@ def _start(job: FinetuningJob) -> _Start:
                 raise InputError(f"--{name}={value}: goes with --init=random; leave it out")
         found = open_initial(job.init, "--init")
         found.check("--init")
-        default = found.max_seq_length
-        if default is None:
-            default = min(DEFAULT_LENGTH, found.config.max_position_embeddings)
-        length = default if job.max_seq_length is None else job.max_seq_length
+        length = _length(job, found.max_seq_length or DEFAULT_LENGTH, found.config)
         start = _Start(found.config, found.vocabulary, found.do_lower_case, length, found)
     else:
         if not job.model or not job.vocab_file:
@@ -98,7 +106,7 @@ def _start(job: FinetuningJob) -> _Start:
         do_lower_case = True if job.do_lower_case is None else job.do_lower_case
         vocabulary.check_case(do_lower_case)
         config = model_config(job.model, len(vocabulary))
-        length = DEFAULT_LENGTH if job.max_seq_length is None else job.max_seq_length
+        length = _length(job, DEFAULT_LENGTH, config)
         start = _Start(config, vocabulary, do_lower_case, length, None)
     limit = start.config.max_position_embeddings
     if not 8 <= start.max_seq_length <= limit:
@@ -109,120 +117,84 @@ def _start(job: FinetuningJob) -> _Start:
     return start
 
 
-def make_features(
-    examples: Sequence[Example], labels: Sequence[str], text_features: TextFeatures
-) -> dict[str, np.ndarray]:
-    """Turns examples into arrays: the model's inputs and `labels`, int32 [examples, …]."""
-    index = {label: i for i, label in enumerate(labels)}
-    is_pair = examples[0].text_b is not None
-    convert = tf.function(text_features, reduce_retracing=True)
-    parts = []
-    for first in range(0, len(examples), TEXTS_AT_A_TIME):
-        some = examples[first : first + TEXTS_AT_A_TIME]
-        columns = [[e.text for e in some]] + ([[e.text_b for e in some]] if is_pair else [])
-        converted = convert(*(tf.constant(column) for column in columns))
-        parts.append({name: value.numpy() for name, value in converted.items()})
-    features = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return features | {"labels": np.array([index[e.label] for e in examples], np.int32)}
+def _length(job: FinetuningJob, default: int, config: BertConfig) -> int:
+    """Returns the asked-for length of the inputs, or the task's default."""
+    if job.max_seq_length is not None:
+        return job.max_seq_length
+    default = DEFAULT_SPAN_LENGTH if job.task.kind == SPAN else default
+    return min(default, config.max_position_embeddings)
 
 
-def task_training_batches(
-    features: Mapping[str, np.ndarray], batch_size: int, seed: int, first_step: int
-) -> tf.data.Dataset:
-    """Endless shuffled batches; the position follows from the step alone."""
-    count = len(features["labels"])
-    tensors = {name: tf.constant(array) for name, array in features.items()}
-    epoch, skipped = divmod(first_step * batch_size, count)
-
-    def shuffled(number: tf.Tensor) -> tf.data.Dataset:
-        order = tf.random.experimental.stateless_shuffle(
-            tf.range(count), [seed, tf.cast(number, tf.int32)]
-        )
-        return tf.data.Dataset.from_tensor_slices(order)
-
-    order = tf.data.Dataset.counter(start=epoch).flat_map(shuffled).skip(skipped)
-    batches = order.batch(batch_size, drop_remainder=True)
-    return batches.map(lambda rows: {n: tf.gather(t, rows) for n, t in tensors.items()}).prefetch(2)
-
-
-def task_evaluation_batches(features: Mapping[str, np.ndarray], batch_size: int) -> tf.data.Dataset:
-    """Every example once; the last batch is filled up with rows of weight 0."""
-    batches = tf.data.Dataset.from_tensor_slices(dict(features)).batch(batch_size)
-    return batches.map(lambda some: fill_up(some, batch_size)).prefetch(2)
-
-
-@dataclasses.dataclass(frozen=True)
-class _TaskData:
-    """What the task's files hold; `files` are their paths by split."""
-
-    name: str
-    labels: Sequence[str]
-    training: Sequence[Example]
-    dev: Sequence[Example]
-    files: Mapping[str, pathlib.Path]
-
-    @property
-    def is_pair(self) -> bool:
-        return self.training[0].text_b is not None
-
-
-def _read_task(job: FinetuningJob) -> _TaskData:
-    task = find_task(job.task)
-    labels = list(discover_labels(task, job.data_dir))
-    training, dev = (read_examples(task, job.data_dir, s, labels) for s in ("train", "dev"))
-    files = {split: split_path(task, job.data_dir, split) for split in ("train", "dev")}
-    return _TaskData(task.name, labels, training, dev, files)
-
-
-def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> None:
-    """Fine-tunes all weights on a task and leaves a finished model folder.
+def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str, float]:
+    """Fine-tunes on a task, leaves a finished model folder and returns the results on dev.
 
     Raises:
       InputError: what was given can't be used.
     """
     start = _start(job)
-    data = _read_task(job)
+    chief = is_chief(strategy)
+    left_out: list[str] = []
+    data = _read_task(job, left_out)
     check_batch(strategy, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)
-    _check_examples(data.training, data.dev, job.loop.train_batch_size, job.data_dir)
-    optimizer, loop = _schedule(job, len(data.training))
+    optimizer, loop = _schedule(job, data.counts[TRAIN])
     training = _training(job, start, data, optimizer, loop)
     identity = folders.job_identity(training, start.config)
     model_dir = job.output.model
-    chief = is_chief(strategy)
     if folders.claim(job.output, identity, chief):
         print(f"{model_dir}: already finished by the same command, nothing to do")
-        return
+        return json.loads(folders.read(f"{model_dir}/{folders.RESULTS_FILE}"))
     if chief:
-        folders.describe_model(model_dir, start.config, start.vocabulary, training)
-        labels = "".join(f"{label}\n" for label in data.labels)
-        folders.write(f"{model_dir}/{folders.LABELS_FILE}", labels.encode())
+        _describe(job, start, data, training, optimizer.num_train_steps, left_out)
     text_features = TextFeatures(start.vocabulary, start.do_lower_case, start.max_seq_length)
-    trainer = Trainer(
-        strategy,
-        lambda: _build_classifier(start, len(data.labels), loop.random_seed),
-        ClassificationObjective(),
-        optimizer,
-        loop.random_seed,
-        gradient_accumulation_steps=loop.gradient_accumulation_steps,
-        dtype=loop.dtype,
-    )
+    data.tokenize(text_features)
+    run = _Run(job, start, data, strategy, optimizer, loop)
+    results = train(run.trainer, [run.phase()], loop, job.output)
+    # Every worker computes its part of them.
+    outputs = run.predict(data.features(DEV))
+    results |= data.results(outputs)
     if chief:
-        print(_introduce(job, data, optimizer.num_train_steps), flush=True)
-    results = _train(trainer, data, start, text_features, loop, job.output)
-    if not chief:
-        return
-    results["majority_accuracy"] = _majority_accuracy(data.training, data.dev)
-    folders.save_weights(trainer.model, model_dir)
-    saved_model = f"{model_dir}/{folders.SAVED_MODEL_FOLDER}"
-    save_classifier(trainer.model, text_features, data.labels, data.is_pair, saved_model)
-    folders.write(f"{model_dir}/{folders.RESULTS_FILE}", json.dumps(results, indent=1).encode())
-    folders.finish(model_dir, identity)
-    print(f"{model_dir}: finished", flush=True)
+        _write_predictions(model_dir, data.prediction_files(outputs))
+        results |= {f"baseline_{name}": value for name, value in data.baseline().items()}
+        _finish(run.trainer.model, text_features, training, model_dir, results, identity)
+        print(f"{model_dir}: {describe_results(job.task, results)}", flush=True)
+    return results
+
+
+def identity_of(job: FinetuningJob) -> dict[str, Any]:
+    """Returns what decides a job's result, see `folders.job_identity`.
+
+    Raises:
+      InputError: what was given can't be used.
+    """
+    start, data = _start(job), _read_task(job, [])
+    optimizer, loop = _schedule(job, data.counts[TRAIN])
+    return folders.job_identity(_training(job, start, data, optimizer, loop), start.config)
+
+
+def _read_task(job: FinetuningJob, left_out: list[str]) -> TaskData:
+    """Reads train and dev; rows that are left out are added to a list."""
+    if job.task.kind == SPAN:
+        return SpanData(job.task, job.data_dir, left_out.append)
+    return ExampleData(job.task, job.data_dir, left_out.append if job.skip_bad_rows else None)
+
+
+def describe_results(task: Task, results: dict[str, float]) -> str:
+    """Returns the task's metrics on dev beside those of the baseline."""
+    parts = [
+        f"{name.replace('_', ' ')} {results[name]:.4f} (baseline {results[f'baseline_{name}']:.4f})"
+        for name in task.metrics
+    ]
+    return ", ".join(parts)
 
 
 def _schedule(job: FinetuningJob, examples: int) -> tuple[OptimizerConfig, LoopConfig]:
     """Returns the optimizer of the asked-for epochs, and a loop that evaluates after each."""
     batch_size = job.loop.train_batch_size
+    if examples < batch_size:
+        raise InputError(
+            f"--train_batch_size={batch_size}: more than the {examples} training examples; "
+            "take a smaller batch"
+        )
     steps = max(int(examples * job.num_train_epochs / batch_size), 1)
     warmup = int(job.warmup_proportion * steps)
     optimizer = OptimizerConfig(
@@ -234,93 +206,160 @@ def _schedule(job: FinetuningJob, examples: int) -> tuple[OptimizerConfig, LoopC
 def _training(
     job: FinetuningJob,
     start: _Start,
-    data: _TaskData,
+    data: TaskData,
     optimizer: OptimizerConfig,
     loop: LoopConfig,
 ) -> dict[str, Any]:
     weights = start.weights
     return {
-        "kind": "classification",
-        "task": data.name,
-        "labels": data.labels,
+        "kind": data.task.kind,
+        "task": data.task.name,
+        "columns": {
+            name: getattr(data.task, name)
+            for name in ("text_columns", "label_column", "choice_columns")
+        },
+        "labels": list(data.labels),
         "is_pair": data.is_pair,
+        "freeze_encoder": job.freeze_encoder,
         "init": folders.absolute(weights.path) if weights else RANDOM,
         "init_sha256": weights.sha256 if weights else None,
         "do_lower_case": start.do_lower_case,
         "max_seq_length": start.max_seq_length,
         "vocabulary_sha256": start.vocabulary.sha256,
         "data_dir": folders.absolute(job.data_dir),
-        "data_sha256": {
-            split: hashlib.sha256(path.read_bytes()).hexdigest()
-            for split, path in data.files.items()
-        },
-        "examples": {"train": len(data.training), "dev": len(data.dev)},
+        "data_sha256": data.sha256(),
+        "examples": dict(data.counts),
         "optimizer": dataclasses.asdict(optimizer),
         "loop": dataclasses.asdict(loop),
     }
 
 
-def _introduce(job: FinetuningJob, data: _TaskData, steps: int) -> str:
-    majority = _majority_accuracy(data.training, data.dev)
-    return (
-        f"{data.name}: {len(data.training):,} training examples, {len(data.dev):,} dev "
-        f"examples, {len(data.labels)} labels (always the commonest: {majority:.1%}); "
-        f"{steps:,} steps from {job.init}"
-    )
-
-
-def _train(
-    trainer: Trainer,
-    data: _TaskData,
+def _describe(
+    job: FinetuningJob,
     start: _Start,
-    text_features: TextFeatures,
-    loop: LoopConfig,
-    output: folders.TrainingFolders,
-) -> dict[str, float]:
-    features = make_features(data.training, data.labels, text_features)
-    dev_features = make_features(data.dev, data.labels, text_features)
-    distribute = trainer.strategy.experimental_distribute_dataset
-    batch_size, seed = loop.train_batch_size, loop.random_seed
-
-    def batches_from(step: int) -> Any:
-        return distribute(task_training_batches(features, batch_size, seed, step))
-
-    def evaluation(_: int | None) -> Any:
-        return distribute(task_evaluation_batches(dev_features, batch_size))
-
-    length = start.max_seq_length
-    phase = Phase(
-        trainer.optimizer_config.num_train_steps,
-        batches_from,
-        evaluation,
-        batch_size * length,
-        training_flops(start.config, batch_size, length, predictions=0),
-    )
-    return train(trainer, [phase], loop, output)
-
-
-def _check_examples(
-    training: Sequence[Example], dev: Sequence[Example], batch_size: int, data_dir: str
+    data: TaskData,
+    training: dict[str, Any],
+    steps: int,
+    left_out: list[str],
 ) -> None:
-    if (training[0].text_b is None) != (dev[0].text_b is None):
-        raise InputError(
-            f"--data_dir={data_dir}: text_b stands in one of its train and dev files only; "
-            "add the column to the other or delete it"
+    """Writes what the model folder is to be, and says what is about to be done."""
+    model_dir = job.output.model
+    folders.describe_model(model_dir, start.config, start.vocabulary, training)
+    if data.labels:
+        labels = "".join(f"{label}\n" for label in data.labels)
+        folders.write(f"{model_dir}/{folders.LABELS_FILE}", labels.encode())
+    for row in left_out:
+        print(f"left out: {row}", flush=True)
+    baseline = ", ".join(f"{n.replace('_', ' ')} {v:.4f}" for n, v in data.baseline().items())
+    labels = f"{len(data.labels)} labels, " if data.labels else ""
+    print(
+        f"{data.task.name}: {data.counts[TRAIN]:,} training examples, {data.counts[DEV]:,} dev "
+        f"examples, {labels}baseline {baseline}; {steps:,} steps from {job.init}",
+        flush=True,
+    )
+
+
+class _Run:
+    """The trainer of a job, with the batches it is given."""
+
+    def __init__(
+        self,
+        job: FinetuningJob,
+        start: _Start,
+        data: TaskData,
+        strategy: tf.distribute.Strategy,
+        optimizer: OptimizerConfig,
+        loop: LoopConfig,
+    ):
+        self._job, self._start, self._data, self._loop = job, start, data, loop
+        kind, every = data.task.kind, [data.features(split) for split in (TRAIN, DEV)]
+        self._lengths = choose_lengths(
+            np.concatenate([features.example_lengths for features in every]), start.max_seq_length
         )
-    if len(training) < batch_size:
-        raise InputError(
-            f"--train_batch_size={batch_size}: more than the {len(training)} training examples; "
-            "take a smaller batch"
+        self._objective = OBJECTIVES[kind](self._lengths)
+        self.trainer = Trainer(
+            strategy,
+            self._build_model,
+            self._objective,
+            optimizer,
+            loop.random_seed,
+            gradient_accumulation_steps=loop.gradient_accumulation_steps,
+            dtype=loop.dtype,
         )
 
+    def _build_model(self) -> keras.Model:
+        task, start = self._data.task, self._start
+        model = build_model(
+            task.kind,
+            start.config,
+            len(self._data.labels),
+            self._loop.random_seed,
+            self._job.freeze_encoder,
+        )
+        if start.weights:
+            start.weights.load_into(model, "--init")
+        return model
 
-def _build_classifier(start: _Start, num_labels: int, seed: int) -> BertClassifier:
-    classifier = BertClassifier(start.config, num_labels, seed=seed)
-    if start.weights:
-        start.weights.load_into(classifier, "--init")
-    return classifier
+    def phase(self) -> Phase:
+        """Returns the whole training."""
+        batch_size, steps = (
+            self._loop.train_batch_size,
+            self.trainer.optimizer_config.num_train_steps,
+        )
+        features = self._data.features(TRAIN)
+        lengths = features.example_lengths
+        rows = batch_rows(lengths, self._lengths, batch_size, steps, self._loop.random_seed)
+        # Mean positions of a batch, at the lengths that they are computed at.
+        positions = np.array(self._lengths)[np.searchsorted(self._lengths, lengths)].mean()
+        sequences = batch_size * features.choices
+        return Phase(
+            steps,
+            lambda step: self._distributed(training_batches(features, self._lengths, rows[step:])),
+            lambda _: self._distributed(
+                evaluation_batches(self._data.features(DEV), self._lengths, batch_size)
+            ),
+            int(sequences * positions),
+            training_flops(self._start.config, sequences, int(positions), predictions=0),
+        )
+
+    def predict(self, features: TaskFeatures) -> dict[str, np.ndarray]:
+        """Returns the objective's outputs for each example; of tokens, padded with zeros."""
+        found: dict[str, np.ndarray] = {}
+        for rows, batches in prediction_batches(
+            features, self._lengths, self._loop.train_batch_size
+        ):
+            outputs = self.trainer.predict(self._distributed(batches), self._objective.outputs)
+            for name, values in outputs.items():
+                values = values[: len(rows)]
+                if name in self._objective.token_outputs:
+                    spare = self._lengths[-1] - values.shape[1]
+                    values = np.pad(values, [(0, 0), (0, spare)])
+                if name not in found:
+                    found[name] = np.zeros((len(features), *values.shape[1:]), values.dtype)
+                found[name][rows] = values
+        return found
+
+    def _distributed(self, batches: tf.data.Dataset) -> Any:
+        return self.trainer.strategy.experimental_distribute_dataset(batches)
 
 
-def _majority_accuracy(training: Sequence[Example], dev: Sequence[Example]) -> float:
-    commonest = collections.Counter(e.label for e in training).most_common(1)[0][0]
-    return sum(e.label == commonest for e in dev) / len(dev)
+def _write_predictions(model_dir: str, files: Mapping[str, str]) -> None:
+    if files:
+        folder = f"{model_dir}/{PREDICTIONS_FOLDER}"
+        tf.io.gfile.makedirs(folder)
+        for name, text in files.items():
+            folders.write(f"{folder}/{name}", text.encode())
+
+
+def _finish(
+    model: keras.Model,
+    text_features: TextFeatures,
+    training: dict[str, Any],
+    model_dir: str,
+    results: dict[str, float],
+    identity: dict[str, Any],
+) -> None:
+    folders.save_weights(model, model_dir)
+    save_task_model(model, text_features, training, f"{model_dir}/{folders.SAVED_MODEL_FOLDER}")
+    folders.write(f"{model_dir}/{folders.RESULTS_FILE}", json.dumps(results, indent=1).encode())
+    folders.finish(model_dir, identity)

@@ -16,7 +16,7 @@ from pipelines.records import (
     Vocabulary,
     feature_shapes,
 )
-from trainer.dealing import deal, steps_dealt
+from trainer.dealing import deal, shares_of, steps_dealt
 from trainer.dynamic_masking import MaskingRules, draw_bits, redraw_masks
 from trainer.folders import read, reason
 
@@ -265,6 +265,7 @@ def training_batches(
     rows = batch_size // context.num_replicas_in_sync
     rules = MaskingRules.of(records.info, records.vocabulary) if do_dynamic_masking else None
     steps = steps_dealt(batch_size)
+    shares = shares_of(batch_size, hosts)
     first_deal, steps_skipped = divmod(first_step, steps)
 
     def replica_batches(number: tf.Tensor, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -272,7 +273,8 @@ def training_batches(
         if rules is not None:
             bits = draw_bits(seed, number, steps * batch_size, features)
             features = redraw_masks(features, bits[host::hosts], rules)
-        dealt = deal(features, steps, replicas * gradient_accumulation_steps)
+        parts = replicas * gradient_accumulation_steps
+        dealt = deal(features, steps, parts, range(host, shares, hosts), shares)
         return {n: tf.reshape(v, [-1, rows, v.shape[-1]]) for n, v in dealt.items()}
 
     dataset = _training_stream(records, seed, first_deal * steps * batch_size).shard(hosts, host)

@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from pipelines.errors import InputError
 from trainer import folders
 from trainer.config import REPLICA_SEED_STRIDE, LoopConfig, OptimizerConfig
-from trainer.objectives import Objective, means
+from trainer.objectives import Features, Objective, means
 from trainer.optimization import Optimizer, learning_rate_at
 from trainer.progress import Meter, MetricsLog, describe_metrics
 from trainer.saving import open_checkpoints, restore_newest, save
@@ -74,35 +75,32 @@ class Trainer:
         # On a TPU, strategy.run compiles all of the step anyway.
         compiles_itself = isinstance(strategy, tf.distribute.TPUStrategy)
         compiled = functools.partial(tf.function, jit_compile=not compiles_itself)
-        self._padded_gradients = compiled(functools.partial(self._gradients_of, "sums"))
-        self._packed_gradients = compiled(functools.partial(self._gradients_of, "packed_sums"))
+        ways = objective.ways()
+        self._gradients_by_way = [
+            compiled(functools.partial(self._gradients_of, sums_of)) for sums_of in ways
+        ]
+        self._sums_by_way = [
+            compiled(functools.partial(self._evaluation_sums, sums_of)) for sums_of in ways
+        ]
 
-    def _gradients(
-        self,
-        features: Mapping[str, tf.Tensor],
-        loss_weights: Mapping[str, tf.Tensor],
-        dropout_seed: tf.Tensor,
-    ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
-        """Returns gradients and sums, computed without the padding if the batch fits."""
-        arguments = features, loss_weights, dropout_seed
-        fits = self.objective.fits(features)
-        if fits is None:
-            return self._padded_gradients(*arguments)
-        return tf.cond(
-            fits,
-            lambda: self._packed_gradients(*arguments),
-            lambda: self._padded_gradients(*arguments),
-        )
+    def _by_way(self, functions: Sequence[Callable[..., Any]], features: Any, *others: Any) -> Any:
+        """Calls the function that is best for a batch."""
+        way = self.objective.way(features)
+        if way is None:
+            return functions[0](features, *others)
+        calls = [functools.partial(function, features, *others) for function in functions]
+        return tf.switch_case(way, calls)
 
     def _gradients_of(
         self,
-        sums_name: str,
+        sums_of: Callable[..., dict[str, tf.Tensor]],
         features: Mapping[str, tf.Tensor],
         loss_weights: Mapping[str, tf.Tensor],
         dropout_seed: tf.Tensor,
     ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+        """Returns the gradients and sums of a batch."""
         with tf.GradientTape() as tape:
-            sums = getattr(self.objective, sums_name)(self.model, features, dropout_seed)
+            sums = sums_of(self.model, features, dropout_seed)
             loss = tf.add_n(
                 [
                     sums[name] / tf.maximum(loss_weights[self.objective.weight_of[name]], 1.0)
@@ -111,6 +109,11 @@ class Trainer:
             )
         gradients = tape.gradient(loss, self._variables, unconnected_gradients="zero")
         return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
+
+    def _evaluation_sums(
+        self, sums_of: Callable[..., dict[str, tf.Tensor]], features: Mapping[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        return sums_of(self.model, features, None) | self.objective.weights(features)
 
     def _replica_step(self, features: Mapping[str, tf.Tensor], step: tf.Tensor) -> tf.Tensor:
         """One update on one replica's part of the batch; returns its totals."""
@@ -141,7 +144,8 @@ class Trainer:
         """Adds up the gradients and sums of the parts that the batch is computed in."""
         parts = self._parts
         if parts == 1:
-            return self._gradients(features, loss_weights, tf.stack([replica_seed, first_part]))
+            seed = tf.stack([replica_seed, first_part])
+            return self._by_way(self._gradients_by_way, features, loss_weights, seed)
         divided = {
             name: tf.reshape(value, [parts, value.shape[0] // parts, *value.shape[1:]])
             for name, value in features.items()
@@ -150,7 +154,7 @@ class Trainer:
         def add_part(part: tf.Tensor, totals: Any) -> tuple[tf.Tensor, Any]:
             some = {name: value[part] for name, value in divided.items()}
             seed = tf.stack([replica_seed, first_part + part])
-            computed = self._gradients(some, loss_weights, seed)
+            computed = self._by_way(self._gradients_by_way, some, loss_weights, seed)
             return part + 1, tf.nest.map_structure(tf.add, totals, computed)
 
         names = self.objective.weight_of
@@ -205,11 +209,27 @@ class Trainer:
     @tf.function
     def _evaluation_step(self, features: Any) -> dict[str, tf.Tensor]:
         def replica_sums(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            sums = self.objective.sums(self.model, features, None)
-            return sums | self.objective.weights(features)
+            return self._by_way(self._sums_by_way, features)
 
         outputs = self.strategy.run(replica_sums, args=(features,))
         return {name: self._sum_over_replicas(value) for name, value in outputs.items()}
+
+    def predict(
+        self, dataset: Any, compute: Callable[[keras.Model, Features], dict[str, tf.Tensor]]
+    ) -> dict[str, np.ndarray]:
+        """Returns what a function gives for every row of a dataset of full batches, in order.
+
+        Args:
+          dataset: distributed.
+          compute: takes the model and a batch's features; gives tensors with a row for each of its
+            rows.
+        """
+        compiled = tf.function(lambda features: compute(self.model, features), jit_compile=True)
+        parts: dict[str, list[np.ndarray]] = {}
+        for features in dataset:
+            for name, value in self.strategy.run(compiled, args=(features,)).items():
+                parts.setdefault(name, []).append(self.strategy.gather(value, axis=0).numpy())
+        return {name: np.concatenate(values) for name, values in parts.items()}
 
     def evaluate(self, dataset: tf.data.Dataset) -> dict[str, float]:
         """Returns the means of the objective's metrics over a dataset, without dropout."""

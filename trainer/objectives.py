@@ -2,7 +2,7 @@
 
 import abc
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import keras
 import tensorflow as tf
@@ -36,15 +36,13 @@ class Objective(abc.ABC):
         """Returns what else an evaluation tells, from its means."""
         return {}
 
-    def fits(self, features: Features) -> tf.Tensor | None:
-        """Returns whether `packed_sums` can take a batch; None if it can take no such batch."""
-        return None
+    def ways(self) -> Sequence[Callable[[keras.Model, Features, tf.Tensor | None], Sums]]:
+        """Returns functions that give a batch's sums at different costs; the first takes any."""
+        return [self.sums]
 
-    def packed_sums(
-        self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
-    ) -> Sums:
-        """Returns `sums`, computed without padding."""
-        raise NotImplementedError
+    def way(self, features: Features) -> tf.Tensor | None:
+        """Returns which of the `ways` is best for a batch, int32; None for the first."""
+        return None
 
 
 def means(totals: Mapping[str, float], objective: Objective) -> dict[str, float]:
@@ -56,17 +54,19 @@ def means(totals: Mapping[str, float], objective: Objective) -> dict[str, float]
     return {"loss": sum(values[name] for name in objective.losses)} | values
 
 
-def _example_weights(features: Features) -> tf.Tensor:
+def example_weights(features: Features) -> tf.Tensor:
     """1 for every real row; rows that fill up a batch have 0."""
     ones = tf.ones([tf.shape(features["input_ids"])[0]], tf.float32)
     return features.get("example_weights", ones)
 
 
-def _cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Returns nats [...] of logits [..., C] and labels [...]."""
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
 
 
-def _is_correct(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+def is_correct(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Returns 1 where the likeliest of logits [..., C] is the label, else 0."""
     return tf.cast(tf.argmax(logits, axis=-1, output_type=tf.int32) == labels, tf.float32)
 
 
@@ -89,7 +89,7 @@ class PretrainingObjective(Objective):
         """Returns the number of predictions and of examples."""
         return {
             "predictions": tf.reduce_sum(features["masked_lm_weights"]),
-            "examples": tf.reduce_sum(_example_weights(features)),
+            "examples": tf.reduce_sum(example_weights(features)),
         }
 
     def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
@@ -102,19 +102,23 @@ class PretrainingObjective(Objective):
         """Returns the perplexity: the exponential of the mean loss in nats."""
         return {"masked_lm_perplexity": math.exp(metrics["masked_lm_loss"])}
 
-    def fits(self, features: Features) -> tf.Tensor | None:
-        """Returns whether the batch's tokens and predictions have rows."""
+    def ways(self) -> Sequence[Callable[[keras.Model, Features, tf.Tensor | None], Sums]]:
+        """Returns `sums`, and the same computed without padding."""
+        return [self.sums, self._packed_sums]
+
+    def way(self, features: Features) -> tf.Tensor | None:
+        """Returns whether there are rows for the batch's tokens and predictions."""
         capacity = self._capacities.get(features["input_ids"].shape[1])
         if capacity is None:
             return None
         tokens = tf.reduce_sum(features["input_mask"])
         predictions = tf.math.count_nonzero(features["masked_lm_weights"], dtype=tf.int32)
-        return (tokens <= capacity.tokens) & (predictions <= capacity.predictions)
+        fits = (tokens <= capacity.tokens) & (predictions <= capacity.predictions)
+        return tf.cast(fits, tf.int32)
 
-    def packed_sums(
+    def _packed_sums(
         self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
     ) -> Sums:
-        """Returns `sums`, computed without padding."""
         capacity = self._capacities[features["input_ids"].shape[1]]
         logits = model.packed_logits(features, capacity, dropout_seed)
         tokens, weights = (
@@ -128,30 +132,10 @@ class PretrainingObjective(Objective):
     ) -> Sums:
         token_logits, label_logits = logits["masked_lm_logits"], logits["next_sentence_logits"]
         labels = features["next_sentence_labels"][:, 0]
-        rows = _example_weights(features)
+        rows = example_weights(features)
         return {
-            "masked_lm_loss": tf.reduce_sum(weights * _cross_entropy(token_logits, tokens)),
-            "masked_lm_accuracy": tf.reduce_sum(weights * _is_correct(token_logits, tokens)),
-            "next_sentence_loss": tf.reduce_sum(rows * _cross_entropy(label_logits, labels)),
-            "next_sentence_accuracy": tf.reduce_sum(rows * _is_correct(label_logits, labels)),
-        }
-
-
-class ClassificationObjective(Objective):
-    """Softmax over a task's labels (run_classifier.py)."""
-
-    losses = ("cross_entropy",)
-    weight_of = {"cross_entropy": "examples", "accuracy": "examples"}
-
-    def weights(self, features: Features) -> Sums:
-        """Returns the number of examples."""
-        return {"examples": tf.reduce_sum(_example_weights(features))}
-
-    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
-        """Returns the loss (nats) and correct answers, summed."""
-        logits = model(features, dropout_seed=dropout_seed)
-        rows, labels = _example_weights(features), features["labels"]
-        return {
-            "cross_entropy": tf.reduce_sum(rows * _cross_entropy(logits, labels)),
-            "accuracy": tf.reduce_sum(rows * _is_correct(logits, labels)),
+            "masked_lm_loss": tf.reduce_sum(weights * cross_entropy(token_logits, tokens)),
+            "masked_lm_accuracy": tf.reduce_sum(weights * is_correct(token_logits, tokens)),
+            "next_sentence_loss": tf.reduce_sum(rows * cross_entropy(label_logits, labels)),
+            "next_sentence_accuracy": tf.reduce_sum(rows * is_correct(label_logits, labels)),
         }

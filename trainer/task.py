@@ -1,24 +1,20 @@
 """`python -m trainer.task COMMAND …`: the jobs of the trainer, by Vertex AI's convention."""
 
 import argparse
-import dataclasses
-import math
-import os
 import sys
 from collections.abc import Sequence
 
-from pipelines.console import FlagParser, parse_bool, quiet_stderr, run_main
+from pipelines.console import FlagParser, quiet_stderr, run_main
 from pipelines.errors import InputError
-from pipelines.tasks import TASKS
 from trainer.config import (
-    DTYPES,
     DYNAMIC,
-    OPTIMIZERS,
     STATIC,
     LoopConfig,
     OptimizerConfig,
     default_warmup_steps,
 )
+from trainer.finetune_command import finetune_main, glue_main
+from trainer.flags import add_loop_flags, add_output_flags, loop_config
 from trainer.recipes import RECIPES, Recipe, bert_base
 
 DEFAULT_RECIPE = bert_base()
@@ -42,20 +38,6 @@ Interrupted in whatever way, the same command continues from the newest checkpoi
 """
 
 
-FINETUNE_EPILOG = """examples:
-  # GLUE's SST-2, from an encoder that `beambert pretrain` made
-  beambert finetune --task=sst-2 --data_dir=glue/SST-2 --init=encoder --model_dir=sentiment
-
-  # your own classes: train.tsv and dev.tsv with the columns text and label
-  beambert finetune --task=classification --data_dir=mine --init=encoder --model_dir=mine/model
-
-  # the same from random weights, to see what pre-training is worth
-  beambert finetune --task=classification --data_dir=mine --init=random --model_dir=mine/random \\
-      --model=encoder/bert_config.json --vocab_file=encoder/vocab.txt
-
-Small encoders want higher rates than base: --learning_rate=3e-4.
-"""
-
 EXPORT_EPILOG = """examples:
   # the next version in a folder that TensorFlow Serving watches, tried on a sentence
   beambert export --model=sentiment --output=serving --text='A joy from start to end.'
@@ -70,75 +52,6 @@ EXPORT_EPILOG = """examples:
   beambert export --model=encoder --to=huggingface --output=encoder-hf
   beambert export --model=encoder --to=tf1 --output=encoder-tf1
 """
-
-
-def _add_loop_flags(parser: FlagParser, *, batch_size: int, learning_rate: float) -> None:
-    add = parser.add_argument
-    add("--train_batch_size", type=int, default=batch_size, help="default: %(default)s")
-    add("--learning_rate", type=float, default=learning_rate, help="peak (default: %(default)s)")
-    add("--weight_decay_rate", type=float, default=0.01, help="default: %(default)s")
-    add(
-        "--optimizer",
-        default=OptimizerConfig.optimizer,
-        help=f"{', '.join(OPTIMIZERS)}: the original's, the one with bias correction, the one for "
-        "large batches (default: %(default)s)",
-    )
-    add(
-        "--gradient_accumulation_steps",
-        type=int,
-        default=LoopConfig.gradient_accumulation_steps,
-        help="parts that a device computes its share of a batch in, if all of it doesn't fit "
-        "(default: %(default)s)",
-    )
-    add(
-        "--dtype",
-        default=LoopConfig.dtype,
-        help=f"{' or '.join(DTYPES)}, of matrix products; bfloat16 on a TPU (default: %(default)s)",
-    )
-    add("--random_seed", type=int, default=LoopConfig.random_seed, help="default: %(default)s")
-    add(
-        "--save_checkpoints_steps",
-        type=int,
-        default=LoopConfig.save_checkpoints_steps,
-        help="default: %(default)s",
-    )
-    add("--strategy", default="auto", help="auto, one_device, mirrored, multi_worker or tpu")
-    add("--tpu", help="name or address of a TPU; local on a TPU VM")
-
-
-def _add_output_flags(parser: FlagParser) -> None:
-    # Vertex AI tells a job by these variables where its results go.
-    default = os.environ.get("AIP_MODEL_DIR")
-    parser.add_argument(
-        "--model_dir",
-        default=default,
-        required=default is None,
-        metavar="DIR",
-        help="model folder to make (default: AIP_MODEL_DIR)",
-    )
-    parser.add_argument(
-        "--checkpoint_dir",
-        default=os.environ.get("AIP_CHECKPOINT_DIR"),
-        metavar="DIR",
-        help="default: AIP_CHECKPOINT_DIR, or checkpoints in --model_dir",
-    )
-    parser.add_argument(
-        "--tensorboard_dir",
-        default=os.environ.get("AIP_TENSORBOARD_LOG_DIR"),
-        metavar="DIR",
-        help="default: AIP_TENSORBOARD_LOG_DIR, or tensorboard in --model_dir",
-    )
-
-
-def _loop_config(flags: argparse.Namespace, **more: int) -> LoopConfig:
-    return LoopConfig(
-        train_batch_size=flags.train_batch_size,
-        random_seed=flags.random_seed,
-        gradient_accumulation_steps=flags.gradient_accumulation_steps,
-        dtype=flags.dtype,
-        save_checkpoints_steps=flags.save_checkpoints_steps,
-        **more,
-    )
 
 
 def build_pretrain_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
@@ -187,7 +100,7 @@ def build_pretrain_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         metavar="PATH",
         help="go on from these weights: a model folder, a TF1 checkpoint, a Hugging Face folder",
     )
-    _add_output_flags(parser)
+    add_output_flags(parser)
     add(
         "--num_train_steps",
         type=int,
@@ -205,7 +118,7 @@ def build_pretrain_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         default=LoopConfig.eval_steps,
         help="steps between evaluations on held-out data (default: %(default)s)",
     )
-    _add_loop_flags(parser, batch_size=recipe.train_batch_size, learning_rate=recipe.learning_rate)
+    add_loop_flags(parser, batch_size=recipe.train_batch_size, learning_rate=recipe.learning_rate)
     return parser
 
 
@@ -231,7 +144,7 @@ def pretrain_main(argv: Sequence[str]) -> None:
         weight_decay_rate=flags.weight_decay_rate,
         optimizer=flags.optimizer,
     )
-    loop = _loop_config(flags, eval_steps=flags.eval_steps)
+    loop = loop_config(flags, eval_steps=flags.eval_steps)
     with quiet_stderr():
         from trainer.folders import TrainingFolders
         from trainer.pretraining import PretrainingJob, pretrain
@@ -257,59 +170,6 @@ def _recipe_of(argv: Sequence[str]) -> Recipe:
     parser.add_argument("--recipe", default=bert_base.__name__)
     name = parser.parse_known_args(list(argv))[0].recipe
     return RECIPES[name]() if name in RECIPES else DEFAULT_RECIPE
-
-
-def build_finetune_parser() -> FlagParser:
-    """Returns the flags of `finetune`."""
-    parser = FlagParser(
-        prog="beambert finetune",
-        description="Fine-tunes an encoder on a classification task.",
-        epilog=FINETUNE_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add("--task", required=True, help=f"one of {', '.join(sorted(TASKS))}")
-    add("--data_dir", required=True, metavar="DIR", help="the task's files")
-    add(
-        "--init",
-        required=True,
-        metavar="PATH",
-        help="encoder: a model folder, a TF1 checkpoint, a Hugging Face folder; or random",
-    )
-    add("--model", help="with --init=random: a size or a bert_config.json")
-    add("--vocab_file", help="with --init=random: the vocabulary")
-    add("--do_lower_case", type=parse_bool, help="with --init=random (default: True)")
-    _add_output_flags(parser)
-    add("--max_seq_length", type=int, help="default: that of the pre-training, 128 for random")
-    # run_classifier.py: 3 epochs of batches of 32 at 5e-5, a tenth of them warming up.
-    add("--num_train_epochs", type=float, default=3.0, help="default: %(default)s")
-    add("--warmup_proportion", type=float, default=0.1, help="default: %(default)s")
-    _add_loop_flags(parser, batch_size=32, learning_rate=5e-5)
-    return parser
-
-
-def finetune_main(argv: Sequence[str]) -> None:
-    """Runs `finetune`.
-
-    Raises:
-      InputError: what was given can't be used.
-    """
-    flags = build_finetune_parser().parse_args(list(argv))
-    if not 0 < flags.num_train_epochs < math.inf:
-        raise InputError(f"--num_train_epochs={flags.num_train_epochs}: must be more than 0")
-    if not 0 <= flags.warmup_proportion < 1:
-        raise InputError(f"--warmup_proportion={flags.warmup_proportion}: must be in [0, 1)")
-    loop = _loop_config(flags)
-    with quiet_stderr():
-        from trainer.finetuning import FinetuningJob, finetune
-        from trainer.folders import TrainingFolders
-        from trainer.strategy import make_strategy
-    names = {field.name for field in dataclasses.fields(FinetuningJob)} - {"loop", "output"}
-    output = TrainingFolders.of(flags.model_dir, flags.checkpoint_dir, flags.tensorboard_dir)
-    values = {name: getattr(flags, name) for name in names}
-    job = FinetuningJob(**values, loop=loop, output=output)
-    finetune(job, make_strategy(flags.strategy, flags.tpu))
 
 
 def build_export_parser() -> FlagParser:
@@ -374,7 +234,12 @@ def _export_elsewhere(flags: argparse.Namespace) -> None:
         print(f"{flags.output}: a checkpoint for --init_checkpoint of google-research/bert")
 
 
-COMMANDS = {"pretrain": pretrain_main, "finetune": finetune_main, "export": export_main}
+COMMANDS = {
+    "pretrain": pretrain_main,
+    "finetune": finetune_main,
+    "glue": glue_main,
+    "export": export_main,
+}
 
 
 def main(argv: Sequence[str]) -> int:

@@ -11,13 +11,14 @@ from demo import corpus, run
 from demo.summary import answer, slices
 from pipelines import create_pretraining_data, create_vocabulary
 from pipelines.errors import InputError
-from trainer import task
+from trainer import finetune_command, task
 
 PARSERS = {
     "vocab": create_vocabulary.build_parser,
     "data": create_pretraining_data.build_parser,
     "pretrain": task.build_pretrain_parser,
-    "finetune": task.build_finetune_parser,
+    "finetune": finetune_command.build_finetune_parser,
+    "glue": finetune_command.build_glue_parser,
     "export": task.build_export_parser,
 }
 

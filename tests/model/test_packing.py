@@ -71,9 +71,9 @@ def test_sums_and_gradients_are_those_of_the_padded_batch(
         used = int(features["masked_lm_weights"].numpy().sum())
         predictions = min(predictions, used + spare_predictions)
     objective = PretrainingObjective({LENGTH: Capacity(tokens, predictions)})
-    assert objective.fits(features)
+    assert objective.way(features)
     padded, padded_gradients = sums_and_gradients(objective.sums, model, features)
-    packed, packed_gradients = sums_and_gradients(objective.packed_sums, model, features)
+    packed, packed_gradients = sums_and_gradients(objective.ways()[1], model, features)
     for name, value in padded.items():
         np.testing.assert_allclose(packed[name], value, rtol=1e-5, err_msg=name)
     assert sum(np.abs(gradient).sum() for gradient in padded_gradients) > 1
@@ -85,9 +85,9 @@ def test_a_batch_with_more_tokens_or_predictions_does_not_fit():
     features = make_features([12, 3, 7, 12])
     used = int(features["masked_lm_weights"].numpy().sum())
     for capacity in (Capacity(33, used), Capacity(34, used - 1)):
-        assert not PretrainingObjective({LENGTH: capacity}).fits(features)
-    assert PretrainingObjective({LENGTH: Capacity(34, used)}).fits(features)
-    assert PretrainingObjective({LENGTH + 1: Capacity(34, used)}).fits(features) is None
+        assert not PretrainingObjective({LENGTH: capacity}).way(features)
+    assert PretrainingObjective({LENGTH: Capacity(34, used)}).way(features)
+    assert PretrainingObjective({LENGTH + 1: Capacity(34, used)}).way(features) is None
 
 
 @settings(deadline=None, max_examples=50)

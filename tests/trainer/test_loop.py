@@ -24,7 +24,8 @@ from trainer.config import LoopConfig, OptimizerConfig
 from trainer.folders import TrainingFolders
 from trainer.input_pipeline import evaluation_batches, open_records, training_batches
 from trainer.loop import Interrupted, Phase, Trainer, train
-from trainer.objectives import ClassificationObjective, Objective, PretrainingObjective
+from trainer.objectives import Objective, PretrainingObjective
+from trainer.task_objectives import ClassificationObjective
 
 STEPS, BATCH, SEED = 12, 8, 7
 CONFIG = LoopConfig(BATCH, SEED, save_checkpoints_steps=4, eval_steps=6, max_eval_batches=1)
@@ -61,7 +62,7 @@ class Words(keras.Model):
 class NextSentenceObjective(ClassificationObjective):
     def sums(self, model, features, dropout_seed):
         labels = features["next_sentence_labels"][:, 0]
-        return super().sums(model, dict(features) | {"labels": labels}, dropout_seed)
+        return super().sums(model, dict(features) | {"label_ids": labels}, dropout_seed)
 
 
 def make_trainer(build_model, objective, strategy=None) -> Trainer:
@@ -79,7 +80,7 @@ def run(records, held_out):
     """Trains in a folder; returns the weights."""
 
     def run_(model_dir) -> list[np.ndarray]:
-        trainer = make_trainer(lambda: Words(rate=0.1), NextSentenceObjective())
+        trainer = make_trainer(lambda: Words(rate=0.1), NextSentenceObjective((32,)))
         phase = Phase(
             STEPS,
             lambda step: training_batches(records, BATCH, SEED, step),
@@ -387,7 +388,7 @@ WITHOUT_DROPOUT = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
 def test_two_devices_train_like_one(kind, records, held_out, small_config, two_devices):
     config = dataclasses.replace(small_config, **WITHOUT_DROPOUT)
     model, objective = {
-        "words": (lambda: Words(rate=0), NextSentenceObjective()),
+        "words": (lambda: Words(rate=0), NextSentenceObjective((32,))),
         "bert": (lambda: BertPretrainer(config, seed=SEED), PretrainingObjective()),
     }[kind]
     losses, weights, evaluations = [], [], []

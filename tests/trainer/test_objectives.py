@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer.objectives import ClassificationObjective, PretrainingObjective, means
+from trainer.objectives import PretrainingObjective, means
+from trainer.task_objectives import ClassificationObjective
 
 BATCH, PREDICTIONS, TOKENS, LABELS = 6, 4, 11, 3
 
@@ -90,10 +91,10 @@ def test_classification(random, weights):
     logits = random.standard_normal((BATCH, LABELS)).astype("f")
     labels = random.integers(0, LABELS, BATCH).astype(np.int32)
     labels[0] = logits[0].argmax()
-    features = {"input_ids": np.zeros((BATCH, 8), np.int32), "labels": labels}
+    features = {"input_ids": np.zeros((BATCH, 8), np.int32), "label_ids": labels}
     if weights:
         features["example_weights"] = np.array(weights, np.float32)
-    objective = ClassificationObjective()
+    objective = ClassificationObjective((8,))
     values = means(totals(objective, logits, features), objective)
     rows = np.flatnonzero(weights or [1] * BATCH)
     loss = np.mean([cross_entropy(logits[row], labels[row]) for row in rows])

@@ -73,9 +73,9 @@ def test_every_part_of_a_batch_draws_its_own_masks(small_config):
 
     trainer = make_trainer(small_config, gradient_accumulation_steps=2)
     trainer.objective = Recording()
-    trainer._padded_gradients = tf.function(  # XLA runs no Python
-        functools.partial(trainer._gradients_of, "sums")
-    )
+    trainer._gradients_by_way = [  # XLA runs no Python
+        tf.function(functools.partial(trainer._gradients_of, trainer.objective.sums))
+    ]
     row = {
         "input_ids": np.full([4, 32], 7, np.int32),
         "input_mask": np.ones([4, 32], np.int32),

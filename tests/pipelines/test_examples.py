@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pipelines import tasks
+from pipelines import examples, tasks
 from pipelines.errors import InputError
 
 
@@ -30,7 +30,7 @@ def test_task_names_ignore_case_and_hyphens(name):
 
 def test_unknown_task_lists_the_known_ones():
     """The remedy is in the message."""
-    with refused("--task=sst-3 is not a task: choose one of classification, cola, mnli"):
+    with refused("--task=sst-3 is not a task: choose one of classification, regression, choice"):
         tasks.find_task("sst-3")
 
 
@@ -39,10 +39,10 @@ def test_tsv_keeps_quotes_and_drops_the_byte_order_mark(tmp_path):
     folder = write(
         tmp_path, "dev.tsv", '\ufeffsource\ttext\tlabel\r\na\t"so\u2028 it\tx\r\nb\tfine"\ty\r\n'
     )
-    examples = tasks.read_examples(tasks.TASKS["classification"], folder, "dev")
-    assert examples == [
-        tasks.Example('"so\u2028 it', None, "x", {"source": "a"}),
-        tasks.Example('fine"', None, "y", {"source": "b"}),
+    found = examples.read_examples(tasks.TASKS["classification"], folder, "dev")
+    assert found == [
+        examples.TextExample('"so\u2028 it', None, "x", {"source": "a"}),
+        examples.TextExample('fine"', None, "y", {"source": "b"}),
     ]
 
 
@@ -54,23 +54,23 @@ def test_csv_and_json_lines_read_the_same_pairs(tmp_path):
     jsonl = write(
         tmp_path / "jsonl", "dev.jsonl", '{"text": "a, \\"b\\"\\nc", "text_b": "d", "label": 1}\n'
     )
-    expected = [tasks.Example('a, "b"\nc', "d", "1", {})]
+    expected = [examples.TextExample('a, "b"\nc', "d", "1", {})]
     for folder in (csv, jsonl):
-        assert tasks.read_examples(tasks.TASKS["classification"], folder, "dev") == expected
+        assert examples.read_examples(tasks.TASKS["classification"], folder, "dev") == expected
 
 
 def test_labels_are_those_of_train_sorted(tmp_path):
     """A declared label set wins over the file."""
     folder = write(tmp_path, "train.tsv", "text\tlabel\na\tz\nb\tb\nc\tz\n")
-    assert tasks.discover_labels(tasks.TASKS["classification"], folder) == ("b", "z")
-    assert tasks.discover_labels(tasks.TASKS["sst-2"], folder) == ("0", "1")
+    assert examples.discover_labels(tasks.TASKS["classification"], folder) == ("b", "z")
+    assert examples.discover_labels(tasks.TASKS["sst-2"], folder) == ("0", "1")
 
 
 def test_one_label_is_too_few(tmp_path):
     """Such a classifier could learn nothing."""
     folder = write(tmp_path, "train.tsv", "text\tlabel\na\tz\n")
     with refused("has the one label 'z' only"):
-        tasks.discover_labels(tasks.TASKS["classification"], folder)
+        examples.discover_labels(tasks.TASKS["classification"], folder)
 
 
 @pytest.mark.parametrize(
@@ -103,22 +103,74 @@ def test_a_bad_row_is_named(tmp_path, name, content, message):
     """Every message has the file and the line; nothing is dropped."""
     folder = write(tmp_path, name, content)
     with refused(message):
-        tasks.read_examples(tasks.TASKS["classification"], folder, "dev", ["x", "y"])
+        examples.read_examples(tasks.TASKS["classification"], folder, "dev", ["x", "y"])
+
+
+def test_bad_rows_are_left_out_only_where_that_is_asked_for_and_named(tmp_path):
+    rows = "text\tlabel\na\tx\n\tx\nb\tx\ty\nc\tz\nd\ty\n"
+    folder = write(tmp_path, "dev.tsv", rows)
+    task, told = tasks.TASKS["classification"], []
+    found = examples.read_examples(task, folder, "dev", ["x", "y"], told.append)
+    assert [example.text for example in found] == ["a", "d"]
+    assert ["line 3" in told[0], "line 4" in told[1], "line 5" in told[2]] == [True] * 3
+    with refused("line 3 has an empty 'text': fill it in or delete the row. (3 such rows"):
+        examples.read_examples(task, folder, "dev", ["x", "y"])
+
+
+def test_a_missing_column_is_no_bad_row(tmp_path):
+    folder = write(tmp_path, "dev.tsv", "words\tlabel\na\tx\n")
+    with refused("line 2 has no column 'text' (it has words, label)"):
+        examples.read_examples(tasks.TASKS["classification"], folder, "dev", None, print)
+
+
+@pytest.mark.parametrize("score", ["", "high", "nan", "inf"])
+def test_a_regression_needs_numbers(tmp_path, score):
+    folder = write(tmp_path, "dev.csv", f"text,label\na,1.5\nb,{score}\n")
+    with refused("dev.csv, line 3"):
+        examples.read_examples(tasks.TASKS["regression"], folder, "dev")
+
+
+def test_choices_are_the_columns_that_begin_so(tmp_path):
+    folder = write(tmp_path, "dev.csv", "text,text_b,choice_a,choice_b,label,id\nI,am,x,y,1,7\n")
+    (found,) = examples.read_examples(tasks.TASKS["choice"], folder, "dev")
+    assert found == examples.ChoiceExample("I", "am", ("x", "y"), "1", {"id": "7"})
+    assert found.endings == ("am x", "am y")
+    write(tmp_path, "dev.csv", "text,choice_a,choice_b,label\nI,x,y,2\n")
+    with refused("has the label '2', which is none of its 2 endings, counted from 0"):
+        examples.read_examples(tasks.TASKS["choice"], folder, "dev")
+    write(tmp_path, "dev.csv", "text,choice_a,label\nI,x,0\n")
+    with refused("has no two columns choice*"):
+        examples.read_examples(tasks.TASKS["choice"], folder, "dev")
+
+
+def test_columns_of_words_and_tags(tmp_path):
+    content = "-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\n\n\nPeter NNP B-PER\n"
+    folder = write(tmp_path, "dev.conll", content)
+    assert examples.read_examples(tasks.TASKS["tagging"], folder, "dev") == [
+        examples.TaggedExample(("EU", "rejects"), ("B-ORG", "O")),
+        examples.TaggedExample(("Peter",), ("B-PER",)),
+    ]
+    write(tmp_path, "dev.conll", "EU NNP B-ORG\nrejects O\n\nPeter NNP B-PER\n")
+    with refused("dev.conll, line 2 has not 3 columns but 2"):
+        examples.read_examples(tasks.TASKS["tagging"], folder, "dev")
+    write(tmp_path, "dev.conll", "EU\tB-ORG\nthe lamb\tO\n")
+    with refused("dev.conll, line 2 has no single word ('the lamb')"):
+        examples.read_examples(tasks.TASKS["tagging"], folder, "dev")
 
 
 def test_missing_folder_file_and_split(tmp_path):
     """Each names the flag and what was looked for."""
     task = tasks.TASKS["classification"]
     with refused("--data_dir=/no/such is not a local folder"):
-        tasks.read_examples(task, "/no/such", "dev")
+        examples.read_examples(task, "/no/such", "dev")
     with refused("has no dev.tsv or dev.csv or dev.jsonl: the dev split of classification"):
-        tasks.read_examples(task, str(tmp_path), "dev")
+        examples.read_examples(task, str(tmp_path), "dev")
     with refused("--split=valid is not a split: choose one of train, dev, test"):
-        tasks.read_examples(task, str(tmp_path), "valid")
+        examples.read_examples(task, str(tmp_path), "valid")
     write(tmp_path, "dev.tsv", "")
     write(tmp_path, "dev.csv", "")
     with refused("has both dev.tsv and dev.csv"):
-        tasks.read_examples(task, str(tmp_path), "dev")
+        examples.read_examples(task, str(tmp_path), "dev")
 
 
 # The counts are those of the GLUE release.
@@ -148,9 +200,9 @@ def test_glue_files_read_completely(shared_data, name, folder, split, count, lab
     """The real files, every row of them."""
     glue = shared_data / "glue"
     task = tasks.TASKS[name]
-    examples = tasks.read_examples(task, str(glue / folder), split)
-    assert len(examples) == count
-    labels = collections.Counter(example.label for example in examples)
+    found = examples.read_examples(task, str(glue / folder), split)
+    assert len(found) == count
+    labels = collections.Counter(example.label for example in found)
     assert set(labels) == (set(task.labels) if labelled else {None})
     is_pair = len(task.text_columns) == 2
-    assert all((example.text_b is not None) == is_pair for example in examples)
+    assert all((example.text_b is not None) == is_pair for example in found)

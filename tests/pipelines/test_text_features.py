@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipelines.text_features import TextFeatures
 from pipelines.tokenization import Tokenizer
-from trainer.text_features import TextFeatures
 
 LENGTH = 12
 WORDS = ["river", "city", "music", "zoo", "the", "qx", "people."]

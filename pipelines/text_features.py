@@ -1,4 +1,4 @@
-"""Texts -> model inputs, as one graph for fine-tuning and for the exported model."""
+"""Texts and words -> model inputs, as one graph for fine-tuning and for the exported model."""
 
 import tensorflow as tf
 import tensorflow_text as tf_text
@@ -17,6 +17,8 @@ class TextFeatures(tf.Module):
     def __init__(self, vocabulary: Vocabulary, do_lower_case: bool, max_seq_length: int):
         """Builds the tokenizer."""
         super().__init__()
+        self.vocabulary = vocabulary
+        self.do_lower_case = do_lower_case
         self.max_seq_length = max_seq_length
         self._tokenizer = Tokenizer(vocabulary, do_lower_case)
         self._classify = vocabulary.id_of(CLASSIFY)
@@ -30,7 +32,36 @@ class TextFeatures(tf.Module):
           `input_ids`, `input_mask` and `segment_ids`, int32 [n, max_seq_length].
         """
         segments = [self._tokenizer.tokenize(text) for text in texts]
-        segments = cut_longest(segments, self.max_seq_length - 1 - len(segments))
+        return self._frame(cut_longest(segments, self.max_seq_length - 1 - len(segments)))
+
+    def of_words(self, text: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        """Converts texts whose words have labels.
+
+        Args:
+          text: string [n], the words set apart by single spaces.
+
+        Returns:
+          what calling it returns, and the position of each word's first piece, int32
+          [n, most words]: 0 for a word that was cut off or has no piece, -1 after the last word.
+        """
+        words = tf.strings.split(text, " ")
+        pieces = self._tokenizer.tokenize(words.flat_values)
+        lengths = words.with_values(pieces.row_lengths())
+        ends = tf.ragged.map_flat_values(tf.cumsum, lengths)
+        before = tf.concat([[0], ends.flat_values], 0)
+        starts = ends.flat_values - lengths.flat_values
+        starts -= tf.gather(tf.gather(before, words.row_splits[:-1]), words.value_rowids())
+        room = self.max_seq_length - 2
+        has_place = (lengths.flat_values > 0) & (starts < room)
+        first_pieces = words.with_values(tf.where(has_place, starts + 1, 0))
+        sentences = tf.RaggedTensor.from_row_splits(
+            pieces.flat_values, tf.gather(before, words.row_splits)
+        )
+        features = self._frame([sentences[:, :room]])
+        return features, tf.cast(first_pieces.to_tensor(-1), tf.int32)
+
+    def _frame(self, segments: list[tf.RaggedTensor]) -> dict[str, tf.Tensor]:
+        """Puts [CLS] before, [SEP] behind each segment and padding after them."""
         ids, segment_ids = tf_text.combine_segments(segments, self._classify, self._separate)
         ids, mask = tf_text.pad_model_inputs(ids, self.max_seq_length, self._padding)
         segment_ids, _ = tf_text.pad_model_inputs(segment_ids, self.max_seq_length)

@@ -1,0 +1,175 @@
+"""The official metrics of the tasks, from labels and predictions as arrays.
+
+They equal scikit-learn's and SciPy's, which the GLUE tasks are scored with, and need NumPy alone.
+Where those return not-a-number, because every prediction or every label is the same, a correlation
+is 0 here: such a model has learnt nothing that the metric could show.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+# A probability below this counts as this, so that one certain error does not make the mean
+# infinite: float32's machine epsilon, as scikit-learn's log_loss has it for float32.
+_LEAST_PROBABILITY = float(np.finfo(np.float32).eps)
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """What the values of a metric mean.
+
+    Attributes:
+      least: the least value that it can have.
+      greatest: the greatest.
+      greater_is_better: whether a good model has a great value.
+    """
+
+    least: float = 0.0
+    greatest: float = 1.0
+    greater_is_better: bool = True
+
+
+# Every metric that a task can name. `scores` computes all but those of entities (see
+# `entities.entity_scores`) and of answers to questions, which are means over the questions.
+METRICS: dict[str, Metric] = {
+    "accuracy": Metric(),
+    "f1": Metric(),
+    "macro_f1": Metric(),
+    "matthews_correlation": Metric(least=-1.0),
+    "pearson": Metric(least=-1.0),
+    "spearman": Metric(least=-1.0),
+    "mean_squared_error": Metric(greatest=math.inf, greater_is_better=False),
+    "cross_entropy": Metric(greatest=math.inf, greater_is_better=False),
+    "entity_precision": Metric(),
+    "entity_recall": Metric(),
+    "entity_f1": Metric(),
+    "exact_match": Metric(),
+    "squad_f1": Metric(),
+}
+
+
+def scores(
+    names: Sequence[str],
+    labels: ArrayLike,
+    predictions: ArrayLike,
+    *,
+    probabilities: ArrayLike | None = None,
+    positive: int = 1,
+) -> dict[str, float]:
+    """Returns the metrics of these names.
+
+    Args:
+      names: keys of `METRICS`.
+      labels: [examples], class ids or, for a regression, numbers.
+      predictions: [examples], likewise.
+      probabilities: [examples, classes], which cross_entropy needs.
+      positive: the class id that f1 is of.
+
+    Raises:
+      ValueError: a name is not computed here, the arrays do not fit or there is no example.
+    """
+    labels, predictions = np.asarray(labels), np.asarray(predictions)
+    if labels.ndim != 1 or labels.shape != predictions.shape or not labels.size:
+        raise ValueError(f"labels {labels.shape} and predictions {predictions.shape}")
+    found = {}
+    for name in names:
+        if name == "cross_entropy":
+            if probabilities is None:
+                raise ValueError("cross_entropy needs probabilities")
+            found[name] = cross_entropy(labels, np.asarray(probabilities))
+        elif name == "f1":
+            found[name] = f1(labels, predictions, positive)
+        elif name in _OF_LABELS_AND_PREDICTIONS:
+            found[name] = _OF_LABELS_AND_PREDICTIONS[name](labels, predictions)
+        else:
+            raise ValueError(f"{name} is not a metric of labels and predictions")
+    return found
+
+
+def accuracy(labels: NDArray, predictions: NDArray) -> float:
+    """Returns the share of equal ones."""
+    return float(np.mean(labels == predictions))
+
+
+def f1(labels: NDArray, predictions: NDArray, positive: int = 1) -> float:
+    """Returns the harmonic mean of precision and recall of one class; 0 where it never occurs."""
+    correct = np.sum((labels == positive) & (predictions == positive))
+    occurrences = np.sum(labels == positive) + np.sum(predictions == positive)
+    return float(2 * correct / occurrences) if occurrences else 0.0
+
+
+def macro_f1(labels: NDArray, predictions: NDArray) -> float:
+    """Returns the mean F1 of the classes that occur among the labels or the predictions."""
+    classes = np.union1d(labels, predictions)
+    return float(np.mean([f1(labels, predictions, one) for one in classes]))
+
+
+def matthews_correlation(labels: NDArray, predictions: NDArray) -> float:
+    """Returns the correlation coefficient of Matthews (1975), for any number of classes.
+
+    With more than two it is the R_K statistic of Gorodkin (2004). 0 where all labels or all
+    predictions are the same.
+    """
+    classes, ids = np.unique(np.concatenate([labels, predictions]), return_inverse=True)
+    count = len(labels)
+    actual = np.bincount(ids[:count], minlength=len(classes)).astype(float)
+    predicted = np.bincount(ids[count:], minlength=len(classes)).astype(float)
+    covariance = np.sum(labels == predictions) * count - actual @ predicted
+    variances = (count**2 - actual @ actual) * (count**2 - predicted @ predicted)
+    return float(covariance / math.sqrt(variances)) if variances else 0.0
+
+
+def pearson(labels: NDArray, predictions: NDArray) -> float:
+    """Returns the correlation coefficient of Pearson; 0 where one side is constant."""
+    a, b = _standardized(labels), _standardized(predictions)
+    return float(np.clip(a @ b, -1.0, 1.0))
+
+
+def spearman(labels: NDArray, predictions: NDArray) -> float:
+    """Returns Pearson's coefficient of the ranks; equal values share their mean rank."""
+    return pearson(_ranks(labels), _ranks(predictions))
+
+
+def mean_squared_error(labels: NDArray, predictions: NDArray) -> float:
+    """Returns the mean of the squared differences."""
+    return float(np.mean((labels.astype(float) - predictions.astype(float)) ** 2))
+
+
+def cross_entropy(labels: NDArray, probabilities: NDArray) -> float:
+    """Returns the mean negative logarithm of the labels' probabilities, in nats.
+
+    Args:
+      labels: [examples] class ids.
+      probabilities: [examples, classes].
+    """
+    of_label = probabilities[np.arange(len(labels)), labels].astype(float)
+    return float(np.mean(-np.log(np.maximum(of_label, _LEAST_PROBABILITY))))
+
+
+def _standardized(values: NDArray) -> NDArray[np.float64]:
+    """Returns the deviations from the mean at length 1, or zeros for equal values."""
+    values = values.astype(float)
+    if np.ptp(values) == 0:  # Their mean may differ from them by a rounding error.
+        return np.zeros_like(values)
+    deviations = values - values.mean()
+    deviations /= np.abs(deviations).max()  # So that no square under- or overflows.
+    return deviations / np.linalg.norm(deviations)
+
+
+def _ranks(values: NDArray) -> NDArray[np.float64]:
+    _, positions, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[positions]
+
+
+_OF_LABELS_AND_PREDICTIONS: dict[str, Callable[[NDArray, NDArray], float]] = {
+    "accuracy": accuracy,
+    "macro_f1": macro_f1,
+    "matthews_correlation": matthews_correlation,
+    "pearson": pearson,
+    "spearman": spearman,
+    "mean_squared_error": mean_squared_error,
+}

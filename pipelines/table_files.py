@@ -1,0 +1,128 @@
+"""Rows of .tsv, .csv and .jsonl files, with their line numbers; the standard library alone.
+
+Reading is strict: what can't be a row raises, naming the file and the line.
+"""
+
+import collections
+import csv
+import io
+import json
+import pathlib
+from collections.abc import Iterator
+
+from pipelines.errors import InputError
+
+ENDINGS = (".tsv", ".csv", ".jsonl")
+
+
+class BadRow(InputError):
+    """A row that can't be used, in a file that otherwise can."""
+
+
+Row = tuple[int, dict[str, str] | BadRow]
+
+
+def read_rows(path: pathlib.Path, headerless_columns: tuple[str, ...] = ()) -> Iterator[Row]:
+    """Yields (line number, fields by column, or what is wrong with the row).
+
+    Args:
+      path: its ending says what it is; all but .csv and .jsonl is tab-separated.
+      headerless_columns: names of the columns, if the file has no header line.
+
+    Raises:
+      InputError: the file has no header, or isn't UTF-8, CSV or JSON Lines.
+    """
+    text = read_text(path)
+    if path.suffix == ".jsonl":
+        yield from _json_rows(path, text)
+        return
+    records = _comma_separated(path, text) if path.suffix == ".csv" else _tab_separated(text)
+    columns = headerless_columns
+    if not columns:
+        _, header = next(records, (0, None))
+        if header is None:
+            raise InputError(
+                f"{path} is empty: it needs a header line and one row for each example."
+            )
+        columns = tuple(header)
+        repeated = [name for name, count in collections.Counter(columns).items() if count > 1]
+        if repeated:
+            raise InputError(f"{path} has two columns named {repeated[0]!r}: rename one of them.")
+    for number, fields in records:
+        if len(fields) == len(columns):
+            yield number, dict(zip(columns, fields, strict=True))
+        else:
+            yield (
+                number,
+                BadRow(
+                    f"{path}, line {number} has not {len(columns)} fields ({', '.join(columns)}) "
+                    f"but {len(fields)}: correct that row."
+                ),
+            )
+
+
+def read_text(path: pathlib.Path) -> str:
+    """Returns a file's text without a byte order mark.
+
+    Raises:
+      InputError: it isn't UTF-8.
+    """
+    content = path.read_bytes()
+    try:
+        return content.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{path}, line {line}, byte {error.start} is not UTF-8: convert the file, for example "
+            "with iconv -t UTF-8."
+        ) from error
+
+
+def lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yields (line number, line); only line feeds end a line, the rest is text."""
+    parts = text.split("\n")
+    if parts[-1] == "":
+        parts.pop()
+    for number, line in enumerate(parts, start=1):
+        yield number, line.removesuffix("\r")
+
+
+def _tab_separated(text: str) -> Iterator[tuple[int, list[str]]]:
+    # GLUE's quotes are literal: a reader that interprets them joins rows of MRPC and loses them.
+    for number, line in lines(text):
+        yield number, line.split("\t")
+
+
+def _comma_separated(path: pathlib.Path, text: str) -> Iterator[tuple[int, list[str]]]:
+    # The standard library's 128 KiB limit on a field is for untrusted input; texts can be longer.
+    csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    first_line = 1
+    try:
+        for record in reader:
+            yield first_line, record
+            first_line = reader.line_num + 1
+    except csv.Error as error:
+        raise InputError(
+            f"{path}, line {first_line} is not CSV ({error}): put the field in double quotes and "
+            "double the quotes inside it."
+        ) from error
+
+
+def _json_rows(path: pathlib.Path, text: str) -> Iterator[Row]:
+    for number, line in lines(text):
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise InputError(
+                f"{path}, line {number} is not JSON ({error.msg}): put one object on each line."
+            ) from error
+        if not isinstance(row, dict):
+            raise InputError(f"{path}, line {number} is not a JSON object: write one on each line.")
+        yield number, {name: _json_field(value) for name, value in row.items()}
+
+
+def _json_field(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,126 @@
+"""Examples of a task -> model inputs without padding, in columns."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from pipelines.examples import Example
+from pipelines.tasks import CHOICE, REGRESSION, TAGGING
+from pipelines.text_features import TextFeatures
+
+# Label of tokens that have none: the loss leaves them out.
+NO_LABEL = -1
+# Sequences that are tokenized at a time.
+SEQUENCES_AT_A_TIME = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskFeatures:
+    """The sequences of a task's examples; of a choice, those of an example follow each other.
+
+    Attributes:
+      input_ids: int32 [tokens], of all sequences end to end.
+      segment_ids: int32 [tokens].
+      lengths: int64 [sequences], tokens of each.
+      targets: by name, an array with a row for each example (`label_ids`, `start_positions`,
+        `end_positions`).
+      token_targets: by name, an array with a row for each token (`label_ids` of a tagging task).
+      choices: sequences of an example.
+    """
+
+    input_ids: np.ndarray
+    segment_ids: np.ndarray
+    lengths: np.ndarray
+    targets: Mapping[str, np.ndarray]
+    token_targets: Mapping[str, np.ndarray]
+    choices: int = 1
+
+    def __len__(self) -> int:
+        """The number of examples."""
+        return len(self.lengths) // self.choices
+
+    @property
+    def example_lengths(self) -> np.ndarray:
+        """Tokens of each example's longest sequence, int64 [examples]."""
+        return self.lengths.reshape(-1, self.choices).max(axis=1)
+
+
+def make_features(
+    kind: str, examples: Sequence[Example], labels: Sequence[str], text_features: TextFeatures
+) -> TaskFeatures:
+    """Converts examples; without labels they have no targets.
+
+    Args:
+      kind: of the task; not span.
+      examples: at least one.
+      labels: in index order.
+      text_features: tokenizes and frames.
+    """
+    index = {label: i for i, label in enumerate(labels)}
+    if kind == TAGGING:
+        return _tagging_features(examples, index, text_features)
+    choices = len(examples[0].choices) if kind == CHOICE else 1
+    if kind == CHOICE:
+        texts = [example.text for example in examples for _ in range(choices)]
+        others = [ending for example in examples for ending in example.endings]
+    else:
+        texts = [example.text for example in examples]
+        others = [example.text_b for example in examples]
+    columns = [texts] if others[0] is None else [texts, others]
+    batches = list(_converted(text_features, columns))
+    targets = {}
+    if examples[0].label is not None:
+        if kind == REGRESSION:
+            targets["label_ids"] = np.array([float(e.label) for e in examples], np.float32)
+        else:
+            targets["label_ids"] = np.array([index[e.label] for e in examples], np.int32)
+    return TaskFeatures(*_without_padding(batches), targets, {}, choices)
+
+
+def first_pieces(
+    examples: Sequence[Example], text_features: TextFeatures
+) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
+    """Yields features and the words' first pieces of some sentences, `TextFeatures.of_words`."""
+    convert = tf.function(text_features.of_words, reduce_retracing=True)
+    for start in range(0, len(examples), SEQUENCES_AT_A_TIME):
+        some = examples[start : start + SEQUENCES_AT_A_TIME]
+        features, pieces = convert(tf.constant([" ".join(example.words) for example in some]))
+        yield {name: value.numpy() for name, value in features.items()}, pieces.numpy()
+
+
+def _tagging_features(
+    examples: Sequence[Example], index: Mapping[str, int], text_features: TextFeatures
+) -> TaskFeatures:
+    batches, label_ids = [], []
+    for number, (features, pieces) in enumerate(first_pieces(examples, text_features)):
+        some = examples[number * SEQUENCES_AT_A_TIME :][: len(pieces)]
+        batches.append(features)
+        labels = np.full_like(features["input_ids"], NO_LABEL)
+        rows, words = np.nonzero(pieces > 0)
+        if some[0].tags is not None:
+            tags = [index[some[row].tags[word]] for row, word in zip(rows, words, strict=True)]
+            labels[rows, pieces[rows, words]] = tags
+        label_ids.append(labels[features["input_mask"] > 0])
+    return TaskFeatures(*_without_padding(batches), {}, {"label_ids": np.concatenate(label_ids)})
+
+
+def _converted(
+    text_features: TextFeatures, columns: Sequence[Sequence[str]]
+) -> Iterator[dict[str, np.ndarray]]:
+    convert = tf.function(text_features, reduce_retracing=True)
+    for start in range(0, len(columns[0]), SEQUENCES_AT_A_TIME):
+        some = (tf.constant(column[start : start + SEQUENCES_AT_A_TIME]) for column in columns)
+        yield {name: value.numpy() for name, value in convert(*some).items()}
+
+
+def _without_padding(
+    batches: Sequence[Mapping[str, np.ndarray]],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    masks = [batch["input_mask"] > 0 for batch in batches]
+    ids, segments = (
+        np.concatenate([batch[name][mask] for batch, mask in zip(batches, masks, strict=True)])
+        for name in ("input_ids", "segment_ids")
+    )
+    return ids, segments, np.concatenate([mask.sum(axis=1) for mask in masks])

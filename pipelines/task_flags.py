@@ -1,0 +1,69 @@
+"""The flags that name a task and its data; `finetune`, `evaluate` and others have them."""
+
+import argparse
+import dataclasses
+
+from pipelines.errors import InputError
+from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, TAGGING, TASKS, Task, find_task
+
+# Tasks whose columns are the user's own.
+_OWN = (CLASSIFICATION, REGRESSION, CHOICE, TAGGING)
+
+
+def add_task_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds --task, --data_dir, and what names the columns of a user's own task."""
+    add = parser.add_argument
+    add("--task", required=True, help=f"one of {', '.join(TASKS)}")
+    add("--data_dir", required=True, metavar="DIR", help="the folder of the task's files")
+    add(
+        "--text_columns",
+        type=_names,
+        metavar="A,B",
+        help="of a task of your own: the column of the text, and that of a second one "
+        "(default: text, and text_b if there is one)",
+    )
+    add("--label_column", metavar="NAME", help="of a task of your own (default: label)")
+    add(
+        "--choice_columns",
+        type=_names,
+        metavar="A,B,…",
+        help="of a task of your own with choices (default: all that begin with choice)",
+    )
+    add(
+        "--labels",
+        type=_names,
+        metavar="A,B,…",
+        help="of a task of your own (default: those of the training data, sorted)",
+    )
+    add(
+        "--skip_bad_rows",
+        action="store_true",
+        help="leave out rows that can't be used, and name them, instead of stopping",
+    )
+
+
+def task_of(flags: argparse.Namespace) -> Task:
+    """Returns the task that the flags declare.
+
+    Raises:
+      InputError: no such task, or its columns can't be named.
+    """
+    task = find_task(flags.task)
+    names = ("text_columns", "label_column", "choice_columns", "labels")
+    given = {name: getattr(flags, name) for name in names if getattr(flags, name) is not None}
+    if given and task.name not in _OWN:
+        raise InputError(
+            f"--{next(iter(given))}: {task.name} has its own columns and labels; leave it out, or "
+            f"take --task={task.kind}"
+        )
+    if "text_columns" in given:
+        if not 1 <= len(given["text_columns"]) <= 2:
+            raise InputError(f"--text_columns={','.join(given['text_columns'])}: name one or two")
+        given["text_b_is_optional"] = False
+    if given.get("labels") is not None and len(set(given["labels"])) < 2:
+        raise InputError(f"--labels={','.join(given['labels'])}: name at least two")
+    return dataclasses.replace(task, **given)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))

@@ -1,0 +1,206 @@
+"""`beambert finetune` and `beambert glue`: their flags. No TensorFlow until they run."""
+
+import argparse
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pipelines.console import FlagParser, parse_bool, quiet_stderr
+from pipelines.errors import InputError
+from pipelines.task_flags import add_task_flags, task_of
+from pipelines.tasks import GLUE_TASKS, Task, find_task
+from trainer.flags import add_loop_flags, add_output_flags, loop_config
+
+if TYPE_CHECKING:
+    from trainer.finetuning import FinetuningJob
+
+FINETUNE_EPILOG = """examples:
+  # GLUE's SST-2, from an encoder that `beambert pretrain` made
+  beambert finetune --task=sst-2 --data_dir=glue/SST-2 --init=encoder --model_dir=sentiment
+
+  # your own classes: train.tsv and dev.tsv with the columns text and label
+  beambert finetune --task=classification --data_dir=mine --init=encoder --model_dir=mine/model
+
+  # the same from random weights, to see what pre-training is worth
+  beambert finetune --task=classification --data_dir=mine --init=random --model_dir=mine/random \\
+      --model=encoder/bert_config.json --vocab_file=encoder/vocab.txt
+
+  # columns of other names; numbers instead of labels; CoNLL's columns of words and tags
+  beambert finetune --task=classification --text_columns=body --label_column=topic \\
+      --data_dir=news --init=encoder --model_dir=topics
+  beambert finetune --task=regression --data_dir=ratings --init=encoder --model_dir=ratings-model
+  beambert finetune --task=tagging --data_dir=entities --init=encoder --model_dir=tagger
+
+  # SQuAD; predictions/ gets the files that the official scorer reads
+  beambert finetune --task=squad2.0 --data_dir=squad --init=encoder --model_dir=reader
+
+  # the paper's grid, five seeds each, resumable; the best on dev is rte/best
+  beambert finetune --task=rte --data_dir=glue/RTE --init=encoder --model_dir=rte \\
+      --sweep=paper --num_seeds=5
+
+Small encoders want higher rates than base: --learning_rate=3e-4.
+"""
+
+GLUE_EPILOG = """examples:
+  # the whole benchmark, the encoder of `beambert pretrain`
+  beambert glue --data_dir=glue --init=encoder --output=glue-results
+
+  # as the paper did: the best of a grid on dev, task by task
+  beambert glue --data_dir=glue --init=encoder --output=glue-results --sweep=paper
+"""
+
+
+def _add_encoder_flags(parser: FlagParser) -> None:
+    add = parser.add_argument
+    add(
+        "--init",
+        required=True,
+        metavar="PATH",
+        help="encoder: a model folder, a TF1 checkpoint, a Hugging Face folder; or random",
+    )
+    add("--model", help="with --init=random: a size or a bert_config.json")
+    add("--vocab_file", help="with --init=random: the vocabulary")
+    add("--do_lower_case", type=parse_bool, help="with --init=random (default: True)")
+    add(
+        "--freeze_encoder",
+        action="store_true",
+        help="feature-based: train one layer on the encoder's last four, which stay as they are",
+    )
+
+
+def _add_recipe_flags(parser: FlagParser) -> None:
+    add = parser.add_argument
+    add(
+        "--max_seq_length",
+        type=int,
+        help="default: that of the pre-training, 128 for random; 384 for questions",
+    )
+    # run_classifier.py: 3 epochs of batches of 32 at 5e-5, a tenth of them warming up.
+    add("--num_train_epochs", type=float, default=3.0, help="default: %(default)s")
+    add("--warmup_proportion", type=float, default=0.1, help="default: %(default)s")
+    add(
+        "--sweep",
+        choices=("paper", "small"),
+        help="try a grid of learning rates, batch sizes and epochs, the paper's or that for small "
+        "encoders; the best on dev is in best/",
+    )
+    add("--num_seeds", type=int, default=1, help="of each run of a sweep (default: %(default)s)")
+    add_loop_flags(parser, batch_size=32, learning_rate=5e-5)
+
+
+def build_finetune_parser() -> FlagParser:
+    """Returns the flags of `finetune`."""
+    parser = FlagParser(
+        prog="beambert finetune",
+        description="Fine-tunes an encoder on a task.",
+        epilog=FINETUNE_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_task_flags(parser)
+    _add_encoder_flags(parser)
+    add_output_flags(parser)
+    _add_recipe_flags(parser)
+    return parser
+
+
+def finetune_main(argv: Sequence[str]) -> None:
+    """Runs `finetune`.
+
+    Raises:
+      InputError: what was given can't be used.
+    """
+    flags = build_finetune_parser().parse_args(list(argv))
+    job = _job(flags, task_of(flags), flags.data_dir, flags.model_dir)
+    _finetune(job, flags)
+
+
+def build_glue_parser() -> FlagParser:
+    """Returns the flags of `glue`."""
+    parser = FlagParser(
+        prog="beambert glue",
+        description="Fine-tunes an encoder on every task of GLUE that is there, prints the table "
+        "of dev results and writes the leaderboard's submission.zip.",
+        epilog=GLUE_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--data_dir", required=True, metavar="DIR", help="holds CoLA, SST-2 and so on")
+    add(
+        "--tasks",
+        type=lambda text: tuple(find_task(name).name for name in text.split(",")),
+        default=GLUE_TASKS,
+        metavar="A,B,…",
+        help="default: all",
+    )
+    add("--output", required=True, metavar="DIR", help="gets a model folder for each task")
+    add(
+        "--skip_bad_rows",
+        action="store_true",
+        help="leave out rows that can't be used, and name them, instead of stopping",
+    )
+    _add_encoder_flags(parser)
+    _add_recipe_flags(parser)
+    return parser
+
+
+def glue_main(argv: Sequence[str]) -> None:
+    """Runs `glue`.
+
+    Raises:
+      InputError: what was given can't be used.
+    """
+    flags = build_glue_parser().parse_args(list(argv))
+    flags.checkpoint_dir = flags.tensorboard_dir = None
+    not_glue = [name for name in flags.tasks if name not in GLUE_TASKS]
+    if not_glue:
+        raise InputError(f"--tasks={not_glue[0]}: not a task of GLUE; use `beambert finetune`")
+    with quiet_stderr():
+        from trainer import glue
+    glue.run(
+        flags.data_dir,
+        flags.tasks,
+        flags.output.rstrip("/"),
+        lambda task, folder, model_dir: _job(flags, task, folder, model_dir),
+        lambda job: _finetune(job, flags),
+    )
+
+
+def _job(flags: argparse.Namespace, task: Task, data_dir: str, model_dir: str) -> "FinetuningJob":
+    if not 0 < flags.num_train_epochs < math.inf:
+        raise InputError(f"--num_train_epochs={flags.num_train_epochs}: must be more than 0")
+    if not 0 <= flags.warmup_proportion < 1:
+        raise InputError(f"--warmup_proportion={flags.warmup_proportion}: must be in [0, 1)")
+    if flags.num_seeds < 1:
+        raise InputError(f"--num_seeds={flags.num_seeds}: must be at least 1")
+    if flags.num_seeds > 1 and not flags.sweep:
+        raise InputError(f"--num_seeds={flags.num_seeds}: goes with --sweep")
+    loop = loop_config(flags)
+    with quiet_stderr():
+        from trainer.finetuning import FinetuningJob
+        from trainer.folders import TrainingFolders
+    given = {"task", "data_dir", "loop", "output"}
+    names = {field.name for field in dataclasses.fields(FinetuningJob)} - given
+    return FinetuningJob(
+        task=task,
+        data_dir=data_dir,
+        loop=loop,
+        output=TrainingFolders.of(model_dir, flags.checkpoint_dir, flags.tensorboard_dir),
+        **{name: getattr(flags, name) for name in names},
+    )
+
+
+def _finetune(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dict[str, float]]:
+    """Runs one job, or a sweep of it; returns the folder of the model, and its results."""
+    from trainer import sweep
+    from trainer.finetuning import finetune
+    from trainer.strategy import make_strategy
+
+    strategy = make_strategy(flags.strategy, flags.tpu)
+    if not flags.sweep:
+        return job.output.model, finetune(job, strategy)
+    state = sweep.sweep(job, sweep.GRIDS[flags.sweep], flags.num_seeds, strategy)
+    best = max(state["runs"], key=lambda row: row["results"][job.task.metrics[0]])
+    return f"{job.output.model}/{sweep.BEST_FOLDER}", best["results"]
