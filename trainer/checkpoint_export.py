@@ -15,8 +15,9 @@ from pipelines.errors import InputError
 from pipelines.records import SPECIAL_TOKENS, VOCABULARY_FILE
 from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
 from trainer import folders
-from trainer.checkpoints import CONFIG_FILES, SAFETENSORS_FILE, TOKENIZER_CONFIG_FILE
+from trainer.checkpoints import CONFIG_FILES, SAFETENSORS_FILE
 from trainer.export import task_model
+from trainer.tokenizer_files import TOKENIZER_CONFIG_FILE
 
 ORIGINAL_CONFIG_FILE, HUGGING_FACE_CONFIG_FILE = CONFIG_FILES
 # The original release's name; the start of its files' names.
