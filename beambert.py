@@ -14,6 +14,7 @@ COMMANDS = {
     "finetune": ("trainer.task", "finetune_main", "encoder + task -> classifier"),
     "evaluate": ("pipelines.evaluate", "main", "classifier + task -> metrics, blessing (Beam)"),
     "export": ("trainer.task", "export_main", "model -> SavedModel on raw text"),
+    "retrain": ("deploy.retrain", "main", "new files -> a new served version, if it is better"),
     "demo": ("demo.run", "main", "all of the above on text that every machine has"),
 }
 
