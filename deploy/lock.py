@@ -97,9 +97,7 @@ class Lease:
         """Takes the workspace, and a client of the storage for one other than the default."""
         from google.cloud import storage
 
-        if client is None:
-            is_emulated = "STORAGE_EMULATOR_HOST" in os.environ
-            client = storage.Client.create_anonymous_client() if is_emulated else storage.Client()
+        client = client or storage.Client()
         bucket, _, folder = workspace.removeprefix("gs://").partition("/")
         name = f"{folder}/{LOCK_FILE}" if folder else LOCK_FILE
         self._blob = client.bucket(bucket).blob(name)

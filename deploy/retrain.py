@@ -136,7 +136,14 @@ def run_step(step: str, config: Retraining, run: Run, descriptors: tuple[int, ..
         if is_needed(BASELINE, run):
             metrics = workspace.read_json(f"{run.folder(BASELINE)}/metrics.json")
             threshold = bar(metrics, config.least)
-    _run(step, command(step, config, run, threshold), descriptors)
+    arguments = command(step, config, run, threshold)
+    if step in (BASELINE, EVALUATION):
+        from deploy.staging import local_folders
+
+        with local_folders(arguments) as arguments:
+            _run(step, arguments, descriptors)
+    else:
+        _run(step, arguments, descriptors)
 
 
 def _publish(config: Retraining, run: Run, descriptors: tuple[int, ...]) -> None:

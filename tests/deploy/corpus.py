@@ -8,8 +8,8 @@ from pipelines.records import SPECIAL_TOKENS
 from tests.conftest import WORDS, make_document
 
 SENTENCE_OF_A_CLASS = {
-    "music": "song album music played".split(),
-    "town": "river village church school".split(),
+    "music": ["song", "album", "music", "played"],
+    "town": ["river", "village", "church", "school"],
 }
 
 # Vocabulary, encoder and amounts as small as they can be.
@@ -52,7 +52,7 @@ BERT_CONFIG = {
 
 def write_config(root: pathlib.Path, **values: object) -> pathlib.Path:
     """Writes the configuration; `more` and `data` are lines to add."""
-    values = {"more": "", "data": "", "learning_rate": 5e-3, "epochs": 2} | values
+    values = {"more": "", "data": "", "learning_rate": 1e-3, "epochs": 6} | values
     path = root / "retrain.toml"
     path.write_text(CONFIG.format(root=root, **values))
     return path
@@ -91,5 +91,5 @@ def make(root: pathlib.Path) -> None:
     config = BERT_CONFIG | {"vocab_size": len(vocabulary)}
     (root / "bert_config.json").write_text(json.dumps(config))
     deliver(root, 1)
-    write_task(root, "train", 16)
+    write_task(root, "train", 64)
     write_task(root, "dev", 200)
