@@ -1,0 +1,209 @@
+"""What can be known of jobs on Dataflow without one."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+from apache_beam.options.pipeline_options import GoogleCloudOptions, WorkerOptions
+from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
+
+import beambert
+from deploy import flex_template
+from tests.deploy import corpus
+
+ROOT = pathlib.Path(__file__).parents[2]
+BEAM_FLAGS = [
+    *("--runner=DataflowRunner", "--project=project", "--region=europe-west4"),
+    *("--temp_location=gs://my-bucket/tmp", "--machine_type=n2-highmem-4"),
+    *("--max_num_workers=50", "--flexrs_goal=COST_OPTIMIZED", "--resource_hint=min_ram=8GB"),
+]
+
+
+class Translated(BaseException):
+    """Ends a command as soon as its job is known."""
+
+
+@pytest.fixture
+def translated(monkeypatch, tmp_path):
+    """Runs a command up to where its job would be submitted; returns the job and the options."""
+    jobs = []
+    original = DataflowRunner.run_pipeline
+
+    def run_pipeline(self, pipeline, options, *rest, **named):
+        options.view_as(GoogleCloudOptions).dry_run = True
+        result = original(self, pipeline, options, *rest, **named)
+        jobs.append((result.job, options))
+        raise Translated
+
+    monkeypatch.setattr(DataflowRunner, "run_pipeline", run_pipeline)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["beambert", *arguments, *BEAM_FLAGS])
+        with pytest.raises(Translated):
+            beambert.main()
+        return jobs.pop()
+
+    return run
+
+
+def commands(root, classifier):
+    records = root / "records"
+    return {
+        "vocab": ["vocab", f"--input={root}/text/*", f"--output={root}/v.txt"],
+        "data": [
+            *("data", f"--input={root}/text/*", f"--vocab_file={root}/vocab.txt"),
+            *(f"--output={records}", "--duplicates=near", "--max_seq_length=32,64"),
+        ],
+        "verify": ["verify", str(root / "golden"), f"--vocab_file={root}/vocab.txt"],
+        "evaluate": [
+            *("evaluate", "--task=classification", f"--data_dir={root}/task"),
+            *(f"--model={classifier}", f"--output={root}/evaluation"),
+        ],
+    }
+
+
+# The stages that hold the work; Beam's own names for the others may change.
+STAGES = {
+    "vocab": {"Files", "Split", "Spread", "CountWords", "Partition", "SumPartition", "Sum"},
+    "data": {"Files", "Split", "Spread", "Tokenize", "Bands", "FindNearDuplicates", "WriteShards"}
+    | {"Finish"},
+    "verify": {"Files", "Spread", "Examine", "Finish"},
+    "evaluate": {"Batches", "Spread", "Predict", "WritePredictions", "Analyse"},
+}
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    """A SavedModel that takes text, as `evaluate` wants one."""
+    import tensorflow as tf
+
+    folder = tmp_path_factory.mktemp("classifier")
+    module = tf.Module()
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def classify(text):
+        count = tf.shape(text)[0]
+        return {"label": tf.repeat("town", count), "probabilities": tf.ones([count, 2]) / 2}
+
+    tf.saved_model.save(
+        module, str(folder / "saved_model"), signatures={"serving_default": classify}
+    )
+    (folder / "labels.txt").write_text("music\ntown\n")
+    return folder
+
+
+@pytest.mark.parametrize("command", STAGES)
+def test_every_pipeline_translates(translated, tmp_path, classifier, command):
+    corpus.make(tmp_path)
+    golden = ROOT / "tests" / "pipelines" / "golden" / "original.tfrecord"
+    (tmp_path / "golden").mkdir()
+    (tmp_path / "golden" / "a.tfrecord").write_bytes(golden.read_bytes())
+    job, options = translated(*commands(tmp_path, classifier)[command])
+    components = job.proto_pipeline.components
+    names = {transform.unique_name for transform in components.transforms.values()}
+    assert STAGES[command] <= names
+    urns = {coder.spec.urn for coder in components.coders.values()}
+    assert urns and all(urn.startswith("beam:coder:") for urn in urns)
+    hints = [dict(of.resource_hints) for of in components.environments.values()]
+    assert {"beam:resources:min_ram_bytes:v1": b"8000000000"} in hints
+    assert options.view_as(WorkerOptions).machine_type == "n2-highmem-4"
+    assert options.view_as(WorkerOptions).max_num_workers == 50
+    assert options.view_as(GoogleCloudOptions).flexrs_goal == "COST_OPTIMIZED"
+    # Whatever a DoFn holds travels in the job: no corpus, model or vocabulary may blow it up.
+    assert job.proto_pipeline.ByteSize() < 2_000_000
+
+
+@pytest.mark.parametrize("command", flex_template.PARSERS)
+def test_templates_are_what_the_flags_are(command):
+    """After a change of flags: python -m deploy.flex_template."""
+    found = (ROOT / "deploy" / "dataflow" / f"{command}.json").read_text("utf-8")
+    assert found == flex_template.serialize(flex_template.metadata(command))
+
+
+@pytest.mark.parametrize("command", flex_template.PARSERS)
+def test_every_parameter_is_a_flag(command):
+    """By the command's own help, and with a value that its regexes allow."""
+    found = json.loads((ROOT / "deploy" / "dataflow" / f"{command}.json").read_text("utf-8"))
+    parser = flex_template.PARSERS[command]()
+    text = parser.format_help()
+    for parameter in found["parameters"]:
+        name = parameter["name"]
+        assert re.search(rf"(^| |\[)(--)?{name}\b", text, re.MULTILINE), name
+        # https://cloud.google.com/dataflow/docs/guides/templates/configuring-flex-templates
+        assert parameter["paramType"] in ("TEXT", "GCS_READ_FILE")
+        assert parameter["label"] and parameter["helpText"] and "%(" not in parameter["helpText"]
+
+
+def test_parameters_become_a_command_line():
+    given = [
+        "--input=gs://b/wiki/* gs://b/books/*",
+        *("--vocab_file=gs://b/vocab.txt", "--output=gs://b/records", "--max_seq_length=128,512"),
+        *("--do_whole_word_mask=true", "--runner=DataflowRunner"),
+    ]
+    name, *arguments = flex_template.to_arguments("data", given)
+    flags, others = flex_template.PARSERS["data"]().parse_known_args(arguments)
+    assert name == "data" and others == ["--runner=DataflowRunner"]
+    assert flags.input == ["gs://b/wiki/*", "gs://b/books/*"]
+    assert flags.max_seq_length == [128, 512] and flags.do_whole_word_mask is True
+    name, *arguments = flex_template.to_arguments("verify", ["--output=o", "--inputs=a b"])
+    assert flex_template.PARSERS["verify"]().parse_args(arguments).inputs == ["a", "b"]
+    name, *arguments = flex_template.to_arguments(
+        "evaluate", ["--task=t", "--data_dir=d", "--model=m", "--output=o", "--threshold=0.5 0.7"]
+    )
+    assert flex_template.PARSERS["evaluate"]().parse_args(arguments).threshold == [0.5, 0.7]
+
+
+def test_image_has_the_versions_that_are_tested():
+    dockerfile = (ROOT / "deploy" / "dataflow" / "Dockerfile").read_text()
+    locked = dict(
+        line.split(" ")[0].split("==")
+        for line in (ROOT / "requirements.lock").read_text().splitlines()
+        if re.match(r"[a-z].*==", line)
+    )
+    versions = dict(re.findall(r"^ARG (PYTHON|BEAM)=(.*)$", dockerfile, re.MULTILINE))
+    assert versions["BEAM"] == locked["apache-beam"]
+    assert f"python{versions['PYTHON'].replace('.', '')}-template-launcher" in dockerfile
+    assert "pip install --no-cache-dir --no-deps -r requirements.lock" in dockerfile
+
+
+@pytest.mark.slow
+def test_workers_can_be_made_of_the_sdist(tmp_path):
+    """As with --setup_file: the sdist without extras, in an environment of its own."""
+    dist, target = tmp_path / "dist", tmp_path / "site"
+    build = [sys.executable, "setup.py", "-q", "egg_info", f"--egg-base={tmp_path}"]
+    subprocess.run([*build, "sdist", f"--dist-dir={dist}"], cwd=ROOT, check=True)
+    (sdist,) = dist.iterdir()
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*install, f"--target={target}", str(sdist)], check=True)
+    code = f"""
+import sys
+sys.path = [{str(target)!r}] + [p for p in sys.path if p != {str(ROOT)!r}]
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {{extras}}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
+import apache_beam as beam, importlib, pkgutil, pipelines
+assert pipelines.__file__.startswith({str(target)!r})
+found = []
+for module in pkgutil.iter_modules(pipelines.__path__):
+    loaded = importlib.import_module("pipelines." + module.name)
+    found += [n for n, v in vars(loaded).items()
+              if isinstance(v, type) and issubclass(v, beam.DoFn) and v.__module__ == loaded.__name__]
+print(*found)
+"""
+    extras = {"tensorflow_model_analysis", "matplotlib", "hypothesis", "pytest", "kfp"}
+    done = subprocess.run(
+        [sys.executable, "-c", code.replace("{extras}", repr(extras))],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert {"SplitFiles", "TokenizeParts", "WriteShard", "FinishFolders"} <= set(
+        done.stdout.split()
+    )
