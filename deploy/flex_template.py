@@ -1,6 +1,6 @@
 """Dataflow Flex Templates of the Beam commands: their parameters are the commands' flags.
 
-    python -m deploy.flex_template      writes deploy/dataflow/COMMAND.json again
+python -m deploy.flex_template      writes deploy/dataflow/COMMAND.json again
 """
 
 import argparse

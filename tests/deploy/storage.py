@@ -30,10 +30,13 @@ from cryptography.x509.oid import NameOID
 from gcp_storage_emulator import server as emulator
 from gcp_storage_emulator.exceptions import NotFound
 from gcp_storage_emulator.handlers import buckets
+from gcp_storage_emulator.handlers.objects import _checksums, _make_object_resource
 from gcp_storage_emulator.storage import Storage
 
 HOSTS = ("www.googleapis.com", "storage.googleapis.com")
 BUCKET = "bucket"
+# What a job that was submitted to Dataflow asked for.
+JOB_FILE = "submitted/job.json"
 
 
 def write_certificate(folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
@@ -98,6 +101,8 @@ class Handler(emulator.RequestHandler):
             if url.path.endswith("/token"):
                 token = b'{"access_token": "a", "token_type": "Bearer", "expires_in": 3600}'
                 self._answer(HTTPStatus.OK, token)
+            elif url.path.startswith("/v1b3/"):
+                self._take_job()
             elif name.startswith(self.forbidden):
                 self._answer(HTTPStatus.FORBIDDEN)
             elif not self._holds(unquote(url.path), name, query):
@@ -122,16 +127,24 @@ class Handler(emulator.RequestHandler):
         except NotFound:
             return expected == "0"
 
-    def _make_empty(self, name: str) -> None:
-        bucket = self.path.partition("/b/")[2].partition("/")[0]
-        from gcp_storage_emulator.handlers.objects import _checksums, _make_object_resource
+    def _take_job(self) -> None:
+        """Dataflow's jobs.create, and what asks for the job and its messages afterwards."""
+        if self.command == "POST":
+            self._store(BUCKET, JOB_FILE, self.rfile.read(int(self.headers["Content-Length"])))
+        job = {"id": "1", "projectId": "project", "location": "here", "name": "job"}
+        state = {"currentState": "JOB_STATE_DONE", "currentStateTime": "2026-01-01T00:00:00Z"}
+        self._answer(HTTPStatus.OK, json.dumps(job | state).encode())
 
-        resource = _make_object_resource("https://www.googleapis.com", bucket, name, "", "0")
-        self.storage.create_file(bucket, name, b"", _checksums(b"", resource))
+    def _make_empty(self, name: str) -> None:
+        self._store(self.path.partition("/b/")[2].partition("/")[0], name, b"")
         self._answer(HTTPStatus.OK)
 
+    def _store(self, bucket: str, name: str, content: bytes) -> None:
+        host, size = f"http://{self.headers['Host']}", str(len(content))
+        resource = _make_object_resource(host, bucket, name, "", size)
+        self.storage.create_file(bucket, name, content, _checksums(content, resource))
+
     def _answer(self, status: HTTPStatus, body: bytes = b"{}") -> None:
-        self.rfile.read(int(self.headers["Content-Length"] or 0))
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
