@@ -216,8 +216,8 @@ assert pipelines.__file__.startswith({str(target)!r})
 found = []
 for module in pkgutil.iter_modules(pipelines.__path__):
     loaded = importlib.import_module("pipelines." + module.name)
-    found += [n for n, v in vars(loaded).items()
-              if isinstance(v, type) and issubclass(v, beam.DoFn) and v.__module__ == loaded.__name__]
+    own = [v for v in vars(loaded).values() if getattr(v, "__module__", "") == loaded.__name__]
+    found += [v.__name__ for v in own if isinstance(v, type) and issubclass(v, beam.DoFn)]
 print(*found)
 """
     extras = {"tensorflow_model_analysis", "matplotlib", "hypothesis", "pytest", "kfp"}
