@@ -94,8 +94,11 @@ def plan(config: Retraining) -> Run | None:
     if history.open and workspace.is_done(RECORDS, history.open):
         return history.open
     manifests = workspace.check_manifests(config.manifests)
-    if config.manifests and not manifests:
+    if config.manifests and not manifests.count:
         print(f"no manifest yet matches {', '.join(config.manifests)}")
+        return None
+    if time.time() - manifests.newest < 60 * config.settle_minutes:
+        print(f"the last manifest is younger than {config.settle_minutes:g} minutes; more may come")
         return None
     with quiet_stderr():
         from pipelines.files import match_inputs

@@ -65,6 +65,8 @@ class Retraining:
       input: globs of the growing corpus.
       vocab_file: the vocabulary, the same for all runs.
       manifests: globs of files that say which objects a delivery has; none to take what is there.
+      settle_minutes: how old the newest manifest must be: of several that arrive one after the
+        other, the last one's trigger takes them all.
       least: the accuracy that any model needs; None: more than always the commonest label.
       data, pretrain, finetune, evaluate: flags of the commands of these names.
     """
@@ -77,6 +79,7 @@ class Retraining:
     finetune: Flags
     evaluate: Flags
     manifests: tuple[str, ...] = ()
+    settle_minutes: float = 0.0
     least: float | None = None
 
     @classmethod

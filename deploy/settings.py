@@ -55,6 +55,11 @@ class Settings:
         """Where the retraining's configuration lies."""
         return f"gs://{self.bucket}/retrain.toml"
 
+    @property
+    def pipeline(self) -> str:
+        """Where the pipeline lies that an arrival starts; deploy/terraform/arrival.yaml reads it."""
+        return f"gs://{self.bucket}/retraining_pipeline.json"
+
     def fill_in(self, text: str) -> str:
         """Puts the names in the places that deploy/retrain.toml leaves for them."""
         names = {"BUCKET": self.bucket, "PROJECT": self.project, "REGION": self.region}

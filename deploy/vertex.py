@@ -2,7 +2,7 @@
 
     python -m deploy.vertex train --step=encoder        a step of the retraining on accelerators
     python -m deploy.vertex job -- pretrain --data=…     any command of the trainer
-    python -m deploy.vertex schedule deploy/retraining_pipeline.yaml
+    python -m deploy.vertex deploy      the retraining: configuration, pipeline and schedule
     python -m deploy.vertex upload gs://B/retraining/runs/000001
 
 With --show, what would be sent is printed and nothing is sent.
@@ -11,6 +11,7 @@ With --show, what would be sent is printed and nothing is sent.
 import argparse
 import dataclasses
 import json
+import pathlib
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from deploy.settings import Settings
 from pipelines.console import FlagParser, run_main
 from pipelines.errors import InputError
 
+FOLDER = pathlib.Path(__file__).parent
 SECONDS_BETWEEN_LOOKS = 30.0
 # Longer than any training here; Vertex's own default is a week.
 TIMEOUT = "604800s"
@@ -117,9 +119,9 @@ def step_arguments(settings: Settings, step: str) -> list[str]:
     return ["retrain", f"--config={settings.config}", f"--step={step}"]
 
 
-def schedule(settings: Settings, pipeline: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a Schedule of a compiled pipeline: one run at a time, what is late is left out."""
-    job = {
+def pipeline_job(settings: Settings, pipeline: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a PipelineJob of a compiled pipeline."""
+    return {
         "display_name": DISPLAY_NAME,
         "pipeline_spec": dict(pipeline),
         "runtime_config": {
@@ -128,13 +130,20 @@ def schedule(settings: Settings, pipeline: Mapping[str, Any]) -> dict[str, Any]:
         },
         "service_account": settings.account("beambert-pipeline"),
     }
+
+
+def schedule(settings: Settings, pipeline: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a Schedule of a compiled pipeline: one run at a time, what is late is left out."""
     return {
         "display_name": DISPLAY_NAME,
         "cron": f"TZ=UTC {settings.schedule}",
         "max_concurrent_run_count": 1,
         "allow_queueing": False,
         "catch_up": False,
-        "create_pipeline_job_request": {"parent": settings.parent, "pipeline_job": job},
+        "create_pipeline_job_request": {
+            "parent": settings.parent,
+            "pipeline_job": pipeline_job(settings, pipeline),
+        },
     }
 
 
@@ -232,6 +241,34 @@ def _is_over(job: Any) -> bool:
     return job.state.name.removeprefix("JOB_STATE_") in ends
 
 
+def deploy(settings: Settings, show: bool) -> None:
+    """Puts the retraining's configuration and pipeline where its triggers look, and schedules it."""
+    import yaml
+    from google.cloud import aiplatform_v1
+
+    from deploy import workspace
+    from deploy.retraining import Retraining
+
+    config = settings.fill_in((FOLDER / "retrain.toml").read_text("utf-8"))
+    Retraining.from_toml(config, "deploy/retrain.toml")
+    pipeline = yaml.safe_load((FOLDER / "retraining_pipeline.yaml").read_text("utf-8"))
+    request = schedule(settings, pipeline)
+    if show:
+        print(json.dumps(request, indent=1))
+        return
+    job = aiplatform_v1.PipelineJob.to_json(pipeline_job(settings, pipeline))
+    workspace.write_text(settings.config, config)
+    workspace.write_text(settings.pipeline, job)
+    aiplatform, options = _clients(settings)
+    client = aiplatform.ScheduleServiceClient(client_options=options)
+    wanted = {"parent": settings.parent, "filter": f'display_name="{DISPLAY_NAME}"'}
+    old = list(client.list_schedules(request=wanted))
+    created = client.create_schedule(parent=settings.parent, schedule=request)
+    for each in old:
+        client.delete_schedule(name=each.name)
+    print(f"{created.name}: {request['cron']}")
+
+
 def upload(settings: Settings, run: str, show: bool) -> None:
     """Puts a published model and its evaluation into the registry."""
     from deploy import workspace
@@ -263,7 +300,7 @@ def build_parser() -> FlagParser:
     train.add_argument("--step", required=True)
     job = kinds.add_parser("job", help="a command of the trainer, after --")
     job.add_argument("arguments", nargs="+")
-    kinds.add_parser("schedule", help="a compiled pipeline").add_argument("pipeline")
+    kinds.add_parser("deploy", help="the retraining, its triggers and its configuration")
     kinds.add_parser("upload", help="what a run published").add_argument("run")
     return parser
 
@@ -278,17 +315,8 @@ def main(argv: Sequence[str]) -> None:
     settings = Settings.read()
     if flags.kind == "upload":
         upload(settings, flags.run, flags.show)
-    elif flags.kind == "schedule":
-        import yaml
-
-        with open(flags.pipeline, encoding="utf-8") as file:
-            request = schedule(settings, yaml.safe_load(file))
-        if flags.show:
-            print(json.dumps(request, indent=1))
-            return
-        aiplatform, options = _clients(settings)
-        client = aiplatform.ScheduleServiceClient(client_options=options)
-        print(client.create_schedule(parent=settings.parent, schedule=request).name)
+    elif flags.kind == "deploy":
+        deploy(settings, flags.show)
     else:
         name, arguments = f"{DISPLAY_NAME}-job", list(getattr(flags, "arguments", []))
         if flags.kind == "train":

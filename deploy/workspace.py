@@ -106,39 +106,54 @@ def is_folder(path: str) -> bool:
     return tf.io.gfile.isdir(path)
 
 
-def check_manifests(patterns: Sequence[str]) -> int:
+@dataclasses.dataclass(frozen=True)
+class Manifests:
+    """Deliveries that are complete.
+
+    Attributes:
+      count: how many.
+      newest: when the last one was written, in seconds since 1970.
+    """
+
+    count: int = 0
+    newest: float = 0.0
+
+
+def check_manifests(patterns: Sequence[str]) -> Manifests:
     """Checks that deliveries are complete.
 
     A manifest is `{"files": [{"path": …, "bytes": …}, …]}`, paths beside it or full, written when
     all of them are there.
 
-    Returns:
-      how many there are.
-
     Raises:
       InputError: a manifest is half-written, or a file that it names is missing or of another size.
     """
-    count = 0
+    found = Manifests()
     for pattern in patterns:
         for path in sorted(tf.io.gfile.glob(pattern)):
-            count += 1
-            try:
-                files = [(of["path"], int(of["bytes"])) for of in json.loads(_read(path))["files"]]
-            except (ValueError, KeyError, TypeError) as error:
-                raise InputError(
-                    f"manifest {path}: is half-written or none ({error}); write it again, or "
-                    "delete it to take what is there"
-                ) from error
-            for name, size in files:
-                file = name if "://" in name else os.path.join(os.path.dirname(path), name)
-                found = tf.io.gfile.stat(file).length if exists(file) else None
-                if found != size:
-                    what = "is missing" if found is None else f"has {found} bytes"
-                    raise InputError(
-                        f"manifest {path}: {file} {what}, should have {size}; complete the "
-                        "delivery or correct the manifest"
-                    )
-    return count
+            _check_manifest(path)
+            written = tf.io.gfile.stat(path).mtime_nsec / 1e9
+            found = Manifests(found.count + 1, max(found.newest, written))
+    return found
+
+
+def _check_manifest(path: str) -> None:
+    try:
+        files = [(of["path"], int(of["bytes"])) for of in json.loads(_read(path))["files"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"manifest {path}: is half-written or none ({error}); write it again, or delete it to "
+            "take what is there"
+        ) from error
+    for name, size in files:
+        file = name if "://" in name else os.path.join(os.path.dirname(path), name)
+        found = tf.io.gfile.stat(file).length if exists(file) else None
+        if found != size:
+            what = "is missing" if found is None else f"has {found} bytes"
+            raise InputError(
+                f"manifest {path}: {file} {what}, should have {size}; complete the delivery or "
+                "correct the manifest"
+            )
 
 
 def exists(path: str) -> bool:
@@ -168,11 +183,20 @@ def write_json(path: str, value: Any) -> None:
     Raises:
       InputError: it can't be written.
     """
+    write_text(path, json.dumps(value, indent=1) + "\n")
+
+
+def write_text(path: str, text: str) -> None:
+    """Writes a file whole or not at all, and the folders above it.
+
+    Raises:
+      InputError: it can't be written.
+    """
     try:
         tf.io.gfile.makedirs(os.path.dirname(path))
         aside = f"{path}.unfinished"
         with tf.io.gfile.GFile(aside, "w") as file:
-            file.write(json.dumps(value, indent=1) + "\n")
+            file.write(text)
         tf.io.gfile.rename(aside, path, overwrite=True)
     except tf.errors.OpError as error:
         raise InputError(f"{path}: cannot be written ({error.message.splitlines()[0]})") from error

@@ -1,9 +1,11 @@
 """What a retraining decides, with stand-ins for the commands that write only their markers."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -253,6 +255,22 @@ def test_no_manifest_yet(tmp_path, commands, capsys):
     more = f'manifests = ["{tmp_path}/text/*.manifest"]\n'
     retrain.retrain(workspace.read_config(str(corpus.write_config(tmp_path, more=more))))
     assert commands.ran == [] and "no manifest yet" in capsys.readouterr().out
+
+
+def test_deliveries_in_a_row_are_taken_together(tmp_path, commands, capsys):
+    corpus.deliver(tmp_path, 1)
+    more = f'manifests = ["{tmp_path}/text/*.manifest"]\nsettle_minutes = 10\n'
+    config = workspace.read_config(str(corpus.write_config(tmp_path, more=more)))
+    for name, minutes in (("1", 30), ("2", 9)):
+        manifest = tmp_path / "text" / f"{name}.manifest"
+        manifest.write_text('{"files": []}')
+        os.utime(manifest, (time.time() - 60 * minutes,) * 2)
+    retrain.retrain(config)
+    assert commands.ran == [] and "younger than 10 minutes" in capsys.readouterr().out
+    os.utime(manifest, (time.time() - 660,) * 2)
+    commands.accuracies = {"000001": 0.8}
+    retrain.retrain(config)
+    assert sorted(served(config)) == ["1"]
 
 
 HOLD = """
