@@ -57,7 +57,7 @@ class Settings:
 
     @property
     def pipeline(self) -> str:
-        """Where the pipeline lies that an arrival starts; deploy/terraform/arrival.yaml reads it."""
+        """Where the pipeline lies that deploy/terraform/arrival.yaml starts."""
         return f"gs://{self.bucket}/retraining_pipeline.json"
 
     def fill_in(self, text: str) -> str:

@@ -242,7 +242,7 @@ def _is_over(job: Any) -> bool:
 
 
 def deploy(settings: Settings, show: bool) -> None:
-    """Puts the retraining's configuration and pipeline where its triggers look, and schedules it."""
+    """Puts the retraining's configuration and pipeline into the bucket, and schedules it."""
     import yaml
     from google.cloud import aiplatform_v1
 
@@ -256,9 +256,10 @@ def deploy(settings: Settings, show: bool) -> None:
     if show:
         print(json.dumps(request, indent=1))
         return
-    job = aiplatform_v1.PipelineJob.to_json(pipeline_job(settings, pipeline))
+    job = aiplatform_v1.PipelineJob(pipeline_job(settings, pipeline))
     workspace.write_text(settings.config, config)
-    workspace.write_text(settings.pipeline, job)
+    sent = aiplatform_v1.PipelineJob.to_json(job, always_print_fields_with_no_presence=False)
+    workspace.write_text(settings.pipeline, sent)
     aiplatform, options = _clients(settings)
     client = aiplatform.ScheduleServiceClient(client_options=options)
     wanted = {"parent": settings.parent, "filter": f'display_name="{DISPLAY_NAME}"'}

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import beambert
+from deploy import retrain
 from pipelines import create_pretraining_data, create_vocabulary, verify
 from trainer import task
 
@@ -32,6 +33,7 @@ PARSERS = {
     "pretrain": task.build_pretrain_parser,
     "finetune": task.build_finetune_parser,
     "export": task.build_export_parser,
+    "retrain": retrain.build_parser,
 }
 
 
@@ -70,7 +72,7 @@ def test_unknown_command():
 
 def documented_commands():
     """Every command line of the README and of the commands' own examples."""
-    texts = [(ROOT / "README.md").read_text("utf-8")]
+    texts = [(ROOT / name).read_text("utf-8") for name in ("README.md", "deploy/README.md")]
     texts += [
         getattr(importlib.import_module(module), name)
         for module, name in (
@@ -80,6 +82,7 @@ def documented_commands():
             ("trainer.task", "PRETRAIN_EPILOG"),
             ("trainer.task", "FINETUNE_EPILOG"),
             ("trainer.task", "EXPORT_EPILOG"),
+            ("deploy.retrain", "EPILOG"),
         )
     ]
     for text in texts:

@@ -4,7 +4,7 @@ TensorFlow's file system knows no other host than https://www.googleapis.com, bu
 asks the environment for a proxy and for whom to trust. So here is a proxy that, told to connect to
 Google, answers with a certificate of its own and has the emulator serve the request.
 
-The emulator ignores preconditions and refuses empty uploads; both are mended here. It is a process
+The emulator ignores preconditions, refuses empty uploads and knows no layouts; that is mended here. It is a process
 of its own: TensorFlow keeps Python's lock while it reads a checkpoint.
 """
 
@@ -33,7 +33,7 @@ from gcp_storage_emulator.handlers import buckets
 from gcp_storage_emulator.handlers.objects import _checksums, _make_object_resource
 from gcp_storage_emulator.storage import Storage
 
-HOSTS = ("www.googleapis.com", "storage.googleapis.com")
+HOSTS = ("www.googleapis.com", "storage.googleapis.com", "iamcredentials.googleapis.com")
 BUCKET = "bucket"
 # What a job that was submitted to Dataflow asked for.
 JOB_FILE = "submitted/job.json"
@@ -101,6 +101,8 @@ class Handler(emulator.RequestHandler):
             if url.path.endswith("/token"):
                 token = b'{"access_token": "a", "token_type": "Bearer", "expires_in": 3600}'
                 self._answer(HTTPStatus.OK, token)
+            elif url.path.endswith("/storageLayout"):
+                self._answer(HTTPStatus.OK, b'{"hierarchicalNamespace": {"enabled": false}}')
             elif url.path.startswith("/v1b3/"):
                 self._take_job()
             elif name.startswith(self.forbidden):
@@ -222,6 +224,7 @@ def serve(folder: pathlib.Path) -> None:
         "STORAGE_EMULATOR_HOST": plain.address,
         "https_proxy": secure.address,
         "CURL_CA_BUNDLE": str(certificate),
+        "REQUESTS_CA_BUNDLE": str(certificate),
         # Else Google's libraries look for an account for many seconds.
         "GOOGLE_APPLICATION_CREDENTIALS": str(write_account(folder, plain.address)),
         "GCS_RETRY_CONFIG_MAX_RETRIES": "1",

@@ -158,10 +158,11 @@ def test_a_plan_on_a_bucket(gs, tmp_path):
 def test_from_a_bucket_to_a_served_version(gs, storage_environment, tmp_path):
     """The real commands: checkpoints, model folder, SavedModel and evaluation on gs://."""
     corpus.make(tmp_path)
-    for name in ("text/1.jsonl", "vocab.txt", "bert_config.json"):
+    text = corpus.write_config(tmp_path).read_text()
+    for name in ("text/1.jsonl", "vocab.txt"):
         files.write_bytes(f"{gs}/all/{name}", (tmp_path / name).read_bytes())
-    text = corpus.write_config(tmp_path).read_text().replace(str(tmp_path), f"{gs}/all")
-    text = text.replace(f"{gs}/all/task", str(tmp_path / "task"))
+    for name in ("text", "vocab.txt", "workspace"):
+        text = text.replace(f"{tmp_path}/{name}", f"{gs}/all/{name}")
     (tmp_path / "bucket.toml").write_text(text)
     run = beambert(storage_environment, "retrain", f"--config={tmp_path}/bucket.toml")
     assert run.returncode == 0, run.stdout + run.stderr

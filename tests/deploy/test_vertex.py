@@ -99,6 +99,87 @@ def test_show_sends_nothing(tmp_path, capsys):
     assert shown["job_spec"]["worker_pool_specs"][0]["container_spec"]["args"][0] == "pretrain"
 
 
+class Client:
+    """Stands in for Vertex's clients: keeps what it is sent, and jobs end when asked for again."""
+
+    sent = []
+    jobs = []
+    end = "JOB_STATE_SUCCEEDED"
+
+    def __init__(self, client_options):
+        assert client_options["api_endpoint"].endswith("-aiplatform.googleapis.com")
+
+    def list_custom_jobs(self, request):
+        return self.jobs
+
+    def create_custom_job(self, parent, custom_job):
+        self.sent.append(aiplatform.CustomJob(custom_job))
+        return aiplatform.CustomJob(name="new", state="JOB_STATE_PENDING")
+
+    def get_custom_job(self, name):
+        return aiplatform.CustomJob(name=name, state=self.end, error={"message": "no quota"})
+
+    def list_schedules(self, request):
+        return [aiplatform.Schedule(name="old")]
+
+    def create_schedule(self, parent, schedule):
+        self.sent.append(aiplatform.Schedule(schedule))
+        return aiplatform.Schedule(name="new")
+
+    def delete_schedule(self, name):
+        self.sent.append(name)
+
+
+@pytest.fixture
+def client(monkeypatch):
+    class Service:
+        JobServiceClient = ScheduleServiceClient = Client
+
+    monkeypatch.setattr(Client, "sent", [])
+    monkeypatch.setattr(vertex, "SECONDS_BETWEEN_LOOKS", 0)
+    monkeypatch.setattr(
+        vertex,
+        "_clients",
+        lambda settings: (Service, {"api_endpoint": "r-aiplatform.googleapis.com"}),
+    )
+    return Client
+
+
+def test_a_step_that_is_repeated_waits_for_the_job_at_work(client, monkeypatch, capsys):
+    """As after the component that began it was lost."""
+    job = vertex.custom_job(SETTINGS, "beambert-encoder", [])
+    done = aiplatform.CustomJob(name="done", state="JOB_STATE_FAILED")
+    monkeypatch.setattr(client, "jobs", [done])
+    vertex.run_job(SETTINGS, job)
+    assert len(client.sent) == 1
+    running = aiplatform.CustomJob(name="running", state="JOB_STATE_RUNNING")
+    monkeypatch.setattr(client, "jobs", [done, running])
+    vertex.run_job(SETTINGS, job)
+    assert len(client.sent) == 1 and "running: waiting" in capsys.readouterr().out
+
+
+def test_a_job_that_fails(client, monkeypatch):
+    monkeypatch.setattr(client, "end", "JOB_STATE_FAILED")
+    with pytest.raises(InputError, match="new: JOB_STATE_FAILED .no quota"):
+        vertex.run_job(SETTINGS, vertex.custom_job(SETTINGS, "x", []))
+
+
+def test_deploy_writes_what_the_triggers_read(client, monkeypatch):
+    from deploy import workspace
+
+    written = {}
+    monkeypatch.setattr(workspace, "write_text", written.__setitem__)
+    vertex.deploy(SETTINGS, show=False)
+    assert set(written) == {SETTINGS.config, SETTINGS.pipeline}
+    Retraining.from_toml(written[SETTINGS.config], "retrain.toml")
+    job = json.loads(written[SETTINGS.pipeline])
+    assert job["serviceAccount"] == "beambert-pipeline@my-project.iam.gserviceaccount.com"
+    assert job["pipelineSpec"]["pipelineInfo"]["name"] == pipeline.NAME
+    assert aiplatform.PipelineJob.from_json(written[SETTINGS.pipeline]).runtime_config
+    schedule, deleted = client.sent
+    assert schedule.cron == "TZ=UTC 0 3 * * *" and deleted == "old"
+
+
 def executors(text):
     return {
         name.removeprefix("exec-"): value["container"]
