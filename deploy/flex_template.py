@@ -9,14 +9,13 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipelines import create_pretraining_data, create_vocabulary, evaluate, verify
+from pipelines import create_pretraining_data, create_vocabulary, verify
 
 FOLDER = pathlib.Path(__file__).parent / "dataflow"
 PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "vocab": create_vocabulary.build_parser,
     "data": create_pretraining_data.build_parser,
     "verify": verify.build_parser,
-    "evaluate": evaluate._parser,
 }
 # Of no use in a job: they end before there is one.
 LEFT_OUT = ("help", "dry_run")

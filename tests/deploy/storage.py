@@ -4,8 +4,8 @@ TensorFlow's file system knows no other host than https://www.googleapis.com, bu
 asks the environment for a proxy and for whom to trust. So here is a proxy that, told to connect to
 Google, answers with a certificate of its own and has the emulator serve the request.
 
-The emulator ignores preconditions, refuses empty uploads and knows no layouts; that is mended here. It is a process
-of its own: TensorFlow keeps Python's lock while it reads a checkpoint.
+The emulator ignores preconditions, refuses empty uploads and knows no layouts; that is mended here.
+It is a process of its own: TensorFlow keeps Python's lock while it reads a checkpoint.
 """
 
 import contextlib

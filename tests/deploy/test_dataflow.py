@@ -1,6 +1,7 @@
 """What can be known of jobs on Dataflow without one."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -98,8 +99,15 @@ def classifier(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("command", STAGES)
-def test_every_pipeline_translates(translated, tmp_path, classifier, command):
+# TFMA takes many seconds to load.
+SLOW = {"evaluate": pytest.mark.slow}
+
+
+@pytest.mark.parametrize(
+    "command", [pytest.param(name, marks=SLOW.get(name, ())) for name in STAGES]
+)
+def test_every_pipeline_translates(translated, tmp_path, request, command):
+    classifier = request.getfixturevalue("classifier") if command == "evaluate" else ""
     corpus.make(tmp_path)
     golden = ROOT / "tests" / "pipelines" / "golden" / "original.tfrecord"
     (tmp_path / "golden").mkdir()
@@ -175,10 +183,27 @@ def test_parameters_become_a_command_line():
     assert flags.max_seq_length == [128, 512] and flags.do_whole_word_mask is True
     name, *arguments = flex_template.to_arguments("verify", ["--output=o", "--inputs=a b"])
     assert flex_template.PARSERS["verify"]().parse_args(arguments).inputs == ["a", "b"]
-    name, *arguments = flex_template.to_arguments(
-        "evaluate", ["--task=t", "--data_dir=d", "--model=m", "--output=o", "--threshold=0.5 0.7"]
+    given = ["--input=a", "--vocab_file=v", "--output=o", "--since=r/1 r/2"]
+    name, *arguments = flex_template.to_arguments("data", given)
+    assert flex_template.PARSERS["data"]().parse_args(arguments).since == ["r/1", "r/2"]
+
+
+def test_launching_a_template(gs, tmp_path):
+    """As Dataflow's launcher does: the job is written where it says, and the exit status is 0."""
+    corpus.make(tmp_path)
+    flags = [f"--{each[2:]}" for each in commands(tmp_path, "")["data"][1:]]
+    location = "--template_location=gs://bucket/launches/job_object"
+    done = subprocess.run(
+        [sys.executable, ROOT / "deploy" / "dataflow" / "launch.py", *flags, *BEAM_FLAGS, location],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "BEAMBERT_COMMAND": "data"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert flex_template.PARSERS["evaluate"]().parse_args(arguments).threshold == [0.5, 0.7]
+    assert done.returncode == 0, done.stderr
+    job = json.loads(files.read_bytes("gs://bucket/launches/job_object", ""))
+    assert job["environment"]["workerPools"][0]["machineType"] == "n2-highmem-4"
 
 
 def test_image_has_the_versions_that_are_tested():
