@@ -94,6 +94,7 @@ def documented_commands():
 
 def test_documented_commands_have_real_flags():
     names = "runner|project|region|temp_location|setup_file|parallelism|environment_type"
+    names += "|sdk_container_image|service_account_email"
     beam_flag = re.compile(rf"--({names}|flink_[a-z_]+)=")
     commands = list(documented_commands())
     assert {name for name, *_ in commands} == set(PARSERS)

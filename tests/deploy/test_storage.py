@@ -167,6 +167,8 @@ def test_from_a_bucket_to_a_served_version(gs, storage_environment, tmp_path):
     run = beambert(storage_environment, "retrain", f"--config={tmp_path}/bucket.toml")
     assert run.returncode == 0, run.stdout + run.stderr
     assert tf.io.gfile.exists(f"{gs}/all/workspace/serving/1/saved_model.pb")
+    import tensorflow_text  # noqa: F401  (its operations are in the graph)
+
     loaded = tf.saved_model.load(f"{gs}/all/workspace/serving/1")
     answer = loaded.signatures["serving_default"](text=tf.constant(["song album music"]))
     assert answer["label"].numpy() == [b"music"]
