@@ -6,7 +6,9 @@ import datetime
 import fcntl
 import json
 import os
+import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -163,14 +165,21 @@ def release(workspace: str, holder: str) -> None:
 
 @contextlib.contextmanager
 def _renewed(lease: Lease) -> Iterator[None]:
-    """Renews a lease while a body runs."""
+    """Renews a lease while a body runs; ends the process if somebody else has taken it over."""
+    from google.api_core import exceptions
+
     stop = threading.Event()
 
     def keep() -> None:
         while not stop.wait(SECONDS_BETWEEN_RENEWALS):
-            # Trouble with the network may pass before the lease is over.
-            with contextlib.suppress(Exception):
+            try:
                 lease.renew(LEASE)
+            except exceptions.PreconditionFailed:
+                print("the lock is another's now; this run ends", file=sys.stderr, flush=True)
+                os.kill(os.getpid(), signal.SIGTERM)  # a step gets it, too, and saves what it has
+                return
+            except Exception as error:  # of the network, mostly; it may be back in time
+                print(f"the lock can't be renewed: {error}", file=sys.stderr, flush=True)
 
     thread = threading.Thread(target=keep, daemon=True)
     thread.start()

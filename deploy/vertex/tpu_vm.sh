@@ -27,7 +27,7 @@ until
     { finish
       "${VM[@]}" create "$NAME" "${WHERE[@]}" --accelerator-type="$TYPE" --spot \
         --version=v2-alpha-tpuv5-lite --service-account="$ACCOUNT"; }
-  git ls-files -z | tar --null -T - -czf - |
+  tar --exclude=.git --exclude='.venv*' --exclude='*-output' -czf - . |
     "${VM[@]}" ssh "$NAME" "${WHERE[@]}" --command='mkdir -p beambert && tar -xzf - -C beambert'
   # The command continues from its newest checkpoint.
   "${VM[@]}" ssh "$NAME" "${WHERE[@]}" --command="cd beambert && python3 -m venv .venv &&
@@ -37,5 +37,5 @@ do
   # What a person must mend isn't mended by another try.
   [ "$status" -eq 2 ] && exit 2
   echo "the machine is gone or the command failed (status $status); again in a minute" >&2
-  sleep 60
+  sleep "${PAUSE:-60}"
 done

@@ -1,10 +1,12 @@
 """Jobs, schedules and the pipeline, against Vertex AI's own protocol and kfp's own checks."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import tarfile
 
 import pytest
 import yaml
@@ -264,5 +266,53 @@ print("imported")
     assert done.stdout.strip() == "imported", done.stderr
 
 
-def test_script_of_the_tpu_machine():
-    subprocess.run(["bash", "-n", str(DEPLOY / "vertex" / "tpu_vm.sh")], check=True)
+# The machine is there once it was created; the command ends with the next of the statuses.
+GCLOUD = """\
+#!/usr/bin/env bash
+cd "$(dirname "$0")"
+echo "$4" >> calls
+case "$4" in
+  create) touch machine ;;
+  delete) rm -f machine ;;
+  describe) [ -e machine ] && echo READY || exit 1 ;;
+  ssh)
+    case "$*" in
+      *mkdir*) cat > packed.tar.gz ;;
+      *) echo "$*" >> commands
+         status=$(head -1 statuses); sed -i 1d statuses
+         [ "$status" = 255 ] && rm -f machine; exit "$status" ;;
+    esac ;;
+esac
+"""
+
+
+def run_on_tpu_machine(folder, statuses):
+    (folder / "gcloud").write_text(GCLOUD)
+    (folder / "gcloud").chmod(0o755)
+    (folder / "statuses").write_text("".join(f"{status}\n" for status in statuses))
+    return subprocess.run(
+        [DEPLOY / "vertex" / "tpu_vm.sh", "pretrain", "--data=gs://b/a b"],
+        env=os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "PAUSE": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_tpu_machine_that_is_taken_back(tmp_path):
+    """It is made again, gets the same command again, and is deleted in the end."""
+    done = run_on_tpu_machine(tmp_path, [255, 0])
+    assert done.returncode == 0, done.stderr
+    calls = (tmp_path / "calls").read_text().split()
+    assert calls.count("create") == 2 and calls[-1] == "delete"
+    first, second = (tmp_path / "commands").read_text().splitlines()[1::2]
+    assert first == second and r"pretrain --data=gs://b/a\ b" in first
+    with tarfile.open(tmp_path / "packed.tar.gz") as packed:
+        names = packed.getnames()
+    assert "./beambert.py" in names and "./requirements-tpu.lock" in names
+    assert not [name for name in names if name.startswith("./.git/")]
+
+
+def test_tpu_machine_whose_command_must_be_mended(tmp_path):
+    assert run_on_tpu_machine(tmp_path, [2]).returncode == 2
+    assert (tmp_path / "calls").read_text().split()[-1] == "delete"
