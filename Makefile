@@ -9,7 +9,7 @@ TEST_ENV := CUDA_VISIBLE_DEVICES=-1 TF_CPP_MIN_LOG_LEVEL=3
 # Each process loads TensorFlow, so more than a few gain nothing; fixtures are shared in a file.
 PYTEST := $(TEST_ENV) $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=loadfile
 
-.PHONY: help setup demo test test-slow test-flink test-tpu-packages lint bench lock clean
+.PHONY: help setup demo test test-slow test-flink test-tpu-packages deploy-files lint bench lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## / - /'
@@ -57,6 +57,10 @@ test-tpu-packages: .venv-tpu/.installed  ## the trainer's tests with exactly wha
 $(FLINK_JAR): tests/flink/pom.xml
 	mvn --quiet --batch-mode --strict-checksums --file $< package
 	touch $@
+
+deploy-files: $(SETUP)  ## what deploy/ generates: template metadata, the pipeline
+	$(BIN)/python -m deploy.flex_template
+	$(BIN)/python -m deploy.pipeline
 
 lint: $(SETUP)  ## style and common mistakes
 	$(BIN)/ruff check .

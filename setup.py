@@ -28,8 +28,10 @@ EXTRAS = {
     # Judging a fine-tuned model; only where `beambert evaluate` runs. The plots of its page and of
     # that of `beambert verify`.
     "evaluate": ["tensorflow-model-analysis>=0.52", "matplotlib>=3.11"],
-    # The tests and checks.
-    "test": ["hypothesis", "pytest", "pytest-xdist", "ruff"],
+    # Compiling the retraining pipeline for Vertex AI; what runs it is Vertex's own.
+    "deploy": ["kfp>=2.16"],
+    # The tests and checks; the emulator stands in for gs://.
+    "test": ["gcp-storage-emulator", "hypothesis", "pytest", "pytest-xdist", "ruff"],
 }
 
 setup(
@@ -38,7 +40,7 @@ setup(
     description="Pre-training of BERT from your own text with Apache Beam and Keras",
     license="Apache-2.0",
     python_requires=">=3.11,<3.14",
-    packages=find_packages(include=["pipelines*", "model*", "trainer*", "demo*"]),
+    packages=find_packages(include=["pipelines*", "model*", "trainer*", "deploy*", "demo*"]),
     py_modules=["beambert"],
     install_requires=REQUIREMENTS,
     extras_require=EXTRAS,

@@ -244,7 +244,8 @@ def create(path: str, name: str | None = None) -> Iterator[BinaryIO]:
 
 def make_folder(path: str) -> None:
     """Makes a folder where the file system has such a thing and it isn't there."""
-    with contextlib.suppress(FileExistsError):
+    # Beam raises ValueError for a bucket, which is no object.
+    with contextlib.suppress(FileExistsError, ValueError):
         if not FileSystems.exists(path):
             FileSystems.mkdirs(path)
 

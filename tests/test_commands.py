@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import beambert
+from deploy import retrain
 from pipelines import create_pretraining_data, create_vocabulary, predict, verify
 from trainer import finetune_command, task
 
@@ -34,6 +35,7 @@ PARSERS = {
     "glue": finetune_command.build_glue_parser,
     "export": task.build_export_parser,
     "predict": predict.build_parser,
+    "retrain": retrain.build_parser,
 }
 
 
@@ -72,7 +74,7 @@ def test_unknown_command():
 
 def documented_commands():
     """Every command line of the README and of the commands' own examples."""
-    texts = [(ROOT / "README.md").read_text("utf-8")]
+    texts = [(ROOT / name).read_text("utf-8") for name in ("README.md", "deploy/README.md")]
     texts += [
         getattr(importlib.import_module(module), name)
         for module, name in (
@@ -84,6 +86,7 @@ def documented_commands():
             ("trainer.finetune_command", "FINETUNE_EPILOG"),
             ("trainer.finetune_command", "GLUE_EPILOG"),
             ("trainer.task", "EXPORT_EPILOG"),
+            ("deploy.retrain", "EPILOG"),
         )
     ]
     for text in texts:
@@ -95,6 +98,7 @@ def documented_commands():
 
 def test_documented_commands_have_real_flags():
     names = "runner|project|region|temp_location|setup_file|parallelism|environment_type"
+    names += "|sdk_container_image|service_account_email"
     beam_flag = re.compile(rf"--({names}|flink_[a-z_]+)=")
     commands = list(documented_commands())
     assert {name for name, *_ in commands} == set(PARSERS)

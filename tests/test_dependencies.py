@@ -8,12 +8,13 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
-PACKAGES = ("pipelines", "model", "trainer", "demo")
+PACKAGES = ("pipelines", "model", "trainer", "deploy", "demo")
 FORBIDDEN = {
-    "pipelines": {"model", "trainer", "demo"},
-    "model": {"pipelines", "trainer", "demo"},
-    "trainer": {"demo"},
-    "demo": set(),
+    "pipelines": {"model", "trainer", "deploy", "demo"},
+    "model": {"pipelines", "trainer", "deploy", "demo"},
+    "trainer": {"deploy", "demo"},
+    "deploy": {"model", "demo"},
+    "demo": {"deploy"},
 }
 # What a machine with accelerators doesn't have.
 BEAM = {"apache_beam", "tfx_bsl"}
@@ -139,7 +140,7 @@ def run(code: str) -> str:
 
 
 def test_importing_a_package_loads_nothing_heavy():
-    code = "import sys, pipelines, model, trainer, demo, beambert; print(*sys.modules)"
+    code = "import sys, pipelines, model, trainer, deploy, demo, beambert; print(*sys.modules)"
     heavy = {"tensorflow", "keras", "apache_beam", "numpy", "tfx_bsl", "pyarrow"}
     assert tops(run(code).split()) & heavy == set()
 

@@ -1,0 +1,317 @@
+"""`beambert retrain`: from new files in a folder or bucket to a new version that is served.
+
+Each step is a command of BeamBERT, run as a process. What is done says so in the workspace, so that
+the next start repeats at most the step that was cut; the model that is served changes only in the
+last step, and only if the new one is better on the same examples.
+"""
+
+import argparse
+import datetime
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from deploy import lock
+from deploy.retraining import (
+    BASELINE,
+    EVALUATION,
+    PUBLISHED,
+    RECORDS,
+    REFUSED,
+    SERVING,
+    STEPS,
+    Retraining,
+    Run,
+    bar,
+    command,
+    is_needed,
+    next_run,
+)
+from pipelines.console import FlagParser, duration, quiet_stderr, run_main
+from pipelines.errors import InputError
+from pipelines.evaluate import BLESSED
+
+PLAN, RELEASE = "plan", "release"
+# What a plan finds, for a scheduler to branch on.
+NEW, NOTHING_NEW, BUSY = "new", "nothing_new", "busy"
+
+EPILOG = """examples:
+  # what would be done
+  beambert retrain --config=deploy/retrain.toml --dry_run
+
+  # all of it on this machine; killed, the same command continues
+  beambert retrain --config=deploy/retrain.toml
+
+  # one step, as each component of the pipeline on Vertex AI does
+  beambert retrain --config=gs://bucket/retrain.toml --step=records
+
+Exit status: 0 for a model that was served, one that was refused, or nothing new; 2 for what a
+person must mend; 75 while another run is at work.
+"""
+# EX_TEMPFAIL of sysexits.h: try again later.
+STATUS_OF_BUSY = 75
+
+
+def build_parser() -> FlagParser:
+    """Returns the command's flags."""
+    parser = FlagParser(
+        prog="beambert retrain",
+        description="Takes what is new in a corpus to a model that is served if it is better.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--config", required=True, metavar="FILE", help="as deploy/retrain.toml, also gs://")
+    add("--dry_run", action="store_true", help="say what would be done, and do nothing")
+    add(
+        "--step",
+        choices=(PLAN, *STEPS, RELEASE),
+        help="only this step of the run that `--step=plan` began (default: all)",
+    )
+    add("--holder", help="with --step=plan and release: whose the lock is")
+    add("--outcome_file", metavar="FILE", help=f"gets {NEW}, {NOTHING_NEW} or {BUSY}")
+    return parser
+
+
+def plan(config: Retraining) -> Run | None:
+    """Finds the run to do: the one that was cut, or one for new files.
+
+    Returns:
+      the run, or None if every file is in a finished run.
+
+    Raises:
+      InputError: the corpus can't be listed, or a delivery isn't complete.
+    """
+    from deploy import workspace
+
+    history = workspace.read_history(config.workspace)
+    if history.open and workspace.is_done(RECORDS, history.open):
+        return history.open
+    manifests = workspace.check_manifests(config.manifests)
+    if config.manifests and not manifests.count:
+        print(f"no manifest yet matches {', '.join(config.manifests)}")
+        return None
+    if time.time() - manifests.newest < 60 * config.settle_minutes:
+        print(f"the last manifest is younger than {config.settle_minutes:g} minutes; more may come")
+        return None
+    with quiet_stderr():
+        from pipelines.files import match_inputs
+        from pipelines.incremental import new_inputs
+    inputs = match_inputs(config.input)
+    number = history.last if history.open else history.last + 1
+    finished = [f"{run}/{RECORDS}" for run in (*history.published, *history.refused)]
+    new = new_inputs(inputs, finished, f"{config.workspace}/runs/{number:06d}")
+    if not new:
+        return None
+    return next_run(config, history.published, number, len(new))
+
+
+def begin(run: Run) -> None:
+    """Writes down a planned run, unless it is under way."""
+    from deploy import workspace
+
+    if not workspace.is_done(RECORDS, run):
+        workspace.begin(run)
+
+
+def run_step(step: str, config: Retraining, run: Run, descriptors: tuple[int, ...] = ()) -> None:
+    """Does a step of a run, unless it is done.
+
+    Raises:
+      InputError: its command failed.
+    """
+    from deploy import workspace
+
+    if not is_needed(step, run) or workspace.is_done(step, run):
+        return
+    if step == SERVING:
+        _publish(config, run, descriptors)
+        return
+    threshold = None
+    if step == EVALUATION:
+        threshold = config.least
+        if is_needed(BASELINE, run):
+            metrics = workspace.read_json(f"{run.folder(BASELINE)}/metrics.json")
+            threshold = bar(metrics, config.least)
+    arguments = command(step, config, run, threshold)
+    if step in (BASELINE, EVALUATION):
+        from deploy.staging import local_folders
+
+        with local_folders(arguments) as arguments:
+            _run(step, arguments, descriptors)
+    else:
+        _run(step, arguments, descriptors)
+
+
+def _publish(config: Retraining, run: Run, descriptors: tuple[int, ...]) -> None:
+    """Serves a blessed model, or leaves the old one; the run is finished then."""
+    from deploy import workspace
+
+    evaluation = run.folder(EVALUATION)
+    metrics = workspace.read_json(f"{evaluation}/metrics.json")
+    version = None
+    if workspace.exists(f"{evaluation}/{BLESSED}"):
+        version = workspace.choose_version(f"{config.workspace}/{SERVING}", run)
+        if not workspace.is_folder(f"{config.workspace}/{SERVING}/{version}"):
+            _run(SERVING, command(SERVING, config, run), descriptors)
+    result = {
+        "outcome": REFUSED if version is None else PUBLISHED,
+        "version": version,
+        "accuracy": metrics["overall"]["accuracy"],
+        "reasons": [verdict["reason"] for verdict in metrics["thresholds"]],
+        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+    workspace.write_json(f"{run.path}/{workspace.RESULT_FILE}", result)
+    print(f"{run.path}: {result['outcome']}: {'; '.join(result['reasons'])}")
+    if version is None:
+        print(f"what was served before still is; see {evaluation}/report.html")
+    else:
+        print(f"{config.workspace}/{SERVING}/{version}: is served now")
+
+
+def _run(step: str, arguments: Sequence[str], descriptors: tuple[int, ...]) -> None:
+    """Runs a command of BeamBERT to its end.
+
+    Raises:
+      InputError: it failed; its own message stands above.
+    """
+    print(f"\n[{step}] $ beambert {shlex.join(arguments)}", flush=True)
+    # The packages are found wherever this was started from.
+    root = str(Path(__file__).resolve().parent.parent)
+    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+    started = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "beambert", *arguments],
+        env=os.environ | {"PYTHONPATH": path},
+        pass_fds=descriptors,
+    )
+
+    def pass_on(number: int, _: object) -> None:
+        process.send_signal(number)
+
+    # Spot machines are told by SIGTERM that they end; the command saves what it has.
+    previous = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM,)}
+    try:
+        status = process.wait()
+    except KeyboardInterrupt:  # Ctrl-C has reached the command, too
+        process.wait()
+        raise
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    if status:
+        raise InputError(
+            f"the step {step} failed (status {status}); what is served has not changed; mend it "
+            "and give the same command again, which continues"
+        )
+    print(f"[{step}] done in {duration(time.monotonic() - started)}", flush=True)
+
+
+def retrain(config: Retraining) -> None:
+    """Does a whole run, or says that there is nothing to do.
+
+    Raises:
+      InputError: a step failed, or another run is at work.
+    """
+    from deploy import workspace
+
+    with lock.one_at_a_time(config.workspace) as descriptors:
+        run = plan(config)
+        if run is None:
+            print(f"{config.workspace}: nothing new")
+            return
+        begin(run)
+        before = [step for step in STEPS if is_needed(step, run) and workspace.is_done(step, run)]
+        print(_describe(run) + (f"; done already: {', '.join(before)}" if before else ""))
+        for step in STEPS:
+            run_step(step, config, run, descriptors)
+
+
+def _describe(run: Run) -> str:
+    what = f"goes on from {run.encoder}" if run.encoder else "the first run"
+    return f"{run.path}: {run.new_files} new files, {what}"
+
+
+def _show(config: Retraining) -> None:
+    """Prints what a run would do."""
+    run = plan(config)
+    if run is None:
+        print(f"{config.workspace}: nothing new")
+        return
+    print(_describe(run))
+    for step in STEPS:
+        if is_needed(step, run):
+            print(f"[{step}] beambert {shlex.join(command(step, config, run))}")
+
+
+def _plan_step(config: Retraining, holder: str | None) -> str:
+    """Takes the lock for a pipeline whose steps are processes of their own, and begins a run."""
+    if holder and config.workspace.startswith("gs://"):
+        lock.Lease(config.workspace).acquire(holder, lock.PIPELINE_LEASE)
+    run = plan(config)
+    if run is None:
+        print(f"{config.workspace}: nothing new")
+        return NOTHING_NEW
+    begin(run)
+    print(_describe(run))
+    return NEW
+
+
+def _do_step(config: Retraining, step: str, holder: str | None) -> str | None:
+    """Does one step; returns the outcome of a plan."""
+    from deploy import workspace
+
+    if step == PLAN:
+        try:
+            return _plan_step(config, holder)
+        except lock.BusyError as error:
+            print(error)
+            return BUSY
+    if step == RELEASE:
+        if holder and config.workspace.startswith("gs://"):
+            lock.release(config.workspace, holder)
+        return None
+    run = workspace.read_history(config.workspace).open
+    if run is None:
+        raise InputError(f"--step={step}: no run is open; begin one with --step={PLAN}")
+    for earlier in STEPS[: STEPS.index(step)]:
+        if is_needed(earlier, run) and not workspace.is_done(earlier, run):
+            raise InputError(f"--step={step}: {earlier} of {run.path} isn't done; do that first")
+    run_step(step, config, run)
+    return None
+
+
+def main(argv: Sequence[str]) -> None:
+    """Runs the command.
+
+    Raises:
+      InputError: a person must mend something.
+      SystemExit: another run is at work.
+    """
+    flags = build_parser().parse_args(list(argv))
+    from deploy import workspace
+
+    config = workspace.read_config(flags.config)
+    try:
+        if flags.dry_run:
+            _show(config)
+        elif flags.step:
+            outcome = _do_step(config, flags.step, flags.holder)
+            if outcome and flags.outcome_file:
+                Path(flags.outcome_file).parent.mkdir(parents=True, exist_ok=True)
+                Path(flags.outcome_file).write_text(outcome)
+        else:
+            retrain(config)
+    except lock.BusyError as error:
+        print(f"beambert retrain: {error}", file=sys.stderr)
+        raise SystemExit(STATUS_OF_BUSY) from None
+
+
+if __name__ == "__main__":
+    sys.exit(run_main("retrain", main, sys.argv[1:]))

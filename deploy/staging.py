@@ -1,0 +1,72 @@
+"""`beambert evaluate` reads and writes local folders only; this brings those on gs:// there."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+
+from pipelines.console import quiet_stderr
+from pipelines.errors import InputError
+from pipelines.evaluate import BLESSED, NOT_BLESSED
+
+with quiet_stderr():
+    import tensorflow as tf
+
+_INPUTS = ("--model=", "--data_dir=")
+_OUTPUT = "--output="
+# Of a model folder: large, and no part of the model.
+_LEFT_OUT = ("checkpoints", "tensorboard")
+
+
+@contextlib.contextmanager
+def local_folders(arguments: Sequence[str]) -> Iterator[list[str]]:
+    """Copies what a command reads to this machine, and what it wrote back; the markers last.
+
+    Args:
+      arguments: of the command.
+
+    Yields:
+      the arguments with local folders in them.
+
+    Raises:
+      InputError: something can't be copied.
+    """
+    with tempfile.TemporaryDirectory(prefix="beambert-evaluate-") as root:
+        changed, uploads = [], []
+        for argument in arguments:
+            name, _, path = argument.partition("=")
+            if "://" in path and f"{name}=" in (*_INPUTS, _OUTPUT):
+                local = os.path.join(root, name.lstrip("-"))
+                if f"{name}=" == _OUTPUT:
+                    uploads.append((local, path))
+                else:
+                    _copy(path, local, _LEFT_OUT)
+                argument = f"{name}={local}"
+            changed.append(argument)
+        yield changed
+        for local, path in uploads:
+            markers = (BLESSED, NOT_BLESSED)
+            _copy(local, path, markers)
+            for marker in markers:
+                if os.path.exists(os.path.join(local, marker)):
+                    _copy_file(os.path.join(local, marker), f"{path}/{marker}")
+
+
+def _copy(source: str, target: str, left_out: Sequence[str]) -> None:
+    """Copies a folder but for some names directly in it."""
+    try:
+        tf.io.gfile.makedirs(target)
+        for name in (name.rstrip("/") for name in tf.io.gfile.listdir(source)):
+            if name in left_out:
+                continue
+            path = f"{source}/{name}"
+            if tf.io.gfile.isdir(path):
+                _copy(path, f"{target}/{name}", ())
+            elif name:
+                _copy_file(path, f"{target}/{name}")
+    except tf.errors.OpError as error:
+        raise InputError(f"{source}: cannot be copied ({error.message.splitlines()[0]})") from error
+
+
+def _copy_file(source: str, target: str) -> None:
+    tf.io.gfile.copy(source, target, overwrite=True)

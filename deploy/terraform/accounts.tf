@@ -1,0 +1,85 @@
+# Who may do what. Each account has what its part needs; none has a key.
+
+locals {
+  accounts = {
+    beambert-pipeline = "Runs the retraining's components."
+    beambert-worker   = "Dataflow's workers."
+    beambert-trainer  = "Training jobs and TPU machines."
+    beambert-arrival  = "Starts the pipeline when a delivery arrives."
+  }
+  project_roles = {
+    beambert-pipeline = [
+      "roles/aiplatform.user",
+      "roles/dataflow.developer",
+      "roles/logging.logWriter",
+    ]
+    beambert-worker = [
+      "roles/dataflow.worker",
+      "roles/logging.logWriter",
+    ]
+    beambert-trainer = [
+      "roles/logging.logWriter",
+    ]
+    beambert-arrival = [
+      "roles/aiplatform.user",
+      "roles/eventarc.eventReceiver",
+      "roles/logging.logWriter",
+      "roles/workflows.invoker",
+    ]
+  }
+  bucket_roles = {
+    beambert-pipeline = "roles/storage.objectUser"
+    beambert-worker   = "roles/storage.objectUser"
+    beambert-trainer  = "roles/storage.objectUser"
+    beambert-arrival  = "roles/storage.objectViewer"
+  }
+  # Who starts jobs as whom.
+  acts_as = {
+    pipeline-worker  = ["beambert-pipeline", "beambert-worker"]
+    pipeline-trainer = ["beambert-pipeline", "beambert-trainer"]
+    arrival-pipeline = ["beambert-arrival", "beambert-pipeline"]
+  }
+  member = {
+    for name, account in google_service_account.of : name => "serviceAccount:${account.email}"
+  }
+}
+
+resource "google_service_account" "of" {
+  for_each    = local.accounts
+  account_id  = each.key
+  description = each.value
+  depends_on  = [google_project_service.needed]
+}
+
+resource "google_project_iam_member" "of" {
+  for_each = merge([
+    for name, roles in local.project_roles : {
+      for role in roles : "${name} ${role}" => { name = name, role = role }
+    }
+  ]...)
+  project = var.project
+  role    = each.value.role
+  member  = local.member[each.value.name]
+}
+
+resource "google_storage_bucket_iam_member" "of" {
+  for_each = local.bucket_roles
+  bucket   = google_storage_bucket.all.name
+  role     = each.value
+  member   = local.member[each.key]
+}
+
+resource "google_service_account_iam_member" "acts_as" {
+  for_each           = local.acts_as
+  service_account_id = google_service_account.of[each.value[1]].name
+  role               = "roles/iam.serviceAccountUser"
+  member             = local.member[each.value[0]]
+}
+
+resource "google_artifact_registry_repository_iam_member" "reader" {
+  for_each   = toset(["beambert-pipeline", "beambert-worker", "beambert-trainer"])
+  repository = google_artifact_registry_repository.images.name
+  location   = var.region
+  role       = "roles/artifactregistry.reader"
+  member     = local.member[each.value]
+}

@@ -1,0 +1,45 @@
+# A manifest that arrives starts the pipeline; arrival.yaml says when.
+
+data "google_storage_project_service_account" "storage" {
+  depends_on = [google_project_service.needed]
+}
+
+# The bucket's events go through Pub/Sub.
+resource "google_project_iam_member" "events" {
+  project = var.project
+  role    = "roles/pubsub.publisher"
+  member  = "serviceAccount:${data.google_storage_project_service_account.storage.email_address}"
+}
+
+resource "google_workflows_workflow" "arrival" {
+  name                = "beambert-arrival"
+  region              = var.region
+  description         = "Starts the retraining some time after a manifest has arrived."
+  service_account     = google_service_account.of["beambert-arrival"].email
+  source_contents     = file("${path.module}/arrival.yaml")
+  deletion_protection = false
+  user_env_vars = {
+    PROJECT = var.project
+    REGION  = var.region
+    BUCKET  = var.bucket
+  }
+  depends_on = [google_project_service.needed]
+}
+
+resource "google_eventarc_trigger" "arrival" {
+  name            = "beambert-arrival"
+  location        = var.region
+  service_account = google_service_account.of["beambert-arrival"].email
+  matching_criteria {
+    attribute = "type"
+    value     = "google.cloud.storage.object.v1.finalized"
+  }
+  matching_criteria {
+    attribute = "bucket"
+    value     = google_storage_bucket.all.name
+  }
+  destination {
+    workflow = google_workflows_workflow.arrival.id
+  }
+  depends_on = [google_project_iam_member.events, google_project_iam_member.of]
+}

@@ -1,0 +1,258 @@
+"""gs:// on this machine: an emulator, and what it takes to have TensorFlow use it.
+
+TensorFlow's file system knows no other host than https://www.googleapis.com, but libcurl beneath it
+asks the environment for a proxy and for whom to trust. So here is a proxy that, told to connect to
+Google, answers with a certificate of its own and has the emulator serve the request.
+
+The emulator ignores preconditions, refuses empty uploads and knows no layouts; that is mended here.
+It is a process of its own: TensorFlow keeps Python's lock while it reads a checkpoint.
+"""
+
+import contextlib
+import datetime
+import io
+import json
+import pathlib
+import re
+import socketserver
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http import HTTPStatus
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
+from gcp_storage_emulator import server as emulator
+from gcp_storage_emulator.exceptions import NotFound
+from gcp_storage_emulator.handlers import buckets
+from gcp_storage_emulator.handlers.objects import _checksums, _make_object_resource
+from gcp_storage_emulator.storage import Storage
+
+HOSTS = ("www.googleapis.com", "storage.googleapis.com", "iamcredentials.googleapis.com")
+BUCKET = "bucket"
+# What a job that was submitted to Dataflow asked for.
+JOB_FILE = "submitted/job.json"
+
+
+def write_certificate(folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
+    """Writes a certificate that says it is Google, and its key."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "storage of the tests")])
+    now = datetime.datetime.now(datetime.UTC)
+    day = datetime.timedelta(days=1)
+    names = x509.SubjectAlternativeName([x509.DNSName(host) for host in HOSTS])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - day)
+        .not_valid_after(now + day)
+        .add_extension(names, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    encoding = serialization.Encoding.PEM
+    plain = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "certificate.pem").write_bytes(certificate.public_bytes(encoding))
+    (folder / "key.pem").write_bytes(key.private_bytes(encoding, *plain))
+    return folder / "certificate.pem", folder / "key.pem"
+
+
+def write_account(folder: pathlib.Path, server: str) -> pathlib.Path:
+    """Writes a service account whose tokens this server gives."""
+    account = {
+        "type": "service_account",
+        "project_id": "project",
+        "private_key_id": "1",
+        "private_key": (folder / "key.pem").read_text(),
+        "client_email": "tests@project.iam.gserviceaccount.com",
+        "client_id": "1",
+        "token_uri": f"{server}/token",
+    }
+    path = folder / "account.json"
+    path.write_text(json.dumps(account))
+    return path
+
+
+class Handler(emulator.RequestHandler):
+    """The emulator's, one request at a time, with preconditions and empty uploads."""
+
+    lock = threading.Lock()
+    # Requests for objects that start so are refused, as a bucket without permission does.
+    forbidden = "forbidden/"
+
+    def _handle(self, method: str) -> None:
+        if self.headers["Transfer-Encoding"] == "chunked":
+            del self.headers["Content-Length"]  # TensorFlow gives both, the emulator takes this one
+        if self.headers["Expect"]:
+            self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # or it waits for a second
+        with self.lock:
+            url = urlsplit(self.path)
+            query = {name: values[0] for name, values in parse_qs(url.query).items()}
+            _, _, name = unquote(url.path).partition("/o/")
+            name = name or query.get("name", "") or query.get("prefix", "")
+            if url.path.endswith("/token"):
+                token = b'{"access_token": "a", "token_type": "Bearer", "expires_in": 3600}'
+                self._answer(HTTPStatus.OK, token)
+            elif url.path.endswith("/storageLayout"):
+                self._answer(HTTPStatus.OK, b'{"hierarchicalNamespace": {"enabled": false}}')
+            elif url.path.startswith("/v1b3/"):
+                self._take_job()
+            elif name.startswith(self.forbidden):
+                self._answer(HTTPStatus.FORBIDDEN)
+            elif not self._holds(unquote(url.path), name, query):
+                self._answer(HTTPStatus.PRECONDITION_FAILED)
+            elif query.get("uploadType") == "media" and self.headers["Content-Length"] == "0":
+                self._make_empty(name)
+            else:
+                emulator.Router(self).handle(method)
+
+    def _holds(self, path: str, name: str, query: dict[str, str]) -> bool:
+        """Whether the object is of the generation that the request is about."""
+        expected = query.get("ifGenerationMatch")
+        if expected is None or "upload_id" in query:
+            return True
+        if query.get("uploadType") == "multipart" and not name:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            self.rfile = io.BytesIO(body)
+            name = re.search(rb'"name": "([^"]+)"', body)[1].decode()
+        try:
+            bucket = path.partition("/b/")[2].partition("/")[0]
+            return self.storage.get_file_obj(bucket, name)["generation"] == expected
+        except NotFound:
+            return expected == "0"
+
+    def _take_job(self) -> None:
+        """Dataflow's jobs.create, and what asks for the job and its messages afterwards."""
+        if self.command == "POST":
+            self._store(BUCKET, JOB_FILE, self.rfile.read(int(self.headers["Content-Length"])))
+        job = {"id": "1", "projectId": "project", "location": "here", "name": "job"}
+        state = {"currentState": "JOB_STATE_DONE", "currentStateTime": "2026-01-01T00:00:00Z"}
+        self._answer(HTTPStatus.OK, json.dumps(job | state).encode())
+
+    def _make_empty(self, name: str) -> None:
+        self._store(self.path.partition("/b/")[2].partition("/")[0], name, b"")
+        self._answer(HTTPStatus.OK)
+
+    def _store(self, bucket: str, name: str, content: bytes) -> None:
+        host, size = f"http://{self.headers['Host']}", str(len(content))
+        resource = _make_object_resource(host, bucket, name, "", size)
+        self.storage.create_file(bucket, name, content, _checksums(content, resource))
+
+    def _answer(self, status: HTTPStatus, body: bytes = b"{}") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self._handle("GET")
+
+    def do_POST(self) -> None:
+        self._handle("POST")
+
+    def do_PUT(self) -> None:
+        self._handle("PUT")
+
+    def do_DELETE(self) -> None:
+        self._handle("DELETE")
+
+    def do_PATCH(self) -> None:
+        self._handle("PATCH")
+
+
+class Server(socketserver.ThreadingTCPServer):
+    """Serves plain requests, and CONNECT by ending TLS itself."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, storage: Storage, context: ssl.SSLContext | None):
+        super().__init__(("127.0.0.1", 0), None)
+        self._storage = storage
+        self._context = context
+
+    def finish_request(self, request, address) -> None:
+        with contextlib.suppress(OSError):  # clients may leave
+            self._serve(request, address)
+
+    def _serve(self, request, address) -> None:
+        if self._context is not None:
+            with request.makefile("rb") as lines:
+                while lines.readline().strip():  # CONNECT and its headers
+                    pass
+            request.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
+            request = _Secure(self._context.wrap_socket(request, server_side=True))
+        Handler(self._storage, request, address, self)
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Secure:
+    """A TLS socket whose answers say https where the emulator says http."""
+
+    def __init__(self, connection: ssl.SSLSocket):
+        self._connection = connection
+
+    def __getattr__(self, name):
+        return getattr(self._connection, name)
+
+    def sendall(self, data: bytes) -> None:
+        self._connection.sendall(bytes(data).replace(b"Location: http:", b"Location: https:"))
+
+
+def serve(folder: pathlib.Path) -> None:
+    """Serves gs://bucket until the process is killed; prints the environment that clients need."""
+    storage = Storage(use_memory_fs=True)
+    buckets.create_bucket(BUCKET, storage)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate, key = write_certificate(folder)
+    context.load_cert_chain(certificate, key)
+    plain, secure = Server(storage, None), Server(storage, context)
+    threading.Thread(target=plain.serve_forever, daemon=True).start()
+    environment = {
+        "STORAGE_EMULATOR_HOST": plain.address,
+        "https_proxy": secure.address,
+        "CURL_CA_BUNDLE": str(certificate),
+        "REQUESTS_CA_BUNDLE": str(certificate),
+        # Else Google's libraries look for an account for many seconds.
+        "GOOGLE_APPLICATION_CREDENTIALS": str(write_account(folder, plain.address)),
+        "GCS_RETRY_CONFIG_MAX_RETRIES": "1",
+    }
+    print(json.dumps(environment), flush=True)
+    secure.serve_forever()
+
+
+@contextlib.contextmanager
+def emulated_storage(folder: pathlib.Path) -> Iterator[dict[str, str]]:
+    """Serves gs://bucket.
+
+    Args:
+      folder: for the certificate.
+
+    Yields:
+      the environment that Google's client, Beam and TensorFlow need.
+    """
+    server = subprocess.Popen(
+        [sys.executable, __file__, str(folder)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield json.loads(server.stdout.readline())
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
+
+
+if __name__ == "__main__":
+    serve(pathlib.Path(sys.argv[1]))

@@ -1,0 +1,259 @@
+"""What can be known of jobs on Dataflow without one."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+from apache_beam.options import pipeline_options
+from apache_beam.options.pipeline_options import GoogleCloudOptions, WorkerOptions
+from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
+from google.cloud import dataflow_v1beta3 as dataflow
+
+import beambert
+from deploy import flex_template
+from pipelines import files
+from tests.deploy import corpus, storage
+
+ROOT = pathlib.Path(__file__).parents[2]
+BEAM_FLAGS = [
+    *("--runner=DataflowRunner", "--project=project", "--region=europe-west4"),
+    *("--temp_location=gs://bucket/tmp", "--machine_type=n2-highmem-4"),
+    *("--max_num_workers=50", "--flexrs_goal=COST_OPTIMIZED", "--resource_hint=min_ram=8GB"),
+]
+
+
+class Translated(BaseException):
+    """Ends a command as soon as its job is known."""
+
+
+@pytest.fixture
+def translated(monkeypatch, gs):
+    """Runs a command up to where its job would be submitted; returns the job and the options."""
+    jobs = []
+    original = DataflowRunner.run_pipeline
+
+    def run_pipeline(self, pipeline, options, *rest, **named):
+        options.view_as(pipeline_options.TestOptions).dry_run = True
+        result = original(self, pipeline, options, *rest, **named)
+        jobs.append((result.job, options))
+        raise Translated
+
+    monkeypatch.setattr(DataflowRunner, "run_pipeline", run_pipeline)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["beambert", *arguments, *BEAM_FLAGS])
+        with pytest.raises(Translated):
+            beambert.main()
+        return jobs.pop()
+
+    return run
+
+
+def commands(root, classifier):
+    records = root / "records"
+    return {
+        "vocab": ["vocab", f"--input={root}/text/*", f"--output={root}/v.txt"],
+        "data": [
+            *("data", f"--input={root}/text/*", f"--vocab_file={root}/vocab.txt"),
+            *(f"--output={records}", "--duplicates=near", "--max_seq_length=32,64"),
+        ],
+        "verify": ["verify", str(root / "golden"), f"--vocab_file={root}/vocab.txt"],
+        "evaluate": [
+            *("evaluate", "--task=classification", f"--data_dir={root}/task"),
+            *(f"--model={classifier}", f"--output={root}/evaluation"),
+        ],
+    }
+
+
+# The stages that hold the work; Beam's own names for the others may change.
+STAGES = {
+    "vocab": {"Files", "Split", "Spread", "CountWords", "Partition", "SumPartition", "Sum"},
+    "data": {"Files", "Split", "Spread", "Tokenize", "Bands", "FindNearDuplicates", "WriteShards"}
+    | {"Finish"},
+    "verify": {"Files", "Spread", "Examine", "Finish"},
+    "evaluate": {"Batches", "Spread", "Predict", "WritePredictions", "Analyse"},
+}
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    """A SavedModel that takes text, as `evaluate` wants one."""
+    import tensorflow as tf
+
+    folder = tmp_path_factory.mktemp("classifier")
+    module = tf.Module()
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def classify(text):
+        count = tf.shape(text)[0]
+        return {"label": tf.repeat("town", count), "probabilities": tf.ones([count, 2]) / 2}
+
+    tf.saved_model.save(
+        module, str(folder / "saved_model"), signatures={"serving_default": classify}
+    )
+    (folder / "labels.txt").write_text("music\ntown\n")
+    return folder
+
+
+# TFMA takes many seconds to load.
+SLOW = {"evaluate": pytest.mark.slow}
+
+
+@pytest.mark.parametrize(
+    "command", [pytest.param(name, marks=SLOW.get(name, ())) for name in STAGES]
+)
+def test_every_pipeline_translates(translated, tmp_path, request, command):
+    classifier = request.getfixturevalue("classifier") if command == "evaluate" else ""
+    corpus.make(tmp_path)
+    golden = ROOT / "tests" / "pipelines" / "golden" / "original.tfrecord"
+    (tmp_path / "golden").mkdir()
+    (tmp_path / "golden" / "a.tfrecord").write_bytes(golden.read_bytes())
+    job, options = translated(*commands(tmp_path, classifier)[command])
+    components = job.proto_pipeline.components
+    names = {transform.unique_name for transform in components.transforms.values()}
+    assert STAGES[command] <= names
+    urns = {coder.spec.urn for coder in components.coders.values()}
+    assert urns and all(urn.startswith("beam:coder:") for urn in urns)
+    hints = [dict(of.resource_hints) for of in components.environments.values()]
+    assert {"beam:resources:min_ram_bytes:v1": b"8000000000"} in hints
+    assert options.view_as(WorkerOptions).machine_type == "n2-highmem-4"
+    assert options.view_as(WorkerOptions).max_num_workers == 50
+    assert options.view_as(GoogleCloudOptions).flexrs_goal == "COST_OPTIMIZED"
+    # Whatever a DoFn holds travels in the job: no corpus, model or vocabulary may blow it up.
+    assert job.proto_pipeline.ByteSize() < 2_000_000
+
+
+def test_submission(gs, storage_environment, tmp_path, monkeypatch):
+    """To an endpoint that takes the job and says that it is done, with nothing made."""
+    corpus.make(tmp_path)
+    port = storage_environment["STORAGE_EMULATOR_HOST"].rpartition(":")[2]
+    arguments = [*commands(tmp_path, "")["data"], *BEAM_FLAGS, f"--job_name=records-{port}"]
+    arguments += [f"--dataflow_endpoint=http://localhost:{port}", "--sdk_container_image=image"]
+    monkeypatch.setattr(sys, "argv", ["beambert", *arguments])
+    assert beambert.main() == 2  # there are no records after all
+    job = json.loads(files.read_bytes(f"{gs}/{storage.JOB_FILE}", ""))
+    assert job["name"] == f"records-{port}"
+    environment = job["environment"]
+    flexrs = dataflow.FlexResourceSchedulingGoal.FLEXRS_COST_OPTIMIZED
+    assert environment["flexResourceSchedulingGoal"] == flexrs
+    (pool,) = environment["workerPools"]
+    assert pool["machineType"] == "n2-highmem-4"
+    assert pool["autoscalingSettings"]["maxNumWorkers"] == 50
+    assert [image["containerImage"] for image in pool["sdkHarnessContainerImages"]] == ["image"]
+    for package in pool["packages"]:
+        path = package["location"].replace("storage.googleapis.com/", "gs://")
+        assert files.read_bytes(path, "")
+
+
+@pytest.mark.parametrize("command", flex_template.PARSERS)
+def test_templates_are_what_the_flags_are(command):
+    """After a change of flags: python -m deploy.flex_template."""
+    found = (ROOT / "deploy" / "dataflow" / f"{command}.json").read_text("utf-8")
+    assert found == flex_template.serialize(flex_template.metadata(command))
+
+
+@pytest.mark.parametrize("command", flex_template.PARSERS)
+def test_every_parameter_is_a_flag(command):
+    """And has all that Dataflow wants to know of one."""
+    found = json.loads((ROOT / "deploy" / "dataflow" / f"{command}.json").read_text("utf-8"))
+    actions = flex_template.PARSERS[command]()._actions
+    names = {flag for action in actions for flag in action.option_strings}
+    names |= {f"--{action.dest}" for action in actions if not action.option_strings}
+    for parameter in found["parameters"]:
+        assert f"--{parameter['name']}" in names
+        # https://cloud.google.com/dataflow/docs/guides/templates/configuring-flex-templates
+        assert parameter["paramType"] in ("TEXT", "GCS_READ_FILE")
+        assert parameter["label"] and parameter["helpText"] and "%(" not in parameter["helpText"]
+
+
+def test_parameters_become_a_command_line():
+    given = [
+        "--input=gs://b/wiki/* gs://b/books/*",
+        *("--vocab_file=gs://b/vocab.txt", "--output=gs://b/records", "--max_seq_length=128,512"),
+        *("--do_whole_word_mask=true", "--runner=DataflowRunner"),
+    ]
+    name, *arguments = flex_template.to_arguments("data", given)
+    flags, others = flex_template.PARSERS["data"]().parse_known_args(arguments)
+    assert name == "data" and others == ["--runner=DataflowRunner"]
+    assert flags.input == ["gs://b/wiki/*", "gs://b/books/*"]
+    assert flags.max_seq_length == [128, 512] and flags.do_whole_word_mask is True
+    name, *arguments = flex_template.to_arguments("verify", ["--output=o", "--inputs=a b"])
+    assert flex_template.PARSERS["verify"]().parse_args(arguments).inputs == ["a", "b"]
+    given = ["--input=a", "--vocab_file=v", "--output=o", "--since=r/1 r/2"]
+    name, *arguments = flex_template.to_arguments("data", given)
+    assert flex_template.PARSERS["data"]().parse_args(arguments).since == ["r/1", "r/2"]
+
+
+def test_launching_a_template(gs, tmp_path):
+    """As Dataflow's launcher does: the job is written where it says, and the exit status is 0."""
+    corpus.make(tmp_path)
+    flags = [f"--{each[2:]}" for each in commands(tmp_path, "")["data"][1:]]
+    location = "--template_location=gs://bucket/launches/job_object"
+    done = subprocess.run(
+        [sys.executable, ROOT / "deploy" / "dataflow" / "launch.py", *flags, *BEAM_FLAGS, location],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "BEAMBERT_COMMAND": "data"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    job = json.loads(files.read_bytes("gs://bucket/launches/job_object", ""))
+    assert job["environment"]["workerPools"][0]["machineType"] == "n2-highmem-4"
+
+
+def test_image_has_the_versions_that_are_tested():
+    dockerfile = (ROOT / "deploy" / "dataflow" / "Dockerfile").read_text()
+    locked = dict(
+        line.split(" ")[0].split("==")
+        for line in (ROOT / "requirements.lock").read_text().splitlines()
+        if re.match(r"[a-z].*==", line)
+    )
+    versions = dict(re.findall(r"^ARG (PYTHON|BEAM)=(.*)$", dockerfile, re.MULTILINE))
+    assert versions["BEAM"] == locked["apache-beam"]
+    assert f"python{versions['PYTHON'].replace('.', '')}-template-launcher" in dockerfile
+    assert "pip install --no-cache-dir --no-deps -r requirements.lock" in dockerfile
+
+
+@pytest.mark.slow
+def test_workers_can_be_made_of_the_sdist(tmp_path):
+    """As with --setup_file: the sdist without extras, in an environment of its own."""
+    dist, target = tmp_path / "dist", tmp_path / "site"
+    build = [sys.executable, "setup.py", "-q", "egg_info", f"--egg-base={tmp_path}"]
+    subprocess.run([*build, "sdist", f"--dist-dir={dist}"], cwd=ROOT, check=True)
+    (sdist,) = dist.iterdir()
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*install, f"--target={target}", str(sdist)], check=True)
+    code = f"""
+import sys
+sys.path = [{str(target)!r}] + [p for p in sys.path if p != {str(ROOT)!r}]
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {{extras}}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
+import apache_beam as beam, importlib, pkgutil, pipelines
+assert pipelines.__file__.startswith({str(target)!r})
+found = []
+for module in pkgutil.iter_modules(pipelines.__path__):
+    loaded = importlib.import_module("pipelines." + module.name)
+    own = [v for v in vars(loaded).values() if getattr(v, "__module__", "") == loaded.__name__]
+    found += [v.__name__ for v in own if isinstance(v, type) and issubclass(v, beam.DoFn)]
+print(*found)
+"""
+    extras = {"tensorflow_model_analysis", "matplotlib", "hypothesis", "pytest", "kfp"}
+    done = subprocess.run(
+        [sys.executable, "-c", code.replace("{extras}", repr(extras))],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert {"SplitFiles", "TokenizeParts", "WriteShard", "FinishFolders"} <= set(
+        done.stdout.split()
+    )

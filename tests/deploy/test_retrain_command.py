@@ -1,0 +1,80 @@
+"""The retraining with the real commands, as processes that are killed."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.deploy import corpus
+
+pytestmark = pytest.mark.slow
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def start(root):
+    return subprocess.Popen(
+        [sys.executable, "-m", "beambert", "retrain", f"--config={root / 'retrain.toml'}"],
+        cwd=ROOT,
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def retrain(root):
+    process = start(root)
+    printed, _ = process.communicate(timeout=600)
+    return process.returncode, printed
+
+
+def versions(root):
+    return sorted(path.name for path in (root / "workspace" / "serving").iterdir())
+
+
+def test_new_file_to_new_version(tmp_path):
+    """First, killed and continued with more labels, a corrupt file, a worse model, nothing new."""
+    corpus.make(tmp_path)
+    corpus.write_config(tmp_path)
+    started = time.monotonic()
+    status, printed = retrain(tmp_path)
+    assert status == 0, printed
+    assert versions(tmp_path) == ["1"]
+    assert time.monotonic() - started < 300
+
+    corpus.deliver(tmp_path, 2)
+    corpus.write_task(tmp_path, "train", 480)
+    process = start(tmp_path)
+    for line in process.stdout:
+        if line.startswith("[classifier] $"):
+            break
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert versions(tmp_path) == ["1"]
+    status, printed = retrain(tmp_path)
+    assert status == 0, printed
+    assert "done already: records, encoder" in printed and "[records] $" not in printed
+    assert versions(tmp_path) == ["1", "2"]
+
+    corrupt = tmp_path / "text" / "3.jsonl"
+    corrupt.write_text('{"text": "cut o')
+    corpus.write_config(tmp_path, epochs=0.1)
+    status, printed = retrain(tmp_path)
+    assert status == 2 and "3.jsonl" in printed and "Traceback" not in printed
+    assert versions(tmp_path) == ["1", "2"]
+
+    corpus.deliver(tmp_path, 3)
+    status, printed = retrain(tmp_path)
+    assert status == 0, printed
+    assert "000003: refused: accuracy" in printed
+    assert versions(tmp_path) == ["1", "2"]
+
+    started = time.monotonic()
+    status, printed = retrain(tmp_path)
+    assert status == 0 and "nothing new" in printed
+    assert time.monotonic() - started < 60
