@@ -266,7 +266,9 @@ def best_constants(
 
 
 def _column(records: Sequence[Record], name: str) -> NDArray:
-    return np.array([record[name][0] for record in records])
+    values = np.array([record[name][0] for record in records])
+    # TFMA's floats are float32, in which a mean differs from that of the same numbers elsewhere.
+    return values.astype(float) if values.dtype.kind == "f" else values
 
 
 def _text(value: bytes | str) -> str:

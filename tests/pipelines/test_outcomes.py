@@ -129,6 +129,26 @@ def test_constant_answers_of_the_other_kinds():
     assert best == {"squad_f1": ("no answer", 0.25)}
 
 
+@pytest.mark.parametrize(
+    ("kind", "metric"),
+    [("span", "squad_f1"), ("regression", "mean_squared_error"), ("regression", "pearson")],
+)
+def test_scores_are_the_same_from_tfma_as_from_the_records(kind, metric):
+    """TFMA's features are float32 arrays; a constant answer must not seem better by rounding."""
+    generator = np.random.default_rng(8)
+    written = [
+        {"squad_f1": x, "exact_match": x, "number": x, "score": y}
+        for x, y in generator.random((2000, 2)).astype(np.float32)
+    ]
+    lists, arrays = (
+        outcomes.OUTCOMES[kind].of_records(
+            [{"impossible": [0]} | {name: one(x) for name, x in of.items()} for of in written]
+        )
+        for one in (lambda x: [float(x)], lambda x: np.array([x]))
+    )
+    assert arrays.scores([metric], POSITIVE) == lists.scores([metric], POSITIVE)
+
+
 def test_calibration_of_a_model_that_knows_its_chances():
     """Answers that are right as often as said have no error; answers surer than that have."""
     generator = np.random.default_rng(4)
