@@ -14,6 +14,7 @@ COMMANDS = {
     "finetune": ("trainer.finetune_command", "finetune_main", "encoder + task -> model"),
     "glue": ("trainer.finetune_command", "glue_main", "encoder -> all of GLUE, submission.zip"),
     "evaluate": ("pipelines.evaluate", "main", "model + task -> metrics, blessing (Beam)"),
+    "predict": ("pipelines.predict", "main", "model + texts -> answers (Beam)"),
     "export": ("trainer.task", "export_main", "model -> SavedModel on raw text"),
     "demo": ("demo.run", "main", "all of the above on text that every machine has"),
 }

@@ -14,11 +14,11 @@ import argparse
 import json
 import math
 import os
-import pathlib
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
+
+from benchmarks.peers import Peer
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -100,42 +100,6 @@ def ours(config: object, features: dict) -> Callable[[], object]:
     return lambda: trainer.train_steps(iterator, 1)
 
 
-class Peer:
-    """A peer's step in a process of its own, one line a call."""
-
-    def __init__(self, name: str, python: str, flags: argparse.Namespace, config: object):
-        """Starts it, and waits until it is ready."""
-        sizes = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
-        asked = {size: getattr(config, size) for size in (*sizes, "intermediate_size")}
-        asked |= {"peer": name, "batch": flags.train_batch_size, "length": flags.max_seq_length}
-        asked["fill"] = flags.fill
-        script = pathlib.Path(__file__).with_name("training_step_peers.py")
-        self._process = subprocess.Popen(
-            [python, script, json.dumps(asked)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self._answer()
-
-    def _answer(self) -> str:
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit("a peer ended early; see its message above")
-        return line
-
-    def step(self) -> None:
-        """Does one step."""
-        self._process.stdin.write("step\n")
-        self._process.stdin.flush()
-        self._answer()
-
-    def end(self) -> None:
-        """Lets the process end."""
-        self._process.stdin.close()
-        self._process.wait()
-
-
 def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -158,8 +122,11 @@ def main() -> None:
     config = preset(flags.model, flags.vocab_size)
     batch, length = flags.train_batch_size, flags.max_seq_length
     features = random_features(flags.vocab_size, batch, length, flags.fill)
+    sizes = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
+    asked = {size: getattr(config, size) for size in (*sizes, "intermediate_size")}
+    asked |= {"batch": batch, "length": length, "fill": flags.fill}
     peers = {
-        name: Peer(name, getattr(flags, name), flags, config)
+        name: Peer("training_step_peers.py", getattr(flags, name), asked | {"peer": name})
         for name in PEERS
         if getattr(flags, name)
     }

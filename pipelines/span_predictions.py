@@ -14,7 +14,7 @@ from pipelines.predictions import Row, encode_record, load
 from pipelines.records import Vocabulary
 from pipelines.squad import Question
 from pipelines.squad_decoding import DecodingParameters, SquadPredictions, decode
-from pipelines.squad_features import WindowParameters, Windows, make_windows
+from pipelines.squad_features import Windows, make_windows, window_parameters
 from pipelines.squad_scoring import score, score_v1, score_v2
 
 if TYPE_CHECKING:  # Its module imports TensorFlow.
@@ -111,16 +111,6 @@ def _vocabulary(model: Model) -> Vocabulary:
             "that `beambert finetune` finished."
         )
     return Vocabulary.parse(file.read_bytes(), str(file))
-
-
-def window_parameters(max_seq_length: int) -> WindowParameters:
-    """Returns the windows of a model: the original's, or smaller ones where it is shorter."""
-    third = max_seq_length // 3
-    return WindowParameters(
-        max_seq_length,
-        min(WindowParameters.doc_stride, third),
-        min(WindowParameters.max_query_length, third),
-    )
 
 
 def _logits(model: Any, windows: Windows, width: int) -> tuple[np.ndarray, np.ndarray]:

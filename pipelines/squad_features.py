@@ -55,6 +55,16 @@ class WindowParameters:
             raise InputError(f"--doc_stride={self.doc_stride}: give 1 or more.")
 
 
+def window_parameters(max_seq_length: int) -> WindowParameters:
+    """Returns the windows of a model: the original's, or smaller ones where it is shorter."""
+    third = max_seq_length // 3
+    return WindowParameters(
+        max_seq_length,
+        min(WindowParameters.doc_stride, third),
+        min(WindowParameters.max_query_length, third),
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class Windows:
     """The windows of questions, those of a question next to each other.

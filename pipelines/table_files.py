@@ -32,7 +32,13 @@ def read_rows(path: pathlib.Path, headerless_columns: tuple[str, ...] = ()) -> I
     Raises:
       InputError: the file has no header, or isn't UTF-8, CSV or JSON Lines.
     """
-    text = read_text(path)
+    yield from rows_of(path, read_text(path), headerless_columns)
+
+
+def rows_of(
+    path: pathlib.Path, text: str, headerless_columns: tuple[str, ...] = ()
+) -> Iterator[Row]:
+    """Yields `read_rows` of a file's text."""
     if path.suffix == ".jsonl":
         yield from _json_rows(path, text)
         return
@@ -67,7 +73,15 @@ def read_text(path: pathlib.Path) -> str:
     Raises:
       InputError: it isn't UTF-8.
     """
-    content = path.read_bytes()
+    return decode(path, path.read_bytes())
+
+
+def decode(path: pathlib.PurePath, content: bytes) -> str:
+    """Returns a file's content as text, without a byte order mark.
+
+    Raises:
+      InputError: it isn't UTF-8.
+    """
     try:
         return content.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -93,7 +107,7 @@ def _tab_separated(text: str) -> Iterator[tuple[int, list[str]]]:
         yield number, line.split("\t")
 
 
-def _comma_separated(path: pathlib.Path, text: str) -> Iterator[tuple[int, list[str]]]:
+def _comma_separated(path: pathlib.PurePath, text: str) -> Iterator[tuple[int, list[str]]]:
     # The standard library's 128 KiB limit on a field is for untrusted input; texts can be longer.
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
@@ -109,7 +123,7 @@ def _comma_separated(path: pathlib.Path, text: str) -> Iterator[tuple[int, list[
         ) from error
 
 
-def _json_rows(path: pathlib.Path, text: str) -> Iterator[Row]:
+def _json_rows(path: pathlib.PurePath, text: str) -> Iterator[Row]:
     for number, line in lines(text):
         try:
             row = json.loads(line)

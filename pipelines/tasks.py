@@ -117,7 +117,7 @@ TASKS: dict[str, Task] = {
             "cola",
             labels=_YES_OR_NO,
             headerless_columns=("source", "label", "original_judgement", "sentence"),
-            metrics=("matthews_correlation", "accuracy"),
+            metrics=("matthews_correlation",),
             title="CoLA",
         ),
         Task(

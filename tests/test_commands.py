@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import beambert
-from pipelines import create_pretraining_data, create_vocabulary, verify
+from pipelines import create_pretraining_data, create_vocabulary, predict, verify
 from trainer import finetune_command, task
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -33,6 +33,7 @@ PARSERS = {
     "finetune": finetune_command.build_finetune_parser,
     "glue": finetune_command.build_glue_parser,
     "export": task.build_export_parser,
+    "predict": predict.build_parser,
 }
 
 
@@ -78,6 +79,7 @@ def documented_commands():
             ("pipelines.create_vocabulary", "EPILOG"),
             ("pipelines.data_flags", "EPILOG"),
             ("pipelines.verify", "EPILOG"),
+            ("pipelines.predict", "EPILOG"),
             ("trainer.task", "PRETRAIN_EPILOG"),
             ("trainer.finetune_command", "FINETUNE_EPILOG"),
             ("trainer.finetune_command", "GLUE_EPILOG"),

@@ -10,20 +10,32 @@ import numpy as np
 import tensorflow as tf
 
 from model.checkpoint_names import hugging_face_name, original_name
-from model.classifier import BertClassifier
 from model.pretrainer import BertPretrainer
 from pipelines.errors import InputError
 from pipelines.records import SPECIAL_TOKENS, VOCABULARY_FILE
+from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
 from trainer import folders
-from trainer.checkpoints import CONFIG_FILES, SAFETENSORS_FILE, TOKENIZER_CONFIG_FILE
+from trainer.checkpoints import CONFIG_FILES, SAFETENSORS_FILE
+from trainer.export import task_model
+from trainer.tokenizer_files import TOKENIZER_CONFIG_FILE
 
 ORIGINAL_CONFIG_FILE, HUGGING_FACE_CONFIG_FILE = CONFIG_FILES
 # The original release's name; the start of its files' names.
 CHECKPOINT_PREFIX = "bert_model.ckpt"
+_POOLER = "bert.pooler."
+# The class of `transformers` for a kind of model.
+_ARCHITECTURES = {
+    folders.PRETRAINING: "BertForPreTraining",
+    CLASSIFICATION: "BertForSequenceClassification",
+    REGRESSION: "BertForSequenceClassification",
+    CHOICE: "BertForMultipleChoice",
+    TAGGING: "BertForTokenClassification",
+    SPAN: "BertForQuestionAnswering",
+}
 
 
 def export_hugging_face(model_dir: str, output: str) -> None:
-    """Writes a folder that `transformers` loads: BertForPreTraining or a classifier.
+    """Writes a folder that `transformers` loads: BertForPreTraining, or its class of the task.
 
     Args:
       model_dir: of an encoder or a fine-tuned model.
@@ -33,11 +45,21 @@ def export_hugging_face(model_dir: str, output: str) -> None:
       InputError: the model can't be used, or the output is there already.
     """
     found = folders.open_model(model_dir, "--model")
+    kind = found.training["kind"]
+    if found.training.get("freeze_encoder"):
+        raise InputError(
+            f"--model={model_dir}: its layer is on the encoder's last four, which no class of "
+            "transformers has; export it as a SavedModel"
+        )
 
     def write(folder: str) -> None:
         import safetensors.numpy
 
         weights = _weights(_load(found), hugging_face_name)
+        if kind in (TAGGING, SPAN):  # whose classes have no pooler
+            weights = {n: value for n, value in weights.items() if not n.startswith(_POOLER)}
+        if kind == SPAN:
+            weights = {n.replace("classifier.", "qa_outputs."): v for n, v in weights.items()}
         data = safetensors.numpy.save(weights, metadata={"format": "pt"})
         folders.write(f"{folder}/{SAFETENSORS_FILE}", data)
         _write_json(f"{folder}/{HUGGING_FACE_CONFIG_FILE}", _hugging_face_config(found))
@@ -74,10 +96,9 @@ def export_tensorflow(model_dir: str, output: str) -> None:
 
 
 def _load(found: folders.ModelFolder) -> keras.Model:
-    if found.training["kind"] == "pretraining":
-        model = BertPretrainer(found.config)
-    else:
-        model = BertClassifier(found.config, len(found.training["labels"]))
+    if found.training["kind"] != folders.PRETRAINING:
+        return task_model(found)
+    model = BertPretrainer(found.config)
     folders.load_weights(model, found.path)
     return model
 
@@ -95,23 +116,26 @@ def _weights(
 
 
 def _hugging_face_config(found: folders.ModelFolder) -> dict[str, Any]:
+    kind = found.training["kind"]
     config = {
-        "architectures": ["BertForPreTraining"],
+        "architectures": [_ARCHITECTURES[kind]],
         "model_type": "bert",
         "layer_norm_eps": 1e-12,
         "pad_token_id": found.vocabulary.id_of("[PAD]"),
         "position_embedding_type": "absolute",
         "torch_dtype": "float32",
     }
-    if found.training["kind"] != "pretraining":
+    if kind in (CLASSIFICATION, TAGGING):
         labels = found.training["labels"]
         config |= {
-            "architectures": ["BertForSequenceClassification"],
-            # `transformers` takes a single label for regression.
-            "problem_type": "single_label_classification",
             "id2label": {str(index): label for index, label in enumerate(labels)},
             "label2id": {label: index for index, label in enumerate(labels)},
         }
+    if kind == CLASSIFICATION:
+        # `transformers` takes a single label for regression.
+        config["problem_type"] = "single_label_classification"
+    if kind == REGRESSION:
+        config |= {"problem_type": "regression", "num_labels": 1}
     return dataclasses.asdict(found.config) | config
 
 

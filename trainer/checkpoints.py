@@ -6,7 +6,6 @@
 import dataclasses
 import functools
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 
 import keras
@@ -22,8 +21,9 @@ from model.checkpoint_names import (
 from model.config import BertConfig
 from model.pretrainer import BertPretrainer
 from pipelines.errors import InputError
-from pipelines.records import VOCABULARY_FILE, Vocabulary
+from pipelines.records import Vocabulary
 from trainer import folders
+from trainer.tokenizer_files import read_json, read_vocabulary
 from trainer.torch_file import read_torch_file
 
 # Variables that nothing can start without; a BertModel may come without pooler.
@@ -31,7 +31,8 @@ ENCODER = ("bert/embeddings/", "bert/encoder/")
 # Names of the files in each layout; the first that is there is read.
 CONFIG_FILES = ("bert_config.json", "config.json")
 SAFETENSORS_FILE, TORCH_FILE = "model.safetensors", "pytorch_model.bin"
-TOKENIZER_FILE, TOKENIZER_CONFIG_FILE = "tokenizer.json", "tokenizer_config.json"
+# Of the file that tells which of several holds what.
+INDEX_SUFFIX = ".index.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,40 +119,90 @@ def open_initial(path: str, flag: str) -> InitialWeights:
         folder = path.rpartition("/")[0] or "."
     elif tf.io.gfile.exists(f"{path}/{folders.TRAINING_FILE}"):
         return _open_own(path, flag)
-    find = functools.partial(_find, folder, path)
-    if found := find(f"{folder}/{SAFETENSORS_FILE}"):
-        files, read = found, _read_safetensors
-    elif found := find(f"{folder}/{TORCH_FILE}"):
-        files, read = found, read_torch_file
-    elif found := find(f"{folder}/*.ckpt*.index"):
-        prefix = found[0].removesuffix(".index")
-        files, read = find(f"{prefix}.*"), lambda _: _read_tensorflow(prefix)
-    else:
-        raise InputError(
-            f"{flag}={path}: holds no weights (model.weights.h5, *.ckpt.index, "
-            f"{SAFETENSORS_FILE} or {TORCH_FILE})"
-        )
+    source = _find_source(path, flag)
     config = _read_config(folder, flag)
-    vocabulary, do_lower_case = _read_vocabulary(folder, flag)
+    vocabulary, do_lower_case = read_vocabulary(folder, flag)
     if len(vocabulary) > config.vocab_size:
         raise InputError(
             f"{flag}={path}: its vocabulary has {len(vocabulary)} tokens, its configuration says "
             f"{config.vocab_size}; give the two that belong together"
         )
-    is_tensorflow = read not in (_read_safetensors, read_torch_file)
-    rename = original_name if is_tensorflow else hugging_face_name
 
     def read_all() -> dict[str, np.ndarray]:
-        try:
-            theirs = read(files[0])
-        except (tf.errors.OpError, OSError, ValueError, LookupError) as error:
-            raise InputError(
-                f"{files[0]}: cannot be read ({folders.reason(error)}); copy it again"
-            ) from error
-        return _rename(theirs, config, rename)
+        return _rename(source.read_all(), config, source.rename)
 
-    sha256 = hashlib.sha256(b"".join(map(_sha256, sorted(files)))).hexdigest()
+    sha256 = hashlib.sha256(b"".join(map(_sha256, sorted(source.files)))).hexdigest()
     return InitialWeights(path, config, vocabulary, do_lower_case, None, sha256, read_all)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Source:
+    """Weights of another system.
+
+    Attributes:
+      files: all that they are in.
+      parts: what is read, each with some of the variables: files, or a TF1 checkpoint's prefix.
+      read: reads one of them.
+      rename: of one of our variables: its name there, and whether to transpose.
+    """
+
+    files: Sequence[str]
+    parts: Sequence[str]
+    read: Callable[[str], Mapping[str, np.ndarray]]
+    rename: Callable[[str], tuple[str, bool]]
+
+    def read_all(self) -> dict[str, np.ndarray]:
+        theirs: dict[str, np.ndarray] = {}
+        for path in self.parts:
+            try:
+                theirs |= self.read(path)
+            except (tf.errors.OpError, OSError, ValueError, LookupError) as error:
+                raise InputError(
+                    f"{path}: cannot be read ({folders.reason(error)}); copy it again"
+                ) from error
+        return theirs
+
+
+def _find_source(path: str, flag: str) -> _Source:
+    """Finds the weights of a folder or of a TF1 checkpoint's prefix."""
+    if not tf.io.gfile.isdir(path):
+        return _tensorflow_source(path)
+    for name, read in ((SAFETENSORS_FILE, _read_safetensors), (TORCH_FILE, read_torch_file)):
+        file, index = f"{path}/{name}", f"{path}/{name}{INDEX_SUFFIX}"
+        if tf.io.gfile.exists(file):
+            return _Source([file], [file], read, hugging_face_name)
+        if tf.io.gfile.exists(index):
+            shards = _shards_of(index)
+            return _Source([index, *shards], shards, read, hugging_face_name)
+    prefixes = [p.removesuffix(".index") for p in sorted(tf.io.gfile.glob(f"{path}/*.ckpt*.index"))]
+    if len(prefixes) > 1:
+        raise InputError(
+            f"{flag}={path}: holds {len(prefixes)} checkpoints; name one, as {prefixes[-1]}"
+        )
+    if prefixes:
+        return _tensorflow_source(prefixes[0])
+    raise InputError(
+        f"{flag}={path}: holds no weights (model.weights.h5, *.ckpt.index, "
+        f"{SAFETENSORS_FILE} or {TORCH_FILE})"
+    )
+
+
+def _tensorflow_source(prefix: str) -> _Source:
+    files = tf.io.gfile.glob(f"{prefix}.*")
+    return _Source(files, [prefix], _read_tensorflow, original_name)
+
+
+def _shards_of(index: str) -> list[str]:
+    """Returns the files that a Hugging Face index names."""
+    try:
+        names = sorted(set(read_json(index)["weight_map"].values()))
+    except (LookupError, TypeError, AttributeError) as error:
+        raise InputError(f"{index}: names no files of weights; copy it again") from error
+    shards = [f"{index.rpartition('/')[0]}/{name}" for name in names]
+    for shard in shards:
+        if not tf.io.gfile.exists(shard):
+            raise InputError(f"{index}: names {shard}, which is not there; copy it, too")
+    return shards
 
 
 def _open_own(path: str, flag: str) -> InitialWeights:
@@ -230,12 +281,6 @@ def _read_safetensors(path: str) -> dict[str, np.ndarray]:
     }
 
 
-def _find(folder: str, prefix: str, pattern: str) -> list[str]:
-    """Returns the files of a pattern, those of the prefix only if that is a checkpoint's."""
-    files = sorted(tf.io.gfile.glob(pattern))
-    return files if folder == prefix else [f for f in files if f.startswith(f"{prefix}.")]
-
-
 def _read_config(folder: str, flag: str) -> BertConfig:
     for name in CONFIG_FILES:
         path = f"{folder}/{name}"
@@ -245,42 +290,6 @@ def _read_config(folder: str, flag: str) -> BertConfig:
             except ValueError as error:
                 raise InputError(f"{path}: {error}") from error
     raise InputError(f"{flag}={folder}: no {' or '.join(CONFIG_FILES)} beside the weights")
-
-
-def _read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
-    """Returns the vocabulary, and whether text is to be in lower case."""
-    vocab_file, tokenizer_file = f"{folder}/{VOCABULARY_FILE}", f"{folder}/{TOKENIZER_FILE}"
-    settings = _read_json(f"{folder}/{TOKENIZER_CONFIG_FILE}")
-    tokenizer = _read_json(tokenizer_file)
-    if tf.io.gfile.exists(vocab_file):
-        vocabulary = folders.read_vocabulary(vocab_file, flag)
-    elif tokenizer:
-        try:
-            ids = tokenizer["model"]["vocab"]
-            tokens = sorted(ids, key=ids.__getitem__)
-        except (KeyError, TypeError) as error:
-            raise InputError(f"{tokenizer_file}: has no WordPiece vocabulary") from error
-        lines = "".join(f"{token}\n" for token in tokens)
-        vocabulary = Vocabulary.parse(lines.encode(), tokenizer_file)
-    else:
-        raise InputError(
-            f"{flag}={folder}: no {VOCABULARY_FILE} or {TOKENIZER_FILE} beside the weights"
-        )
-    lower = settings.get("do_lower_case")
-    if lower is None:
-        lower = (tokenizer.get("normalizer") or {}).get("lowercase")
-    if lower is None:
-        lower = all(t == t.lower() for t in vocabulary.tokens if not t.startswith("["))
-    return vocabulary, bool(lower)
-
-
-def _read_json(path: str) -> dict:
-    if not tf.io.gfile.exists(path):
-        return {}
-    try:
-        return json.loads(folders.read(path))
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON ({error})") from error
 
 
 def _sha256(path: str) -> bytes:

@@ -56,7 +56,7 @@ class _TaskModule(tf.Module):
 
     def _choose(self, *texts: tf.Tensor, choices: tf.Tensor) -> dict[str, tf.Tensor]:
         if len(texts) > 1:  # what every ending begins with, as `ChoiceExample.endings`
-            choices = tf.strings.join([texts[1][:, None], choices], " ")
+            choices = texts[1][:, None] + " " + choices
         count = tf.shape(choices)[1]
         first = tf.repeat(texts[0], count)
         logits = self._model(self._text_features(first, tf.reshape(choices, [-1])))
@@ -175,7 +175,7 @@ def export(model_dir: str, output: str) -> str:
     path = f"{output}/{_next_version(output)}"
     length = found.training["max_seq_length"]
     text_features = TextFeatures(found.vocabulary, found.do_lower_case, length)
-    if found.training["kind"] == "pretraining":
+    if found.training["kind"] == folders.PRETRAINING:
         pretrained = BertPretrainer(found.config)
         folders.load_weights(pretrained, found.path)
         save_encoder(pretrained.encoder, text_features, path)

@@ -29,6 +29,8 @@ LABELS_FILE = "labels.txt"
 # Beside checkpoints that lie elsewhere than in the model folder.
 JOB_FILE = "job.json"
 SAVED_MODEL_FOLDER = "saved_model"
+# Kind of an encoder in training.json; the others are those of tasks.
+PRETRAINING = "pretraining"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,14 +113,22 @@ def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
         names = sorted(name.rstrip("/") for name in names)
         if folders.is_finished(path, names, lambda n: read(f"{path}/{n}"), job, "--model_dir"):
             return True
-        tf.io.gfile.makedirs(path)
     except tf.errors.OpError as error:
-        raise InputError(f"--model_dir={path}: cannot be made ({reason(error)})") from error
+        raise InputError(f"--model_dir={path}: cannot be read ({reason(error)})") from error
+    _make(path, "--model_dir")
     if not output.checkpoints.startswith(f"{path}/"):
         _claim_checkpoints(output.checkpoints, job, chief)
     if chief:
         write(f"{path}/{UNFINISHED_FILE}", folders.serialize_job(job))
+        _make(output.tensorboard, "--tensorboard_dir")
     return False
+
+
+def _make(path: str, flag: str) -> None:
+    try:
+        tf.io.gfile.makedirs(path)
+    except tf.errors.OpError as error:
+        raise InputError(f"{flag}={path}: cannot be made ({reason(error)})") from error
 
 
 def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:
@@ -131,11 +141,7 @@ def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:
                 "or delete it"
             )
     elif chief:
-        try:
-            tf.io.gfile.makedirs(path)
-        except tf.errors.OpError as error:
-            message = f"--checkpoint_dir={path}: cannot be made ({reason(error)})"
-            raise InputError(message) from error
+        _make(path, "--checkpoint_dir")
         write(file, mine)
 
 
@@ -222,19 +228,25 @@ def load_weights(model: keras.Model, path: str) -> None:
 
 def reason(error: Exception) -> str:
     """Returns the first line of an error, without the names of TensorFlow's operations."""
-    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    text = str(error).strip() or type(error).__name__
+    # What happened in a graph comes after where, and before the operation.
+    text = re.sub(r"^Graph execution error:.*\n(?=.*\n\t \[\[)", "", text, flags=re.DOTALL)
+    line = text.splitlines()[0]
     return re.sub(r"\{\{.*?\}\} | \[Op:\w+\]", "", line)
 
 
 def write(path: str, data: bytes) -> None:
-    """Writes a small file.
+    """Writes a file, whole or not at all: what was there stays until all is written.
 
     Raises:
       InputError: it can't be written.
     """
+    folder, _, name = path.rpartition("/")
+    temporary = f"{folder}/{folders.TEMPORARY_PREFIX}{name}"
     try:
-        with tf.io.gfile.GFile(path, "wb") as file:
+        with tf.io.gfile.GFile(temporary, "wb") as file:
             file.write(data)
+        tf.io.gfile.rename(temporary, path, overwrite=True)
     except tf.errors.OpError as error:
         raise InputError(f"{path}: cannot be written ({reason(error)})") from error
 

@@ -18,7 +18,7 @@ from pipelines.records import (
 )
 from trainer.dealing import deal, shares_of, steps_dealt
 from trainer.dynamic_masking import MaskingRules, draw_bits, redraw_masks
-from trainer.folders import read
+from trainer.folders import read, reason
 
 # Files read at once, a record from each in turn: mixes the shards of a batch.
 FILES_AT_ONCE = 16
@@ -111,7 +111,22 @@ def open_records(folder: str, flag: str) -> Records:
         raise InputError(
             f"{flag}={folder}: has no records; make it again with `beambert data` from more text"
         )
+    _check_first(records)
     return records
+
+
+def _check_first(records: Records) -> None:
+    """Refuses records that are not what info.json says: one stands for all of a run's."""
+    path = records.files[0]
+    first = tf.data.TFRecordDataset(path, compression_of([path])).batch(1).take(1)
+    try:
+        for serialized in first:
+            parse_batch(serialized, records)
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+        raise InputError(
+            f"{path}: its first record cannot be read as {INFO_FILE} describes it "
+            f"({reason(error)}); copy the folder again or make it again with `beambert data`"
+        ) from error
 
 
 def check_same(records: Records, other: Records) -> None:
@@ -120,14 +135,10 @@ def check_same(records: Records, other: Records) -> None:
     Raises:
       InputError: naming both values.
     """
+    parameters = ("do_lower_case", "max_seq_length", "max_predictions_per_seq")
     for name, mine, theirs in (
         ("vocabulary", records.vocabulary.sha256[:12], other.vocabulary.sha256[:12]),
-        ("max_seq_length", records.max_seq_length, other.max_seq_length),
-        (
-            "max_predictions_per_seq",
-            records.max_predictions_per_seq,
-            other.max_predictions_per_seq,
-        ),
+        *((n, records.info.parameters[n], other.info.parameters[n]) for n in parameters),
     ):
         if mine != theirs:
             raise InputError(

@@ -23,7 +23,8 @@ from trainer.config import REPLICA_SEED_STRIDE, LoopConfig, OptimizerConfig
 from trainer.objectives import Features, Objective, means
 from trainer.optimization import Optimizer, learning_rate_at
 from trainer.progress import Meter, MetricsLog, describe_metrics
-from trainer.strategy import agree, is_chief, matmul_peak
+from trainer.saving import open_checkpoints, restore_newest, save
+from trainer.strategy import agree, check_same_step, is_chief, matmul_peak
 
 
 class Trainer:
@@ -174,8 +175,10 @@ class Trainer:
 
         Raises:
           NotFinite: the loss or the gradient of a step is no number.
+          InputError: the data can't be read.
         """
-        totals, bad_step = self._train_steps(iterator, tf.constant(steps, tf.int64))
+        with _reading():
+            totals, bad_step = self._train_steps(iterator, tf.constant(steps, tf.int64))
         values = dict(zip(self._total_names, totals.numpy().tolist(), strict=True))
         metrics = means(values, self.objective)
         metrics["gradient_norm"] = values["gradient_norm"] / steps
@@ -231,9 +234,10 @@ class Trainer:
     def evaluate(self, dataset: tf.data.Dataset) -> dict[str, float]:
         """Returns the means of the objective's metrics over a dataset, without dropout."""
         totals: dict[str, float] = {}
-        for features in dataset:
-            for name, value in self._evaluation_step(features).items():
-                totals[name] = totals.get(name, 0.0) + float(value)
+        with _reading():
+            for features in dataset:
+                for name, value in self._evaluation_step(features).items():
+                    totals[name] = totals.get(name, 0.0) + float(value)
         if not totals:
             raise InputError("--eval_data: there is nothing to evaluate on")
         metrics = means(totals, self.objective)
@@ -253,6 +257,18 @@ class NotFinite(Exception):
         super().__init__(f"step {step} is not finite")
         self.step = step
         self.metrics = metrics
+
+
+@contextlib.contextmanager
+def _reading() -> Iterator[None]:
+    """Turns what damaged or missing files raise in the middle of a training into a sentence."""
+    try:
+        yield
+    except (tf.errors.DataLossError, tf.errors.NotFoundError) as error:
+        raise InputError(
+            f"the data cannot be read any more ({folders.reason(error)}); find the damaged file "
+            "with `beambert verify`, copy it again, and the same command continues"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -365,10 +381,12 @@ class _Run:
         self._phases = phases
         self._config = config
         self._output = output
-        self._manager = tf.train.CheckpointManager(
-            trainer.checkpoint, output.checkpoints, max_to_keep=config.keep_checkpoints
+        self._manager = open_checkpoints(
+            trainer.checkpoint, output.checkpoints, config.keep_checkpoints
         )
-        _restore(trainer, self._manager)
+        if path := restore_newest(trainer.checkpoint, self._manager):
+            print(f"continuing from step {trainer.steps_done:,} ({path})", flush=True)
+        check_same_step(trainer.strategy, trainer.steps_done)
         self._last = phases[-1].last_step
         self._chief = is_chief(trainer.strategy)
         self._log = MetricsLog(output, trainer.steps_done)
@@ -432,7 +450,7 @@ class _Run:
 
     def _interrupt(self, step: int, exit_status: int) -> NoReturn:
         if self._chief:
-            _save(self._log, self._manager, step)
+            self._save(step)
         self._say(
             f"stopped at step {step:,} of {self._last:,} and saved in {self._output.model}; "
             "the same command continues"
@@ -470,38 +488,11 @@ class _Run:
             self._log.write("eval", step, held_out)
             self._say(f"held out at step {step:,}: {describe_metrics(held_out)}")
         if self._chief and (step % config.save_checkpoints_steps == 0 or step == self._last):
-            _save(self._log, self._manager, step)
+            self._save(step)
 
-
-def _save(log: MetricsLog, manager: tf.train.CheckpointManager, step: int) -> None:
-    log.flush()
-    try:
-        manager.save(checkpoint_number=step)
-    except tf.errors.OpError as error:
-        raise InputError(
-            f"{manager.directory}: cannot be written ({folders.reason(error)}); "
-            "mend that, then the same command continues"
-        ) from error
-
-
-def _restore(trainer: Trainer, manager: tf.train.CheckpointManager) -> None:
-    """Loads the newest checkpoint that can be read."""
-    for path in reversed(manager.checkpoints):
-        try:
-            status = trainer.checkpoint.restore(path)
-            status.expect_partial()  # keeps TensorFlow from listing what is missing at exit
-            status.assert_consumed()
-        except (tf.errors.OpError, AssertionError, ValueError, IndexError) as error:
-            reason = folders.reason(error)
-            print(f"{path}: cannot be read ({reason}); trying the one before", flush=True)
-        else:
-            print(f"continuing from step {trainer.steps_done:,} ({path})", flush=True)
-            return
-    if manager.checkpoints:
-        raise InputError(
-            f"{manager.directory}: none of its checkpoints can be read; "
-            "choose another --model_dir or delete it"
-        )
+    def _save(self, step: int) -> None:
+        self._log.flush()
+        save(self._manager, step)
 
 
 def _next_multiple(step: int, interval: int) -> int:

@@ -31,7 +31,6 @@ def uses_weight_decay(path: str) -> bool:
     return not ("layer_norm" in path or path.endswith("bias"))
 
 
-@tf.function(jit_compile=True, reduce_retracing=True)
 def _update(
     parameter: tf.Tensor,
     mean: tf.Tensor,
@@ -82,6 +81,9 @@ class Optimizer:
         self._decays = [uses_weight_decay(path) for path in paths]
         self.means = [self._zeros_like(v) for v in variables]
         self.variances = [self._zeros_like(v) for v in variables]
+        # On a TPU, strategy.run compiles all of the step anyway.
+        compiles_itself = isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
+        self._update = tf.function(_update, jit_compile=not compiles_itself, reduce_retracing=True)
 
     @staticmethod
     def _zeros_like(variable: tf.Variable) -> tf.Variable:
@@ -134,6 +136,6 @@ class Optimizer:
         decays: bool,
     ) -> None:
         old = variable.read_value(), mean.read_value(), variance.read_value()
-        new = _update(*old, gradient, step, self._config, decays)
+        new = self._update(*old, gradient, step, self._config, decays)
         for target, value in zip((variable, mean, variance), new, strict=True):
             target.assign(value)

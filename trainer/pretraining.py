@@ -31,6 +31,9 @@ from trainer.objectives import PretrainingObjective
 from trainer.packing import capacity_for
 from trainer.strategy import check_batch, is_chief
 
+# Of a record: sentence A and sentence B.
+SEGMENTS = 2
+
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingJob:
@@ -108,6 +111,11 @@ def _open_data(job: PretrainingJob) -> list[_Data]:
                 f"--long_data={job.long_data}: its {name} is {long}, that of --data={job.data} is "
                 f"{short}; make both in one run of `beambert data --max_seq_length=128,512`"
             )
+    if long_records.max_seq_length <= records.max_seq_length:
+        raise InputError(
+            f"--long_data={job.long_data}: its max_seq_length is {long_records.max_seq_length}, "
+            f"that of --data={job.data} is {records.max_seq_length}; exchange them or leave it out"
+        )
     long_steps = round(steps * job.long_data_share)
     if not 0 < long_steps < steps:
         raise InputError(
@@ -155,7 +163,7 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
     records = data[0].records
     initial = _open_initial(job, records)
     config = initial.config if initial else model_config(job.model, len(records.vocabulary))
-    _check_lengths(data, config)
+    _check_sizes(data, config)
     loop = job.loop
     check_batch(strategy, loop.train_batch_size, loop.gradient_accumulation_steps)
     training = _training(job, data, initial)
@@ -213,7 +221,12 @@ def _open_initial(job: PretrainingJob, records: Records) -> InitialWeights | Non
     return initial
 
 
-def _check_lengths(data: Sequence[_Data], config: BertConfig) -> None:
+def _check_sizes(data: Sequence[_Data], config: BertConfig) -> None:
+    if config.type_vocab_size < SEGMENTS:
+        raise InputError(
+            f"the model's type_vocab_size is {config.type_vocab_size}, records have {SEGMENTS} "
+            "segments; choose another --model or --init"
+        )
     for each in data:
         length, limit = each.records.max_seq_length, config.max_position_embeddings
         if length > limit:
@@ -279,7 +292,10 @@ def _training(
 ) -> Mapping[str, Any]:
     records = data[-1].records
     return {
-        "kind": "pretraining",
+        "kind": folders.PRETRAINING,
+        # First, since the first difference to what a folder holds is told.
+        "optimizer": dataclasses.asdict(job.optimizer),
+        "loop": dataclasses.asdict(job.loop),
         "do_lower_case": records.info.parameters["do_lower_case"],
         "max_seq_length": records.max_seq_length,
         "vocabulary_sha256": records.vocabulary.sha256,
@@ -296,8 +312,6 @@ def _training(
             }
             for each in data
         ],
-        "optimizer": dataclasses.asdict(job.optimizer),
-        "loop": dataclasses.asdict(job.loop),
     }
 
 

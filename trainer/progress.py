@@ -1,5 +1,6 @@
 """What a training run says of itself: progress lines, metrics.jsonl, TensorBoard's events."""
 
+import contextlib
 import json
 import time
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.console import duration
+from pipelines.errors import InputError
 from trainer import folders
 
 if TYPE_CHECKING:
@@ -108,11 +110,8 @@ class MetricsLog:
         self._path = f"{output.model}/metrics.jsonl"
         self._tensorboard = output.tensorboard
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
-        lines = []
-        if tf.io.gfile.exists(self._path):
-            with tf.io.gfile.GFile(self._path) as file:
-                lines = list(file)
-        rows = [json.loads(line) for line in lines]
+        there = folders.read(self._path) if tf.io.gfile.exists(self._path) else b""
+        rows = _rows_of(there)
         self._rows = {(row["split"], row["step"]): row for row in rows if row["step"] <= step}
         self._unwritten: list[dict] = []
 
@@ -123,15 +122,24 @@ class MetricsLog:
         self._unwritten.append(self._rows[split, step])
 
     def flush(self) -> None:
-        """Writes the file anew (object stores can't append), and the new events."""
+        """Writes the file anew (object stores can't append), and the new events.
+
+        Raises:
+          InputError: they can't be written.
+        """
         lines = [json.dumps(row) + "\n" for row in self._rows.values()]
-        folders.write(self._path + ".tmp", "".join(lines).encode())
-        tf.io.gfile.rename(self._path + ".tmp", self._path, overwrite=True)
-        for row in self._unwritten:
-            values = {name: value for name, value in row.items() if name not in ("split", "step")}
-            self._write_events(row["split"], row["step"], values)
-        for writer in self._writers.values():
-            writer.flush()
+        folders.write(self._path, "".join(lines).encode())
+        try:
+            for row in self._unwritten:
+                values = {n: value for n, value in row.items() if n not in ("split", "step")}
+                self._write_events(row["split"], row["step"], values)
+            for writer in self._writers.values():
+                writer.flush()
+        except tf.errors.OpError as error:
+            raise InputError(
+                f"{self._tensorboard}: cannot be written ({folders.reason(error)}); "
+                "mend that, then the same command continues"
+            ) from error
         self._unwritten = []
 
     def _write_events(self, split: str, step: int, values: Mapping[str, float]) -> None:
@@ -141,6 +149,15 @@ class MetricsLog:
         with self._writers[split].as_default():
             for name, value in values.items():
                 tf.summary.write(name, tf.constant(value), step=step, metadata=_SCALARS)
+
+
+def _rows_of(data: bytes) -> list[dict]:
+    """Reads metrics.jsonl up to where it is damaged: nothing is worth a training's end here."""
+    rows = []
+    with contextlib.suppress(ValueError):
+        for line in data.splitlines():
+            rows.append(json.loads(line))
+    return rows
 
 
 # tf.summary.scalar would need TensorBoard itself.

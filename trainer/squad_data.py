@@ -8,7 +8,7 @@ from pipelines.examples import split_path
 from pipelines.offsets import OffsetTokenizer
 from pipelines.squad import describe_places, read_questions
 from pipelines.squad_decoding import DecodingParameters, SquadPredictions, decode
-from pipelines.squad_features import WindowParameters, Windows, make_windows
+from pipelines.squad_features import Windows, make_windows, window_parameters
 from pipelines.squad_scoring import score
 from pipelines.task_features import TaskFeatures
 from pipelines.tasks import DEV, TRAIN, Task
@@ -47,12 +47,7 @@ class SpanData(TaskData):
     def tokenize(self, text_features: TextFeatures) -> None:
         """Makes the windows of both splits."""
         tokenizer = OffsetTokenizer(text_features.vocabulary, text_features.do_lower_case)
-        length = text_features.max_seq_length
-        parameters = WindowParameters(
-            length,
-            min(WindowParameters.doc_stride, length // 3),
-            min(WindowParameters.max_query_length, length // 3),
-        )
+        parameters = window_parameters(text_features.max_seq_length)
         self._windows: dict[str, Windows] = {
             split: make_windows(questions, tokenizer, parameters)
             for split, questions in self._questions.items()

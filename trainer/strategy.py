@@ -1,5 +1,6 @@
 """Which devices a job trains on."""
 
+import contextlib
 import json
 import os
 import time
@@ -7,6 +8,7 @@ import time
 import tensorflow as tf
 
 from pipelines.errors import InputError
+from trainer.folders import reason
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
@@ -20,7 +22,7 @@ def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
       tpu: name or address of a TPU, "local" on a TPU VM.
 
     Raises:
-      InputError: no such strategy, or the TPU can't be reached.
+      InputError: no such strategy, the TPU can't be reached, or TF_CONFIG names no cluster.
     """
     if name not in STRATEGIES:
         raise InputError(f"--strategy={name}: choose one of {', '.join(STRATEGIES)}")
@@ -33,9 +35,9 @@ def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
             tf.tpu.experimental.initialize_tpu_system(resolver)
             return tf.distribute.TPUStrategy(resolver)
         except (ValueError, tf.errors.OpError) as error:
-            raise InputError(f"--tpu={tpu}: cannot be used ({error})") from error
+            raise InputError(f"--tpu={tpu or 'local'}: cannot be used ({reason(error)})") from error
     if name == "multi_worker":
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        return _make_multi_worker()
     if name == "mirrored":
         return tf.distribute.MirroredStrategy()
     return tf.distribute.get_strategy()
@@ -44,10 +46,33 @@ def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
 def _detect(tpu: str | None) -> str:
     if tpu:
         return "tpu"
-    cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
+    cluster = _tf_config().get("cluster") or {}
     if len(cluster.get("worker", ())) + len(cluster.get("chief", ())) > 1:
         return "multi_worker"
     return "mirrored" if len(tf.config.list_physical_devices("GPU")) > 1 else "one_device"
+
+
+def _tf_config() -> dict[str, dict]:
+    text = os.environ.get("TF_CONFIG") or "{}"
+    with contextlib.suppress(ValueError):
+        config = json.loads(text)
+        if isinstance(config, dict) and isinstance(config.get("cluster") or {}, dict):
+            return config
+    raise InputError(
+        f"TF_CONFIG={text}: not a JSON object with a cluster and a task; mend it or unset it"
+    )
+
+
+def _make_multi_worker() -> tf.distribute.Strategy:
+    config = _tf_config()
+    task = config.get("task")
+    # TensorFlow takes an evaluator, which would train by itself.
+    if config and (not isinstance(task, dict) or task.get("type") not in ("chief", "worker")):
+        raise InputError(f"TF_CONFIG: its task is {json.dumps(task)}; name a chief or a worker")
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    except (ValueError, tf.errors.OpError) as error:
+        raise InputError(f"TF_CONFIG: cannot be used ({reason(error)})") from error
 
 
 def check_batch(strategy: tf.distribute.Strategy, batch_size: int, parts: int = 1) -> None:
@@ -115,3 +140,20 @@ def agree(strategy: tf.distribute.Strategy, steps: int, stops: bool) -> tuple[in
     mean = strategy.reduce(tf.distribute.ReduceOp.MEAN, strategy.run(lambda: mine), axis=None)
     mean_steps, stopping_share = mean.numpy().tolist()
     return int(mean_steps), stopping_share > 0
+
+
+def check_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
+    """Refuses workers that begin at different steps, from different weights.
+
+    Raises:
+      InputError: on all of them.
+    """
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return
+    mine = strategy.run(lambda: tf.constant([step], tf.int64))
+    steps = sorted(set(strategy.gather(mine, axis=0).numpy().tolist()))
+    if len(steps) > 1:
+        raise InputError(
+            f"the workers found checkpoints of different steps ({', '.join(map(str, steps))}); "
+            "give a --model_dir and --checkpoint_dir that all of them share"
+        )

@@ -21,6 +21,16 @@ _STORAGES = {
     "IntStorage": np.int32,
 }
 
+# What zipfile and pickle raise on what they can't read.
+_DAMAGES = (
+    zipfile.BadZipFile,
+    pickle.UnpicklingError,
+    EOFError,
+    AttributeError,
+    IndexError,
+    TypeError,
+)
+
 
 def read_torch_file(path: str) -> dict[str, np.ndarray]:
     """Reads a state dict that `torch.save` of PyTorch 1.6 or later has written.
@@ -37,9 +47,9 @@ def read_torch_file(path: str) -> dict[str, np.ndarray]:
         ) from error
     try:
         loaded = _Unpickler(archive, pickled.removesuffix("data.pkl")).load()
-    except (pickle.UnpicklingError, EOFError, AttributeError, IndexError) as error:
+        return {name: value for name, value in loaded.items() if isinstance(value, np.ndarray)}
+    except _DAMAGES as error:
         raise ValueError(str(error)) from error
-    return {name: value for name, value in loaded.items() if isinstance(value, np.ndarray)}
 
 
 class _Unpickler(pickle.Unpickler):

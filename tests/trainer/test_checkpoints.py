@@ -74,6 +74,49 @@ def test_names_of_old_versions_are_known(golden):
     assert_golden_outputs(load(golden))
 
 
+@pytest.fixture
+def sharded(golden):
+    """The same in two files and an index, as transformers writes what is large."""
+    whole = safetensors.numpy.load_file(golden / "model.safetensors")
+    weight_map = {
+        name: f"model-0000{1 + i % 2}-of-00002.safetensors" for i, name in enumerate(whole)
+    }
+    for file in set(weight_map.values()):
+        part = {name: value for name, value in whole.items() if weight_map[name] == file}
+        safetensors.numpy.save_file(part, golden / file)
+    (golden / "model.safetensors").unlink()
+    index = {"metadata": {"total_size": 1}, "weight_map": weight_map}
+    (golden / "model.safetensors.index.json").write_text(json.dumps(index))
+    return golden
+
+
+def test_shards_are_one_model(sharded):
+    assert_golden_outputs(load(sharded))
+
+
+def test_a_missing_shard_is_named(sharded):
+    (sharded / "model-00002-of-00002.safetensors").unlink()
+    message = r"index\.json: names .*model-00002-of-00002\.safetensors, which is not there"
+    with pytest.raises(InputError, match=message):
+        open_initial(str(sharded), "--init")
+
+
+def test_a_damaged_shard_is_named(sharded):
+    path = sharded / "model-00002-of-00002.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(InputError, match=r"00002-of-00002\.safetensors: cannot be read"):
+        load(sharded)
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "{}", '{"weight_map": [1]}', '{"weight_map": {"a": []}}']
+)
+def test_a_damaged_index_is_named(sharded, text):
+    (sharded / "model.safetensors.index.json").write_text(text)
+    with pytest.raises(InputError, match=r"model\.safetensors\.index\.json: "):
+        open_initial(str(sharded), "--init")
+
+
 def make_folder(golden, folder, model, **training) -> pathlib.Path:
     """A finished model folder of ours with a model's weights."""
     initial = open_initial(str(golden), "--init")
@@ -119,6 +162,23 @@ def test_tensorflow_and_back(own_folder, tmp_path):
     assert shapes["cls/predictions/output_bias"] == [58]
 
 
+def test_a_checkpoint_in_the_working_directory(own_folder, tmp_path, monkeypatch):
+    export_tensorflow(str(own_folder), str(tmp_path / "out"))
+    monkeypatch.chdir(tmp_path / "out")
+    assert_golden_outputs(load("bert_model.ckpt"))
+    assert_golden_outputs(load("."))
+
+
+def test_of_several_checkpoints_one_is_to_be_named(own_folder, tmp_path):
+    """As run_pretraining.py leaves them."""
+    export_tensorflow(str(own_folder), str(tmp_path / "out"))
+    for path in list((tmp_path / "out").glob("bert_model.ckpt.*")):
+        shutil.copy(path, str(path).replace("bert_model.ckpt", "model.ckpt-2000"))
+    with pytest.raises(InputError, match=r"holds 2 checkpoints; name one, as .*/model\.ckpt-2000"):
+        open_initial(str(tmp_path / "out"), "--init")
+    assert_golden_outputs(load(tmp_path / "out" / "model.ckpt-2000"))
+
+
 def test_a_classifier_gets_its_head_and_labels(golden, tmp_path):
     model = BertClassifier(open_initial(str(golden), "--init").config, 3, seed=4)
     labels = ["no", "so so", "yes"]
@@ -140,7 +200,7 @@ def test_the_released_checkpoints_names_and_shapes(shared_data):
     config = BertConfig.from_file(folder / "bert_config.json")
     names = {original_name(path)[0] for path in variable_paths(config)}
     assert names == set(theirs) and len(names) == 206
-    message = r"bert_model\.ckpt\.index: cannot be read \(.*data-00000-of-00001.*\); copy it again"
+    message = r"bert_model\.ckpt: cannot be read \(.*data-00000-of-00001.*\); copy it again"
     with pytest.raises(InputError, match=message):
         open_initial(str(folder), "--init").read()
 
@@ -214,6 +274,27 @@ def test_truncated_weights_are_one_sentence(golden, name):
         load(golden)
 
 
+@pytest.mark.parametrize("place", [b"weight", b"PK\x01\x02"])
+def test_a_changed_byte_is_one_sentence(golden, place):
+    (golden / "model.safetensors").unlink()
+    data = bytearray((GOLDEN / "pytorch_model.bin").read_bytes())
+    data[data.index(place) + 1] ^= 1
+    (golden / "pytorch_model.bin").write_bytes(data)
+    with pytest.raises(InputError, match=r"pytorch_model\.bin: cannot be read \(.+\); copy it"):
+        load(golden)
+
+
+def test_a_pickle_of_something_else_is_refused(golden):
+    import pickle
+    import zipfile
+
+    (golden / "model.safetensors").unlink()
+    with zipfile.ZipFile(golden / "pytorch_model.bin", "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps([1, 2]))
+    with pytest.raises(InputError, match=r"pytorch_model\.bin: cannot be read"):
+        load(golden)
+
+
 def test_a_pickle_that_asks_for_more_than_tensors_runs_nothing(golden, tmp_path):
     import pickle
     import zipfile
@@ -252,7 +333,7 @@ def test_a_truncated_tensorflow_checkpoint_is_one_sentence(own_folder, tmp_path)
     export_tensorflow(str(own_folder), str(tmp_path / "out"))
     data = tmp_path / "out" / "bert_model.ckpt.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:1000])
-    with pytest.raises(InputError, match=r"bert_model\.ckpt\.data.*: cannot be read \(.+\); copy"):
+    with pytest.raises(InputError, match=r"bert_model\.ckpt: cannot be read \(.+\); copy"):
         load(tmp_path / "out")
 
 

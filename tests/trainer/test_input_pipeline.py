@@ -341,6 +341,24 @@ def test_other_format_version_is_refused(copied):
     assert "99" in message and "info.json" in message
 
 
+@pytest.mark.parametrize("name", ["max_seq_length", "max_predictions_per_seq"])
+def test_records_of_another_length_than_their_info_are_refused(copied, name):
+    info = json.loads((copied / "info.json").read_text())
+    info["parameters"][name] += 1
+    (copied / "info.json").write_text(json.dumps(info))
+    message = refusal(copied)
+    assert "tfrecord: its first record cannot be read as info.json describes it" in message
+    assert "\n" not in message
+
+
+def test_a_damaged_first_record_is_refused(copied):
+    path = sorted(copied.glob("*.tfrecord"))[0]
+    data = bytearray(path.read_bytes())
+    data[20] ^= 255
+    path.write_bytes(data)
+    assert "its first record cannot be read" in refusal(copied)
+
+
 def test_missing_info_is_refused(copied):
     (copied / "info.json").unlink()
     with pytest.raises(InputError, match=r"info\.json: cannot be read"):

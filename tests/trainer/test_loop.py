@@ -207,6 +207,30 @@ def test_damaged_newest_checkpoint_falls_back(whole, run, copied, capsys):
     assert "continuing from step 8" in output
 
 
+@pytest.mark.parametrize("content", [None, "", "cut o", "model_checkpoint_path: 7"])
+def test_a_lost_list_of_checkpoints_is_no_new_beginning(whole, run, copied, content, capsys):
+    """Without it TensorFlow finds no checkpoint, and would train all again."""
+    for path in (copied / "checkpoints").glob("ckpt-12.*"):
+        path.unlink()
+    if content is None:
+        (copied / "checkpoints" / "checkpoint").unlink()
+    else:
+        (copied / "checkpoints" / "checkpoint").write_text(content)
+    assert_whole(copied, run(copied), whole)
+    output = capsys.readouterr().out
+    assert "2 found by name" in output and "continuing from step 8" in output
+    names = {path.name.split(".")[0] for path in (copied / "checkpoints").glob("ckpt-*")}
+    assert names == {"ckpt-4", "ckpt-8", "ckpt-12"}
+
+
+def test_a_cut_metrics_file_ends_no_training(whole, run, copied):
+    path = copied / "metrics.jsonl"
+    path.write_bytes(path.read_bytes()[:-20] + bytes(20))  # as a machine that went down leaves it
+    run(copied)
+    keys = [(row["split"], row["step"]) for row in metric_rows(copied)]
+    assert keys == [(row["split"], row["step"]) for row in metric_rows(whole[0])]
+
+
 def test_rotation_keeps_the_newest_checkpoints(whole):
     names = {path.name.split(".")[0] for path in (whole[0] / "checkpoints").glob("ckpt-*")}
     assert names == {"ckpt-4", "ckpt-8", "ckpt-12"}
@@ -291,6 +315,24 @@ def test_a_last_gradient_that_is_no_number_stops(tmp_path):
         train_line(trainer, line_batches(6, 0), config, tmp_path)
 
 
+@pytest.mark.parametrize("what", ["training", "evaluation"])
+def test_records_damaged_on_the_disk_are_one_sentence(what, records_folder, tmp_path):
+    """Of the right size, so that opening them finds nothing."""
+    damaged = shutil.copytree(records_folder, tmp_path / "records")
+    records = open_records(str(damaged), "--data")
+    for path in damaged.glob("*.tfrecord"):
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 255
+        path.write_bytes(data)
+    trainer = make_trainer(lambda: Words(rate=0), NextSentenceObjective())
+    with pytest.raises(InputError, match="corrupted record at .*`beambert verify`") as caught:
+        if what == "training":
+            trainer.train_steps(iter(training_batches(records, BATCH, SEED)), 1)
+        else:
+            trainer.evaluate(evaluation_batches(records, BATCH))
+    assert "\n" not in str(caught.value)
+
+
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "checkpoints").write_text("in the way")
     with pytest.raises(InputError, match=r"checkpoints: cannot be written \(.+\)") as caught:
@@ -325,6 +367,18 @@ def test_each_step_draws_other_masks():
         trainer.train_steps(iterator, 1)
         moments.append(trainer._optimizer.means[0].numpy() > 0)
     assert not np.array_equal(*moments)
+
+
+@pytest.mark.parametrize("is_tpu", [False, True])
+def test_on_a_tpu_no_part_of_a_step_is_compiled_by_itself(is_tpu, monkeypatch):
+    if is_tpu:
+        monkeypatch.setattr(tf.distribute, "TPUStrategy", type(tf.distribute.get_strategy()))
+    iterator = iter(tf.data.Dataset.from_tensors({"x": tf.ones([1, 64])}))
+    steps = tf.constant(1, tf.int64)
+    trainer = line_trainer()
+    graph = trainer._train_steps.get_concrete_function(iterator, steps).graph
+    functions = graph.as_graph_def().library.function
+    assert any(function.attr["_XlaMustCompile"].b for function in functions) is not is_tpu
 
 
 WITHOUT_DROPOUT = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
@@ -420,23 +474,39 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+def start_two(data, config, *model_dirs) -> list[subprocess.Popen]:
+    """The command as two workers."""
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
+    tasks = [{"cluster": cluster, "task": {"type": "worker", "index": i}} for i in range(2)]
+    return [
+        start(data, config, model_dir, TF_CONFIG=json.dumps(task))
+        for model_dir, task in zip(model_dirs, tasks, strict=True)
+    ]
+
+
 @pytest.mark.slow
 def test_two_workers_train_like_one(records_folder, small_config, tmp_path):
     config = dataclasses.replace(small_config, **WITHOUT_DROPOUT)
     config_file = tmp_path / "bert_config.json"
     config_file.write_text(config.to_json())
     finish(start(records_folder, config_file, tmp_path / "one"))
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
-    workers = []
-    for index in range(2):
-        task = {"cluster": cluster, "task": {"type": "worker", "index": index}}
-        workers.append(
-            start(records_folder, config_file, tmp_path / "two", TF_CONFIG=json.dumps(task))
-        )
-    finish(*workers)
+    finish(*start_two(records_folder, config_file, tmp_path / "two", tmp_path / "two"))
     for one, two in zip(
         weights_of(tmp_path / "one", config), weights_of(tmp_path / "two", config), strict=True
     ):
         np.testing.assert_allclose(one, two, atol=2e-3)
     results = [json.loads((tmp_path / n / "results.json").read_text()) for n in ("one", "two")]
     assert results[0] == pytest.approx(results[1], rel=1e-2)
+
+
+@pytest.mark.slow
+def test_workers_that_share_no_folder_do_not_go_on(records_folder, small_config_file, tmp_path):
+    """Only the first one would go on from the checkpoint."""
+    finish(start(records_folder, small_config_file, tmp_path / "first"))
+    (tmp_path / "first" / "_SUCCESS").rename(tmp_path / "first" / "_UNFINISHED")
+    (tmp_path / "second").mkdir()
+    workers = start_two(records_folder, small_config_file, tmp_path / "first", tmp_path / "second")
+    for worker in workers:
+        output, _ = worker.communicate(timeout=300)
+        assert worker.returncode == 2, output
+        assert "the workers found checkpoints of different steps (0, 60)" in output

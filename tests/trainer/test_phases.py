@@ -130,6 +130,13 @@ def test_records_of_another_vocabulary_are_refused(run, make_records, vocabulary
     assert not (tmp_path / "model").exists()
 
 
+def test_lengths_in_the_wrong_order_are_refused(run, records_folder, long_records, tmp_path):
+    message = "--long_data=.*its max_seq_length is 32, that of --data=.* is 48; exchange them"
+    with pytest.raises(InputError, match=message):
+        run(tmp_path / "model", data=long_records, long_data=records_folder)
+    assert not (tmp_path / "model").exists()
+
+
 @pytest.mark.parametrize("share", [0, 1, 0.01])
 def test_impossible_shares_are_refused(run, share, tmp_path):
     with pytest.raises(InputError, match=rf"--long_data_share={share}"):

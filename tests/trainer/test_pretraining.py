@@ -126,6 +126,13 @@ def test_other_parameters_are_refused(encoder_folder, records_folder, small_conf
     assert snapshot(encoder_folder) == before
 
 
+def test_more_steps_than_the_schedule_are_refused(
+    encoder_folder, records_folder, small_config_file
+):
+    with pytest.raises(InputError, match=r"optimizer\.num_train_steps there 150, here 200\)"):
+        pretrain_main(flags(records_folder, small_config_file, encoder_folder, num_train_steps=200))
+
+
 @pytest.fixture
 def refusal(records_folder, small_config_file, tmp_path):
     """Runs the command with other flags; returns its one sentence."""
@@ -168,6 +175,23 @@ def test_records_longer_than_the_model_are_refused(refusal, small_config, tmp_pa
     path.write_text(dataclasses.replace(small_config, max_position_embeddings=31).to_json())
     message = refusal(model=path)
     assert "max_seq_length is 32" in message and "31" in message
+
+
+def test_a_model_of_one_segment_is_refused(refusal, small_config, tmp_path):
+    """The second sentence would get no segment embedding."""
+    path = tmp_path / "config.json"
+    path.write_text(dataclasses.replace(small_config, type_vocab_size=1).to_json())
+    assert "type_vocab_size is 1, records have 2 segments" in refusal(model=path)
+
+
+def test_held_out_records_of_another_case_are_refused(refusal, records_folder, tmp_path):
+    other = shutil.copytree(records_folder / "eval", tmp_path / "other")
+    info = (other / "info.json").read_text()
+    (other / "info.json").write_text(
+        info.replace('"do_lower_case": true', '"do_lower_case": false')
+    )
+    message = refusal(eval_data=other)
+    assert f"--eval_data={other}: its do_lower_case is False" in message
 
 
 def test_held_out_records_of_another_vocabulary_are_refused(

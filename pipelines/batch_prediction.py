@@ -1,0 +1,249 @@
+"""The answers of a fine-tuned model to the texts of files: the Beam pipeline of `predict`."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics, MetricsFilter
+from apache_beam.ml.inference.base import ModelHandler, RunInference
+
+from pipelines import files, jobs, models, table_files
+from pipelines.errors import InputError
+from pipelines.examples import ChoiceExample, TaggedExample, TextExample
+from pipelines.predictions import load, model_inputs
+from pipelines.tasks import CHOICE, REGRESSION, SPAN, TAGGING
+from pipelines.weights import weights_sha256
+
+# Answers that are made together, at most.
+BATCH_SIZE = 64
+PART, REJECTS = "part", "rejects"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A text to answer, and where it stands."""
+
+    file: str
+    line: int
+    example: TextExample | ChoiceExample | TaggedExample
+
+
+def read_rows(
+    file: str, kind: str, text_columns: Sequence[str], choice_columns: Sequence[str]
+) -> Iterator[Row | dict[str, Any]]:
+    """Yields the rows of a file, or for one that can't be read where it is and why.
+
+    Args:
+      file: .csv, .tsv or .jsonl with named columns; all others have a text on each line.
+      kind: of the model.
+      text_columns: one, or two of a pair.
+      choice_columns: of a choice.
+    """
+    compression = next((ending for ending in files.DECOMPRESSORS if file.endswith(ending)), "")
+    path = pathlib.PurePosixPath(file.removesuffix(compression))
+    try:
+        text = table_files.decode(path, _read(file))
+        if path.suffix not in table_files.ENDINGS:
+            rows = ((n, {text_columns[0]: line}) for n, line in table_files.lines(text))
+        else:
+            rows = table_files.rows_of(path, text)
+        for line, fields in rows:
+            try:
+                example = _example(file, line, fields, kind, text_columns, choice_columns)
+                yield Row(file, line, example)
+            except InputError as error:
+                yield {"file": file, "line": line, "reason": str(error)}
+    except InputError as error:
+        yield {"file": file, "line": 0, "reason": str(error)}
+
+
+def _read(file: str) -> bytes:
+    with files.open_stored(file) as stored:
+        try:
+            return files.decompress(file, stored).read()
+        except files.CorruptFileError as error:
+            raise InputError(f"{file} cannot be read ({error}); copy it again") from error
+
+
+def _example(
+    file: str,
+    line: int,
+    fields: dict[str, str] | table_files.BadRow,
+    kind: str,
+    text_columns: Sequence[str],
+    choice_columns: Sequence[str],
+) -> TextExample | ChoiceExample | TaggedExample:
+    if isinstance(fields, table_files.BadRow):
+        raise fields
+    missing = [n for n in (*text_columns, *choice_columns) if not fields.get(n, "").strip()]
+    if missing:
+        raise InputError(
+            f"{file}, line {line} has no {missing[0]!r} (it has {', '.join(fields)}): fill it in, "
+            "or name the columns with --text_columns"
+        )
+    texts = [fields[name] for name in text_columns]
+    if kind == TAGGING:
+        return TaggedExample(tuple(texts[0].split()), None)
+    text_b = texts[1] if len(texts) > 1 else None
+    if kind == CHOICE:
+        choices = tuple(fields[name] for name in choice_columns)
+        return ChoiceExample(texts[0], text_b, choices, None, {})
+    return TextExample(texts[0], text_b, None, {})
+
+
+def answer_of(kind: str, labels: Sequence[str], outputs: dict[str, Any], i: int) -> dict[str, Any]:
+    """Returns row i of a SavedModel's outputs in plain types."""
+    if kind == TAGGING:
+        return {"tags": [tag.decode() for tag in outputs["tags"][i] if tag]}
+    if kind == REGRESSION:
+        return {"score": float(outputs["score"][i])}
+    probabilities = outputs["probabilities"][i].tolist()
+    return {
+        "label": outputs["label"][i].decode(),
+        "probabilities": dict(zip(labels, probabilities, strict=True)),
+    }
+
+
+class SavedModelHandler(ModelHandler):
+    """Answers batches of rows with a SavedModel, which a worker process loads once."""
+
+    def __init__(self, model: models.Model, kind: str):
+        """Remembers which."""
+        self._model = model
+        self._kind = kind
+
+    def load_model(self) -> Any:
+        """Loads it."""
+        return load(self._model)
+
+    def run_inference(
+        self, batch: Sequence[Row], model: Any, inference_args: dict[str, Any] | None = None
+    ) -> list[str]:
+        """Returns each row's answer as JSON."""
+        import tensorflow as tf
+
+        given = [model_inputs(row.example) for row in batch]
+        inputs = {name: tf.constant([one[name] for one in given]) for name in given[0]}
+        outputs = model.signatures["serving_default"](**inputs)
+        arrays = {name: value.numpy() for name, value in outputs.items()}
+        return [
+            json.dumps(
+                {"file": row.file, "line": row.line}
+                | answer_of(self._kind, self._model.labels, arrays, i),
+                ensure_ascii=False,
+            )
+            for i, row in enumerate(batch)
+        ]
+
+    def batch_elements_kwargs(self) -> dict[str, int]:
+        """Returns how large a batch may be."""
+        return {"max_batch_size": BATCH_SIZE}
+
+
+def predict(
+    model_dir: str,
+    inputs: Sequence[str],
+    output: str,
+    text_columns: Sequence[str] | None,
+    pipeline_flags: Sequence[str] = (),
+) -> dict[str, int]:
+    """Writes the answers of a model; returns how many there are, and how many rejects.
+
+    Args:
+      model_dir: of a fine-tuned model.
+      inputs: globs.
+      output: folder to make.
+      text_columns: None for those that the model was trained on.
+      pipeline_flags: Beam's.
+
+    Raises:
+      InputError: something given can't be used.
+    """
+    training = _training(model_dir)
+    kind = training["kind"]
+    model = models.find_model(model_dir, kind)
+    columns = list(text_columns or _trained_columns(training))
+    if len(columns) != 1 + training["is_pair"]:
+        raise InputError(
+            f"--text_columns={','.join(columns)}: --model={model_dir} takes "
+            f"{'two texts' if training['is_pair'] else 'one text'}"
+        )
+    choices = training["columns"]["choice_columns"] if kind == CHOICE else []
+    if any(name.endswith("*") for name in choices):
+        choices = [f"{choices[0][:-1]}_{label}" for label in training["labels"]]
+    found = files.match_inputs(inputs)
+    job = {
+        "weights_sha256": weights_sha256(model_dir),
+        "text_columns": columns,
+        "input": [dataclasses.asdict(file) for file in found],
+    }
+    output = files.absolute(output)
+    if files.claim_output(output, job):
+        print(f"{output}: already finished by the same command, nothing to do")
+        return json.loads(files.read_bytes(f"{output}/info.json", "--output"))
+    pipeline = beam.Pipeline(options=jobs.beam_options(pipeline_flags))
+    rows = (
+        pipeline
+        | "Files" >> beam.Create([file.path for file in found])
+        | "Spread" >> beam.Reshuffle()
+        | "Read" >> beam.FlatMap(read_rows, kind, columns, choices)
+    )
+    answers = (
+        rows
+        | "Rows" >> beam.Filter(lambda row: isinstance(row, Row))
+        | "Answer" >> RunInference(SavedModelHandler(model, kind))
+    )
+    rejects = (
+        rows
+        | "Rejects" >> beam.Filter(lambda row: not isinstance(row, Row))
+        | "RejectsAsText" >> beam.Map(lambda row: json.dumps(row, ensure_ascii=False))
+    )
+    for name, lines in ((PART, answers), (REJECTS, rejects)):
+        _ = (
+            lines
+            | f"Count {name}" >> beam.Map(_counted, Metrics.counter("beambert", name))
+            | f"Write {name}" >> beam.io.WriteToText(f"{output}/{name}", file_name_suffix=".jsonl")
+        )
+    result = pipeline.run()
+    result.wait_until_finish()
+    counts = {"answers": _count(result, PART), "rejects": _count(result, REJECTS)}
+    files.write_bytes(f"{output}/info.json", json.dumps(job | counts, indent=1).encode())
+    files.finish_output(output, job)
+    return counts
+
+
+def _counted(line: str, counter: Any) -> str:
+    counter.inc()
+    return line
+
+
+def _count(result: Any, name: str) -> int:
+    found = result.metrics().query(MetricsFilter().with_name(name))["counters"]
+    return sum(counter.committed or 0 for counter in found)
+
+
+def _training(model_dir: str) -> dict[str, Any]:
+    path = pathlib.Path(models.local_path(model_dir, "--model")) / "training.json"
+    try:
+        training = json.loads(path.read_text(encoding="utf-8"))
+        kind = training["kind"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"--model={model_dir} has no training.json: name a folder that `beambert finetune` "
+            "finished"
+        ) from error
+    if kind == SPAN or "columns" not in training:
+        raise InputError(
+            f"--model={model_dir} answers no texts ({kind}): name a classifier, a regression, a "
+            "choice or a tagger"
+        )
+    return training
+
+
+def _trained_columns(training: dict[str, Any]) -> list[str]:
+    if training["kind"] == TAGGING:
+        return ["text"]
+    return training["columns"]["text_columns"][: 1 + training["is_pair"]]

@@ -1,0 +1,59 @@
+"""`beambert predict`: a fine-tuned model's answers to all texts of some files, with Apache Beam."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from pipelines import console, jobs
+
+EPILOG = """examples:
+  # a text on each line
+  beambert predict --model=sentiment --input='reviews/*.txt' --output=answers
+
+  # a column of tables; for pairs, two
+  beambert predict --model=topics --input 'news/*.csv' 'more.jsonl' --text_columns=body \\
+      --output=answers
+
+The output folder gets JSON Lines, part-*.jsonl: file, line, and label and probabilities, score, or
+tags of the words. Rows that can't be read are in rejects-*.jsonl, each with its reason.
+
+"""
+
+
+def build_parser() -> console.FlagParser:
+    """Returns the command's own flags; all others are Beam's."""
+    parser = console.FlagParser(
+        prog="beambert predict",
+        description="Answers all texts of some files with a fine-tuned model.",
+        epilog=EPILOG + jobs.BEAM_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--model", required=True, metavar="DIR", help="a folder that `finetune` finished")
+    add("--input", nargs="+", action="extend", required=True, metavar="GLOB", help="files to read")
+    add("--output", required=True, metavar="DIR", help="folder to make")
+    add(
+        "--text_columns",
+        type=lambda text: text.split(","),
+        metavar="A,B",
+        help="of tables (default: those that the model was trained on)",
+    )
+    return parser
+
+
+def main(argv: Sequence[str]) -> None:
+    """Runs the command.
+
+    Raises:
+      InputError: something given can't be used.
+    """
+    flags, pipeline_flags = build_parser().parse_known_args(list(argv))
+    with console.quiet_stderr():
+        from pipelines.batch_prediction import predict
+    counts = predict(flags.model, flags.input, flags.output, flags.text_columns, pipeline_flags)
+    print(f"{flags.output}: {counts['answers']:,} answers, {counts['rejects']:,} rejects")
+
+
+if __name__ == "__main__":
+    sys.exit(console.run_main("predict", main, sys.argv[1:]))

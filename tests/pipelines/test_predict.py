@@ -1,0 +1,124 @@
+"""`beambert predict`: every text is answered or told of."""
+
+import gzip
+import json
+
+import pytest
+import stand_in_models
+import tensorflow as tf
+
+from pipelines.errors import InputError
+from pipelines.predict import main
+
+
+def model_folder(folder, model, kind, labels=(), is_pair=False, **specs):
+    """A folder as `finetune` leaves it, with a model whose answers are known."""
+    folder.mkdir()
+    stand_in_models.save_model(model, folder, labels, **specs)
+    columns = {"text_columns": ["text", "text_b"], "choice_columns": ["choice*"]}
+    training = {"kind": kind, "labels": list(labels), "is_pair": is_pair, "columns": columns}
+    (folder / "training.json").write_text(json.dumps(training))
+    (folder / "_SUCCESS").write_text("")
+    (folder / "model.weights.h5").write_bytes(b"weights")
+    return folder
+
+
+@pytest.fixture
+def classifier(tmp_path):
+    return model_folder(
+        tmp_path / "model",
+        stand_in_models.Classifier(),
+        "classification",
+        stand_in_models.LABELS,
+    )
+
+
+def lines_of(output, name):
+    found = [line for path in sorted(output.glob(f"{name}-*")) for line in path.open()]
+    return sorted((json.loads(line) for line in found), key=lambda row: (row["file"], row["line"]))
+
+
+def run(model, output, *inputs, more=()):
+    main([f"--model={model}", f"--output={output}", *(f"--input={one}" for one in inputs), *more])
+    return lines_of(output, "part"), lines_of(output, "rejects")
+
+
+def test_texts_on_lines_and_in_tables(classifier, tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("so good\n\nquite bad\n")
+    with gzip.open(tmp_path / "b.txt.gz", "wt") as file:
+        file.write("neither\n")
+    (tmp_path / "c.csv").write_text('id,text\n7,"good, really"\n8,bad,9\n')
+    answers, rejects = run(classifier, tmp_path / "out", tmp_path / "*.txt*", tmp_path / "c.csv")
+    places = [(row["file"].rsplit("/")[-1], row["line"], row["label"]) for row in answers]
+    assert places == [
+        ("a.txt", 1, "positive"),
+        ("a.txt", 3, "negative"),
+        ("b.txt.gz", 1, "negative"),
+        ("c.csv", 2, "positive"),
+    ]
+    assert answers[0]["probabilities"] == pytest.approx({"negative": 0.1, "positive": 0.9})
+    assert [(row["line"], row["reason"].split(": ")[-1]) for row in rejects] == [
+        (2, "fill it in, or name the columns with --text_columns"),
+        (3, "correct that row."),
+    ]
+    assert "4 answers, 2 rejects" in capsys.readouterr().out
+    info = json.loads((tmp_path / "out" / "info.json").read_text())
+    assert (info["answers"], info["rejects"], len(info["input"])) == (4, 2, 3)
+    assert (tmp_path / "out" / "_SUCCESS").exists()
+
+
+def test_the_same_command_again_has_nothing_to_do(classifier, tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("so good\n")
+    run(classifier, tmp_path / "out", tmp_path / "a.txt")
+    run(classifier, tmp_path / "out", tmp_path / "a.txt")
+    assert "already finished" in capsys.readouterr().out
+    (tmp_path / "a.txt").write_text("so good, and more\n")
+    with pytest.raises(InputError, match="--output=.*of another job"):
+        run(classifier, tmp_path / "out", tmp_path / "a.txt")
+
+
+def test_a_file_that_is_not_text_is_a_reject(classifier, tmp_path):
+    (tmp_path / "a.txt").write_text("so good\n")
+    (tmp_path / "b.txt").write_bytes(b"caf\xe9\n")
+    answers, rejects = run(classifier, tmp_path / "out", tmp_path / "*.txt")
+    assert len(answers) == 1
+    assert len(rejects) == 1 and "b.txt, line 1, byte 3 is not UTF-8" in rejects[0]["reason"]
+
+
+def test_pairs_numbers_and_tags(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"left": "x", "right": "good"}\n')
+    pairs = model_folder(
+        tmp_path / "pairs",
+        stand_in_models.Classifier(),
+        "classification",
+        stand_in_models.LABELS,
+        is_pair=True,
+        text=tf.TensorSpec([None], tf.string, name="text"),
+        text_b=tf.TensorSpec([None], tf.string, name="text_b"),
+    )
+    columns = ["--text_columns=left,right"]
+    answers, _ = run(pairs, tmp_path / "1", tmp_path / "a.jsonl", more=columns)
+    assert answers[0]["label"] == "positive"
+    with pytest.raises(InputError, match="--text_columns=left: .* takes two texts"):
+        run(pairs, tmp_path / "2", tmp_path / "a.jsonl", more=["--text_columns=left"])
+    (tmp_path / "a.txt").write_text("Ann saw  Bob\n")
+    scorer = model_folder(tmp_path / "scorer", stand_in_models.Regressor(), "regression")
+    answers, _ = run(scorer, tmp_path / "3", tmp_path / "a.txt")
+    assert answers[0]["score"] == pytest.approx(1.2)
+    tagger = model_folder(
+        tmp_path / "tagger", stand_in_models.Tagger(), "tagging", ("B-person", "O")
+    )
+    answers, _ = run(tagger, tmp_path / "4", tmp_path / "a.txt")
+    assert answers[0]["tags"] == ["B-person", "O", "B-person"]
+
+
+def test_what_answers_no_texts(tmp_path, classifier):
+    (tmp_path / "a.txt").write_text("so good\n")
+    reader = model_folder(tmp_path / "reader", stand_in_models.Regressor(), "span")
+    with pytest.raises(InputError, match=r"answers no texts \(span\)"):
+        run(reader, tmp_path / "out", tmp_path / "a.txt")
+    with pytest.raises(InputError, match=r"has no training\.json"):
+        run(tmp_path, tmp_path / "out", tmp_path / "a.txt")
+    with pytest.raises(InputError, match="--input"):
+        run(classifier, tmp_path / "out", tmp_path / "none*")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,65 @@
+"""Model folders: who may write to one, and what a full disk leaves of it."""
+
+import resource
+import signal
+
+import pytest
+
+from pipelines.errors import InputError
+from trainer import folders
+from trainer.progress import MetricsLog
+
+
+@pytest.fixture
+def full_disk():
+    """Switches a limit of 0 bytes a file on and off."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    def switch(is_full: bool) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]) if is_full else limits)
+
+    yield switch
+    switch(False)
+    signal.signal(signal.SIGXFSZ, before)
+
+
+def test_a_folder_stays_ours_on_a_full_disk(full_disk, tmp_path):
+    output, job = folders.TrainingFolders.of(str(tmp_path / "model")), {"steps": 3}
+    assert not folders.claim(output, job, chief=True)
+    folders.write(f"{output.model}/training.json", b"{}")
+    full_disk(True)
+    with pytest.raises(InputError, match="_UNFINISHED: cannot be written"):
+        folders.claim(output, job, chief=True)
+    with pytest.raises(InputError, match="_SUCCESS: cannot be written"):
+        folders.finish(output.model, job)
+    full_disk(False)
+    assert not folders.claim(output, job, chief=True)
+    folders.finish(output.model, job)
+    assert folders.claim(output, job, chief=True)
+
+
+@pytest.mark.parametrize("flag", ["model_dir", "checkpoint_dir", "tensorboard_dir"])
+def test_a_folder_that_cannot_be_made_is_refused(flag, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    paths = {"model_dir": tmp_path / "m", flag: tmp_path / "file" / "folder"}
+    model, *others = (paths.get(n) for n in ("model_dir", "checkpoint_dir", "tensorboard_dir"))
+    output = folders.TrainingFolders.of(str(model), *(other and str(other) for other in others))
+    with pytest.raises(InputError, match=f"--{flag}=.*: cannot be made"):
+        folders.claim(output, {}, chief=True)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_events_on_a_full_disk_are_one_sentence(full_disk, is_open, tmp_path, monkeypatch):
+    output = folders.TrainingFolders.of(str(tmp_path / "model"))
+    folders.claim(output, {}, chief=True)
+    log = MetricsLog(output, 0)
+    if is_open:
+        log.write("train", 1, {"loss": 1.0})
+        log.flush()
+    log.write("train", 2, {"loss": 1.0})
+    monkeypatch.setattr(folders, "write", lambda *_: None)
+    full_disk(True)
+    with pytest.raises(InputError, match="tensorboard: cannot be written") as caught:
+        log.flush()
+    assert "\n" not in str(caught.value)

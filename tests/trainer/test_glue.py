@@ -1,0 +1,91 @@
+"""All of GLUE by one command: the table, the average, and the leaderboard's files."""
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from pipelines.errors import InputError
+from trainer import glue
+from trainer.finetune_command import glue_main
+
+WORDS = ("the", "river", "war", "city", "people", "died")
+LABELS = ("neutral", "entailment", "contradiction")
+
+
+def write_glue(folder):
+    """SST-2, STS-B and MNLI in the release's layout, a few rows each."""
+    random = np.random.default_rng(0)
+
+    def text() -> str:
+        return " ".join(random.choice(WORDS, random.integers(1, 8)))
+
+    def write(title, name, header, row, count):
+        (folder / title).mkdir(exist_ok=True, parents=True)
+        rows = ["\t".join(row(index)) for index in range(count)]
+        (folder / title / name).write_text("\n".join(["\t".join(header), *rows]) + "\n")
+
+    for name, count in (("train", 40), ("dev", 12)):
+        write("SST-2", f"{name}.tsv", ("sentence", "label"), lambda i: (text(), str(i % 2)), count)
+        names = ("index", "sentence1", "sentence2", "score")
+        write("STS-B", f"{name}.tsv", names, lambda i: ("0", text(), text(), str(i % 6)), count)
+        write(
+            "MNLI",
+            f"{'dev_matched' if name == 'dev' else name}.tsv",
+            ("sentence1", "sentence2", "gold_label"),
+            lambda i: (text(), text(), LABELS[i % 3]),
+            count,
+        )
+    write("SST-2", "test.tsv", ("index", "sentence"), lambda i: (str(i), text()), 5)
+    write("STS-B", "test.tsv", ("index", "sentence1", "sentence2"), lambda i: ("0", "a", text()), 4)
+    pair = ("index", "sentence1", "sentence2")
+    for split in ("matched", "mismatched"):
+        write("MNLI", f"test_{split}.tsv", pair, lambda i: (str(i), text(), text()), 3)
+    write("diagnostic", "diagnostic.tsv", pair, lambda i: (str(i), text(), text()), 2)
+    return folder
+
+
+def test_the_table_and_the_submission(encoder_folder, tmp_path, capsys):
+    data = write_glue(tmp_path / "glue")
+    flags = [
+        *(f"--data_dir={data}", f"--init={encoder_folder}", f"--output={tmp_path / 'out'}"),
+        *("--train_batch_size=8", "--num_train_epochs=1"),
+    ]
+    glue_main(flags)
+    printed = capsys.readouterr().out
+    for title in ("SST-2 | accuracy", "STS-B | pearson", "STS-B | spearman", "MNLI | accuracy"):
+        assert f"| {title} | " in printed
+    assert "not there, and not in the average: CoLA, MRPC, QNLI, QQP, RTE, WNLI" in printed
+    summary = json.loads((tmp_path / "out" / "glue.json").read_text())
+    tasks = summary["tasks"]
+    sts_b = (tasks["sts-b"]["pearson"] + tasks["sts-b"]["spearman"]) / 2
+    expected = np.mean([tasks["sst-2"]["accuracy"], tasks["mnli"]["accuracy"], sts_b])
+    assert summary["average"] == pytest.approx(expected)
+    with zipfile.ZipFile(tmp_path / "out" / "submission.zip") as archive:
+        # The leaderboard's names, https://gluebenchmark.com/faq.
+        files = {name: archive.read(name).decode().splitlines() for name in archive.namelist()}
+    assert set(files) == {"SST-2.tsv", "STS-B.tsv", "MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"}
+    counts = {"SST-2.tsv": 5, "STS-B.tsv": 4, "MNLI-m.tsv": 3, "MNLI-mm.tsv": 3, "AX.tsv": 2}
+    for name, lines in files.items():
+        assert lines[0] == "index\tprediction"
+        assert [line.split("\t")[0] for line in lines[1:]] == list(map(str, range(counts[name])))
+    answers = {name: {line.split("\t")[1] for line in lines[1:]} for name, lines in files.items()}
+    assert answers["SST-2.tsv"] <= {"0", "1"}
+    assert answers["AX.tsv"] <= {"neutral", "entailment", "contradiction"}
+    assert all(0 <= float(score) <= 5 for score in answers["STS-B.tsv"])
+    glue_main(flags)
+    assert capsys.readouterr().out.count("already finished") == 3
+
+
+def test_what_is_no_glue(encoder_folder, tmp_path):
+    flags = [f"--init={encoder_folder}", f"--output={tmp_path / 'out'}"]
+    with pytest.raises(InputError, match=r"--data_dir=.*none of CoLA"):
+        glue_main([f"--data_dir={tmp_path}", *flags])
+    with pytest.raises(InputError, match="--tasks=swag: not a task of GLUE"):
+        glue_main([f"--data_dir={tmp_path}", *flags, "--tasks=swag"])
+
+
+def test_the_average_is_over_tasks_first():
+    results = {"mrpc": {"f1": 0.5, "accuracy": 0.7}, "rte": {"accuracy": 0.4}}
+    assert glue.average(results) == pytest.approx((0.6 + 0.4) / 2)
