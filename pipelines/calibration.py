@@ -1,24 +1,25 @@
-"""Whether a classifier is right as often as it says that it is."""
+"""Whether a model is right as often as it says that it is."""
 
 from typing import Any
 
 import numpy as np
-
-from pipelines.outcomes import ClassOutcomes
+from numpy.typing import NDArray
 
 BINS = 10
 
 
-def calibration(outcomes: ClassOutcomes) -> dict[str, Any]:
+def calibration(probability: NDArray[np.float64], right: NDArray[np.bool_]) -> dict[str, Any]:
     """Compares the probability of the given answers with the share that is right.
+
+    Args:
+      probability: [examples], as the model says.
+      right: [examples], whether the answer is.
 
     Returns:
       `bins`: the `least` and `greatest` probability, the `examples` in between and, where there
       are some, their mean `probability` and `accuracy`; `expected_calibration_error`: the mean
       distance between the two over the examples (Naeini et al. 2015, Guo et al. 2017).
     """
-    probability = outcomes.probabilities[np.arange(len(outcomes)), outcomes.predictions]
-    right = outcomes.labels == outcomes.predictions
     edges = np.linspace(0, 1, BINS + 1)
     # A bin has its upper edge; the first also has 0.
     positions = np.clip(np.searchsorted(edges, probability) - 1, 0, BINS - 1)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.calibration import calibration
-from pipelines.outcomes import ClassOutcomes, Outcomes, TagOutcomes, best_constants
+from pipelines.outcomes import AnswerOutcomes, ClassOutcomes, Outcomes, TagOutcomes, best_constants
 from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING, Task
 
 # What is reported of a kind besides the task's own metrics.
@@ -66,13 +66,16 @@ def details(outcomes: Outcomes) -> dict[str, Any]:
     """Returns what there is to say of all examples besides the metrics, by kind.
 
     Classes: `confusion_matrix`, whose [i][j] counts the examples of label i that were predicted as
-    label j, and `calibration`. Tags: `by_type` of entities.
+    label j, and `calibration`. Answers to questions: `calibration`. Tags: `by_type` of entities.
     """
     if isinstance(outcomes, ClassOutcomes):
         classes = outcomes.probabilities.shape[1]
         matrix = np.zeros((classes, classes), int)
         np.add.at(matrix, (outcomes.labels, outcomes.predictions), 1)
-        return {"confusion_matrix": matrix.tolist(), "calibration": calibration(outcomes)}
+        return {
+            "confusion_matrix": matrix.tolist(),
+            "calibration": calibration(*outcomes.confidence()),
+        }
     if isinstance(outcomes, TagOutcomes):
         by_type = outcomes.entity_scores()["by_type"]
         return {
@@ -81,6 +84,8 @@ def details(outcomes: Outcomes) -> dict[str, Any]:
                 for name, of_type in by_type.items()
             }
         }
+    if isinstance(outcomes, AnswerOutcomes):
+        return {"calibration": calibration(*outcomes.confidence())}
     return {}
 
 

@@ -91,6 +91,11 @@ class ClassOutcomes(Outcomes):
             positive=positive,
         )
 
+    def confidence(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Returns the probability of each answer, and whether it is right."""
+        probability = self.probabilities[np.arange(len(self)), self.predictions]
+        return probability, self.labels == self.predictions
+
     def constants(self) -> list[tuple[int, Self]]:
         """Returns every class, each with the classes' shares for probabilities."""
         classes = self.probabilities.shape[1]
@@ -208,13 +213,15 @@ class AnswerOutcomes(Outcomes):
       exact_match: [questions] 1 where the answer is right.
       f1: [questions] of the answer's words.
       impossible: [questions] whether the text has no answer.
+      probability: [questions] of the answer, as the model says.
     """
 
     exact_match: NDArray[np.float64]
     f1: NDArray[np.float64]
     impossible: NDArray[np.int64]
+    probability: NDArray[np.float64]
 
-    FEATURES = ("exact_match", "squad_f1", "impossible")
+    FEATURES = ("exact_match", "squad_f1", "impossible", "probability")
     SHARES = frozenset({"exact_match"})
 
     @classmethod
@@ -228,17 +235,27 @@ class AnswerOutcomes(Outcomes):
 
     def take(self, examples: NDArray[np.int64]) -> Self:
         """Returns the outcomes of these questions."""
-        return type(self)(self.exact_match[examples], self.f1[examples], self.impossible[examples])
+        return type(self)(
+            self.exact_match[examples],
+            self.f1[examples],
+            self.impossible[examples],
+            self.probability[examples],
+        )
 
     def scores(self, names: Sequence[str], positive: int) -> dict[str, float]:
         """Returns the metrics of these names."""
         found = {"exact_match": self.exact_match, "squad_f1": self.f1}
         return {name: float(found[name].mean()) for name in names}
 
+    def confidence(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Returns the probability of each answer, and whether it is right."""
+        return self.probability, self.exact_match == 1
+
     def constants(self) -> list[tuple[str, Self]]:
         """Returns that there is no answer."""
         right = self.impossible.astype(float)
-        return [("no answer", type(self)(right, right, self.impossible))]
+        certain = np.ones(len(self))
+        return [("no answer", type(self)(right, right, self.impossible, certain))]
 
 
 OUTCOMES: dict[str, type[Outcomes]] = {
@@ -266,7 +283,9 @@ def best_constants(
 
 
 def _column(records: Sequence[Record], name: str) -> NDArray:
-    return np.array([record[name][0] for record in records])
+    values = np.array([record[name][0] for record in records])
+    # TFMA's floats are float32, in which a mean differs from that of the same numbers elsewhere.
+    return values.astype(float) if values.dtype.kind == "f" else values
 
 
 def _text(value: bytes | str) -> str:

@@ -79,7 +79,8 @@ def test_shares_of_examples_have_wilson_intervals():
     """The closed form's roots: |share - p| = z sqrt(p (1 - p) / n) at both ends."""
     for correct, count in ((7, 10), (0, 5), (5, 5), (812, 872)):
         right = np.arange(count) < correct
-        answers = outcomes.AnswerOutcomes(right.astype(float), right.astype(float), right * 0)
+        score = right.astype(float)
+        answers = outcomes.AnswerOutcomes(score, score, right * 0, score)
         for end in intervals.intervals(answers, ["exact_match"], POSITIVE)["exact_match"]:
             distance = abs(correct / count - end)
             assert distance == pytest.approx(
@@ -124,34 +125,53 @@ def test_constant_answers_of_the_other_kinds():
     tags = outcomes.TagOutcomes.of_records(records)
     best = outcomes.best_constants(tags, ["entity_f1", "accuracy"], POSITIVE)
     assert best == {"entity_f1": ("O", 0), "accuracy": ("O", 0.75)}
-    answers = outcomes.AnswerOutcomes(np.zeros(4), np.zeros(4), np.array([1, 0, 0, 0]))
+    answers = outcomes.AnswerOutcomes(np.zeros(4), np.zeros(4), np.array([1, 0, 0, 0]), np.ones(4))
     best = outcomes.best_constants(answers, ["squad_f1"], POSITIVE)
     assert best == {"squad_f1": ("no answer", 0.25)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric"),
+    [("span", "squad_f1"), ("regression", "mean_squared_error"), ("regression", "pearson")],
+)
+def test_scores_are_the_same_from_tfma_as_from_the_records(kind, metric):
+    """TFMA's features are float32 arrays; a constant answer must not seem better by rounding."""
+    generator = np.random.default_rng(8)
+    written = [
+        {"squad_f1": x, "exact_match": x, "number": x, "score": y, "probability": y}
+        for x, y in generator.random((2000, 2)).astype(np.float32)
+    ]
+    lists, arrays = (
+        outcomes.OUTCOMES[kind].of_records(
+            [{"impossible": [0]} | {name: one(x) for name, x in of.items()} for of in written]
+        )
+        for one in (lambda x: [float(x)], lambda x: np.array([x]))
+    )
+    assert arrays.scores([metric], POSITIVE) == lists.scores([metric], POSITIVE)
 
 
 def test_calibration_of_a_model_that_knows_its_chances():
     """Answers that are right as often as said have no error; answers surer than that have."""
     generator = np.random.default_rng(4)
     probability = generator.uniform(0.5, 1, 20000)
-    labels = (generator.random(20000) > probability).astype(int)
-    answers = np.zeros(20000, int)
-
-    def found(said):
-        return calibration(
-            outcomes.ClassOutcomes(labels, answers, np.stack([said, 1 - said], axis=1))
-        )
-
-    honest = found(probability)
+    right = generator.random(20000) < probability
+    honest = calibration(probability, right)
     assert honest["expected_calibration_error"] < 0.02
     assert [one["examples"] > 0 for one in honest["bins"]] == [False] * 5 + [True] * 5
-    boastful = found(np.full(20000, 0.99))
+    boastful = calibration(np.full(20000, 0.99), right)
     assert boastful["expected_calibration_error"] == pytest.approx(0.99 - 0.75, abs=0.01)
     assert boastful["bins"][-1]["accuracy"] == pytest.approx(0.75, abs=0.01)
 
 
 def test_probabilities_on_an_edge_are_counted_once():
     """0, 1 and a tenth in between."""
-    probabilities = np.array([[1.0, 0.0], [0.0, 1.0], [0.4, 0.6]])
-    found = calibration(outcomes.ClassOutcomes(np.zeros(3, int), np.zeros(3, int), probabilities))
-    assert sum(one["examples"] for one in found["bins"]) == 3
+    found = calibration(np.array([1.0, 0.0, 0.4]), np.array([True, False, True]))
     assert [i for i, one in enumerate(found["bins"]) if one["examples"]] == [0, 3, 9]
+    assert sum(one["examples"] for one in found["bins"]) == 3
+
+
+def test_confidence_is_of_the_given_answer():
+    """Not of the right one."""
+    found = outcomes.ClassOutcomes(np.array([0, 1]), np.array([0, 0]), np.array([[0.7, 0.3]] * 2))
+    probability, right = found.confidence()
+    assert (probability.tolist(), right.tolist()) == ([0.7, 0.7], [True, False])
