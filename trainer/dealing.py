@@ -25,7 +25,7 @@ def shares_of(batch_size: int, hosts: int) -> int:
     Their number doesn't depend on the hosts, each of which reads some of them: so a batch has the
     same sequences on any number of hosts, but for unusual ones.
     """
-    shares = math.gcd(max(batch_size // LEAST_ROWS, 1), MOST_SHARES)
+    shares = math.gcd(batch_size, max(batch_size // LEAST_ROWS, 1), MOST_SHARES)
     return shares if shares % hosts == 0 else hosts
 
 

@@ -100,7 +100,9 @@ class PretrainingObjective(Objective):
 
     def derived(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Returns the perplexity: the exponential of the mean loss in nats."""
-        return {"masked_lm_perplexity": math.exp(metrics["masked_lm_loss"])}
+        # float64 ends at e**709, and a training that diverges goes on to say so.
+        loss = metrics["masked_lm_loss"]
+        return {"masked_lm_perplexity": math.inf if loss > 709 else math.exp(loss)}
 
     def ways(self) -> Sequence[Callable[[keras.Model, Features, tf.Tensor | None], Sums]]:
         """Returns `sums`, and the same computed without padding."""

@@ -170,6 +170,12 @@ def test_four_hosts_of_two_replicas_share_the_batches_of_one(many_files, monkeyp
         assert sorted(fingerprints(of_step)) == sorted(fingerprints([whole]))
 
 
+@pytest.mark.parametrize("batch_size", [1, 9, 18, 33])
+def test_any_batch_can_be_dealt(records, batch_size):
+    batch = next(iter(training_batches(records, batch_size, SEED)))
+    assert batch["input_ids"].shape == (batch_size, records.max_seq_length)
+
+
 def test_the_seed_decides_the_order(records):
     streams = [take(training_batches(records, BATCH, seed), 1)[0] for seed in range(6)]
     assert_same(streams[0], take(training_batches(records, BATCH, 0), 1)[0])

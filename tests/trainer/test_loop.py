@@ -324,7 +324,7 @@ def test_records_damaged_on_the_disk_are_one_sentence(what, records_folder, tmp_
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 255
         path.write_bytes(data)
-    trainer = make_trainer(lambda: Words(rate=0), NextSentenceObjective())
+    trainer = make_trainer(lambda: Words(rate=0), NextSentenceObjective((32,)))
     with pytest.raises(InputError, match="corrupted record at .*`beambert verify`") as caught:
         if what == "training":
             trainer.train_steps(iter(training_batches(records, BATCH, SEED)), 1)
