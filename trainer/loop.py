@@ -74,13 +74,13 @@ class Trainer:
         self._total_names = [*objective.weight_of, *weights, "gradient_norm"]
         # On a TPU, strategy.run compiles all of the step anyway.
         compiles_itself = isinstance(strategy, tf.distribute.TPUStrategy)
-        compiled = functools.partial(tf.function, jit_compile=not compiles_itself)
+        self._compiled = functools.partial(tf.function, jit_compile=not compiles_itself)
         ways = objective.ways()
         self._gradients_by_way = [
-            compiled(functools.partial(self._gradients_of, sums_of)) for sums_of in ways
+            self._compiled(functools.partial(self._gradients_of, sums_of)) for sums_of in ways
         ]
         self._sums_by_way = [
-            compiled(functools.partial(self._evaluation_sums, sums_of)) for sums_of in ways
+            self._compiled(functools.partial(self._evaluation_sums, sums_of)) for sums_of in ways
         ]
 
     def _by_way(self, functions: Sequence[Callable[..., Any]], features: Any, *others: Any) -> Any:
@@ -224,7 +224,7 @@ class Trainer:
           compute: takes the model and a batch's features; gives tensors with a row for each of its
             rows.
         """
-        compiled = tf.function(lambda features: compute(self.model, features), jit_compile=True)
+        compiled = self._compiled(lambda features: compute(self.model, features))
         parts: dict[str, list[np.ndarray]] = {}
         for features in dataset:
             for name, value in self.strategy.run(compiled, args=(features,)).items():

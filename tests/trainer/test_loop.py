@@ -268,11 +268,11 @@ class LineObjective(Objective):
         return {"line": tf.reduce_sum(kept * tf.convert_to_tensor(model.weight))}
 
 
-def line_trainer(strategy=None) -> Trainer:
+def line_trainer(strategy=None, objective=None) -> Trainer:
     return Trainer(
         strategy or tf.distribute.get_strategy(),
         Line,
-        LineObjective(),
+        objective or LineObjective(),
         OptimizerConfig(0.1, num_train_steps=6, num_warmup_steps=0),
         SEED,
     )
@@ -308,8 +308,7 @@ def test_a_last_gradient_that_is_no_number_stops(tmp_path):
             # The loss is 0, the gradient of the square root there is infinite.
             return {"line": tf.reduce_sum(tf.sqrt(tf.convert_to_tensor(model.weight)))}
 
-    trainer = line_trainer()
-    trainer.objective = Spoilt()
+    trainer = line_trainer(objective=Spoilt())
     config = LoopConfig(2, SEED, save_checkpoints_steps=1)
     with pytest.raises(InputError, match=r"norm (inf|nan) since step 0,"):
         train_line(trainer, line_batches(6, 0), config, tmp_path)
