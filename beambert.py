@@ -16,6 +16,7 @@ COMMANDS = {
     "evaluate": ("pipelines.evaluate", "main", "model + task -> metrics, blessing (Beam)"),
     "predict": ("pipelines.predict", "main", "model + texts -> answers (Beam)"),
     "export": ("trainer.task", "export_main", "model -> SavedModel on raw text"),
+    "deliver": ("deploy.deliver", "main", "task -> fine-tuned, evaluated, served if blessed"),
     "retrain": ("deploy.retrain", "main", "new files -> a new served version, if it is better"),
     "demo": ("demo.run", "main", "all of the above on text that every machine has"),
 }

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import beambert
-from deploy import retrain
+from deploy import deliver, retrain
 from pipelines import create_pretraining_data, create_vocabulary, predict, verify
 from trainer import finetune_command, task
 
@@ -35,6 +35,7 @@ PARSERS = {
     "glue": finetune_command.build_glue_parser,
     "export": task.build_export_parser,
     "predict": predict.build_parser,
+    "deliver": deliver.build_parser,
     "retrain": retrain.build_parser,
 }
 
@@ -86,6 +87,7 @@ def documented_commands():
             ("trainer.finetune_command", "FINETUNE_EPILOG"),
             ("trainer.finetune_command", "GLUE_EPILOG"),
             ("trainer.task", "EXPORT_EPILOG"),
+            ("deploy.deliver", "EPILOG"),
             ("deploy.retrain", "EPILOG"),
         )
     ]
@@ -105,4 +107,9 @@ def test_documented_commands_have_real_flags():
     for name, *arguments in commands:
         # What a parser doesn't know goes to Beam, which takes no bare words.
         _, others = PARSERS[name]().parse_known_args(arguments)
+        if name == "deliver":
+            of_task = [argument for argument in arguments if argument not in others]
+            finetune = finetune_command.build_finetune_parser()
+            parsed = finetune.parse_known_args([*others, *of_task, "--model_dir=model"])
+            others = [other for other in others if other in parsed[1]]
         assert all(beam_flag.match(other) for other in others)
