@@ -63,6 +63,7 @@ def deliver(argv: Sequence[str]) -> bool:
     flags, others = build_parser().parse_known_args(list(argv))
     output = flags.output.rstrip("/")
     of_task = _of_task(argv)
+    served = _served(flags.serving)  # told before anything is spent
     _run(
         "finetune",
         finetune_command.finetune_main,
