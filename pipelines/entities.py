@@ -66,6 +66,11 @@ class EntityCounts:
         return 2 * self.correct / (self.true + self.predicted) if self.correct else 0.0
 
 
+def is_entity_tag(tag: str) -> bool:
+    """Whether a tag is O, B-type or I-type."""
+    return tag == OUTSIDE or tag.startswith(("B-", "I-"))
+
+
 def entities(tags: Sequence[str]) -> list[Entity]:
     """Returns the entities of one sentence, in order.
 
@@ -76,7 +81,7 @@ def entities(tags: Sequence[str]) -> list[Entity]:
     start, current = 0, None
     for position, tag in enumerate([*tags, OUTSIDE]):
         prefix, _, name = tag.partition("-")
-        if tag != OUTSIDE and prefix not in ("B", "I"):
+        if not is_entity_tag(tag):
             raise InputError(
                 f"The tag {tag!r} is none of O, B-type and I-type: entities are counted in those "
                 "only; rename the tags, or take accuracy as the metric."

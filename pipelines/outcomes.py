@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines import metrics
-from pipelines.entities import EntityCounts, count_entities, scores_of_counts
+from pipelines.entities import EntityCounts, count_entities, is_entity_tag, scores_of_counts
 from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
 
 # A prediction record, as `predictions` writes it: name -> values.
@@ -167,7 +167,9 @@ class TagOutcomes(Outcomes):
             tuple([_text(tag) for tag in record[name]] for name in cls.FEATURES)
             for record in records
         ]
-        counts = [count_entities(true, predicted) for true, predicted in tags]
+        # Of other labels of words there are no entities, and no metric asks for them.
+        has_entities = all(map(is_entity_tag, {tag for of in tags for tag in (*of[0], *of[1])}))
+        counts = [count_entities(*of) if has_entities else {} for of in tags]
         types = tuple(sorted({name for by_type in counts for name in by_type}))
         entities = np.zeros((len(tags), len(types), 3), int)
         for i, by_type in enumerate(counts):

@@ -4,10 +4,7 @@ import argparse
 import dataclasses
 
 from pipelines.errors import InputError
-from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, TAGGING, TASKS, Task, find_task
-
-# Tasks whose columns are the user's own.
-_OWN = (CLASSIFICATION, REGRESSION, CHOICE, TAGGING)
+from pipelines.tasks import OWN_TASKS, TASKS, Task, find_task
 
 
 def add_task_flags(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +48,7 @@ def task_of(flags: argparse.Namespace) -> Task:
     task = find_task(flags.task)
     names = ("text_columns", "label_column", "choice_columns", "labels")
     given = {name: getattr(flags, name) for name in names if getattr(flags, name) is not None}
-    if given and task.name not in _OWN:
+    if given and task.name not in OWN_TASKS:
         raise InputError(
             f"--{next(iter(given))}: {task.name} has its own columns and labels; leave it out, or "
             f"take --task={task.kind}"

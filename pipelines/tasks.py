@@ -112,6 +112,7 @@ TASKS: dict[str, Task] = {
             text_b_is_optional=True,
         ),
         Task("tagging", TAGGING, _own_files()),
+        Task("word_labels", TAGGING, _own_files(), metrics=("accuracy",)),
         # GLUE (Wang et al. 2019, arXiv 1804.07461, table 1), https://gluebenchmark.com/tasks.
         Task(
             "cola",
@@ -187,6 +188,8 @@ TASKS: dict[str, Task] = {
         Task("squad2.0", SPAN, {TRAIN: "train-v2.0.json", DEV: "dev-v2.0.json"}),
     )
 }
+# Whose columns are the user's own.
+OWN_TASKS = (CLASSIFICATION, REGRESSION, CHOICE, TAGGING, "word_labels")
 # What the benchmark's average is over.
 GLUE_TASKS = tuple(name for name, task in TASKS.items() if task.title)
 

@@ -3,12 +3,13 @@
 import abc
 import collections
 import hashlib
+import itertools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from pipelines.entities import entity_scores
+from pipelines.entities import entity_scores, is_entity_tag
 from pipelines.errors import InputError
 from pipelines.examples import Example, discover_labels, read_examples, split_path
 from pipelines.metrics import scores
@@ -99,6 +100,12 @@ class ExampleData(TaskData):
                     raise InputError(
                         f"{self.files[split]} has no column of tags: put each word's tag behind it"
                     )
+            others = [label for label in self.labels if not is_entity_tag(label)]
+            if others and self.task.metrics != ("accuracy",):
+                raise InputError(
+                    f"{self.files[TRAIN]} has the tag {others[0]!r}, which is none of O, B-type "
+                    "and I-type: name entities so, or take --task=word_labels"
+                )
             return
         if (first.text_b is None) != (first_dev.text_b is None):
             raise InputError(
@@ -172,7 +179,10 @@ class ExampleData(TaskData):
     ) -> dict[str, float]:
         task, dev = self.task, self._examples[DEV]
         if task.kind == TAGGING:
-            found = entity_scores([example.tags for example in dev], predictions)
+            true = [example.tags for example in dev]
+            found = {"accuracy": _word_accuracy(true, predictions)}
+            if task.metrics != ("accuracy",):
+                found |= entity_scores(true, predictions)
             return {name: found[name] for name in task.metrics}
         if task.kind == REGRESSION:
             return scores(task.metrics, [float(example.label) for example in dev], predictions)
@@ -184,3 +194,9 @@ class ExampleData(TaskData):
             probabilities=probabilities,
             positive=index.get(task.positive_label, 1),
         )
+
+
+def _word_accuracy(true: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> float:
+    """Returns the share of the words, of all sentences, whose tags are right."""
+    flat = (itertools.chain.from_iterable(tags) for tags in (true, predicted))
+    return float(np.mean([one == other for one, other in zip(*flat, strict=True)]))

@@ -30,7 +30,7 @@ def test_task_names_ignore_case_and_hyphens(name):
 
 def test_unknown_task_lists_the_known_ones():
     """The remedy is in the message."""
-    with refused("--task=sst-3 is not a task: choose one of classification, regression, choice"):
+    with refused("--task=sst-3 is not a task: choose one of classification, regression"):
         tasks.find_task("sst-3")
 
 

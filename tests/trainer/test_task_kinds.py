@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipelines.errors import InputError
 from pipelines.examples import read_examples
 from pipelines.task_features import make_features
 from pipelines.tasks import find_task
@@ -168,6 +169,21 @@ def test_a_word_without_room_is_outside(finetuned, encoder_folder):
 
 def results_length(folder) -> int:
     return json.loads((folder / "training.json").read_text())["max_seq_length"]
+
+
+def test_labels_of_words_that_are_no_entities(data, encoder_folder, tmp_path):
+    (tmp_path / "data").mkdir()
+    for split in ("train", "dev"):
+        text = (data / "tagging" / f"{split}.conll").read_text()
+        renamed = text.replace("B-JOY", "NN").replace("B-SORROW", "VBD").replace(" O", " DT")
+        (tmp_path / "data" / f"{split}.conll").write_text(renamed)
+    flags = [f"--data_dir={tmp_path / 'data'}", f"--init={encoder_folder}"]
+    flags += [f"--model_dir={tmp_path / 'model'}", "--learning_rate=3e-3", "--num_train_epochs=3"]
+    with pytest.raises(InputError, match=r"tag 'DT'.*take --task=word_labels"):
+        finetune_main([*flags, "--task=tagging"])
+    finetune_main([*flags, "--task=word_labels"])
+    found = results(tmp_path / "model")
+    assert found["accuracy"] > 0.9 > found["baseline_accuracy"] > 0.5
 
 
 def test_a_frozen_encoder_stays_as_it_is(data, encoder_folder, tmp_path):
