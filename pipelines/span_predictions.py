@@ -61,7 +61,7 @@ class SpanPredictor:
         loaded = self._shared.acquire(self._load)
         length = self._model.training["max_seq_length"]
         questions = [row.example for row in rows]
-        windows = make_windows(questions, loaded.tokenizer, window_parameters(length))
+        windows = make_windows(questions, loaded.tokenizer, WindowParameters.of_length(length))
         logits = _logits(loaded.model, windows, length)
         found = decode(questions, windows, *logits, self._has_impossible, DecodingParameters())
         scorer = score_v2 if self._has_impossible else score_v1
@@ -111,16 +111,6 @@ def _vocabulary(model: Model) -> Vocabulary:
             "that `beambert finetune` finished."
         )
     return Vocabulary.parse(file.read_bytes(), str(file))
-
-
-def window_parameters(max_seq_length: int) -> WindowParameters:
-    """Returns the windows of a model: the original's, or smaller ones where it is shorter."""
-    third = max_seq_length // 3
-    return WindowParameters(
-        max_seq_length,
-        min(WindowParameters.doc_stride, third),
-        min(WindowParameters.max_query_length, third),
-    )
 
 
 def _logits(model: Any, windows: Windows, width: int) -> tuple[np.ndarray, np.ndarray]:

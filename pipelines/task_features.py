@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.examples import Example
+from pipelines.squad_features import Windows
 from pipelines.tasks import CHOICE, REGRESSION, TAGGING
 from pipelines.text_features import TextFeatures
 
@@ -77,6 +78,15 @@ def make_features(
         else:
             targets["label_ids"] = np.array([index[e.label] for e in examples], np.int32)
     return TaskFeatures(*_without_padding(batches), targets, {}, choices)
+
+
+def span_features(windows: Windows) -> TaskFeatures:
+    """Returns what the model sees of windows; each counts as an example."""
+    targets = {
+        "start_positions": windows.start_positions.astype(np.int32),
+        "end_positions": windows.end_positions.astype(np.int32),
+    }
+    return TaskFeatures(windows.input_ids, windows.segment_ids, windows.lengths, targets, {})
 
 
 def first_pieces(

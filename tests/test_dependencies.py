@@ -24,7 +24,7 @@ WITHOUT_BEAM = {
         *("records", "tasks", "folders", "errors", "console", "tokenization", "weights"),
         *("masking", "shards", "ragged", "offsets", "squad", "squad_features", "squad_decoding"),
         *("squad_scoring", "table_files", "examples", "task_flags", "task_features"),
-        *("text_features", "metrics", "entities"),
+        *("text_features", "metrics", "entities", "task_splits", "feature_records"),
     )
 }
 
