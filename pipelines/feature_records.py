@@ -44,6 +44,12 @@ TOKEN_TARGETS = {kind: ("label_ids",) if kind == TAGGING else () for kind in TAR
 _RECORDS_AT_A_TIME = 4096
 
 
+def feature_names(kind: str) -> set[str]:
+    """Returns the names of a record's features."""
+    of_choice = (SEQUENCE_LENGTHS,) if kind == CHOICE else ()
+    return {ROW, *TOKEN_FEATURES, *of_choice, *TARGETS[kind], *TOKEN_TARGETS[kind]}
+
+
 def made_from(
     task: Task,
     labels: Sequence[str],
@@ -231,7 +237,7 @@ def read_features(kind: str, paths: Sequence[str], flag: str) -> TaskFeatures:
     return TaskFeatures(
         ids,
         segments,
-        lengths[order].ravel(),
+        lengths[order].ravel().astype(np.int64),
         {name: joined(name)[order].astype(dtype) for name, dtype in TARGETS[kind].items()},
         {name: joined(name)[places].astype(np.int32) for name in TOKEN_TARGETS[kind]},
         lengths.shape[1],

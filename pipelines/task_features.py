@@ -1,7 +1,9 @@
 """Examples of a task -> model inputs without padding, in columns."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -93,7 +95,7 @@ def first_pieces(
     examples: Sequence[Example], text_features: TextFeatures
 ) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
     """Yields features and the words' first pieces of some sentences, `TextFeatures.of_words`."""
-    convert = tf.function(text_features.of_words, reduce_retracing=True)
+    convert = _graph(text_features.of_words)
     for start in range(0, len(examples), SEQUENCES_AT_A_TIME):
         some = examples[start : start + SEQUENCES_AT_A_TIME]
         features, pieces = convert(tf.constant([" ".join(example.words) for example in some]))
@@ -119,10 +121,16 @@ def _tagging_features(
 def _converted(
     text_features: TextFeatures, columns: Sequence[Sequence[str]]
 ) -> Iterator[dict[str, np.ndarray]]:
-    convert = tf.function(text_features, reduce_retracing=True)
+    convert = _graph(text_features.__call__)
     for start in range(0, len(columns[0]), SEQUENCES_AT_A_TIME):
         some = (tf.constant(column[start : start + SEQUENCES_AT_A_TIME]) for column in columns)
         yield {name: value.numpy() for name, value in convert(*some).items()}
+
+
+@functools.lru_cache(maxsize=4)
+def _graph(convert: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function as a graph, which takes longer to trace than many texts to convert."""
+    return tf.function(convert, reduce_retracing=True)
 
 
 def _without_padding(

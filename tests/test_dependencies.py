@@ -156,7 +156,7 @@ sys.meta_path.insert(0, Absent())
 try:
     import apache_beam
 except ModuleNotFoundError:
-    import trainer.task, trainer.pretraining, trainer.finetuning, trainer.export
+    import trainer.task, trainer.pretraining, trainer.finetuning, trainer.export, trainer.tfx_module
     print("imported")
 """
     assert run(code) == "imported"

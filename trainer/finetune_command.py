@@ -121,8 +121,7 @@ def finetune_main(argv: Sequence[str]) -> None:
       InputError: what was given can't be used.
     """
     flags = build_finetune_parser().parse_args(list(argv))
-    job = _job(flags, task_of(flags), flags.data_dir, flags.model_dir)
-    _finetune(job, flags)
+    run_job(make_job(flags, task_of(flags), flags.data_dir, flags.model_dir), flags)
 
 
 def build_glue_parser() -> FlagParser:
@@ -172,12 +171,19 @@ def glue_main(argv: Sequence[str]) -> None:
         flags.data_dir,
         flags.tasks,
         flags.output.rstrip("/"),
-        lambda task, folder, model_dir: _job(flags, task, folder, model_dir),
-        lambda job: _finetune(job, flags),
+        lambda task, folder, model_dir: make_job(flags, task, folder, model_dir),
+        lambda job: run_job(job, flags),
     )
 
 
-def _job(flags: argparse.Namespace, task: Task, data_dir: str, model_dir: str) -> "FinetuningJob":
+def make_job(
+    flags: argparse.Namespace, task: Task, data_dir: str, model_dir: str
+) -> "FinetuningJob":
+    """Returns the job that flags describe.
+
+    Raises:
+      InputError: what was given can't be used.
+    """
     if not 0 < flags.num_train_epochs < math.inf:
         raise InputError(f"--num_train_epochs={flags.num_train_epochs}: must be more than 0")
     if not 0 <= flags.warmup_proportion < 1:
@@ -203,7 +209,7 @@ def _job(flags: argparse.Namespace, task: Task, data_dir: str, model_dir: str) -
     )
 
 
-def _finetune(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dict[str, float]]:
+def run_job(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dict[str, float]]:
     """Runs one job, or a sweep of it; returns the folder of the model, and its results."""
     from trainer import sweep
     from trainer.finetuning import finetune
