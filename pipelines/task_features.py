@@ -115,7 +115,8 @@ def _tagging_features(
             tags = [index[some[row].tags[word]] for row, word in zip(rows, words, strict=True)]
             labels[rows, pieces[rows, words]] = tags
         label_ids.append(labels[features["input_mask"] > 0])
-    return TaskFeatures(*_without_padding(batches), {}, {"label_ids": np.concatenate(label_ids)})
+    targets = {"label_ids": np.concatenate(label_ids)} if examples[0].tags is not None else {}
+    return TaskFeatures(*_without_padding(batches), {}, targets)
 
 
 def _converted(

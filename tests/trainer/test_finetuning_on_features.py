@@ -14,7 +14,7 @@ from trainer.task import finetune_main
 from trainer.tfx_module import run_fn
 
 WORDS = ("river", "city", "war", "house", "music")
-LENGTH = 24
+LENGTH = 16
 
 
 def phrase(random, size=8) -> str:
@@ -23,16 +23,13 @@ def phrase(random, size=8) -> str:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory, vocabulary):
-    """A folder of a choice, tags and questions."""
+    """A folder of tags and one of questions."""
     root, random = tmp_path_factory.mktemp("data"), np.random.default_rng(2)
     (root / "vocab.txt").write_bytes(vocabulary.serialize())
-    for split, count in (("train", 40), ("dev", 12)):
-        lines = ["text,choice_0,choice_1,label"]
+    for split, count in (("train", 24), ("dev", 8)):
         sentences, questions = [], []
         context = "the old city by the river was known in the world for music and song . " * 2
         for number in range(count):
-            label = random.integers(0, 2)
-            lines.append(f"{phrase(random)},{phrase(random)},{phrase(random, 20)},{label}")
             words = phrase(random, 30).split()
             sentences.append("".join(f"{w} {'B-X' if w == 'war' else 'O'}\n" for w in words))
             answer = random.choice(["river", "music and song", "world"])
@@ -41,9 +38,8 @@ def data(tmp_path_factory, vocabulary):
             question |= {"answers": found[: number % 3], "is_impossible": number % 3 == 0}
             questions.append(question)
         paragraphs = [{"context": context, "qas": questions}]
-        for kind in ("choice", "tagging", "squad2.0"):
+        for kind in ("tagging", "squad2.0"):
             (root / kind).mkdir(exist_ok=True)
-        (root / "choice" / f"{split}.csv").write_text("\n".join(lines) + "\n")
         (root / "tagging" / f"{split}.conll").write_text("\n".join(sentences))
         text = json.dumps({"data": [{"title": "", "paragraphs": paragraphs}]})
         (root / "squad2.0" / f"{split}-v2.0.json").write_text(text)
@@ -108,34 +104,34 @@ def without_features(flags, tmp_path_factory):
     return make
 
 
-@pytest.mark.parametrize("kind", ["choice", "tagging", "squad2.0"])
-def test_same_model_and_results(features, flags, without_features, tmp_path, kind, monkeypatch):
-    expected = without_features(kind)
-
-    def refuse(*_):
-        raise AssertionError("tokenized here")
-
-    monkeypatch.setattr("trainer.task_data.make_features", refuse)
-    model = finetune(tmp_path / "model", flags(kind, features=features(kind)))
-    assert_same_models(model, expected)
+def test_same_model_and_results(features, flags, without_features, tmp_path):
+    """Questions, whose dev windows are made here all the same; for tags see test_run_fn."""
+    model = finetune(tmp_path / "model", flags("squad2.0", features=features("squad2.0")))
+    assert_same_models(model, without_features("squad2.0"))
 
 
 def test_other_features_are_refused(features, flags, tmp_path):
     for others, message in (
-        ({"max_seq_length": 16}, r"max_seq_length there 24, here 16"),
-        ({"features": features("tagging")}, r"task\.kind there \"tagging\", here \"choice\""),
+        ({"max_seq_length": 12}, r"max_seq_length there 16, here 12"),
+        ({"features": features("squad2.0")}, r"task\.name there \"squad2\.0\", here \"tagging\""),
         ({"features": tmp_path}, "not a finished features folder"),
     ):
-        given = flags("choice", **({"features": features("choice")} | others))
+        given = flags("tagging", **({"features": features("tagging")} | others))
         with pytest.raises(InputError, match=message):
             finetune(tmp_path / "model", given)
     assert not (tmp_path / "model").exists()
 
 
-def test_run_fn(features, flags, without_features, tmp_path):
+def test_run_fn(features, flags, without_features, tmp_path, monkeypatch):
     """What TFX's Trainer would give: strings and patterns, folders that are to be filled."""
-    folder = features("choice")
-    config = flags("choice", features=folder)
+    expected = without_features("tagging")
+
+    def refuse(*_):
+        raise AssertionError("tokenized here")
+
+    monkeypatch.setattr("trainer.task_data.make_features", refuse)
+    folder = features("tagging")
+    config = flags("tagging", features=folder)
     run_fn(
         types.SimpleNamespace(
             train_files=[f"{folder}/train/*"],
@@ -146,25 +142,24 @@ def test_run_fn(features, flags, without_features, tmp_path):
             model_run_dir=str(tmp_path / "run"),
         )
     )
-    assert_same_models(tmp_path / "run", without_features("choice"))
+    assert_same_models(tmp_path / "run", expected)
     assert list((tmp_path / "run" / "tensorboard").rglob("events*"))
     answer = tf.saved_model.load(tmp_path / "serving").signatures["serving_default"]
-    texts = {"text": tf.constant(["the river"]), "choices": tf.constant([["war", "city"]])}
-    assert answer(**texts)["probabilities"].shape == (1, 2)
+    assert answer(text=tf.constant(["the river"]))["tags"].shape == (1, 2)
 
 
 def test_run_fn_refuses_another_schema(features, flags, tmp_path):
-    config = flags("choice", features=features("choice"))
+    config = flags("tagging", features=features("tagging"))
     arguments = types.SimpleNamespace(
         train_files=["nowhere/*"],
         eval_files=["nowhere/*"],
-        schema_path=f"{features('tagging')}/schema.pbtxt",
+        schema_path=f"{features('squad2.0')}/schema.pbtxt",
         custom_config=config,
         serving_model_dir=str(tmp_path / "serving"),
         model_run_dir=str(tmp_path / "run"),
     )
-    with pytest.raises(InputError, match="schema_path=.* not of a choice task"):
+    with pytest.raises(InputError, match="schema_path=.* not of a tagging task"):
         run_fn(arguments)
-    arguments.schema_path = f"{features('choice')}/schema.pbtxt"
+    arguments.schema_path = f"{features('tagging')}/schema.pbtxt"
     with pytest.raises(InputError, match=r"nowhere/\* match no file"):
         run_fn(arguments)
