@@ -11,6 +11,11 @@ COMMANDS = {
     "data": ("pipelines.create_pretraining_data", "main", "corpus -> pre-training records (Beam)"),
     "verify": ("pipelines.verify", "main", "records -> statistics, faults and warnings (Beam)"),
     "pretrain": ("trainer.task", "pretrain_main", "records -> encoder"),
+    "features": (
+        "pipelines.create_task_features",
+        "main",
+        "task -> features to fine-tune on (Beam)",
+    ),
     "finetune": ("trainer.finetune_command", "finetune_main", "encoder + task -> model"),
     "glue": ("trainer.finetune_command", "glue_main", "encoder -> all of GLUE, submission.zip"),
     "evaluate": ("pipelines.evaluate", "main", "model + task -> metrics, blessing (Beam)"),

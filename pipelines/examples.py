@@ -166,9 +166,7 @@ def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
         raise InputError(
             f"--data_dir={data_dir} is not a local folder: name that of the {task.name} files."
         )
-    declared = task.files[split]
-    endings = _TAGGED_ENDINGS if task.kind == TAGGING else table_files.ENDINGS
-    names = [declared] if "." in declared else [declared + ending for ending in endings]
+    names = _file_names(task, split)
     found = [folder / name for name in names if (folder / name).is_file()]
     if not found:
         raise InputError(
@@ -180,6 +178,18 @@ def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
             f"--data_dir={data_dir} has both {found[0].name} and {found[1].name}: keep one of them."
         )
     return found[0]
+
+
+def has_split(task: Task, data_dir: str, split: str) -> bool:
+    """Whether a file of a split is there."""
+    return any((pathlib.Path(data_dir) / name).is_file() for name in _file_names(task, split))
+
+
+def _file_names(task: Task, split: str) -> list[str]:
+    """Returns the names that the file of a split may have."""
+    declared = task.files[split]
+    endings = _TAGGED_ENDINGS if task.kind == TAGGING else table_files.ENDINGS
+    return [declared] if "." in declared else [declared + ending for ending in endings]
 
 
 def _is_labelled(split: str) -> bool:

@@ -54,7 +54,7 @@ def is_finished(
         found = json.loads(read(state))
     except ValueError:
         found = {}  # cut off while being written; nothing else can be in the folder yet
-    difference = _first_difference(found, json.loads(serialize_job(job)))
+    difference = first_difference(found, json.loads(serialize_job(job)))
     if difference and (state == MARKER_FILE or len(names) > 1):
         what = "finished result" if state == MARKER_FILE else "unfinished work"
         raise InputError(
@@ -64,12 +64,12 @@ def is_finished(
     return state == MARKER_FILE
 
 
-def _first_difference(there: Any, here: Any, path: str = "") -> str:
+def first_difference(there: Any, here: Any, path: str = "") -> str:
     """Names the first value in which two jobs differ, with both values; empty if none."""
     if isinstance(there, dict) and isinstance(here, dict):
         for name in {**here, **there}:
             inner = f"{path}.{name}" if path else name
-            found = _first_difference(there.get(name), here.get(name), inner)
+            found = first_difference(there.get(name), here.get(name), inner)
             if found:
                 return found
         return ""

@@ -14,7 +14,7 @@ from pipelines.predictions import Row, encode_record, load
 from pipelines.records import Vocabulary
 from pipelines.squad import Question
 from pipelines.squad_decoding import DecodingParameters, SquadPredictions, decode
-from pipelines.squad_features import Windows, make_windows, window_parameters
+from pipelines.squad_features import WindowParameters, Windows, make_windows
 from pipelines.squad_scoring import score, score_v1, score_v2
 
 if TYPE_CHECKING:  # Its module imports TensorFlow.
@@ -61,7 +61,7 @@ class SpanPredictor:
         loaded = self._shared.acquire(self._load)
         length = self._model.training["max_seq_length"]
         questions = [row.example for row in rows]
-        windows = make_windows(questions, loaded.tokenizer, window_parameters(length))
+        windows = make_windows(questions, loaded.tokenizer, WindowParameters.of_length(length))
         logits = _logits(loaded.model, windows, length)
         found = decode(questions, windows, *logits, self._has_impossible, DecodingParameters())
         scorer = score_v2 if self._has_impossible else score_v1

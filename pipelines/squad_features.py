@@ -54,15 +54,11 @@ class WindowParameters:
         if self.doc_stride < 1:
             raise InputError(f"--doc_stride={self.doc_stride}: give 1 or more.")
 
-
-def window_parameters(max_seq_length: int) -> WindowParameters:
-    """Returns the windows of a model: the original's, or smaller ones where it is shorter."""
-    third = max_seq_length // 3
-    return WindowParameters(
-        max_seq_length,
-        min(WindowParameters.doc_stride, third),
-        min(WindowParameters.max_query_length, third),
-    )
+    @classmethod
+    def of_length(cls, max_seq_length: int) -> "WindowParameters":
+        """Returns the original's, or smaller ones where windows are shorter than its."""
+        third = max_seq_length // 3
+        return cls(max_seq_length, min(cls.doc_stride, third), min(cls.max_query_length, third))
 
 
 @dataclasses.dataclass(frozen=True)

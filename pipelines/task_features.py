@@ -1,12 +1,15 @@
 """Examples of a task -> model inputs without padding, in columns."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from pipelines.examples import Example
+from pipelines.squad_features import Windows
 from pipelines.tasks import CHOICE, REGRESSION, TAGGING
 from pipelines.text_features import TextFeatures
 
@@ -79,11 +82,20 @@ def make_features(
     return TaskFeatures(*_without_padding(batches), targets, {}, choices)
 
 
+def span_features(windows: Windows) -> TaskFeatures:
+    """Returns what the model sees of windows; each counts as an example."""
+    targets = {
+        "start_positions": windows.start_positions.astype(np.int32),
+        "end_positions": windows.end_positions.astype(np.int32),
+    }
+    return TaskFeatures(windows.input_ids, windows.segment_ids, windows.lengths, targets, {})
+
+
 def first_pieces(
     examples: Sequence[Example], text_features: TextFeatures
 ) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
     """Yields features and the words' first pieces of some sentences, `TextFeatures.of_words`."""
-    convert = tf.function(text_features.of_words, reduce_retracing=True)
+    convert = _graph(text_features.of_words)
     for start in range(0, len(examples), SEQUENCES_AT_A_TIME):
         some = examples[start : start + SEQUENCES_AT_A_TIME]
         features, pieces = convert(tf.constant([" ".join(example.words) for example in some]))
@@ -103,16 +115,23 @@ def _tagging_features(
             tags = [index[some[row].tags[word]] for row, word in zip(rows, words, strict=True)]
             labels[rows, pieces[rows, words]] = tags
         label_ids.append(labels[features["input_mask"] > 0])
-    return TaskFeatures(*_without_padding(batches), {}, {"label_ids": np.concatenate(label_ids)})
+    targets = {"label_ids": np.concatenate(label_ids)} if examples[0].tags is not None else {}
+    return TaskFeatures(*_without_padding(batches), {}, targets)
 
 
 def _converted(
     text_features: TextFeatures, columns: Sequence[Sequence[str]]
 ) -> Iterator[dict[str, np.ndarray]]:
-    convert = tf.function(text_features, reduce_retracing=True)
+    convert = _graph(text_features.__call__)
     for start in range(0, len(columns[0]), SEQUENCES_AT_A_TIME):
         some = (tf.constant(column[start : start + SEQUENCES_AT_A_TIME]) for column in columns)
         yield {name: value.numpy() for name, value in convert(*some).items()}
+
+
+@functools.lru_cache(maxsize=4)
+def _graph(convert: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function as a graph, which takes longer to trace than many texts to convert."""
+    return tf.function(convert, reduce_retracing=True)
 
 
 def _without_padding(

@@ -26,6 +26,9 @@ DEFAULT_METRICS = {
     SPAN: ("squad_f1", "exact_match"),
 }
 TRAIN, DEV, TEST = "train", "dev", "test"
+# Default length of the inputs where no pre-training says another, run_classifier.py's; and always
+# of a question with a part of its context, run_squad.py's.
+DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH = 128, 384
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,13 @@ import pytest
 
 import beambert
 from deploy import deliver, retrain
-from pipelines import create_pretraining_data, create_vocabulary, predict, verify
+from pipelines import (
+    create_pretraining_data,
+    create_task_features,
+    create_vocabulary,
+    predict,
+    verify,
+)
 from trainer import finetune_command, task
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -31,6 +37,7 @@ PARSERS = {
     "data": create_pretraining_data.build_parser,
     "verify": verify.build_parser,
     "pretrain": task.build_pretrain_parser,
+    "features": create_task_features.build_parser,
     "finetune": finetune_command.build_finetune_parser,
     "glue": finetune_command.build_glue_parser,
     "export": task.build_export_parser,
@@ -84,6 +91,7 @@ def documented_commands():
             ("pipelines.verify", "EPILOG"),
             ("pipelines.predict", "EPILOG"),
             ("trainer.task", "PRETRAIN_EPILOG"),
+            ("pipelines.create_task_features", "EPILOG"),
             ("trainer.finetune_command", "FINETUNE_EPILOG"),
             ("trainer.finetune_command", "GLUE_EPILOG"),
             ("trainer.task", "EXPORT_EPILOG"),
@@ -101,7 +109,7 @@ def documented_commands():
 def test_documented_commands_have_real_flags():
     names = "runner|project|region|temp_location|setup_file|parallelism|environment_type"
     names += "|sdk_container_image|service_account_email"
-    beam_flag = re.compile(rf"--({names}|flink_[a-z_]+)=")
+    beam_flag = re.compile(rf"--({names}|flink_[a-z_]+|direct_[a-z_]+)=")
     commands = list(documented_commands())
     assert {name for name, *_ in commands} == set(PARSERS)
     for name, *arguments in commands:

@@ -25,7 +25,7 @@ WITHOUT_BEAM = {
         *("records", "tasks", "folders", "errors", "console", "tokenization", "weights"),
         *("masking", "shards", "ragged", "offsets", "squad", "squad_features", "squad_decoding"),
         *("squad_scoring", "table_files", "examples", "task_flags", "task_features"),
-        *("text_features", "metrics", "entities"),
+        *("text_features", "metrics", "entities", "task_splits", "feature_records"),
     )
 }
 
@@ -157,7 +157,7 @@ sys.meta_path.insert(0, Absent())
 try:
     import apache_beam
 except ModuleNotFoundError:
-    import trainer.task, trainer.pretraining, trainer.finetuning, trainer.export
+    import trainer.task, trainer.pretraining, trainer.finetuning, trainer.export, trainer.tfx_module
     print("imported")
 """
     assert run(code) == "imported"

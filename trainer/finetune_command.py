@@ -35,6 +35,10 @@ FINETUNE_EPILOG = """examples:
   # SQuAD; predictions/ gets the files that the official scorer reads
   beambert finetune --task=squad2.0 --data_dir=squad --init=encoder --model_dir=reader
 
+  # with the features that `beambert features` made, and not tokenized again
+  beambert finetune --task=sst-2 --data_dir=glue/SST-2 --features=sst-2-features \\
+      --init=encoder --model_dir=sentiment
+
   # the paper's grid, five seeds each, resumable; the best on dev is rte/best
   beambert finetune --task=rte --data_dir=glue/RTE --init=encoder --model_dir=rte \\
       --sweep=paper --num_seeds=5
@@ -99,6 +103,11 @@ def build_finetune_parser() -> FlagParser:
         allow_abbrev=False,
     )
     add_task_flags(parser)
+    parser.add_argument(
+        "--features",
+        metavar="DIR",
+        help="the task's features, made by `beambert features`; --data_dir is still scored by",
+    )
     _add_encoder_flags(parser)
     add_output_flags(parser)
     _add_recipe_flags(parser)
@@ -112,8 +121,7 @@ def finetune_main(argv: Sequence[str]) -> None:
       InputError: what was given can't be used.
     """
     flags = build_finetune_parser().parse_args(list(argv))
-    job = _job(flags, task_of(flags), flags.data_dir, flags.model_dir)
-    _finetune(job, flags)
+    run_job(make_job(flags, task_of(flags), flags.data_dir, flags.model_dir), flags)
 
 
 def build_glue_parser() -> FlagParser:
@@ -153,7 +161,7 @@ def glue_main(argv: Sequence[str]) -> None:
       InputError: what was given can't be used.
     """
     flags = build_glue_parser().parse_args(list(argv))
-    flags.checkpoint_dir = flags.tensorboard_dir = None
+    flags.checkpoint_dir = flags.tensorboard_dir = flags.features = None
     not_glue = [name for name in flags.tasks if name not in GLUE_TASKS]
     if not_glue:
         raise InputError(f"--tasks={not_glue[0]}: not a task of GLUE; use `beambert finetune`")
@@ -163,12 +171,19 @@ def glue_main(argv: Sequence[str]) -> None:
         flags.data_dir,
         flags.tasks,
         flags.output.rstrip("/"),
-        lambda task, folder, model_dir: _job(flags, task, folder, model_dir),
-        lambda job: _finetune(job, flags),
+        lambda task, folder, model_dir: make_job(flags, task, folder, model_dir),
+        lambda job: run_job(job, flags),
     )
 
 
-def _job(flags: argparse.Namespace, task: Task, data_dir: str, model_dir: str) -> "FinetuningJob":
+def make_job(
+    flags: argparse.Namespace, task: Task, data_dir: str, model_dir: str
+) -> "FinetuningJob":
+    """Returns the job that flags describe.
+
+    Raises:
+      InputError: what was given can't be used.
+    """
     if not 0 < flags.num_train_epochs < math.inf:
         raise InputError(f"--num_train_epochs={flags.num_train_epochs}: must be more than 0")
     if not 0 <= flags.warmup_proportion < 1:
@@ -179,20 +194,22 @@ def _job(flags: argparse.Namespace, task: Task, data_dir: str, model_dir: str) -
         raise InputError(f"--num_seeds={flags.num_seeds}: goes with --sweep")
     loop = loop_config(flags)
     with quiet_stderr():
+        from pipelines.feature_records import open_features
         from trainer.finetuning import FinetuningJob
         from trainer.folders import TrainingFolders
-    given = {"task", "data_dir", "loop", "output"}
+    given = {"task", "data_dir", "loop", "output", "features"}
     names = {field.name for field in dataclasses.fields(FinetuningJob)} - given
     return FinetuningJob(
         task=task,
         data_dir=data_dir,
         loop=loop,
         output=TrainingFolders.of(model_dir, flags.checkpoint_dir, flags.tensorboard_dir),
+        features=open_features(flags.features, "--features") if flags.features else None,
         **{name: getattr(flags, name) for name in names},
     )
 
 
-def _finetune(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dict[str, float]]:
+def run_job(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dict[str, float]]:
     """Runs one job, or a sweep of it; returns the folder of the model, and its results."""
     from trainer import sweep
     from trainer.finetuning import finetune

@@ -12,9 +12,10 @@ import tensorflow as tf
 from model.config import BertConfig
 from model.flops import training_flops
 from pipelines.errors import InputError
+from pipelines.feature_records import TaskFeatureFiles, made_from
 from pipelines.records import Vocabulary
 from pipelines.task_features import TaskFeatures
-from pipelines.tasks import DEV, SPAN, TRAIN, Task
+from pipelines.tasks import DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH, DEV, SPAN, TRAIN, Task
 from pipelines.text_features import TextFeatures
 from trainer import folders
 from trainer.checkpoints import InitialWeights, open_initial
@@ -37,9 +38,6 @@ from trainer.task_models import OBJECTIVES, build_model
 RANDOM = "random"
 # In a model folder: what others' scorers read.
 PREDICTIONS_FOLDER = "predictions"
-# Default length of the inputs where no pre-training says another, run_classifier.py's; and always
-# of a question with a part of its context, run_squad.py's.
-DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH = 128, 384
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +52,7 @@ class FinetuningJob:
       model, vocab_file, do_lower_case: of the encoder, where `init` is "random".
       freeze_encoder: train the layer on top alone.
       output: folders to write to.
+      features: the task's, made by `beambert features`; None makes them here.
       max_seq_length: of the inputs; None for that of the pre-training.
       learning_rate, weight_decay_rate, optimizer: see `OptimizerConfig`.
       num_train_epochs: over the task's training data.
@@ -77,6 +76,7 @@ class FinetuningJob:
     num_train_epochs: float
     warmup_proportion: float
     loop: LoopConfig
+    features: TaskFeatureFiles | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,6 +135,8 @@ def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str, 
     chief = is_chief(strategy)
     left_out: list[str] = []
     data = _read_task(job, left_out)
+    if job.features:
+        job.features.check(_features_made_from(start, data))
     check_batch(strategy, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)
     optimizer, loop = _schedule(job, data.counts[TRAIN])
     training = _training(job, start, data, optimizer, loop)
@@ -146,7 +148,7 @@ def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str, 
     if chief:
         _describe(job, start, data, training, optimizer.num_train_steps, left_out)
     text_features = TextFeatures(start.vocabulary, start.do_lower_case, start.max_seq_length)
-    data.tokenize(text_features)
+    data.tokenize(text_features, job.features)
     run = _Run(job, start, data, strategy, optimizer, loop)
     results = train(run.trainer, [run.phase()], loop, job.output)
     # Every worker computes its part of them.
@@ -158,6 +160,18 @@ def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str, 
         _finish(run.trainer.model, text_features, training, model_dir, results, identity)
         print(f"{model_dir}: {describe_results(job.task, results)}", flush=True)
     return results
+
+
+def _features_made_from(start: _Start, data: TaskData) -> dict[str, Any]:
+    """Returns what decides the features, see `feature_records.made_from`."""
+    return made_from(
+        data.task,
+        data.labels,
+        start.vocabulary,
+        start.do_lower_case,
+        start.max_seq_length,
+        data.sha256(),
+    )
 
 
 def identity_of(job: FinetuningJob) -> dict[str, Any]:

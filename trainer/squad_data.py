@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from pipelines.examples import split_path
+from pipelines.feature_records import TaskFeatureFiles
 from pipelines.offsets import OffsetTokenizer
 from pipelines.squad import describe_places, read_questions
 from pipelines.squad_decoding import DecodingParameters, SquadPredictions, decode
-from pipelines.squad_features import Windows, make_windows, window_parameters
+from pipelines.squad_features import WindowParameters, Windows, make_windows
 from pipelines.squad_scoring import score
-from pipelines.task_features import TaskFeatures
+from pipelines.task_features import TaskFeatures, span_features
 from pipelines.tasks import DEV, TRAIN, Task
 from pipelines.text_features import TextFeatures
 from trainer.task_data import TaskData
@@ -44,28 +45,28 @@ class SpanData(TaskData):
         # As run_squad.py, whose epochs are over questions, not windows.
         self.counts = {split: len(questions) for split, questions in self._questions.items()}
 
-    def tokenize(self, text_features: TextFeatures) -> None:
-        """Makes the windows of both splits."""
+    def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
+        """Makes the windows of both splits; those of dev always, as answers are read off them."""
         tokenizer = OffsetTokenizer(text_features.vocabulary, text_features.do_lower_case)
-        parameters = window_parameters(text_features.max_seq_length)
-        self._windows: dict[str, Windows] = {
-            split: make_windows(questions, tokenizer, parameters)
-            for split, questions in self._questions.items()
+        parameters = WindowParameters.of_length(text_features.max_seq_length)
+
+        def windows_of(split: str) -> Windows:
+            return make_windows(self._questions[split], tokenizer, parameters)
+
+        self._dev_windows = windows_of(DEV)
+        self._features = {
+            TRAIN: made.read(TRAIN) if made else span_features(windows_of(TRAIN)),
+            DEV: span_features(self._dev_windows),
         }
 
     def features(self, split: str) -> TaskFeatures:
         """Returns the model's inputs, a window each."""
-        windows = self._windows[split]
-        targets = {
-            "start_positions": windows.start_positions.astype(np.int32),
-            "end_positions": windows.end_positions.astype(np.int32),
-        }
-        return TaskFeatures(windows.input_ids, windows.segment_ids, windows.lengths, targets, {})
+        return self._features[split]
 
     def _decode(self, outputs: Mapping[str, np.ndarray]) -> SquadPredictions:
         return decode(
             self._questions[DEV],
-            self._windows[DEV],
+            self._dev_windows,
             outputs["start_logits"],
             outputs["end_logits"],
             self._has_impossible,

@@ -2,26 +2,18 @@
 
 import abc
 import collections
-import hashlib
 import itertools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from pipelines.entities import entity_scores, is_entity_tag
-from pipelines.errors import InputError
-from pipelines.examples import Example, discover_labels, read_examples, split_path
+from pipelines.entities import entity_scores
+from pipelines.feature_records import TaskFeatureFiles
 from pipelines.metrics import scores
 from pipelines.task_features import TaskFeatures, first_pieces, make_features
-from pipelines.tasks import (
-    CHOICE,
-    DEV,
-    REGRESSION,
-    TAGGING,
-    TRAIN,
-    Task,
-)
+from pipelines.task_splits import files_sha256, read_splits
+from pipelines.tasks import DEV, REGRESSION, TAGGING, TRAIN, Task
 from pipelines.text_features import TextFeatures
 from trainer.task_models import OUTSIDE
 
@@ -44,8 +36,8 @@ class TaskData(abc.ABC):
     counts: Mapping[str, int]
 
     @abc.abstractmethod
-    def tokenize(self, text_features: TextFeatures) -> None:
-        """Makes the features of both splits."""
+    def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
+        """Makes the features of both splits, or takes those that are made."""
 
     @abc.abstractmethod
     def features(self, split: str) -> TaskFeatures:
@@ -65,10 +57,7 @@ class TaskData(abc.ABC):
 
     def sha256(self) -> dict[str, str]:
         """Returns the files' hashes by split."""
-        return {
-            split: hashlib.sha256(path.read_bytes()).hexdigest()
-            for split, path in self.files.items()
-        }
+        return files_sha256(self.files)
 
 
 class ExampleData(TaskData):
@@ -80,51 +69,23 @@ class ExampleData(TaskData):
         Raises:
           InputError: they can't be read, or don't go together.
         """
+        read = read_splits(task, data_dir, (TRAIN, DEV), on_bad_row is not None)
+        for sentence in (sentence for of_split in read.left_out.values() for sentence in of_split):
+            on_bad_row(sentence)
         self.task = task
-        self.labels = list(discover_labels(task, data_dir))
-        self._examples: dict[str, list[Example]] = {
-            split: read_examples(task, data_dir, split, self.labels or None, on_bad_row)
-            for split in (TRAIN, DEV)
-        }
-        self.files = {split: split_path(task, data_dir, split) for split in (TRAIN, DEV)}
+        self.labels = list(read.labels)
+        self._examples = read.examples
+        self.files = read.files
         self.counts = {split: len(examples) for split, examples in self._examples.items()}
-        self._check(data_dir)
-        first = self._examples[TRAIN][0]
-        self.is_pair = task.kind != TAGGING and first.text_b is not None
+        self.is_pair = task.kind != TAGGING and self._examples[TRAIN][0].text_b is not None
 
-    def _check(self, data_dir: str) -> None:
-        first, first_dev = (self._examples[split][0] for split in (TRAIN, DEV))
-        if self.task.kind == TAGGING:
-            for split, example in ((TRAIN, first), (DEV, first_dev)):
-                if example.tags is None:
-                    raise InputError(
-                        f"{self.files[split]} has no column of tags: put each word's tag behind it"
-                    )
-            others = [label for label in self.labels if not is_entity_tag(label)]
-            if others and self.task.metrics != ("accuracy",):
-                raise InputError(
-                    f"{self.files[TRAIN]} has the tag {others[0]!r}, which is none of O, B-type "
-                    "and I-type: name entities so, or take --task=word_labels"
-                )
-            return
-        if (first.text_b is None) != (first_dev.text_b is None):
-            raise InputError(
-                f"--data_dir={data_dir}: text_b stands in one of its train and dev files only; "
-                "add the column to the other or delete it"
-            )
-        if self.task.kind == CHOICE:
-            for split, examples in self._examples.items():
-                if len({len(example.choices) for example in (*examples, first)}) > 1:
-                    raise InputError(
-                        f"{self.files[split]} has rows of different numbers of choices: give every "
-                        f"row {len(first.choices)}, as the first row of train"
-                    )
-
-    def tokenize(self, text_features: TextFeatures) -> None:
-        """Makes the features of both splits."""
+    def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
+        """Makes or reads the features of both splits."""
         self._text_features = text_features
         self._features = {
-            split: make_features(self.task.kind, examples, self.labels, text_features)
+            split: made.read(split)
+            if made
+            else make_features(self.task.kind, examples, self.labels, text_features)
             for split, examples in self._examples.items()
         }
 

@@ -1,0 +1,79 @@
+"""The features of some examples of any kind, with counts. No Beam."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipelines.offsets import OffsetTokenizer
+from pipelines.records import Vocabulary
+from pipelines.squad import Question
+from pipelines.squad_features import NO_ANSWER, WindowParameters, make_windows
+from pipelines.task_features import TaskFeatures, make_features, span_features
+from pipelines.tasks import SPAN
+from pipelines.text_features import TextFeatures
+
+
+class ShardFeatures:
+    """Tokenizes and frames examples, as fine-tuning does."""
+
+    def __init__(
+        self,
+        kind: str,
+        labels: Sequence[str],
+        vocabulary: Vocabulary,
+        do_lower_case: bool,
+        max_seq_length: int,
+    ):
+        """Builds the tokenizer."""
+        self._kind, self._labels = kind, labels
+        self._max_seq_length = max_seq_length
+        if kind == SPAN:
+            self._tokenizer = OffsetTokenizer(vocabulary, do_lower_case)
+        else:
+            self._features, self._longer = (
+                TextFeatures(vocabulary, do_lower_case, length)
+                for length in (max_seq_length, max_seq_length + 1)
+            )
+
+    def make(self, examples: Sequence[Any]) -> tuple[TaskFeatures, np.ndarray, dict[str, int]]:
+        """Converts examples, at least one.
+
+        Returns:
+          their features; int64 [records], the example that each record is of; and counts.
+        """
+        if self._kind == SPAN:
+            return self._windows(examples)
+        features = make_features(self._kind, examples, self._labels, self._features)
+        counts = _counts(features) | {
+            "sequences_that_lost_tokens": self._count_cut(examples, features)
+        }
+        return features, np.arange(len(features)), counts
+
+    def _count_cut(self, examples: Sequence[Any], features: TaskFeatures) -> int:
+        """Returns how many sequences lost tokens: those that one more would have room in."""
+        full = np.flatnonzero(features.example_lengths == self._max_seq_length)
+        if not len(full):
+            return 0
+        some = [examples[index] for index in full]
+        longer = make_features(self._kind, some, self._labels, self._longer)
+        return int((longer.lengths > self._max_seq_length).sum())
+
+    def _windows(
+        self, questions: Sequence[Question]
+    ) -> tuple[TaskFeatures, np.ndarray, dict[str, int]]:
+        parameters = WindowParameters.of_length(self._max_seq_length)
+        windows = make_windows(questions, self._tokenizer, parameters)
+        pieces = self._tokenizer.tokenize_batch([question.question for question in questions])
+        is_cut = (pieces.lengths > parameters.max_query_length)[windows.question_index]
+        features = span_features(windows)
+        counts = _counts(features) | {
+            # Of their questions; contexts lose none.
+            "sequences_that_lost_tokens": int(is_cut.sum()),
+            "sequences_with_answer": int((windows.start_positions != NO_ANSWER).sum()),
+        }
+        return features, windows.question_index, counts
+
+
+def _counts(features: TaskFeatures) -> dict[str, int]:
+    return {"sequences": len(features.lengths), "tokens": len(features.input_ids)}
