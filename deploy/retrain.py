@@ -34,7 +34,7 @@ from deploy.retraining import (
 )
 from pipelines.console import FlagParser, duration, quiet_stderr, run_main
 from pipelines.errors import InputError
-from pipelines.evaluate import BLESSED
+from pipelines.evaluate import BLESSED, NOT_BLESSED
 
 PLAN, RELEASE = "plan", "release"
 # What a plan finds, for a scheduler to branch on.
@@ -154,17 +154,17 @@ def _publish(config: Retraining, run: Run, descriptors: tuple[int, ...]) -> None
     from deploy import workspace
 
     evaluation = run.folder(EVALUATION)
-    metrics = workspace.read_json(f"{evaluation}/metrics.json")
+    is_blessed = workspace.exists(f"{evaluation}/{BLESSED}")
+    reasons = workspace.read_text(f"{evaluation}/{BLESSED if is_blessed else NOT_BLESSED}")
     version = None
-    if workspace.exists(f"{evaluation}/{BLESSED}"):
+    if is_blessed:
         version = workspace.choose_version(f"{config.workspace}/{SERVING}", run)
         if not workspace.is_folder(f"{config.workspace}/{SERVING}/{version}"):
             _run(SERVING, command(SERVING, config, run), descriptors)
     result = {
         "outcome": REFUSED if version is None else PUBLISHED,
         "version": version,
-        "accuracy": metrics["overall"]["accuracy"],
-        "reasons": [verdict["reason"] for verdict in metrics["thresholds"]],
+        "reasons": reasons.splitlines(),
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
     workspace.write_json(f"{run.path}/{workspace.RESULT_FILE}", result)

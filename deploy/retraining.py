@@ -45,7 +45,7 @@ SECTIONS: dict[str, tuple[Callable[[], argparse.ArgumentParser], frozenset[str]]
     ),
     "evaluate": (
         evaluate._parser,
-        frozenset({"task", "data_dir", "model", "output", "metric", "threshold"}),
+        frozenset({"task", "data_dir", "model", "output", "metric", "threshold", "baseline"}),
     ),
 }
 # The other flags of these go to Beam.

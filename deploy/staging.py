@@ -12,7 +12,7 @@ from pipelines.evaluate import BLESSED, NOT_BLESSED
 with quiet_stderr():
     import tensorflow as tf
 
-_INPUTS = ("--model=", "--data_dir=")
+_INPUTS = ("--model=", "--data_dir=", "--baseline=")
 _OUTPUT = "--output="
 # Of a model folder: large, and no part of the model.
 _LEFT_OUT = ("checkpoints", "tensorboard")

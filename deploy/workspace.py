@@ -44,7 +44,7 @@ def read_config(path: str) -> Retraining:
     Raises:
       InputError: it can't be read or isn't one.
     """
-    return Retraining.from_toml(_read(path, f"--config={path}"), path)
+    return Retraining.from_toml(read_text(path, f"--config={path}"), path)
 
 
 def read_history(workspace: str) -> History:
@@ -63,10 +63,10 @@ def read_history(workspace: str) -> History:
     for number in numbers:
         path = f"{runs}/{number:06d}"
         if exists(f"{path}/{RESULT_FILE}"):
-            result = json.loads(_read(f"{path}/{RESULT_FILE}"))
+            result = json.loads(read_text(f"{path}/{RESULT_FILE}"))
             (published if result["outcome"] == PUBLISHED else refused).append(path)
         elif exists(f"{path}/{RUN_FILE}"):
-            unfinished = Run.from_json(_read(f"{path}/{RUN_FILE}"))
+            unfinished = Run.from_json(read_text(f"{path}/{RUN_FILE}"))
     return History(tuple(published), tuple(refused), unfinished, max(numbers, default=0))
 
 
@@ -139,7 +139,7 @@ def check_manifests(patterns: Sequence[str]) -> Manifests:
 
 def _check_manifest(path: str) -> None:
     try:
-        files = [(of["path"], int(of["bytes"])) for of in json.loads(_read(path))["files"]]
+        files = [(of["path"], int(of["bytes"])) for of in json.loads(read_text(path))["files"]]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"manifest {path}: is half-written or none ({error}); write it again, or delete it to "
@@ -168,13 +168,31 @@ def exists(path: str) -> bool:
         raise InputError(f"{path}: cannot be read ({error.message.splitlines()[0]})") from error
 
 
+def read_text(path: str, what: str | None = None) -> str:
+    """Reads a file.
+
+    Args:
+      path: of the file.
+      what: to call it in messages, if not by its path.
+
+    Raises:
+      InputError: it can't be read.
+    """
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            return file.read()
+    except (tf.errors.OpError, UnicodeDecodeError) as error:
+        line = (str(error) or "unreadable").splitlines()[0]
+        raise InputError(f"{what or path}: cannot be read ({line})") from error
+
+
 def read_json(path: str) -> Any:
     """Reads a JSON file.
 
     Raises:
       InputError: it can't be read.
     """
-    return json.loads(_read(path))
+    return json.loads(read_text(path))
 
 
 def write_json(path: str, value: Any) -> None:
@@ -200,12 +218,3 @@ def write_text(path: str, text: str) -> None:
         tf.io.gfile.rename(aside, path, overwrite=True)
     except tf.errors.OpError as error:
         raise InputError(f"{path}: cannot be written ({error.message.splitlines()[0]})") from error
-
-
-def _read(path: str, what: str | None = None) -> str:
-    try:
-        with tf.io.gfile.GFile(path) as file:
-            return file.read()
-    except (tf.errors.OpError, UnicodeDecodeError) as error:
-        line = (str(error) or "unreadable").splitlines()[0]
-        raise InputError(f"{what or path}: cannot be read ({line})") from error

@@ -85,10 +85,10 @@ class Commands:
     def _evaluate(self, flags, output):
         accuracy = self.accuracies[pathlib.Path(flags.model).parent.name]
         is_blessed = accuracy >= (flags.threshold[0] if flags.threshold else 0.5)
-        reasons = [{"reason": f"accuracy {accuracy}"}]
-        metrics = {"overall": {"accuracy": accuracy}, "examples": 100, "thresholds": reasons}
+        metrics = {"overall": {"accuracy": accuracy}, "examples": 100}
         (output / "metrics.json").write_text(json.dumps(metrics))
-        (output / ("BLESSED" if is_blessed else "NOT_BLESSED")).write_text("")
+        marker = output / ("BLESSED" if is_blessed else "NOT_BLESSED")
+        marker.write_text(f"accuracy {accuracy}\n")
 
     def _export(self, flags, output):
         (output / "0.unfinished").rmdir()
@@ -143,7 +143,7 @@ def test_a_year_of_runs(tmp_path, config, commands, capsys):
     corpus.deliver(tmp_path, 3)
     retrain.retrain(config)
     assert sorted(served(config)) == ["1", "2"]
-    assert "refused" in capsys.readouterr().out
+    assert "000003: refused: accuracy 0.9" in capsys.readouterr().out
     commands.ran.clear()
     retrain.retrain(config)
     assert commands.ran == []

@@ -55,6 +55,13 @@ def test_the_data_command(gs, tmp_path):
     assert new_inputs(inputs, [f"{gs}/records"], f"{gs}/more") == inputs
 
 
+def test_files_directly_in_a_bucket(gs):
+    files.write_bytes(f"{gs}/a.txt", b"by Beam")
+    workspace.write_text(f"{gs}/b.txt", "by TensorFlow")
+    assert workspace.read_text(f"{gs}/a.txt") == "by Beam"
+    assert files.read_bytes(f"{gs}/b.txt", "") == b"by TensorFlow"
+
+
 def test_an_interrupted_upload_leaves_nothing(gs):
     with pytest.raises(KeyboardInterrupt), files.open_atomically(f"{gs}/cut/info.json") as file:
         file.write(b"half")
