@@ -4,6 +4,7 @@ import os
 import pathlib
 
 import pytest
+from sample_text import WORDS
 
 from pipelines.records import SPECIAL_TOKENS, Vocabulary
 
@@ -26,26 +27,9 @@ def shared_data() -> pathlib.Path:
     return SHARED_DATA
 
 
-_TEXT = (
-    "the a of and to in is was for on with as by at from it that his her an be this which or are "
-    "river city music house year people world war state film team game song album school church "
-    "company family village north south east west old new first second large small great long "
-    "made found built played wrote won lost began ended lived died born called known used"
-)
-WORDS = _TEXT.split()
-
-
 @pytest.fixture(scope="session")
 def vocabulary() -> Vocabulary:
     """Every word of `WORDS`, single letters as starts and continuations, a full stop."""
     letters = [chr(c) for c in range(ord("a"), ord("z") + 1)]
     pieces = [*letters, *(f"##{letter}" for letter in letters), ".", ","]
     return Vocabulary((*SPECIAL_TOKENS, *dict.fromkeys([*pieces, *WORDS])), "vocab.txt")
-
-
-def make_document(random, sentences: int) -> list[str]:
-    """Returns sentences of 4 to 14 words."""
-    return [
-        " ".join(random.choices(WORDS, k=random.randint(4, 14))).capitalize() + "."
-        for _ in range(sentences)
-    ]

@@ -192,9 +192,8 @@ def task_model(found: folders.ModelFolder) -> keras.Model:
       InputError: its weights can't be read.
     """
     training = found.training
-    model = build_model(
-        training["kind"], found.config, len(training["labels"]), 0, training["freeze_encoder"]
-    )
+    freeze_encoder = training.get("freeze_encoder", False)
+    model = build_model(training["kind"], found.config, len(training["labels"]), 0, freeze_encoder)
     folders.load_weights(model, found.path)
     return model
 

@@ -13,7 +13,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import make_document
+from sample_text import make_document
 
 from pipelines.console import run_main
 from pipelines.create_pretraining_data import main

@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from conftest import make_document
+from sample_text import make_document
 
 from pipelines import word_counts
 from pipelines.console import run_main

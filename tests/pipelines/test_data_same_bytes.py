@@ -14,8 +14,8 @@ from unittest import mock
 
 import data_command
 import pytest
-from conftest import make_document
 from data_command import SMALL, body, data, hashes, info, run_process, temporary, wikiextractor
+from sample_text import make_document
 
 corpus, corpus_file = data_command.corpus, data_command.corpus_file
 records, vocab_file = data_command.records, data_command.vocab_file

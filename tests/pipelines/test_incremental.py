@@ -5,8 +5,8 @@ import random
 
 import data_command
 import pytest
-from conftest import make_document
 from data_command import data, hashes, info, refused, wikiextractor
+from sample_text import make_document
 
 vocab_file = data_command.vocab_file
 

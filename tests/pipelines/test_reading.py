@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import make_document
+from sample_text import make_document
 
 from pipelines import parts, reading
 from pipelines.documents import Document, Reject, Skip

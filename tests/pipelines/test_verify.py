@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import make_document
+from sample_text import make_document
 from test_record_statistics import GOLDEN, ORIGINAL, RECORD, changed, read, serialize, write
 
 from pipelines.console import run_main
