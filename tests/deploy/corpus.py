@@ -4,8 +4,9 @@ import json
 import pathlib
 import random
 
+from sample_text import WORDS, make_document
+
 from pipelines.records import SPECIAL_TOKENS
-from tests.conftest import WORDS, make_document
 
 SENTENCE_OF_A_CLASS = {
     "music": ["song", "album", "music", "played"],
