@@ -59,7 +59,7 @@ def test_files_directly_in_a_bucket(gs):
     files.write_bytes(f"{gs}/a.txt", b"by Beam")
     workspace.write_text(f"{gs}/b.txt", "by TensorFlow")
     assert workspace.read_text(f"{gs}/a.txt") == "by Beam"
-    assert files.read_bytes(f"{gs}/b.txt", "") == b"by TensorFlow"
+    assert workspace.read_text(f"{gs}/b.txt") == "by TensorFlow"
 
 
 def test_an_interrupted_upload_leaves_nothing(gs):
