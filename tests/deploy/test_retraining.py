@@ -17,13 +17,13 @@ from pipelines.files import match_inputs
 from pipelines.incremental import new_inputs
 from pipelines.records import RecordsInfo
 from tests.deploy import corpus
-from trainer import task
+from trainer import finetune_command, task
 
 ROOT = pathlib.Path(__file__).parents[2]
 PARSERS = {
     "data": create_pretraining_data.build_parser,
     "pretrain": task.build_pretrain_parser,
-    "finetune": task.build_finetune_parser,
+    "finetune": finetune_command.build_finetune_parser,
     "evaluate": evaluate._parser,
     "export": task.build_export_parser,
 }
