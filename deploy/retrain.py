@@ -27,7 +27,6 @@ from deploy.retraining import (
     STEPS,
     Retraining,
     Run,
-    bar,
     command,
     is_needed,
     next_run,
@@ -133,13 +132,7 @@ def run_step(step: str, config: Retraining, run: Run, descriptors: tuple[int, ..
     if step == SERVING:
         _publish(config, run, descriptors)
         return
-    threshold = None
-    if step == EVALUATION:
-        threshold = config.least
-        if is_needed(BASELINE, run):
-            metrics = workspace.read_json(f"{run.folder(BASELINE)}/metrics.json")
-            threshold = bar(metrics, config.least)
-    arguments = command(step, config, run, threshold)
+    arguments = command(step, config, run)
     if step in (BASELINE, EVALUATION):
         from deploy.staging import local_folders
 

@@ -24,6 +24,9 @@ from trainer import finetune_command, task
 PUBLISHED = "published"
 REFUSED = "refused"
 
+# Of the task's first metric: as good as what is served is not better.
+LEAST_CHANGE = 1e-4
+
 RECORDS, ENCODER, CLASSIFIER = "records", "encoder", "classifier"
 BASELINE, EVALUATION, SERVING = "baseline", "evaluation", "serving"
 # Each makes the folder of its name. In this order.
@@ -44,7 +47,7 @@ SECTIONS: dict[str, tuple[Callable[[], argparse.ArgumentParser], frozenset[str]]
         frozenset({"init", "model_dir", "checkpoint_dir", "tensorboard_dir"}),
     ),
     "evaluate": (
-        evaluate._parser,
+        evaluate.build_parser,
         frozenset({"task", "data_dir", "model", "output", "metric", "threshold", "baseline"}),
     ),
 }
@@ -67,7 +70,8 @@ class Retraining:
       manifests: globs of files that say which objects a delivery has; none to take what is there.
       settle_minutes: how old the newest manifest must be: of several that arrive one after the
         other, the last one's trigger takes them all.
-      least: the accuracy that any model needs; None: more than always the commonest label.
+      least: what any model must reach in the task's first metric; None: more than the best answer
+        that is always the same.
       data, pretrain, finetune, evaluate: flags of the commands of these names.
     """
 
@@ -199,14 +203,13 @@ def markers(step: str, run: Run) -> tuple[str, ...]:
     return tuple(f"{run.folder(step)}/{name}" for name in names)
 
 
-def command(step: str, config: Retraining, run: Run, threshold: float | None = None) -> list[str]:
+def command(step: str, config: Retraining, run: Run) -> list[str]:
     """Returns the arguments of `beambert` that do a step.
 
     Args:
       step: one of `STEPS`.
       config: of the retraining.
       run: what it is a step of.
-      threshold: for the evaluation, the least accuracy that is blessed.
     """
     if step == RECORDS:
         since = ["--since", *run.since] if run.since else []
@@ -232,13 +235,19 @@ def command(step: str, config: Retraining, run: Run, threshold: float | None = N
         ]
     if step in (BASELINE, EVALUATION):
         model = run.served if step == BASELINE else run.folder(CLASSIFIER)
-        bound = [] if threshold is None else [f"--threshold={threshold!r}"]
+        bounds = []
+        if step == EVALUATION and config.least is not None:
+            bounds.append(f"--threshold={config.least!r}")
+        if step == EVALUATION and run.served:
+            bounds.append(f"--baseline={run.folder(BASELINE)}")
+            if "min_change" not in config.evaluate:
+                bounds.append(f"--min_change={LEAST_CHANGE!r}")
         return [
             *("evaluate", f"--task={config.finetune['task']}"),
             *(f"--data_dir={config.finetune['data_dir']}", f"--model={model}"),
             f"--output={run.folder(step)}",
             *to_arguments("evaluate", config.evaluate),
-            *bound,
+            *bounds,
         ]
     return [
         *("export", f"--model={run.folder(CLASSIFIER)}", f"--output={config.workspace}/{SERVING}"),
@@ -269,15 +278,3 @@ def to_arguments(section: str, flags: Flags) -> list[str]:
             values = value if isinstance(value, list) else [value]
             arguments += [f"--{name}={each}" for each in values]
     return arguments
-
-
-def bar(metrics: Mapping[str, Any], least: float | None) -> float:
-    """Returns the least accuracy that is better than a served model's.
-
-    Args:
-      metrics: the metrics.json of its evaluation on the same examples.
-      least: what is asked for of any model.
-    """
-    # Half an example more, as the bound is inclusive; no model is better than a perfect one.
-    better = min(1.0, metrics["overall"]["accuracy"] + 0.5 / metrics["examples"])
-    return max(better, least or 0.0)

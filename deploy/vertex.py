@@ -181,9 +181,14 @@ def model(settings: Settings, run: str, result: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def model_evaluation(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the ModelEvaluation of a metrics.json, for the model's page in the registry."""
+def model_evaluation(metrics: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Returns the ModelEvaluation of a metrics.json, for the model's page in the registry.
+
+    None for tasks without classes, which its schema has no place for.
+    """
     overall = metrics["overall"]
+    if "confusion_matrix" not in metrics["details"]:
+        return None
     folder = "gs://google-cloud-aiplatform/schema/modelevaluation"
     return {
         "display_name": f"{metrics['task']} {metrics['split']}",
@@ -200,7 +205,7 @@ def model_evaluation(metrics: Mapping[str, Any]) -> dict[str, Any]:
             ],
             "confusionMatrix": {
                 "annotationSpecs": [{"displayName": label} for label in metrics["labels"]],
-                "rows": [{"row": row} for row in overall["confusion_matrix"]],
+                "rows": [{"row": row} for row in metrics["details"]["confusion_matrix"]],
             },
         },
         "metadata": {"blessed": metrics["blessed"], "weights_sha256": metrics["weights_sha256"]},
@@ -283,7 +288,8 @@ def upload(settings: Settings, run: str, show: bool) -> None:
     aiplatform, options = _clients(settings)
     client = aiplatform.ModelServiceClient(client_options=options)
     uploaded = client.upload_model(parent=settings.parent, model=request).result()
-    client.import_model_evaluation(parent=uploaded.model, model_evaluation=evaluation)
+    if evaluation:
+        client.import_model_evaluation(parent=uploaded.model, model_evaluation=evaluation)
     print(f"{uploaded.model}: uploaded")
 
 

@@ -184,7 +184,8 @@ def _summary_line(name: str, part: dict[str, Any], widths: dict[str, int]) -> st
     return f"{name:<32.32}{part['example_count']:>9}" + "".join(scores)
 
 
-def _parser() -> console.FlagParser:
+def build_parser() -> console.FlagParser:
+    """Returns the command's own flags; all others are Beam's."""
     parser = console.FlagParser(
         prog="beambert evaluate",
         description="Evaluates a fine-tuned model on a task, overall and by slice, and blesses "
@@ -242,7 +243,7 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: something given cannot be used.
     """
-    arguments, pipeline_flags = _parser().parse_known_args(argv)
+    arguments, pipeline_flags = build_parser().parse_known_args(argv)
     if arguments.min_change is not None and not arguments.baseline:
         raise InputError("--min_change compares with a baseline: add --baseline=, or leave it out.")
     task = task_of(arguments)

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from deploy import lock, retrain, workspace
-from deploy.retraining import STEPS, Retraining, Run, bar, command, is_needed
+from deploy.retraining import STEPS, Retraining, Run, command, is_needed
 from pipelines import create_pretraining_data, evaluate
 from pipelines.errors import InputError
 from pipelines.files import match_inputs
@@ -24,7 +24,7 @@ PARSERS = {
     "data": create_pretraining_data.build_parser,
     "pretrain": task.build_pretrain_parser,
     "finetune": finetune_command.build_finetune_parser,
-    "evaluate": evaluate._parser,
+    "evaluate": evaluate.build_parser,
     "export": task.build_export_parser,
 }
 
@@ -85,6 +85,9 @@ class Commands:
     def _evaluate(self, flags, output):
         accuracy = self.accuracies[pathlib.Path(flags.model).parent.name]
         is_blessed = accuracy >= (flags.threshold[0] if flags.threshold else 0.5)
+        if flags.baseline:
+            served = json.loads(pathlib.Path(flags.baseline, "metrics.json").read_text())
+            is_blessed &= accuracy >= served["overall"]["accuracy"] + flags.min_change
         metrics = {"overall": {"accuracy": accuracy}, "examples": 100}
         (output / "metrics.json").write_text(json.dumps(metrics))
         marker = output / ("BLESSED" if is_blessed else "NOT_BLESSED")
@@ -136,7 +139,9 @@ def test_a_year_of_runs(tmp_path, config, commands, capsys):
     assert flags["records"].since == [f"{one}/records"]
     assert flags["encoder"].init == f"{one}/encoder"
     assert flags["baseline"].model == f"{one}/classifier"
-    assert flags["evaluation"].threshold == [pytest.approx(0.805)]
+    two = f"{config.workspace}/runs/000002"
+    assert flags["evaluation"].baseline == f"{two}/baseline"
+    assert 0 < flags["evaluation"].min_change < 1e-3
     assert sorted(served(config)) == ["1", "2"]
 
     # As good as what is served is not better.
@@ -148,7 +153,6 @@ def test_a_year_of_runs(tmp_path, config, commands, capsys):
     retrain.retrain(config)
     assert commands.ran == []
 
-    two = f"{config.workspace}/runs/000002"
     corpus.deliver(tmp_path, 4)
     retrain.retrain(config)
     flags = dict(commands.ran)
@@ -358,7 +362,7 @@ def test_commands_of_the_example_have_real_flags():
     for run in (one, two):
         for step in STEPS:
             if is_needed(step, run):
-                name, *arguments = command(step, config, run, 0.5)
+                name, *arguments = command(step, config, run)
                 _, others = PARSERS[name]().parse_known_args(arguments)
                 assert not others or name in ("data", "evaluate")
     encoder = PARSERS["pretrain"]().parse_args(command("encoder", config, two)[1:])
@@ -366,12 +370,3 @@ def test_commands_of_the_example_have_real_flags():
         "w/runs/000002/records/128",
         "w/runs/000002/records/512",
     )
-
-
-def test_bar():
-    def metrics(accuracy):
-        return {"overall": {"accuracy": accuracy}, "examples": 100}
-
-    assert bar(metrics(0.8), None) == pytest.approx(0.805)
-    assert bar(metrics(0.8), 0.9) == 0.9
-    assert bar(metrics(1.0), None) == 1.0

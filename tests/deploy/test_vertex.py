@@ -67,10 +67,8 @@ RESULT = {"outcome": "published", "version": 3, "accuracy": 0.9, "reasons": ["be
 METRICS = {
     **{"task": "sst-2", "split": "dev", "labels": ["0", "1"], "blessed": True},
     "weights_sha256": "abc",
-    "overall": {
-        **{"accuracy": 0.9, "cross_entropy": 0.3, "macro_f1": 0.9},
-        "confusion_matrix": [[45, 5], [5, 45]],
-    },
+    "overall": {"accuracy": 0.9, "cross_entropy": 0.3, "macro_f1": 0.9},
+    "details": {"confusion_matrix": [[45, 5], [5, 45]]},
 }
 
 
@@ -82,6 +80,7 @@ def test_models_are_what_vertex_takes():
         assert re.fullmatch("[a-z0-9_-]{1,63}", value)
     evaluation = aiplatform.ModelEvaluation(vertex.model_evaluation(METRICS))
     assert evaluation.metrics["confusionMatrix"]["rows"][0]["row"] == [45, 5]
+    assert vertex.model_evaluation(METRICS | {"details": {}}) is None
 
 
 def test_a_refused_model_is_not_uploaded():
