@@ -137,6 +137,11 @@ def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str, 
     data = _read_task(job, left_out)
     if job.features:
         job.features.check(_features_made_from(start, data))
+    if data.is_pair and start.config.type_vocab_size < 2:
+        raise InputError(
+            f"--init={job.init}: has one segment type (type_vocab_size), and {data.task.name} has "
+            "pairs; take another encoder"
+        )
     check_batch(strategy, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)
     optimizer, loop = _schedule(job, data.counts[TRAIN])
     training = _training(job, start, data, optimizer, loop)
@@ -150,6 +155,8 @@ def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str, 
     text_features = TextFeatures(start.vocabulary, start.do_lower_case, start.max_seq_length)
     data.tokenize(text_features, job.features)
     run = _Run(job, start, data, strategy, optimizer, loop)
+    if chief and run.notes:
+        print("\n".join(run.notes), flush=True)
     results = train(run.trainer, [run.phase()], loop, job.output)
     # Every worker computes its part of them.
     outputs = run.predict(data.features(DEV))
@@ -286,6 +293,7 @@ class _Run:
         loop: LoopConfig,
     ):
         self._job, self._start, self._data, self._loop = job, start, data, loop
+        self.notes: list[str] = []
         kind, every = data.task.kind, [data.features(split) for split in (TRAIN, DEV)]
         self._lengths = choose_lengths(
             np.concatenate([features.example_lengths for features in every]), start.max_seq_length
@@ -311,7 +319,7 @@ class _Run:
             self._job.freeze_encoder,
         )
         if start.weights:
-            start.weights.load_into(model, "--init")
+            self.notes = start.weights.load_into(model, "--init")
         return model
 
     def phase(self) -> Phase:

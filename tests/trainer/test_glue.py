@@ -46,6 +46,7 @@ def write_glue(folder):
     return folder
 
 
+@pytest.mark.slow
 def test_the_table_and_the_submission(encoder_folder, tmp_path, capsys):
     data = write_glue(tmp_path / "glue")
     flags = [

@@ -87,8 +87,11 @@ def test_the_result_is_of_the_long_sequences(finished):
     assert evaluations == [5, STEPS]
 
 
-# In the first phase, at its last step, in the second phase.
-@pytest.mark.parametrize("calls", [3, 5, 6])
+# At the first phase's last step, in the first phase, in the second.
+@pytest.mark.parametrize(
+    "calls",
+    [5, *(pytest.param(calls, marks=pytest.mark.slow) for calls in (3, 6))],
+)
 def test_interrupted_in_any_phase_the_weights_are_the_same(
     calls, run, finished, tmp_path, monkeypatch
 ):

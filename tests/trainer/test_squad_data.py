@@ -53,6 +53,7 @@ def reader_folder(data, encoder_folder, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_learnt_and_scored_as_the_official_scorer_does(data, reader_folder):
     results = json.loads((reader_folder / "results.json").read_text())
     assert results["squad_f1"] > results["baseline_squad_f1"] + 0.3

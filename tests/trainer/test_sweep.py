@@ -44,6 +44,7 @@ def test_the_published_grids():
     assert len(GRIDS["small"].points()) == 20 and (3e-4, 128, 4) in GRIDS["small"].points()
 
 
+@pytest.mark.slow
 def test_every_combination_once_and_the_best_is_kept(run, tmp_path, capsys, monkeypatch):
     cut = []
     finetune = sweep.finetune
