@@ -121,7 +121,11 @@ def finetune_main(argv: Sequence[str]) -> None:
       InputError: what was given can't be used.
     """
     flags = build_finetune_parser().parse_args(list(argv))
-    run_job(make_job(flags, task_of(flags), flags.data_dir, flags.model_dir), flags)
+    job = make_job(flags, task_of(flags), flags.data_dir, flags.model_dir)
+    if flags.sweep:
+        run_sweep(job, flags)
+    else:
+        run_job(job, flags)
 
 
 def build_glue_parser() -> FlagParser:
@@ -172,7 +176,7 @@ def glue_main(argv: Sequence[str]) -> None:
         flags.tasks,
         flags.output.rstrip("/"),
         lambda task, folder, model_dir: make_job(flags, task, folder, model_dir),
-        lambda job: run_job(job, flags),
+        lambda job: run_of_many(job, flags),
     )
 
 
@@ -209,15 +213,33 @@ def make_job(
     )
 
 
-def run_job(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dict[str, float]]:
-    """Runs one job, or a sweep of it; returns the folder of the model, and its results."""
-    from trainer import sweep
+def run_job(job: "FinetuningJob", flags: argparse.Namespace) -> dict[str, float]:
+    """Runs one job and returns its results."""
     from trainer.finetuning import finetune
     from trainer.strategy import make_strategy
 
-    strategy = make_strategy(flags.strategy, flags.tpu)
-    if not flags.sweep:
-        return job.output.model, finetune(job, strategy)
-    state = sweep.sweep(job, sweep.GRIDS[flags.sweep], flags.num_seeds, strategy)
+    return finetune(job, make_strategy(flags.strategy, flags.tpu))
+
+
+def run_sweep(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dict[str, float]]:
+    """Runs a sweep; returns the folder of the best model, and its results."""
+    from trainer import sweep
+    from trainer.isolation import finetune_in_process
+
+    state = sweep.sweep(
+        job,
+        sweep.GRIDS[flags.sweep],
+        flags.num_seeds,
+        lambda one: finetune_in_process(one, flags.strategy, flags.tpu),
+    )
     best = max(state["runs"], key=lambda row: row["results"][job.task.metrics[0]])
     return f"{job.output.model}/{sweep.BEST_FOLDER}", best["results"]
+
+
+def run_of_many(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dict[str, float]]:
+    """Runs one of several jobs, or a sweep of it; returns the model's folder and its results."""
+    from trainer.isolation import finetune_in_process
+
+    if flags.sweep:
+        return run_sweep(job, flags)
+    return job.output.model, finetune_in_process(job, flags.strategy, flags.tpu)

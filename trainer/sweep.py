@@ -7,16 +7,17 @@ best. A run that is under way lies in runs/; interrupted, the same command conti
 import dataclasses
 import itertools
 import json
+import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from pipelines.errors import InputError
 from trainer import folders
-from trainer.finetuning import FinetuningJob, finetune, identity_of
+from trainer.finetuning import FinetuningJob, identity_of
 
 SWEEP_FILE = "sweep.json"
 BEST_FOLDER = "best"
@@ -48,7 +49,10 @@ GRIDS = {
 
 
 def sweep(
-    job: FinetuningJob, grid: Grid, num_seeds: int, strategy: tf.distribute.Strategy
+    job: FinetuningJob,
+    grid: Grid,
+    num_seeds: int,
+    finetune: Callable[[FinetuningJob], dict[str, float]],
 ) -> dict[str, Any]:
     """Runs what isn't done yet and returns what sweep.json holds.
 
@@ -56,12 +60,12 @@ def sweep(
       job: of every run but for the grid's values and the seed, which counts from the job's on.
       grid: what to combine.
       num_seeds: runs of each combination.
-      strategy: of the devices of this host.
+      finetune: does one run and returns its results.
 
     Raises:
       InputError: what was given can't be used, or the folder holds another sweep.
     """
-    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+    if os.environ.get("TF_CONFIG"):
         raise InputError("--sweep: its runs take one host; leave TF_CONFIG out")
     model_dir, metric = job.output.model, job.task.metrics[0]
     state = _open(model_dir, _common(job))
@@ -76,8 +80,7 @@ def sweep(
         print(
             f"run {len(planned) - len(left) + number} of {len(planned)}: {_name(run)}", flush=True
         )
-        results = finetune(_job_of(job, run, folder), strategy)
-        tf.keras.backend.clear_session()
+        results = finetune(_job_of(job, run, folder))
         best = max((row["results"][metric] for row in state["runs"]), default=float("-inf"))
         if results[metric] > best:
             _replace(folder, f"{model_dir}/{BEST_FOLDER}")

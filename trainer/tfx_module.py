@@ -43,7 +43,8 @@ def run_fn(fn_args: Any) -> None:
         raise InputError(f"schema_path={fn_args.schema_path}: not of a {job.task.kind} task")
     files = {TRAIN: _matches(fn_args.train_files), DEV: _matches(fn_args.eval_files)}
     features = dataclasses.replace(job.features, files=files)
-    model_dir, _ = run_job(dataclasses.replace(job, features=features), flags)
+    run_job(dataclasses.replace(job, features=features), flags)
+    model_dir = job.output.model
     saved = f"{model_dir}/{SAVED_MODEL_FOLDER}"
     for folder, _, names in tf.io.gfile.walk(saved):
         copy = fn_args.serving_model_dir + folder.removeprefix(saved)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pipelines.errors import InputError
-from trainer import sweep
+from trainer import isolation, sweep
 from trainer.finetune_command import finetune_main
 from trainer.sweep import GRIDS, Grid, table
 
@@ -47,18 +47,18 @@ def test_the_published_grids():
 @pytest.mark.slow
 def test_every_combination_once_and_the_best_is_kept(run, tmp_path, capsys, monkeypatch):
     cut = []
-    finetune = sweep.finetune
+    finetune = isolation.finetune_in_process
 
-    def killed(job, strategy):
+    def killed(job, *devices):
         if len(cut) == 2:
             raise KeyboardInterrupt
         cut.append(job)
-        return finetune(job, strategy)
+        return finetune(job, *devices)
 
-    monkeypatch.setattr(sweep, "finetune", killed)
+    monkeypatch.setattr(isolation, "finetune_in_process", killed)
     with pytest.raises(KeyboardInterrupt):
         run()
-    monkeypatch.setattr(sweep, "finetune", finetune)
+    monkeypatch.setattr(isolation, "finetune_in_process", finetune)
     rows = run()
     assert "4 runs, 2 done" in capsys.readouterr().out
     assert {(row["learning_rate"], row["random_seed"]) for row in rows} == {

@@ -1,0 +1,37 @@
+"""Fine-tunings one after the other, each in a process of its own.
+
+What XLA compiles for a model stays in a process until its end, some hundred megabytes each time.
+"""
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+from pipelines.errors import InputError
+from trainer.finetuning import FinetuningJob, finetune
+from trainer.strategy import make_strategy
+
+
+def finetune_in_process(job: FinetuningJob, strategy: str, tpu: str | None) -> dict[str, float]:
+    """Returns `finetune`'s results.
+
+    Args:
+      job: what to do.
+      strategy, tpu: see `make_strategy`.
+
+    Raises:
+      InputError: what was given can't be used, or the process was killed.
+    """
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
+        try:
+            return pool.submit(_finetune, job, strategy, tpu).result()
+        except BrokenProcessPool as error:
+            raise InputError(
+                f"{job.output.model}: the run was killed, perhaps for want of memory; the same "
+                "command continues"
+            ) from error
+
+
+def _finetune(job: FinetuningJob, strategy: str, tpu: str | None) -> dict[str, float]:
+    return finetune(job, make_strategy(strategy, tpu))
