@@ -47,14 +47,14 @@ def write_glue(folder):
 
 
 @pytest.mark.slow
-def test_the_table_and_the_submission(encoder_folder, tmp_path, capsys):
+def test_the_table_and_the_submission(encoder_folder, tmp_path, capfd):
     data = write_glue(tmp_path / "glue")
     flags = [
         *(f"--data_dir={data}", f"--init={encoder_folder}", f"--output={tmp_path / 'out'}"),
         *("--train_batch_size=8", "--num_train_epochs=1"),
     ]
     glue_main(flags)
-    printed = capsys.readouterr().out
+    printed = capfd.readouterr().out
     for title in ("SST-2 | accuracy", "STS-B | pearson", "STS-B | spearman", "MNLI | accuracy"):
         assert f"| {title} | " in printed
     assert "not there, and not in the average: CoLA, MRPC, QNLI, QQP, RTE, WNLI" in printed
@@ -76,7 +76,7 @@ def test_the_table_and_the_submission(encoder_folder, tmp_path, capsys):
     assert answers["AX.tsv"] <= {"neutral", "entailment", "contradiction"}
     assert all(0 <= float(score) <= 5 for score in answers["STS-B.tsv"])
     glue_main(flags)
-    assert capsys.readouterr().out.count("already finished") == 3
+    assert capfd.readouterr().out.count("already finished") == 3
 
 
 def test_what_is_no_glue(encoder_folder, tmp_path):
