@@ -24,7 +24,7 @@ from trainer.objectives import Features, Objective, means
 from trainer.optimization import Optimizer, learning_rate_at
 from trainer.progress import Meter, MetricsLog, describe_metrics
 from trainer.saving import open_checkpoints, restore_newest, save
-from trainer.strategy import agree, check_same_step, is_chief, matmul_peak
+from trainer.strategy import agree, check_same_step, is_chief, matmul_peak, must_compile
 
 
 class Trainer:
@@ -72,9 +72,7 @@ class Trainer:
         )
         weights = dict.fromkeys(objective.weight_of.values())
         self._total_names = [*objective.weight_of, *weights, "gradient_norm"]
-        # On a TPU, strategy.run compiles all of the step anyway.
-        compiles_itself = isinstance(strategy, tf.distribute.TPUStrategy)
-        self._compiled = functools.partial(tf.function, jit_compile=not compiles_itself)
+        self._compiled = functools.partial(tf.function, jit_compile=must_compile(strategy))
         ways = objective.ways()
         self._gradients_by_way = [
             self._compiled(functools.partial(self._gradients_of, sums_of)) for sums_of in ways

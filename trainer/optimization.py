@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from trainer.config import ADAMW, LAMB, OptimizerConfig
+from trainer.strategy import must_compile
 
 
 def learning_rate_at(step: tf.Tensor, config: OptimizerConfig) -> tf.Tensor:
@@ -81,9 +82,8 @@ class Optimizer:
         self._decays = [uses_weight_decay(path) for path in paths]
         self.means = [self._zeros_like(v) for v in variables]
         self.variances = [self._zeros_like(v) for v in variables]
-        # On a TPU, strategy.run compiles all of the step anyway.
-        compiles_itself = isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
-        self._update = tf.function(_update, jit_compile=not compiles_itself, reduce_retracing=True)
+        is_compiled = must_compile(tf.distribute.get_strategy())
+        self._update = tf.function(_update, jit_compile=is_compiled, reduce_retracing=True)
 
     @staticmethod
     def _zeros_like(variable: tf.Variable) -> tf.Variable:

@@ -1,6 +1,7 @@
 """Which devices a job trains on."""
 
 import contextlib
+import functools
 import json
 import os
 import time
@@ -88,6 +89,24 @@ def check_batch(strategy: tf.distribute.Strategy, batch_size: int, parts: int = 
             f"--train_batch_size={batch_size}: not divisible by the {replicas} replicas{each}; "
             f"take a multiple of {replicas * parts}"
         )
+
+
+def must_compile(strategy: tf.distribute.Strategy) -> bool:
+    """Whether a function is to be compiled by XLA by itself, as everywhere but on a TPU's host.
+
+    On a TPU, `strategy.run` compiles all of the step anyway, and TensorFlow's package for its host
+    has no XLA for the processor.
+    """
+    return not isinstance(strategy, tf.distribute.TPUStrategy) and _has_xla()
+
+
+@functools.cache
+def _has_xla() -> bool:
+    try:
+        tf.function(lambda: tf.constant(1.0) + 1.0, jit_compile=True)()
+    except tf.errors.NotFoundError:
+        return False
+    return True
 
 
 def matmul_peak(strategy: tf.distribute.Strategy, dtype: str) -> float:
