@@ -97,11 +97,12 @@ def must_compile(strategy: tf.distribute.Strategy) -> bool:
     On a TPU, `strategy.run` compiles all of the step anyway, and TensorFlow's package for its host
     has no XLA for the processor.
     """
-    return not isinstance(strategy, tf.distribute.TPUStrategy) and _has_xla()
+    return not isinstance(strategy, tf.distribute.TPUStrategy) and has_xla()
 
 
 @functools.cache
-def _has_xla() -> bool:
+def has_xla() -> bool:
+    """Whether TensorFlow can compile for this machine's processor."""
     try:
         tf.function(lambda: tf.constant(1.0) + 1.0, jit_compile=True)()
     except tf.errors.NotFoundError:

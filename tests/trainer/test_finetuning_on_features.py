@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+pytest.importorskip("apache_beam", reason="the features are made by Beam")
+
 from pipelines import create_task_features
 from pipelines.errors import InputError
 from pipelines.weights import weights_sha256
