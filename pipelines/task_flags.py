@@ -32,7 +32,12 @@ def add_task_flags(parser: argparse.ArgumentParser) -> None:
         metavar="A,B,…",
         help="of a task of your own (default: those of the training data, sorted)",
     )
-    add(
+    add_skip_bad_rows_flag(parser)
+
+
+def add_skip_bad_rows_flag(parser: argparse.ArgumentParser) -> None:
+    """Adds --skip_bad_rows."""
+    parser.add_argument(
         "--skip_bad_rows",
         action="store_true",
         help="leave out rows that can't be used, and name them, instead of stopping",

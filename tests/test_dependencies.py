@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from absent_packages import BEAM_PACKAGES, without
 
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = ("pipelines", "model", "trainer", "deploy", "demo")
@@ -147,17 +148,14 @@ def test_importing_a_package_loads_nothing_heavy():
 
 def test_trainer_without_beam():
     """As on a machine where neither Beam nor tfx-bsl is installed."""
-    code = """
-import sys
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("apache_beam", "tfx_bsl", "tensorflow_model_analysis"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-sys.meta_path.insert(0, Absent())
+    code = (
+        without(BEAM_PACKAGES)
+        + """
 try:
     import apache_beam
 except ModuleNotFoundError:
     import trainer.task, trainer.pretraining, trainer.finetuning, trainer.export, trainer.tfx_module
     print("imported")
 """
+    )
     assert run(code) == "imported"

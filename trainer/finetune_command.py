@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.console import FlagParser, parse_bool, quiet_stderr
 from pipelines.errors import InputError
-from pipelines.task_flags import add_task_flags, task_of
+from pipelines.task_flags import add_skip_bad_rows_flag, add_task_flags, task_of
 from pipelines.tasks import GLUE_TASKS, Task, find_task
 from trainer.flags import add_loop_flags, add_output_flags, loop_config
 
@@ -148,11 +148,7 @@ def build_glue_parser() -> FlagParser:
         help="default: all",
     )
     add("--output", required=True, metavar="DIR", help="gets a model folder for each task")
-    add(
-        "--skip_bad_rows",
-        action="store_true",
-        help="leave out rows that can't be used, and name them, instead of stopping",
-    )
+    add_skip_bad_rows_flag(parser)
     _add_encoder_flags(parser)
     _add_recipe_flags(parser)
     return parser

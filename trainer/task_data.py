@@ -95,19 +95,19 @@ class ExampleData(TaskData):
 
     def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Returns the task's metrics of a model's outputs for dev."""
-        return self._scores(self.predictions(DEV, outputs), outputs.get("probabilities"))
+        return self._scores(self._predictions(outputs), outputs.get("probabilities"))
 
-    def predictions(self, split: str, outputs: Mapping[str, np.ndarray]) -> list:
-        """Returns the answer for each example: a label, a number, or the words' tags."""
+    def _predictions(self, outputs: Mapping[str, np.ndarray]) -> list:
+        """Returns the answer for each example of dev: a label, a number, or the words' tags."""
         if self.task.kind == REGRESSION:
             return outputs["scores"].tolist()
         if self.task.kind == TAGGING:
-            return self._tags(split, outputs["label_ids"])
+            return self._tags(outputs["label_ids"])
         return [self.labels[index] for index in outputs["probabilities"].argmax(axis=1)]
 
-    def _tags(self, split: str, label_ids: np.ndarray) -> list[list[str]]:
+    def _tags(self, label_ids: np.ndarray) -> list[list[str]]:
         outside = OUTSIDE if OUTSIDE in self.labels else self.labels[0]
-        examples, row, tags = self._examples[split], 0, []
+        examples, row, tags = self._examples[DEV], 0, []
         for _, pieces in first_pieces(examples, self._text_features):
             for of_words in pieces:
                 of_words = of_words[of_words >= 0]
