@@ -147,7 +147,7 @@ def main(argv: Sequence[str]) -> None:
 def _summarize(output: str) -> str:
     """Returns what a user wants to know of a finished features folder."""
     from pipelines import files
-    from pipelines.feature_records import FeaturesInfo
+    from pipelines.feature_records import LOST_TOKENS, FeaturesInfo
 
     path = f"{output}/{INFO_FILE}"
     info = FeaturesInfo.from_json(files.read_bytes(path, "--output").decode(), path)
@@ -156,7 +156,7 @@ def _summarize(output: str) -> str:
         lines.append(
             f"  {split}: {of['used']:,} of {of['read']:,} examples, {of['sequences']:,} sequences, "
             f"{of['tokens'] / of['sequences']:.1f} tokens each; "
-            f"{of['sequences_that_lost_tokens']:,} lost tokens"
+            f"{of[LOST_TOKENS]:,} lost tokens"
         )
     return "\n".join(lines)
 

@@ -41,6 +41,8 @@ TARGETS = {
 }
 # And of what each token has one of.
 TOKEN_TARGETS = {kind: ("label_ids",) if kind == TAGGING else () for kind in TARGETS}
+# In info.json's counts of a split.
+LOST_TOKENS = "sequences_that_lost_tokens"
 _RECORDS_AT_A_TIME = 4096
 
 
@@ -150,6 +152,10 @@ class TaskFeatureFiles:
                 f"{self.flag}: not the features of what is asked for ({difference}); make them "
                 "again with `beambert features`, or leave the flag out"
             )
+
+    def count_cut(self, split: str) -> int:
+        """Returns how many sequences of a split lost tokens."""
+        return self.info.splits[split][LOST_TOKENS]
 
     def read(self, split: str) -> TaskFeatures:
         """Reads the features of a split.

@@ -18,6 +18,16 @@ ENDINGS = (".tsv", ".csv", ".jsonl")
 class BadRow(InputError):
     """A row that can't be used, in a file that otherwise can."""
 
+    def __init__(self, path: pathlib.PurePath, line: int, reason: str, remedy: str):
+        """Takes the place, what is wrong with it as `has …`, and what to do."""
+        super().__init__(path, line, reason, remedy)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """Returns the sentence."""
+        path, line, reason, remedy = self.args
+        return f"{path}, line {line} {reason}: {remedy}"
+
 
 Row = tuple[int, dict[str, str] | BadRow]
 
@@ -58,13 +68,8 @@ def rows_of(
         if len(fields) == len(columns):
             yield number, dict(zip(columns, fields, strict=True))
         else:
-            yield (
-                number,
-                BadRow(
-                    f"{path}, line {number} has not {len(columns)} fields ({', '.join(columns)}) "
-                    f"but {len(fields)}: correct that row."
-                ),
-            )
+            reason = f"has not {len(columns)} fields ({', '.join(columns)}) but {len(fields)}"
+            yield number, BadRow(path, number, reason, "correct that row.")
 
 
 def read_text(path: pathlib.Path) -> str:

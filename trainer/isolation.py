@@ -4,11 +4,14 @@ What XLA compiles for a model stays in a process until its end, some hundred meg
 """
 
 import multiprocessing
+import os
+import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 from pipelines.errors import InputError
-from trainer.finetuning import FinetuningJob, finetune
+from trainer.finetuning import finetune
+from trainer.finetuning_plan import FinetuningJob
 from trainer.strategy import make_strategy
 
 
@@ -34,4 +37,11 @@ def finetune_in_process(job: FinetuningJob, strategy: str, tpu: str | None) -> d
 
 
 def _finetune(job: FinetuningJob, strategy: str, tpu: str | None) -> dict[str, float]:
+    # Whoever gives the command again would find an orphan at work in the folder.
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     return finetune(job, make_strategy(strategy, tpu))
+
+
+def _end_with_parent() -> None:
+    multiprocessing.parent_process().join()
+    os._exit(1)

@@ -167,6 +167,28 @@ def test_a_word_without_room_is_outside(finetuned, encoder_folder):
     assert [tag.decode() for tag in tags] == ["B-JOY"] * (length - 2) + ["O"] * (42 - length)
 
 
+def test_what_has_no_room_is_told(data, encoder_folder, tmp_path, capsys):
+    finetune_main(
+        [
+            *("--task=tagging", f"--data_dir={data / 'tagging'}", f"--init={encoder_folder}"),
+            *(f"--model_dir={tmp_path / 'model'}", "--max_seq_length=8", "--num_train_epochs=0.1"),
+        ]
+    )
+    printed = capsys.readouterr().out
+    # Every word is one piece, and two of the eight places are taken.
+    train, words = (
+        [len(e.words) for e in split] for split in (train_of(data), dev(data, "tagging"))
+    )
+    cut = sum(count > 6 for count in train)
+    assert f"train: {cut} of 400 sequences lost tokens at --max_seq_length=8" in printed
+    lost = sum(max(count - 6, 0) for count in words)
+    assert f"dev: {lost} of {sum(words)} words have no place at" in printed and cut and lost
+
+
+def train_of(data):
+    return read_examples(find_task("tagging"), str(data / "tagging"), "train")
+
+
 def results_length(folder) -> int:
     return json.loads((folder / "training.json").read_text())["max_seq_length"]
 
