@@ -10,7 +10,7 @@ from pipelines.errors import InputError
 from pipelines.jobs import BEAM_HELP, beam_options, library_versions, run_job, works_here
 from pipelines.records import INFO_FILE, Vocabulary
 from pipelines.task_flags import add_task_flags, task_of
-from pipelines.tasks import DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH, SPAN
+from pipelines.tasks import DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH, SHORTEST_LENGTH, SPAN
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -28,8 +28,6 @@ EPILOG = f"""examples:
       --output=squad-features --direct_num_workers=2 --direct_running_mode=multi_processing
 
 `beambert finetune --features=` takes them. {BEAM_HELP}"""
-# As fine-tuning has it: no shorter sequence has room for a text.
-SHORTEST = 8
 
 
 def build_parser() -> FlagParser:
@@ -98,8 +96,10 @@ def describe_progress(total: int) -> Callable[[dict[str, int], float], str]:
 def _length(flags: argparse.Namespace, kind: str) -> int:
     if flags.max_seq_length is None:
         return DEFAULT_SPAN_LENGTH if kind == SPAN else DEFAULT_LENGTH
-    if flags.max_seq_length < SHORTEST:
-        raise InputError(f"--max_seq_length={flags.max_seq_length}: must be at least {SHORTEST}")
+    if flags.max_seq_length < SHORTEST_LENGTH:
+        raise InputError(
+            f"--max_seq_length={flags.max_seq_length}: must be at least {SHORTEST_LENGTH}"
+        )
     return flags.max_seq_length
 
 

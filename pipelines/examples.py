@@ -164,7 +164,7 @@ def _without_bad_rows(
         )
         raise InputError(f"{bad[0]}{others}")
     if bad and not examples:
-        raise InputError(f"{bad[0]} (Of {len(bad):,} rows none can be used.)")
+        raise InputError(f"{bad[0]} (none of {len(bad):,} rows can be used)")
     for row in bad:
         on_bad_row(row)
     return examples

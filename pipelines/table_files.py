@@ -132,13 +132,21 @@ def _json_rows(path: pathlib.PurePath, text: str) -> Iterator[Row]:
     for number, line in lines(text):
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
+            reason = getattr(error, "msg", error)
             raise InputError(
-                f"{path}, line {number} is not JSON ({error.msg}): put one object on each line."
+                f"{path}, line {number} is not JSON ({reason}): put one object on each line."
             ) from error
         if not isinstance(row, dict):
             raise InputError(f"{path}, line {number} is not a JSON object: write one on each line.")
-        yield number, {name: _json_field(value) for name, value in row.items()}
+        fields = {name: _json_field(value) for name, value in row.items()}
+        try:
+            "".join([*fields, *fields.values()]).encode()
+        except UnicodeEncodeError as error:
+            half = ascii(error.object[error.start])
+            yield number, BadRow(path, number, f"has half a character ({half})", "correct the row.")
+        else:
+            yield number, fields
 
 
 def _json_field(value: object) -> str:

@@ -14,6 +14,7 @@ from pipelines.tasks import (
     CHOICE,
     DEFAULT_LENGTH,
     DEFAULT_SPAN_LENGTH,
+    SHORTEST_LENGTH,
     SPAN,
     TRAIN,
     Task,
@@ -27,8 +28,6 @@ from trainer.squad_data import SpanData
 from trainer.task_data import ExampleData, TaskData
 
 RANDOM = "random"
-# No shorter sequence has room for a text.
-SHORTEST = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,10 +193,10 @@ def _length(job: FinetuningJob, default: int, config: BertConfig) -> int:
         asked = f"{job.features.flag}: was made with --max_seq_length"
     if length is None:
         length = min(DEFAULT_SPAN_LENGTH if job.task.kind == SPAN else default, limit)
-    if not SHORTEST <= length <= limit:
+    if not SHORTEST_LENGTH <= length <= limit:
         raise InputError(
-            f"{asked}={length}: must be at least {SHORTEST} and at most {limit}, the encoder's "
-            "max_position_embeddings"
+            f"{asked}={length}: must be at least {SHORTEST_LENGTH} and at most {limit}, the "
+            "encoder's max_position_embeddings"
         )
     return length
 

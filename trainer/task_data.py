@@ -114,7 +114,7 @@ class ExampleData(TaskData):
         if lost:
             words = sum(map(len, self._pieces))
             notes.append(
-                f"dev: {lost:,} of {words:,} words have no place {at}, and are scored as "
+                f"dev: {lost:,} of {words:,} words have no token {at}, and are scored as "
                 f"{self._outside}"
             )
         return notes

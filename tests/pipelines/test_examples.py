@@ -84,6 +84,8 @@ def test_csv_and_json_lines_read_the_same_pairs(tmp_path):
         ("dev.jsonl", "[1]\n", "line 1 is not a JSON object"),
         ("dev.csv", 'text,label\na,"x\ny"\n', "line 2 has a label of several lines"),
         ("dev.jsonl", '{"text": "a"}\n', "line 1 has no column 'label' (it has text)"),
+        ("dev.jsonl", "[" * 100_000, "line 1 is not JSON (maximum recursion depth exceeded"),
+        ("dev.jsonl", '{"text": "\\ud800", "label": "x"}', r"has half a character ('\ud800')"),
     ],
 )
 def test_a_bad_row_is_named(tmp_path, name, content, message):
@@ -106,7 +108,9 @@ def test_bad_rows_are_left_out_only_where_that_is_asked_for_and_named(tmp_path):
 
 def test_rows_of_which_none_can_be_used(tmp_path):
     folder = write(tmp_path, "dev.tsv", "text\tlabel\na\t\nb\t\n")
-    with refused("line 2 has an empty 'label': fill it in or delete the row. (Of 2 rows none can"):
+    with refused(
+        "line 2 has an empty 'label': fill it in or delete the row. (none of 2 rows can be"
+    ):
         examples.read_examples(tasks.TASKS["classification"], folder, "dev", None, print)
 
 

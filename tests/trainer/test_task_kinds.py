@@ -182,7 +182,7 @@ def test_what_has_no_room_is_told(data, encoder_folder, tmp_path, capsys):
     cut = sum(count > 6 for count in train)
     assert f"train: {cut} of 400 sequences lost tokens at --max_seq_length=8" in printed
     lost = sum(max(count - 6, 0) for count in words)
-    assert f"dev: {lost} of {sum(words)} words have no place at" in printed and cut and lost
+    assert f"dev: {lost} of {sum(words)} words have no token at" in printed and cut and lost
 
 
 def train_of(data):
