@@ -16,7 +16,7 @@ from pipelines.errors import InputError
 from pipelines.examples import TextExample, read_examples
 from pipelines.task_files import has_split
 from pipelines.task_splits import read_splits
-from pipelines.tasks import DEV, REGRESSION, TASKS, TEST, TRAIN, Task
+from pipelines.tasks import DEV, GLUE_TASKS, REGRESSION, TASKS, TEST, TRAIN, Task
 from trainer import folders
 from trainer.finetuning_plan import FinetuningJob
 
@@ -92,7 +92,20 @@ def run(
     if absent:
         print(f"not there, and not in the average: {', '.join(absent)}")
     print(f"{output}/{SUBMISSION_FILE}: {', '.join(submission) or 'empty, no test files'}")
+    if lacking := [file for file in _submission_files() if file not in submission]:
+        print(f"the leaderboard also wants {', '.join(lacking)}")
     return summary
+
+
+def _submission_files() -> list[str]:
+    tasks = [*(TASKS[name] for name in GLUE_TASKS), _DIAGNOSTIC]
+    return [_submission_file(of, split) for of in tasks for split in of.files if TEST in split]
+
+
+def _submission_file(task: Task, split: str) -> str:
+    """Returns the leaderboard's name of a test file's answers, https://gluebenchmark.com/faq."""
+    genres = {"test_matched.tsv": "-m", "test_mismatched.tsv": "-mm"}
+    return f"{task.title}{genres.get(task.files[split], '')}.tsv"
 
 
 def average(results: Mapping[str, Mapping[str, float]]) -> float:
@@ -162,12 +175,9 @@ def _mismatched(job: FinetuningJob, model_dir: str) -> dict[str, float]:
 def _answers(task: Task, folder: str, model_dir: str) -> Iterator[tuple[str, str]]:
     """Yields name and text of the leaderboard's files for the test files that are there."""
     for split in _present(task, folder, TEST):
-        title, file = task.title, task.files[split]
-        if file.startswith("test_"):  # MNLI-m and MNLI-mm
-            title += "-mm" if "mismatched" in file else "-m"
         examples = read_examples(task, folder, split)
-        print(f"{task.name}: answering {len(examples):,} of {file}", flush=True)
-        yield f"{title}.tsv", predictions_file(_predict(task, examples, model_dir))
+        print(f"{task.name}: answering {len(examples):,} of {task.files[split]}", flush=True)
+        yield _submission_file(task, split), predictions_file(_predict(task, examples, model_dir))
 
 
 def _predict(task: Task, examples: Sequence[TextExample], model_dir: str) -> list[str]:
