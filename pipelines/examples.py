@@ -228,7 +228,8 @@ def _lacks_column(path: pathlib.Path, line: int, reason: str, remedy: str) -> In
 def _filled(path: pathlib.Path, line: int, row: dict[str, str], name: str) -> str:
     if name not in row:
         reason = f"has no column {name!r} (it has {', '.join(row)})"
-        raise _lacks_column(path, line, reason, "rename the column that holds it.")
+        remedy = "rename the column that holds it, or name it, if the task is your own, with "
+        raise _lacks_column(path, line, reason, f"{remedy}--text_columns or --label_column.")
     if not row[name].strip():
         raise BadRow(path, line, f"has an empty {name!r}", "fill it in or delete the row.")
     return row[name]

@@ -112,7 +112,13 @@ class FeaturesInfo:
             fields = json.loads(text)
             if fields.pop("format_version") != FORMAT_VERSION:
                 raise ValueError("of another format")
-            return cls(**fields)
+            info = cls(**fields)
+            missing = {"task", "max_seq_length", "data_sha256"} - info.made_from.keys()
+            for of in info.splits.values():
+                missing |= {"files", LOST_TOKENS} - of.keys()
+            if missing:
+                raise KeyError(missing)
+            return info
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(
                 f"{name}: not the info.json of a features folder; make the features again with "

@@ -78,8 +78,9 @@ def sweep(
     common = _common(job, min(grid.train_batch_size))
     examples = common["examples"][TRAIN]
     possible = grid.of_batches_up_to(examples)
-    for size in set(grid.train_batch_size) - set(possible.train_batch_size):
-        print(f"left out: batches of {size}, of {examples} training examples", flush=True)
+    if large := sorted(set(grid.train_batch_size) - set(possible.train_batch_size)):
+        sizes = ", ".join(map(str, large))
+        print(f"left out: batches of {sizes}, of {examples} training examples", flush=True)
     folders.make(model_dir, "--model_dir")
     with folders.held(model_dir):
         return _run(job, possible, num_seeds, finetune, _open(model_dir, common))

@@ -307,6 +307,10 @@ def test_damaged_folders_are_refused(made, tmp_path):
     path.unlink()
     with pytest.raises(InputError, match="cannot be read"):
         open_features(str(copy), "--features")
+    for text in ("{}", '{"format_version": 1, "made_from": {}, "splits": {}, "versions": {}}'):
+        (copy / "info.json").write_text(text)
+        with pytest.raises(InputError, match=r"info.json: not the info.json of a features folder"):
+            open_features(str(copy), "--features")
     (copy / "_SUCCESS").unlink()
     with pytest.raises(InputError, match="not a finished features folder"):
         open_features(str(copy), "--features")
