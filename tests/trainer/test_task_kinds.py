@@ -159,6 +159,19 @@ def test_tags_are_served_alike(data, finetuned):
     assert np.mean([one == other for one, other in zip(gold, expected, strict=True)]) > 0.95
 
 
+def test_choices_are_second_segments(small_config_file, encoder_folder, tmp_path):
+    """Also of a text that is no pair."""
+    for split in ("train", "dev"):
+        rows = [("river", "city", "war", i % 2) for i in range(4)]
+        write(tmp_path, f"{split}.csv", ("text", "choice_0", "choice_1", "label"), rows)
+    config = json.loads(small_config_file.read_text()) | {"type_vocab_size": 1}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    flags = [f"--model={tmp_path / 'config.json'}", f"--vocab_file={encoder_folder / 'vocab.txt'}"]
+    flags += [f"--data_dir={tmp_path}", f"--model_dir={tmp_path / 'model'}", "--train_batch_size=2"]
+    with pytest.raises(InputError, match="has one segment type"):
+        finetune_main(["--task=choice", "--init=random", *flags])
+
+
 def test_a_word_without_room_is_outside(finetuned, encoder_folder):
     folder = finetuned("tagging")
     text = " ".join(["river"] * 40)
