@@ -106,13 +106,16 @@ def _read_labels(folder: pathlib.Path, model_dir: str) -> tuple[str, ...]:
     return labels
 
 
-def check_signature(model: Model, kind: str, inputs: Iterable[str]) -> None:
+def check_signature(
+    model: Model, kind: str, inputs: Iterable[str], name: str = "serving_default"
+) -> None:
     """Compares what the SavedModel takes and gives with what this task needs.
 
     Args:
       model: as found.
       kind: of the task.
       inputs: names of what the task gives.
+      name: of the signature.
 
     Raises:
       InputError: they differ.
@@ -123,9 +126,10 @@ def check_signature(model: Model, kind: str, inputs: Iterable[str]) -> None:
     file = model.path / "saved_model.pb"
     try:
         contents = saved_model_pb2.SavedModel.FromString(file.read_bytes())
-    except DecodeError as error:
+        graph = contents.meta_graphs[0]
+    except (DecodeError, IndexError) as error:
         raise InputError(f"{file} is damaged: export the model again.") from error
-    signature = contents.meta_graphs[0].signature_def["serving_default"]
+    signature = graph.signature_def[name]
     if set(signature.inputs) != set(inputs):
         raise InputError(
             f"--model={model.path} takes {', '.join(sorted(signature.inputs)) or 'nothing'} but "

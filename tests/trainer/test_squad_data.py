@@ -60,11 +60,11 @@ def test_learnt_and_scored_as_the_official_scorer_does(data, reader_folder):
     # What was written for the official scorer has the score that is reported.
     questions = read_questions(data / "dev-v2.0.json").questions
     predictions = json.loads((reader_folder / "predictions" / "predictions.json").read_text())
-    found = score(questions, predictions)
+    found = score(questions, predictions, True)
     assert found.exact.mean() == pytest.approx(results["exact_match"])
     assert found.metrics["f1"] == pytest.approx(results["official_f1"])
     odds = json.loads((reader_folder / "predictions" / "null_odds.json").read_text())
-    best = score(questions, predictions, odds).metrics
+    best = score(questions, predictions, True, odds).metrics
     assert best["best_f1"] == pytest.approx(results["official_best_f1"])
     assert set(predictions) == set(odds) == {question.id for question in questions}
     assert (reader_folder / "saved_model" / "saved_model.pb").exists()
