@@ -73,15 +73,22 @@ class Requirement:
             for failure in failures
         )
         title = METRICS[self.metric].title
+        shown, bound_shown = _told_apart(score, self.threshold)
         return {
             "metric": self.metric,
             "value": score,
             "required": self.relation,
             "threshold": round(self.threshold, 6),
             "passed": not failed,
-            "reason": f"{title} {score:.4f} {'is not' if failed else 'is'} {self.relation} "
-            f"{self.threshold:.4f}{self.meaning}",
+            "reason": f"{title} {shown} {'is not' if failed else 'is'} {self.relation} "
+            f"{bound_shown}{self.meaning}",
         }
+
+
+def _told_apart(score: float, bound: float) -> tuple[str, str]:
+    """Returns both numbers to four places, or six where four would show them as equal."""
+    places = 4 if score == bound or f"{score:.4f}" != f"{bound:.4f}" else 6
+    return f"{score:.{places}f}", f"{bound:.{places}f}"
 
 
 def check_thresholds(thresholds: Sequence[Threshold], names: Sequence[str]) -> None:

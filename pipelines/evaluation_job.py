@@ -83,7 +83,7 @@ def _read_examples(job: EvaluationJob, labels: Sequence[str]) -> list[Example]:
 
 def _read_questions(job: EvaluationJob) -> list[Question]:
     file = job.data_file()
-    found = read_questions(file)
+    found = read_questions(file, job.task.allows_no_answer)
     for sentence in describe_places(found, file):
         print(sentence)
     return list(found.questions)

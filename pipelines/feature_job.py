@@ -141,7 +141,7 @@ def _reason(sentence: str, path: pathlib.Path) -> str:
 
 def _read_questions(task: Task, data_dir: str, splits: Sequence[str]) -> Inputs:
     files = {split: split_path(task, data_dir, split) for split in splits}
-    read = {split: read_questions(path) for split, path in files.items()}
+    read = {split: read_questions(path, task.allows_no_answer) for split, path in files.items()}
     # Every question of the others is asked; an answer that can't be found can't be learnt.
     return Inputs(
         (),

@@ -65,24 +65,23 @@ class QuestionFile:
     moved: tuple[str, ...]
     rejected: tuple[str, ...]
 
-    @property
-    def has_impossible(self) -> bool:
-        """Whether "no answer" is an answer (v2.0)."""
-        return any(question.is_impossible for question in self.questions)
-
     def learnable(self) -> list[Question]:
         """Returns the questions without the rejected ones."""
         rejected = set(self.rejected)
         return [question for question in self.questions if question.id not in rejected]
 
 
-def read_questions(path: pathlib.Path) -> QuestionFile:
+def read_questions(path: pathlib.Path, allows_no_answer: bool = True) -> QuestionFile:
     """Reads a file of questions; a byte order mark does not matter.
+
+    Args:
+      path: of the file.
+      allows_no_answer: whether questions may be impossible (v2.0).
 
     Raises:
       InputError: the file cannot be read or is not JSON of SQuAD's layout, an id stands twice, a
         question has no answers and is not marked as impossible, or has and is, or an answer is
-        empty.
+        empty; or a question is impossible that must not be.
     """
     articles = _get(_load(path), "data", list, f"{path}:")
     questions: dict[str, Question] = {}
@@ -98,6 +97,12 @@ def read_questions(path: pathlib.Path) -> QuestionFile:
             moved += [question.id] * moved_answers
     if not questions:
         raise InputError(f'{path} has no questions: put at least one under "data".')
+    impossible = [question.id for question in questions.values() if question.is_impossible]
+    if impossible and not allows_no_answer:
+        raise InputError(
+            f"{path}: {len(impossible)} of {len(questions)} questions are impossible, the first is "
+            f"{impossible[0]!r}: take the task squad2.0, or leave them out."
+        )
     return QuestionFile(
         questions=tuple(questions.values()),
         moved=tuple(moved),
@@ -130,7 +135,8 @@ def _get(parent: Any, key: str, kind: type, where: str) -> Any:
             f'{where} has no {_TYPE_NAMES[kind]} under "{key}": SQuAD\'s layout is data, '
             "paragraphs, context and qas, question, id and answers, text and answer_start."
         )
-    return value
+    # Of a lone surrogate (half a character, from a broken escape) no file could hold the answer.
+    return value.encode("utf-8", "replace").decode() if kind is str else value
 
 
 def _read_article(article: Any, where: str) -> Iterator[tuple[Question, int]]:

@@ -89,9 +89,18 @@ class TestReading:
         path = write(tmp_path, dataset(entry(is_impossible=False), none), mark=b"\xef\xbb\xbf")
         file = read_questions(path)
         assert [question.is_impossible for question in file.questions] == [False, True]
-        assert file.has_impossible and file.questions[1].answers == ()
+        assert file.questions[1].answers == ()
         assert file.learnable() == list(file.questions)
         assert describe_places(file, path) == []
+        with pytest.raises(InputError, match="1 of 2 questions are impossible, the first is 'q2'"):
+            read_questions(path, allows_no_answer=False)
+
+    def test_half_a_character(self, tmp_path):
+        """JSON may escape what UTF-8 cannot write."""
+        answers = [{"text": "old", "answer_start": 6}]
+        path = write(tmp_path, dataset(entry(answers=answers), context="\ud83d The old road."))
+        file = read_questions(path)
+        assert file.questions[0].context == "? The old road." and not file.moved
 
     @pytest.mark.parametrize(
         ("stated", "found"), [(4, 4), (3, 4), (5, 4), (17, 17), (13, 17), (99, 17), (-1, 4)]
