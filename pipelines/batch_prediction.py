@@ -222,7 +222,9 @@ def predict(
             | f"Count {name}" >> beam.Map(_counted, Metrics.counter("beambert", name))
             | f"Write {name}" >> beam.io.WriteToText(f"{output}/{name}", file_name_suffix=".jsonl")
         )
-    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # the error says it all
+    # An error says it all; and RunInference warns that it can't measure its memory.
+    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
+    logging.getLogger().setLevel(logging.ERROR)
     with jobs.clear_errors():
         result = pipeline.run()
         result.wait_until_finish()

@@ -87,8 +87,8 @@ class Requirement:
 
 def _told_apart(score: float, bound: float) -> tuple[str, str]:
     """Returns both numbers to four places, or six where four would show them as equal."""
-    places = 4 if score == bound or f"{score:.4f}" != f"{bound:.4f}" else 6
-    return f"{score:.{places}f}", f"{bound:.{places}f}"
+    short, long = ((f"{score:.{places}f}", f"{bound:.{places}f}") for places in (4, 6))
+    return long if short[0] == short[1] and long[0] != long[1] else short
 
 
 def check_thresholds(thresholds: Sequence[Threshold], names: Sequence[str]) -> None:

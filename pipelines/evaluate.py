@@ -150,6 +150,7 @@ def _predictor(
 ) -> predictions.Predictor | SpanPredictor:
     if task.kind == SPAN:
         models.check_signature(model, task.kind, SPAN_INPUTS, SPAN_SIGNATURE)
+        models.check_task(model, task.name)
         return SpanPredictor(model, task.allows_no_answer)
     models.check_signature(model, task.kind, predictions.model_inputs(examples[0]))
     return predictions.Predictor(task.kind, model)

@@ -106,6 +106,20 @@ def _read_labels(folder: pathlib.Path, model_dir: str) -> tuple[str, ...]:
     return labels
 
 
+def check_task(model: Model, name: str) -> None:
+    """Compares the task with the one that a SQuAD model, whose answers depend on it, is for.
+
+    Raises:
+      InputError: it is another.
+    """
+    trained = model.training.get("task", name)
+    if trained != name:
+        raise InputError(
+            f"--model={model.path} was fine-tuned on {trained}, and serves answers of that kind: "
+            f"give --task={trained}."
+        )
+
+
 def check_signature(
     model: Model, kind: str, inputs: Iterable[str], name: str = "serving_default"
 ) -> None:

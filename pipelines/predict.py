@@ -55,6 +55,8 @@ def main(argv: Sequence[str]) -> None:
     """
     flags, pipeline_flags = build_parser().parse_known_args(list(argv))
     with console.quiet_stderr():
+        import tensorflow  # noqa: F401  (its notices are nobody's concern)
+
         from pipelines.batch_prediction import predict
     counts = predict(flags.model, flags.input, flags.output, flags.text_columns, pipeline_flags)
     print(f"{flags.output}: {counts['answers']:,} answers, {counts['rejects']:,} rejects")

@@ -7,7 +7,7 @@ told, and what cannot be read stops the job with the file and the question named
 import dataclasses
 import json
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from pipelines.errors import InputError
@@ -54,6 +54,7 @@ class QuestionFile:
     """What a file holds.
 
     Attributes:
+      path: of the file.
       questions: all of them, in the order of the file.
       moved: ids of the questions, one for each answer that is not at its `answer_start` but
         elsewhere in its context: the occurrence nearest to it was taken.
@@ -61,14 +62,40 @@ class QuestionFile:
         be asked and scored, but not learned from.
     """
 
+    path: pathlib.Path
     questions: tuple[Question, ...]
     moved: tuple[str, ...]
     rejected: tuple[str, ...]
 
     def learnable(self) -> list[Question]:
-        """Returns the questions without the rejected ones."""
+        """Returns the questions without the rejected ones.
+
+        Raises:
+          InputError: there are none.
+        """
         rejected = set(self.rejected)
-        return [question for question in self.questions if question.id not in rejected]
+        found = [question for question in self.questions if question.id not in rejected]
+        if not found:
+            raise InputError(
+                f"{self.path}: none of the answers is in its context, so that there is nothing to "
+                "learn from: correct them."
+            )
+        return found
+
+    def notes(self) -> list[str]:
+        """Returns a sentence for each kind of answer that is not where its file says."""
+        sentences = []
+        if self.moved:
+            sentences.append(
+                f"{self.path}: {len(self.moved)} answers are not at their answer_start and were "
+                f"found elsewhere in their contexts; the first is of question {self.moved[0]!r}."
+            )
+        if self.rejected:
+            sentences.append(
+                f"{self.path}: {len(self.rejected)} questions have no answer that is in their "
+                f"contexts and are not learned from: {', '.join(self.rejected)}."
+            )
+        return sentences
 
 
 def read_questions(path: pathlib.Path, allows_no_answer: bool = True) -> QuestionFile:
@@ -104,6 +131,7 @@ def read_questions(path: pathlib.Path, allows_no_answer: bool = True) -> Questio
             f"{impossible[0]!r}: take the task squad2.0, or leave them out."
         )
     return QuestionFile(
+        path=path,
         questions=tuple(questions.values()),
         moved=tuple(moved),
         rejected=tuple(
@@ -184,19 +212,3 @@ def _nearest(context: str, text: str, stated: int) -> int | None:
     before, after = context.rfind(text, 0, stated + len(text)), context.find(text, stated)
     found = [start for start in (before, after) if start >= 0]
     return min(found, key=lambda start: abs(start - stated), default=None)
-
-
-def describe_places(file: QuestionFile, path: pathlib.Path) -> Sequence[str]:
-    """Returns a sentence for each kind of answer that is not where its file says; mostly none."""
-    sentences = []
-    if file.moved:
-        sentences.append(
-            f"{path}: {len(file.moved)} answers are not at their answer_start and were found "
-            f"elsewhere in their contexts; the first is of question {file.moved[0]!r}."
-        )
-    if file.rejected:
-        sentences.append(
-            f"{path}: {len(file.rejected)} questions have no answer that is in their contexts and "
-            f"are not learned from: {', '.join(file.rejected)}."
-        )
-    return sentences

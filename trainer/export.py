@@ -89,9 +89,7 @@ class _Encoder(tf.Module):
         super().__init__()
         self._encoder = model
         self._text_features = text_features
-        self.functions = {
-            "serving_default": tf.function(self._encode).get_concrete_function(_TEXT)
-        }
+        self.functions = {"serving_default": tf.function(self._encode).get_concrete_function(_TEXT)}
 
     def _encode(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         features = self._text_features(text)

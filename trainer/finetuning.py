@@ -275,7 +275,8 @@ def _describe(
         folders.write(f"{model_dir}/{folders.LABELS_FILE}", labels.encode())
     for note in notes:
         print(note, flush=True)
-    baseline = ", ".join(f"{n.replace('_', ' ')} {v:.4f}" for n, v in data.baseline().items())
+    found = data.baseline()
+    baseline = ", ".join(f"{n.replace('_', ' ')} {found[n]:.4f}" for n in data.task.metrics)
     labels = f"{len(data.labels)} labels, " if data.labels else ""
     print(
         f"{data.task.name}: {data.counts[TRAIN]:,} training examples, {data.counts[DEV]:,} dev "

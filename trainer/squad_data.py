@@ -7,7 +7,7 @@ import numpy as np
 from pipelines.examples import split_path
 from pipelines.feature_records import TaskFeatureFiles
 from pipelines.offsets import OffsetTokenizer
-from pipelines.squad import describe_places, read_questions
+from pipelines.squad import read_questions
 from pipelines.squad_decoding import DecodingParameters, SquadPredictions, decode
 from pipelines.squad_features import WindowParameters, Windows, make_windows
 from pipelines.squad_scoring import score
@@ -39,9 +39,8 @@ class SpanData(TaskData):
         read = {
             split: read_questions(path, task.allows_no_answer) for split, path in self.files.items()
         }
-        for split, file in read.items():
-            for sentence in describe_places(file, self.files[split]):
-                tell(sentence)
+        for sentence in (note for file in read.values() for note in file.notes()):
+            tell(sentence)
         if task.allows_no_answer and not any(of.is_impossible for of in read[TRAIN].questions):
             tell(
                 f"{self.files[TRAIN]}: no question is impossible, so that a model learns little of "

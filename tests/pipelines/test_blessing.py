@@ -48,7 +48,7 @@ def test_a_narrow_miss_is_told_apart():
     requirement = Requirement("f1", 0.912345)
     assert requirement.verdict(0.91234, [])["reason"] == "F1 0.912340 is at least 0.912345"
     assert requirement.verdict(0.95, [])["reason"] == "F1 0.9500 is at least 0.9123"
-    assert requirement.verdict(0.912345, [])["reason"] == "F1 0.9123 is at least 0.9123"
+    assert requirement.verdict(0.9123451, [])["reason"] == "F1 0.9123 is at least 0.9123"
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def reader(vocabulary, tmp_path_factory):
     save_model(finder := Finder(vocabulary.id_of("found"), 14), folder, (), **finder.specs)
     (folder / "vocab.txt").write_bytes(vocabulary.serialize())
     training = {"kind": "span", "max_seq_length": 14, "do_lower_case": True}
-    training["vocabulary_sha256"] = vocabulary.sha256
+    training |= {"vocabulary_sha256": vocabulary.sha256, "task": "squad2.0"}
     (folder / "training.json").write_text(json.dumps(training))
     (folder / "_SUCCESS").write_text("")
     return folder
@@ -207,14 +207,21 @@ def test_a_file_without_impossible_questions(questions, reader, tmp_path):
     assert metrics["slices"]["prediction"]["no answer"]["example_count"] == 1
     predictions = json.loads((tmp_path / "2" / "official" / "predictions.json").read_text())
     assert predictions["4"] == ""
-    metrics, _ = run("squad1.1", tmp_path, reader, tmp_path / "1")
+    with pytest.raises(InputError, match="was fine-tuned on squad2.0, .* give --task=squad2.0"):
+        run("squad1.1", tmp_path, reader, tmp_path / "1")
+    folder = shutil.copytree(reader, tmp_path / "reader")
+    training = json.loads((folder / "training.json").read_text())
+    (folder / "training.json").write_text(json.dumps(training | {"task": "squad1.1"}))
+    metrics, page = run("squad1.1", tmp_path, folder, tmp_path / "1")
+    f1 = metrics["details"]["official"]["f1"]
+    assert f'<td>f1</td><td class="number">{f1:.3f}</td>' in page
     assert set(metrics["details"]["official"]) == {"exact_match", "f1"}
     assert "prediction" not in metrics["slices"]
     names = {path.name for path in (tmp_path / "1" / "official").iterdir()}
     assert names == {"predictions.json", "nbest_predictions.json"}
     (tmp_path / "dev-v1.1.json").write_text(json.dumps(file))
     with pytest.raises(InputError, match="1 of 5 questions are impossible.*take the task squad2.0"):
-        run("squad1.1", tmp_path, reader, tmp_path / "3")
+        run("squad1.1", tmp_path, folder, tmp_path / "3")
 
 
 def test_another_vocabulary_than_the_models_is_refused(questions, reader, vocabulary, tmp_path):
