@@ -217,8 +217,9 @@ def test_export_makes_versions_that_load_without_this_project(
 
 def test_a_version_says_which_model_it_is_of(classifier_folder, tmp_path):
     assert served_model(str(tmp_path / "serving")) is None
-    path = export(str(classifier_folder), str(tmp_path / "serving"))
-    source = {"model": str(classifier_folder), "weights_sha256": weights_sha256(classifier_folder)}
+    model = str(classifier_folder)
+    path = export(model, str(tmp_path / "serving"))
+    source = {"model": model, "weights_sha256": weights_sha256(model)}
     assert served_model(str(tmp_path / "serving")) == (path, source)
     (tmp_path / "serving" / "2").mkdir()
     with pytest.raises(InputError, match=r"serving/2: doesn't say which model it is of"):
