@@ -85,8 +85,8 @@ def deliver(argv: Sequence[str]) -> bool:
         bounds = [bound for bound in bounds if not bound.startswith("--min_change=")]
     _evaluate(of_task, model, f"{output}/{EVALUATION}", bounds)
     if not pathlib.Path(output, EVALUATION, BLESSED).exists():
-        reasons = pathlib.Path(output, EVALUATION, NOT_BLESSED).read_text("utf-8").strip()
-        print(f"refused ({reasons}); {serving} stays as it is")
+        reasons = pathlib.Path(output, EVALUATION, NOT_BLESSED).read_text("utf-8").splitlines()
+        print(f"refused ({'; '.join(reasons)}); {serving} stays as it is")
         return False
     arguments = [f"--model={model}", f"--evaluation={output}/{EVALUATION}"]
     _run("export", task.export_main, [*arguments, f"--output={serving}"])

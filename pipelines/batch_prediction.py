@@ -4,7 +4,7 @@ import dataclasses
 import json
 import logging
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -14,9 +14,9 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 from pipelines import files, jobs, models, table_files
 from pipelines.errors import InputError
 from pipelines.examples import ChoiceExample, TaggedExample, TextExample
-from pipelines.predictions import load, model_inputs
+from pipelines.predictions import call, load
 from pipelines.squad import Question
-from pipelines.tasks import CHOICE, KINDS, REGRESSION, SPAN, TAGGING
+from pipelines.tasks import CHOICE, REGRESSION, SPAN, TAGGING
 from pipelines.weights import weights_sha256
 
 # Answers that are made together, at most.
@@ -136,16 +136,11 @@ class SavedModelHandler(ModelHandler):
         self, batch: Sequence[Row], model: Any, inference_args: dict[str, Any] | None = None
     ) -> list[str]:
         """Returns each row's answer as JSON."""
-        import tensorflow as tf
-
-        given = [model_inputs(row.example) for row in batch]
-        inputs = {name: tf.constant([one[name] for one in given]) for name in given[0]}
-        outputs = model.signatures["serving_default"](**inputs)
-        arrays = {name: value.numpy() for name, value in outputs.items()}
+        outputs = call(model, [row.example for row in batch])
         return [
             json.dumps(
                 {"file": row.file, "line": row.line}
-                | answer_of(self._kind, self._model.labels, arrays, i),
+                | answer_of(self._kind, self._model.labels, outputs, i),
                 ensure_ascii=False,
             )
             for i, row in enumerate(batch)
@@ -175,9 +170,9 @@ def predict(
     Raises:
       InputError: something given can't be used.
     """
-    training = _training(model_dir)
+    model = models.find_model(model_dir)
+    training = model.training
     kind = training["kind"]
-    model = models.find_model(model_dir, kind)
     columns = list(text_columns or _trained_columns(training))
     if len(columns) != 1 + training["is_pair"]:
         raise InputError(
@@ -244,25 +239,7 @@ def _count(result: Any, name: str) -> int:
     return sum(counter.committed or 0 for counter in found)
 
 
-def _training(model_dir: str) -> dict[str, Any]:
-    path = pathlib.Path(models.local_path(model_dir, "--model")) / "training.json"
-    try:
-        training = json.loads(path.read_text(encoding="utf-8"))
-        kind = training["kind"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"--model={model_dir} has no training.json: name a folder that `beambert finetune` "
-            "finished"
-        ) from error
-    if kind not in KINDS:
-        raise InputError(
-            f"--model={model_dir} answers no texts ({kind}): name a folder that "
-            "`beambert finetune` finished"
-        )
-    return training
-
-
-def _trained_columns(training: dict[str, Any]) -> list[str]:
+def _trained_columns(training: Mapping[str, Any]) -> list[str]:
     if training["kind"] == TAGGING:
         return ["text"]
     return training["columns"]["text_columns"][: 1 + training["is_pair"]]

@@ -105,15 +105,10 @@ class Predictor:
 
     def __call__(self, rows: Sequence[Row]) -> list[bytes]:
         """Returns one serialized tf.Example for each row."""
-        import tensorflow as tf
-
         model = self._shared.acquire(lambda: load(self._model))
-        given = [model_inputs(row.example) for row in rows]
-        inputs = {name: tf.constant([one[name] for one in given]) for name in given[0]}
-        outputs = model.signatures["serving_default"](**inputs)
-        arrays = {name: tensor.numpy() for name, tensor in outputs.items()}
+        outputs = call(model, [row.example for row in rows])
         return [
-            encode_record({**row.record, **self._answer(row, arrays, i)})
+            encode_record({**row.record, **self._answer(row, outputs, i)})
             for i, row in enumerate(rows)
         ]
 
@@ -148,6 +143,16 @@ def load(model: Model) -> Any:
         raise InputError(
             f"--model={model.path} cannot be loaded ({reason}): copy it again, or export it again."
         ) from error
+
+
+def call(model: Any, examples: Sequence[Example | Question]) -> dict[str, np.ndarray]:
+    """Returns what a loaded SavedModel gives for some examples, by the names of its outputs."""
+    import tensorflow as tf
+
+    given = [model_inputs(example) for example in examples]
+    inputs = {name: tf.constant([one[name] for one in given]) for name in given[0]}
+    outputs = model.signatures["serving_default"](**inputs)
+    return {name: tensor.numpy() for name, tensor in outputs.items()}
 
 
 def encode_record(record: Record) -> bytes:

@@ -172,7 +172,7 @@ def test_what_answers_no_texts(tmp_path, classifier):
     encoder = model_folder(tmp_path / "encoder", stand_in_models.Regressor(), "pretraining")
     with pytest.raises(InputError, match=r"answers no texts \(pretraining\)"):
         run(encoder, tmp_path / "out", tmp_path / "a.txt")
-    with pytest.raises(InputError, match=r"has no training\.json"):
+    with pytest.raises(InputError, match=r"answers no texts \(no training\.json\)"):
         run(tmp_path, tmp_path / "out", tmp_path / "a.txt")
     with pytest.raises(InputError, match="--input"):
         run(classifier, tmp_path / "out", tmp_path / "none*")
