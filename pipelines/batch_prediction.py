@@ -220,7 +220,7 @@ def predict(
     # An error says it all; and RunInference warns that it can't measure its memory.
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     logging.getLogger().setLevel(logging.ERROR)
-    with jobs.clear_errors():
+    with jobs.plain_errors():
         result = pipeline.run()
         result.wait_until_finish()
     counts = {"answers": _count(result, PART), "rejects": _count(result, REJECTS)}

@@ -69,7 +69,7 @@ def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str
       InputError: something given cannot be used. An earlier evaluation in `output` is then as it
         was.
     """
-    with jobs.clear_errors():
+    with jobs.plain_errors():
         return _evaluate(job, pipeline_flags)
 
 

@@ -182,7 +182,7 @@ def describe_reading(counts: dict[str, int], seconds: float, total_bytes: int) -
 
 
 @contextlib.contextmanager
-def clear_errors() -> Iterator[None]:
+def plain_errors() -> Iterator[None]:
     """Says in one sentence what a pipeline failed for, where that can be said.
 
     Raises:
@@ -231,7 +231,7 @@ def run_job(
       InputError: whichever a worker raised.
     """
     started = time.monotonic()
-    with clear_errors():
+    with plain_errors():
         if is_local(options):
             # What Beam and its worker processes print of a failure is in the exception too; their
             # stack traces would bury it.
