@@ -66,7 +66,7 @@ class OffsetTokenizer(tf.Module):
         ]
         return OffsetPieces(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def _tokenize_flat(self, texts: tf.Tensor) -> tuple[tf.Tensor, ...]:
         pieces = self.tokenize(texts)
         return *(column.flat_values for column in pieces), pieces[0].row_lengths()

@@ -114,8 +114,10 @@ class AnswerModule(tf.Module):
             for name in _INPUTS
         ]
         self.functions = {
-            "serving_default": tf.function(self._answer).get_concrete_function(*texts),
-            "windows": tf.function(self._find).get_concrete_function(*ids),
+            "serving_default": tf.function(self._answer, autograph=False).get_concrete_function(
+                *texts
+            ),
+            "windows": tf.function(self._find, autograph=False).get_concrete_function(*ids),
         }
 
     def _find(
