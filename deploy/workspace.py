@@ -12,6 +12,7 @@ from typing import Any
 from deploy.retraining import PUBLISHED, RECORDS, Retraining, Run, markers
 from pipelines.console import quiet_stderr
 from pipelines.errors import InputError
+from pipelines.folders import UNFINISHED_ENDING
 
 with quiet_stderr():
     import tensorflow as tf
@@ -96,7 +97,9 @@ def choose_version(serving: str, run: Run) -> int:
         write_json(file, max(there, default=0) + 1)
     version = read_json(file)
     # On gs:// a folder is renamed file by file; one that was cut in that begins anew.
-    if is_folder(f"{serving}/{version}") and is_folder(f"{serving}/{version}.unfinished"):
+    if is_folder(f"{serving}/{version}") and tf.io.gfile.glob(
+        f"{serving}/{version}.*{UNFINISHED_ENDING}"
+    ):
         tf.io.gfile.rmtree(f"{serving}/{version}")
     return version
 

@@ -76,7 +76,7 @@ def quiet_libraries() -> Iterator[None]:
         with console.quiet_stderr():
             import tensorflow_model_analysis  # noqa: F401
         for name in levels:
-            logging.getLogger(name).setLevel(logging.ERROR)
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
             yield
         finally:

@@ -1,11 +1,13 @@
 """What every Beam command shares: Beam's flags, and running with progress and clear errors."""
 
 import argparse
+import contextlib
 import importlib.metadata
 import logging
+import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pipelines.console import ProgressDisplay, duration, input_error_in, quiet_stderr
@@ -22,6 +24,8 @@ The default runner is FnApiRunner: this machine, one process. For two:
 
 # What the local runner says when one of its worker processes is gone.
 WORKER_GONE = "Channel closed prematurely"
+# What an operating system says of it; Beam's own sinks pass it on as it is.
+_UNWRITABLE = "No space left on device|File too large|Disk quota exceeded|Read-only file system"
 
 
 def add_input_flags(parser: argparse.ArgumentParser) -> None:
@@ -177,6 +181,35 @@ def describe_reading(counts: dict[str, int], seconds: float, total_bytes: int) -
     )
 
 
+@contextlib.contextmanager
+def plain_errors() -> Iterator[None]:
+    """Says in one sentence what a pipeline failed for, where that can be said.
+
+    Raises:
+      InputError: whichever a worker raised, or what it could not write.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, InputError) and "[while running " not in str(error):
+            raise
+        found = input_error_in(error)
+        if found is None and WORKER_GONE in str(error):
+            found = InputError(
+                "a worker was killed or ran out of memory; nothing is lost: give the same command "
+                "again, with fewer workers (--direct_num_workers) if it was memory"
+            )
+        unwritable = re.search(_UNWRITABLE, str(error))
+        if found is None and unwritable:
+            found = InputError(
+                f"--output cannot be written ({unwritable[0]}): make room or choose another, then "
+                "give the same command again"
+            )
+        if found is None:
+            raise
+        raise found from error
+
+
 def run_job(
     run: Callable[[str | None], "PipelineResult"],
     options: "PipelineOptions",
@@ -198,7 +231,7 @@ def run_job(
       InputError: whichever a worker raised.
     """
     started = time.monotonic()
-    try:
+    with plain_errors():
         if is_local(options):
             # What Beam and its worker processes print of a failure is in the exception too; their
             # stack traces would bury it.
@@ -207,16 +240,6 @@ def run_job(
                 result = run(display.folder)
         else:
             result = run(None)
-    except Exception as error:
-        found = input_error_in(error)
-        if found is None and WORKER_GONE in str(error):
-            found = InputError(
-                "a worker was killed or ran out of memory; nothing is lost: give the same command "
-                "again, with fewer workers (--direct_num_workers) if it was memory"
-            )
-        if found is None:
-            raise
-        raise found from error
     seconds = time.monotonic() - started
     print(f"done in {duration(seconds)}, {total_bytes / 1e6 / seconds:.2f} MB/s")
     return result

@@ -40,7 +40,7 @@ def read_rows(path: pathlib.Path, headerless_columns: tuple[str, ...] = ()) -> I
       headerless_columns: names of the columns, if the file has no header line.
 
     Raises:
-      InputError: the file has no header, or isn't UTF-8, CSV or JSON Lines.
+      InputError: the file has no header, or isn't UTF-8 or CSV.
     """
     yield from rows_of(path, read_text(path), headerless_columns)
 
@@ -130,23 +130,24 @@ def _comma_separated(path: pathlib.PurePath, text: str) -> Iterator[tuple[int, l
 
 def _json_rows(path: pathlib.PurePath, text: str) -> Iterator[Row]:
     for number, line in lines(text):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            reason = getattr(error, "msg", error)
-            raise InputError(
-                f"{path}, line {number} is not JSON ({reason}): put one object on each line."
-            ) from error
-        if not isinstance(row, dict):
-            raise InputError(f"{path}, line {number} is not a JSON object: write one on each line.")
-        fields = {name: _json_field(value) for name, value in row.items()}
-        try:
-            "".join([*fields, *fields.values()]).encode()
-        except UnicodeEncodeError as error:
-            half = ascii(error.object[error.start])
-            yield number, BadRow(path, number, f"has half a character ({half})", "correct the row.")
-        else:
-            yield number, fields
+        yield number, _json_row(path, number, line)
+
+
+def _json_row(path: pathlib.PurePath, number: int, line: str) -> dict[str, str] | BadRow:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        reason = f"is not JSON ({getattr(error, 'msg', error)})"
+        return BadRow(path, number, reason, "put one object on each line.")
+    if not isinstance(row, dict):
+        return BadRow(path, number, "is not a JSON object", "write one on each line.")
+    fields = {name: _json_field(value) for name, value in row.items()}
+    try:
+        "".join([*fields, *fields.values()]).encode()
+    except UnicodeEncodeError as error:
+        half = ascii(error.object[error.start])
+        return BadRow(path, number, f"has half a character ({half})", "correct the row.")
+    return fields
 
 
 def _json_field(value: object) -> str:

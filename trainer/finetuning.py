@@ -77,9 +77,10 @@ def _describe(plan: FinetuningPlan) -> None:
     if data.labels:
         labels = "".join(f"{label}\n" for label in data.labels)
         folders.write(f"{model_dir}/{folders.LABELS_FILE}", labels.encode())
-    for row in plan.left_out:
-        print(f"left out: {row}", flush=True)
-    baseline = ", ".join(f"{n.replace('_', ' ')} {v:.4f}" for n, v in data.baseline().items())
+    for note in plan.notes:
+        print(note, flush=True)
+    found = data.baseline()
+    baseline = ", ".join(f"{n.replace('_', ' ')} {found[n]:.4f}" for n in data.task.metrics)
     labels = f"{len(data.labels)} labels, " if data.labels else ""
     print(
         f"{data.task.name}: {data.counts[TRAIN]:,} training examples, {data.counts[DEV]:,} dev "

@@ -90,7 +90,7 @@ class FinetuningPlan:
       weights: of the encoder; None for random ones.
       text_features: how texts become its inputs.
       data: of the task.
-      left_out: a sentence on every row of it that can't be used.
+      notes: a sentence on everything in it that is left out or amiss.
       optimizer: with the steps of the asked-for epochs.
       loop: evaluates after each of them.
     """
@@ -100,7 +100,7 @@ class FinetuningPlan:
     weights: InitialWeights | None
     text_features: TextFeatures
     data: TaskData
-    left_out: Sequence[BadRow | str]
+    notes: Sequence[str]
     optimizer: OptimizerConfig
     loop: LoopConfig
 
@@ -141,8 +141,8 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
       InputError: what was given can't be used.
     """
     start = _start(job)
-    left_out: list[BadRow | str] = []
-    data = _read_task(job, left_out)
+    notes: list[str] = []
+    data = _read_task(job, notes)
     text_features = TextFeatures(start.vocabulary, start.do_lower_case, start.max_seq_length)
     if job.features:
         job.features.check(
@@ -162,7 +162,7 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
         )
     optimizer, loop = _schedule(job, data.counts[TRAIN])
     return FinetuningPlan(
-        job, start.config, start.weights, text_features, data, left_out, optimizer, loop
+        job, start.config, start.weights, text_features, data, notes, optimizer, loop
     )
 
 
@@ -201,11 +201,15 @@ def _length(job: FinetuningJob, default: int, config: BertConfig) -> int:
     return length
 
 
-def _read_task(job: FinetuningJob, left_out: list[BadRow | str]) -> TaskData:
-    """Reads train and dev; rows that are left out are added to a list."""
+def _read_task(job: FinetuningJob, notes: list[str]) -> TaskData:
+    """Reads train and dev; what is left out or amiss is added to a list."""
     if job.task.kind == SPAN:
-        return SpanData(job.task, job.data_dir, left_out.append)
-    return ExampleData(job.task, job.data_dir, left_out.append if job.skip_bad_rows else None)
+        return SpanData(job.task, job.data_dir, notes.append)
+
+    def leave_out(row: BadRow) -> None:
+        notes.append(f"left out: {row}")
+
+    return ExampleData(job.task, job.data_dir, leave_out if job.skip_bad_rows else None)
 
 
 def _schedule(job: FinetuningJob, examples: int) -> tuple[OptimizerConfig, LoopConfig]:
