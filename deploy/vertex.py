@@ -139,7 +139,6 @@ def schedule(settings: Settings, pipeline: Mapping[str, Any]) -> dict[str, Any]:
         "cron": f"TZ=UTC {settings.schedule}",
         "max_concurrent_run_count": 1,
         "allow_queueing": False,
-        "catch_up": False,
         "create_pipeline_job_request": {
             "parent": settings.parent,
             "pipeline_job": pipeline_job(settings, pipeline),

@@ -14,6 +14,7 @@ checks the thresholds. The output folder holds
     BLESSED or NOT_BLESSED  written last, holds the reasons
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -32,6 +33,7 @@ from pipelines import (
     mistakes,
     models,
     predictions,
+    worker_folder,
 )
 from pipelines.baseline import open_baseline
 from pipelines.blessing import Threshold
@@ -71,11 +73,11 @@ def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str
     model = models.find_model(job.model, task.kind)
     examples = read_labelled(job, model.labels)
     data_sha256 = hashlib.sha256(job.data_file().read_bytes()).hexdigest()
-    with evaluation_pipelines.quiet_libraries():
+    with evaluation_pipelines.quiet_libraries(), contextlib.ExitStack() as stack:
         from pipelines import evaluation_metric
 
         options = jobs.beam_options(pipeline_flags)
-        predictor = _predictor(model, task.kind, examples)
+        _check_model(model, task.kind, examples)
         measures = evaluation.measures_of(task, model.labels)
         baseline = (
             open_baseline(job.baseline, task, data_sha256, len(examples)) if job.baseline else None
@@ -84,7 +86,11 @@ def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str
         weights = weights_sha256(job.model)
         unfinished = evaluation_folder.make_work_folder(folder)
         rows, orders = predictions.make_rows(task.kind, examples, model.labels)
-        evaluation_pipelines.predict(predictor, rows, unfinished / "predictions", options)
+        sent = stack.enter_context(worker_folder.worker_folder(options))
+        predictor = _predictor(worker_folder.send_model(model, sent), task.kind, examples)
+        place = sent or str(unfinished)
+        evaluation_pipelines.predict(predictor, rows, f"{place}/predictions", options)
+        worker_folder.fetch(sent, "predictions", unfinished)
         records = predictions.read_records(unfinished / "predictions")
         predictions.check_records(task.kind, records, len(examples), model)
         outcomes = OUTCOMES[task.kind].of_records(records)
@@ -93,9 +99,8 @@ def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str
         if baseline:
             requirements.append(baseline.requirement(measures.names[0], job.min_change))
         config = evaluation_metric.eval_config(measures, requirements, orders)
-        evaluation_pipelines.analyse(
-            config, unfinished / "predictions", unfinished / "tfma", options
-        )
+        evaluation_pipelines.analyse(config, f"{place}/predictions", f"{place}/tfma", options)
+        worker_folder.fetch(sent, "tfma", unfinished)
         scores = evaluation_metric.load_scores(unfinished / "tfma", measures.names)
         failures = evaluation_metric.load_failures(unfinished / "tfma")
     if scores[None]["example_count"] != len(examples):
@@ -132,13 +137,16 @@ def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str
     return metrics
 
 
+def _check_model(model: models.Model, kind: str, examples: Sequence[Example | Question]) -> None:
+    inputs = SPAN_INPUTS if kind == SPAN else predictions.model_inputs(examples[0])
+    models.check_signature(model, kind, inputs)
+
+
 def _predictor(
     model: models.Model, kind: str, examples: Sequence[Example | Question]
 ) -> predictions.Predictor | SpanPredictor:
     if kind == SPAN:
-        models.check_signature(model, kind, SPAN_INPUTS)
         return SpanPredictor(model, any(question.is_impossible for question in examples))
-    models.check_signature(model, kind, predictions.model_inputs(examples[0]))
     return predictions.Predictor(kind, model)
 
 

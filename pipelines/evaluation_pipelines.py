@@ -2,12 +2,11 @@
 
 import contextlib
 import logging
-import pathlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pipelines import console
+from pipelines import console, jobs
 from pipelines.predictions import Row
 
 if TYPE_CHECKING:  # Beam and TFMA take seconds to import, which --help should not cost.
@@ -20,26 +19,26 @@ _BATCH_SIZE = 64
 def predict(
     predictor: Callable[[Sequence[Row]], list[bytes]],
     rows: Sequence[Row],
-    folder: pathlib.Path,
+    folder: str,
     options: "PipelineOptions",
 ) -> None:
     """Writes the predictions of the rows as TFRecords to a folder."""
     import apache_beam as beam
 
-    with beam.Pipeline(options=options) as pipeline:
+    with jobs.plain_errors(), beam.Pipeline(options=options) as pipeline:
         _ = (
             pipeline
             | "Batches" >> beam.Create(_batches(rows))
             | "Spread" >> beam.Reshuffle()
             | "Predict" >> beam.FlatMap(predictor).with_output_types(bytes)
-            | "Write" >> beam.io.WriteToTFRecord(str(folder / "part"), file_name_suffix=".tfrecord")
+            | "Write" >> beam.io.WriteToTFRecord(f"{folder}/part", file_name_suffix=".tfrecord")
         )
 
 
 def analyse(
     config: "config_pb2.EvalConfig",
-    predictions: pathlib.Path,
-    folder: pathlib.Path,
+    predictions: str,
+    folder: str,
     options: "PipelineOptions",
 ) -> None:
     """Has TFMA read the predictions and write its results to a folder."""
@@ -48,16 +47,16 @@ def analyse(
     from tfx_bsl.tfxio import tf_example_record
 
     records = tf_example_record.TFExampleRecord(
-        file_pattern=str(predictions / "*"),
+        file_pattern=f"{predictions}/*",
         telemetry_descriptors=["BeamBERT"],
         raw_record_column_name=tfma.ARROW_INPUT_COLUMN,
     )
-    with beam.Pipeline(options=options) as pipeline:
+    with jobs.plain_errors(), beam.Pipeline(options=options) as pipeline:
         _ = (
             pipeline
             | "Read" >> records.BeamSource()
             | "Analyse"
-            >> tfma.ExtractEvaluateAndWriteResults(eval_config=config, output_path=str(folder))
+            >> tfma.ExtractEvaluateAndWriteResults(eval_config=config, output_path=folder)
         )
 
 

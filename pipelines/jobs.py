@@ -1,11 +1,12 @@
 """What every Beam command shares: Beam's flags, and running with progress and clear errors."""
 
 import argparse
+import contextlib
 import importlib.metadata
 import logging
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pipelines.console import ProgressDisplay, duration, input_error_in, quiet_stderr
@@ -22,6 +23,8 @@ The default runner is FnApiRunner: this machine, one process. For two:
 
 # What the local runner says when one of its worker processes is gone.
 WORKER_GONE = "Channel closed prematurely"
+# What Beam says of options that lack one, and of a job that an earlier start left at work.
+MENDABLE = ("Pipeline has validations errors", "There is already active job named")
 
 
 def add_input_flags(parser: argparse.ArgumentParser) -> None:
@@ -157,6 +160,29 @@ def works_here(options: "PipelineOptions") -> bool:
     return is_local(options) and mode != "multi_processing"
 
 
+def check_reachable(options: "PipelineOptions", **paths: str | Sequence[str]) -> None:
+    """Refuses paths on this machine for workers that are on others.
+
+    Args:
+      options: of Beam.
+      **paths: flag -> what it was given.
+
+    Raises:
+      InputError: naming the flag.
+    """
+    from apache_beam.options.pipeline_options import StandardOptions
+
+    if options.view_as(StandardOptions).runner != "DataflowRunner":
+        return
+    for flag, given in paths.items():
+        for path in [given] if isinstance(given, str) else given:
+            if "://" not in path:
+                raise InputError(
+                    f"--{flag}={path}: Dataflow's workers don't see this machine's files; name a "
+                    "gs:// path"
+                )
+
+
 def library_versions() -> dict[str, str]:
     """Returns the versions of what shapes the output of the pipelines."""
     libraries = ("apache-beam", "numpy", "sentencex", "tensorflow", "tensorflow-text", "tfx-bsl")
@@ -175,6 +201,35 @@ def describe_reading(counts: dict[str, int], seconds: float, total_bytes: int) -
         f"{total_bytes / 1e6:.1f} MB, {rate / 1e6:.2f} MB/s, "
         f"{duration((total_bytes - done) / rate)} left"
     )
+
+
+@contextlib.contextmanager
+def plain_errors() -> Iterator[None]:
+    """Says in a sentence what a runner refuses or a worker raised.
+
+    Raises:
+      InputError: it is something that the user can mend.
+    """
+    from google.api_core.exceptions import GoogleAPICallError
+    from google.auth.exceptions import GoogleAuthError
+
+    try:
+        yield
+    except Exception as error:
+        found = input_error_in(error)
+        if found is None and WORKER_GONE in str(error):
+            found = InputError(
+                "a worker was killed or ran out of memory; nothing is lost: give the same command "
+                "again, with fewer workers (--direct_num_workers) if it was memory"
+            )
+        if found is None and (
+            isinstance(error, (GoogleAPICallError, GoogleAuthError))
+            or any(words in str(error) for words in MENDABLE)
+        ):
+            found = InputError(" ".join(str(error).split()))
+        if found is None:
+            raise
+        raise found from error
 
 
 def run_job(
@@ -198,7 +253,7 @@ def run_job(
       InputError: whichever a worker raised.
     """
     started = time.monotonic()
-    try:
+    with plain_errors():
         if is_local(options):
             # What Beam and its worker processes print of a failure is in the exception too; their
             # stack traces would bury it.
@@ -207,16 +262,6 @@ def run_job(
                 result = run(display.folder)
         else:
             result = run(None)
-    except Exception as error:
-        found = input_error_in(error)
-        if found is None and WORKER_GONE in str(error):
-            found = InputError(
-                "a worker was killed or ran out of memory; nothing is lost: give the same command "
-                "again, with fewer workers (--direct_num_workers) if it was memory"
-            )
-        if found is None:
-            raise
-        raise found from error
     seconds = time.monotonic() - started
     print(f"done in {duration(seconds)}, {total_bytes / 1e6 / seconds:.2f} MB/s")
     return result

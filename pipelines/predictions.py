@@ -136,7 +136,7 @@ def load(model: Model) -> Any:
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  (registers the tokenizer's operations)
 
-    return tf.saved_model.load(str(model.path))
+    return tf.saved_model.load(model.sent_to or str(model.path))
 
 
 def encode_record(record: Record) -> bytes:

@@ -35,6 +35,8 @@ from gcp_storage_emulator.storage import Storage
 
 HOSTS = ("www.googleapis.com", "storage.googleapis.com", "iamcredentials.googleapis.com")
 BUCKET = "bucket"
+# Who has storage.objectUser alone for this one may not look at the bucket itself.
+OBJECTS_ONLY = "objects-only"
 # What a job that was submitted to Dataflow asked for.
 JOB_FILE = "submitted/job.json"
 
@@ -105,7 +107,7 @@ class Handler(emulator.RequestHandler):
                 self._answer(HTTPStatus.OK, b'{"hierarchicalNamespace": {"enabled": false}}')
             elif url.path.startswith("/v1b3/"):
                 self._take_job()
-            elif name.startswith(self.forbidden):
+            elif name.startswith(self.forbidden) or url.path.endswith(f"/b/{OBJECTS_ONLY}"):
                 self._answer(HTTPStatus.FORBIDDEN)
             elif not self._holds(unquote(url.path), name, query):
                 self._answer(HTTPStatus.PRECONDITION_FAILED)
@@ -215,6 +217,7 @@ def serve(folder: pathlib.Path) -> None:
     """Serves gs://bucket until the process is killed; prints the environment that clients need."""
     storage = Storage(use_memory_fs=True)
     buckets.create_bucket(BUCKET, storage)
+    buckets.create_bucket(OBJECTS_ONLY, storage)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate, key = write_certificate(folder)
     context.load_cert_chain(certificate, key)

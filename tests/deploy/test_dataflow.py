@@ -54,20 +54,42 @@ def translated(monkeypatch, gs):
     return run
 
 
-def commands(root, classifier):
-    records = root / "records"
+def commands(root, classifier, name="job"):
+    """Commands on what `corpus` made in a local folder and in the bucket."""
+    gs, output = "gs://bucket/corpus", f"gs://bucket/{name}"
     return {
-        "vocab": ["vocab", f"--input={root}/text/*", f"--output={root}/v.txt"],
+        "vocab": ["vocab", f"--input={gs}/text/*", f"--output={output}/v.txt"],
         "data": [
-            *("data", f"--input={root}/text/*", f"--vocab_file={root}/vocab.txt"),
-            *(f"--output={records}", "--duplicates=near", "--max_seq_length=32,64"),
+            *("data", f"--input={gs}/text/*", f"--vocab_file={root}/vocab.txt"),
+            *(f"--output={output}/records", "--duplicates=near", "--max_seq_length=32,64"),
         ],
-        "verify": ["verify", str(root / "golden"), f"--vocab_file={root}/vocab.txt"],
+        "verify": [
+            *("verify", f"{gs}/golden", f"--vocab_file={root}/vocab.txt"),
+            f"--output={output}/verification",
+        ],
+        "features": [
+            *("features", "--task=classification", f"--data_dir={root}/task"),
+            *(f"--vocab_file={root}/vocab.txt", f"--output={output}/features"),
+        ],
+        "predict": [
+            *("predict", f"--model={classifier}", f"--input={gs}/text/*"),
+            f"--output={output}/answers",
+        ],
         "evaluate": [
             *("evaluate", "--task=classification", f"--data_dir={root}/task"),
             *(f"--model={classifier}", f"--output={root}/evaluation"),
         ],
     }
+
+
+@pytest.fixture
+def root(gs, tmp_path):
+    """A corpus and a task, here and in the bucket."""
+    corpus.make(tmp_path)
+    golden = ROOT / "tests" / "pipelines" / "golden" / "original.tfrecord"
+    for name, path in (("text/1.jsonl", tmp_path / "text" / "1.jsonl"), ("golden/a", golden)):
+        files.write_bytes(f"{gs}/corpus/{name}", path.read_bytes())
+    return tmp_path
 
 
 # The stages that hold the work; Beam's own names for the others may change.
@@ -76,6 +98,8 @@ STAGES = {
     "data": {"Files", "Split", "Spread", "Tokenize", "Bands", "FindNearDuplicates", "WriteShards"}
     | {"Finish"},
     "verify": {"Files", "Spread", "Examine", "Finish"},
+    "features": {"Shards", "Spread", "Write", "Finish"},
+    "predict": {"Files", "Spread", "Read", "Answer", "Write part", "Write rejects"},
     # The first of its two; the second reads what that has written.
     "evaluate": {"Batches", "Spread", "Predict", "Write"},
 }
@@ -98,6 +122,9 @@ def classifier(tmp_path_factory):
         module, str(folder / "saved_model"), signatures={"serving_default": classify}
     )
     (folder / "labels.txt").write_text("music\ntown\n")
+    training = {"kind": "classification", "is_pair": False, "columns": {"text_columns": ["text"]}}
+    (folder / "training.json").write_text(json.dumps(training))
+    (folder / "_SUCCESS").write_text("{}")
     return folder
 
 
@@ -108,13 +135,10 @@ SLOW = {"evaluate": pytest.mark.slow}
 @pytest.mark.parametrize(
     "command", [pytest.param(name, marks=SLOW.get(name, ())) for name in STAGES]
 )
-def test_every_pipeline_translates(translated, tmp_path, request, command):
-    classifier = request.getfixturevalue("classifier") if command == "evaluate" else ""
-    corpus.make(tmp_path)
-    golden = ROOT / "tests" / "pipelines" / "golden" / "original.tfrecord"
-    (tmp_path / "golden").mkdir()
-    (tmp_path / "golden" / "a.tfrecord").write_bytes(golden.read_bytes())
-    job, options = translated(*commands(tmp_path, classifier)[command])
+def test_every_pipeline_translates(translated, root, request, command):
+    has_model = command in ("predict", "evaluate")
+    classifier = request.getfixturevalue("classifier") if has_model else ""
+    job, options = translated(*commands(root, classifier)[command])
     components = job.proto_pipeline.components
     names = {transform.unique_name for transform in components.transforms.values()}
     assert STAGES[command] <= names
@@ -127,13 +151,27 @@ def test_every_pipeline_translates(translated, tmp_path, request, command):
     assert options.view_as(GoogleCloudOptions).flexrs_goal == "COST_OPTIMIZED"
     # Whatever a DoFn holds travels in the job: no corpus, model or vocabulary may blow it up.
     assert job.proto_pipeline.ByteSize() < 2_000_000
+    # What workers were sent for the job goes with it.
+    assert files.list_folder("gs://bucket/tmp") == []
 
 
-def test_submission(gs, storage_environment, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [("vocab", "output"), ("data", "input"), ("features", "output"), ("predict", "input")],
+)
+def test_workers_do_not_see_this_machine(root, classifier, monkeypatch, capsys, command, flag):
+    arguments = [*commands(root, classifier)[command], *BEAM_FLAGS]
+    arguments = [of for of in arguments if not of.startswith(f"--{flag}=")]
+    local = f"--{flag}={root}/text/1.jsonl"
+    monkeypatch.setattr(sys, "argv", ["beambert", *arguments, local])
+    assert beambert.main() == 2
+    assert f"{local}: Dataflow's workers don't see this machine's" in capsys.readouterr().err
+
+
+def test_submission(gs, storage_environment, root, monkeypatch):
     """To an endpoint that takes the job and says that it is done, with nothing made."""
-    corpus.make(tmp_path)
     port = storage_environment["STORAGE_EMULATOR_HOST"].rpartition(":")[2]
-    arguments = [*commands(tmp_path, "")["data"], *BEAM_FLAGS, f"--job_name=records-{port}"]
+    arguments = [*commands(root, "", "sent")["data"], *BEAM_FLAGS, f"--job_name=records-{port}"]
     arguments += [f"--dataflow_endpoint=http://localhost:{port}", "--sdk_container_image=image"]
     monkeypatch.setattr(sys, "argv", ["beambert", *arguments])
     assert beambert.main() == 2  # there are no records after all
@@ -190,22 +228,24 @@ def test_parameters_become_a_command_line():
     assert flex_template.PARSERS["data"]().parse_args(arguments).since == ["r/1", "r/2"]
 
 
-def test_launching_a_template(gs, tmp_path):
+def test_launching_a_template(gs, root, tmp_path):
     """As Dataflow's launcher does: the job is written where it says, and the exit status is 0."""
-    corpus.make(tmp_path)
-    flags = [f"--{each[2:]}" for each in commands(tmp_path, "")["data"][1:]]
+    flags = [f"--{each[2:]}" for each in commands(root, "", "launched")["data"][1:]]
     location = "--template_location=gs://bucket/launches/job_object"
     done = subprocess.run(
         [sys.executable, ROOT / "deploy" / "dataflow" / "launch.py", *flags, *BEAM_FLAGS, location],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "BEAMBERT_COMMAND": "data"},
+        env=os.environ
+        | {"PYTHONPATH": str(ROOT), "BEAMBERT_COMMAND": "data", "BEAMBERT_IMAGE": "our/image"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     job = json.loads(files.read_bytes("gs://bucket/launches/job_object", ""))
-    assert job["environment"]["workerPools"][0]["machineType"] == "n2-highmem-4"
+    (pool,) = job["environment"]["workerPools"]
+    assert pool["machineType"] == "n2-highmem-4"
+    assert [of["containerImage"] for of in pool["sdkHarnessContainerImages"]] == ["our/image"]
 
 
 def test_image_has_the_versions_that_are_tested():
