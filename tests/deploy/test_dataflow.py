@@ -64,7 +64,7 @@ def commands(root, classifier, name="job"):
             *(f"--output={output}/records", "--duplicates=near", "--max_seq_length=32,64"),
         ],
         "verify": [
-            *("verify", f"{gs}/golden", f"--vocab_file={root}/vocab.txt"),
+            *("verify", f"{gs}/golden/*", f"--vocab_file={root}/vocab.txt"),
             f"--output={output}/verification",
         ],
         "features": [
@@ -152,7 +152,7 @@ def test_every_pipeline_translates(translated, root, request, command):
     # Whatever a DoFn holds travels in the job: no corpus, model or vocabulary may blow it up.
     assert job.proto_pipeline.ByteSize() < 2_000_000
     # What workers were sent for the job goes with it.
-    assert files.list_folder("gs://bucket/tmp") == []
+    assert not [name for name in files.list_folder("gs://bucket/tmp") if "beambert" in name]
 
 
 @pytest.mark.parametrize(
