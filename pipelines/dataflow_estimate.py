@@ -19,7 +19,7 @@ BEAM_SECONDS_PER_SECOND = 1.25
 # https://cloud.google.com/dataflow/pricing
 PRICES_OF = "list prices of us-central1 as of 2025"
 PRICES = {"batch": (0.056, 0.003557), "FlexRS": (0.0336, 0.0021342)}
-# https://cloud.google.com/compute/docs/general-purpose-machines
+# https://cloud.google.com/compute/docs/general-purpose-machines; some have a little less.
 GIGABYTES_PER_VCPU = {"standard": 4, "highmem": 8, "highcpu": 1}
 # What Dataflow takes where nothing is asked for.
 DEFAULT_MACHINE = "n1-standard-1"
@@ -106,6 +106,6 @@ def describe_cost(seconds: float, shards: int, workers: Workers) -> str:
         )
     vcpus = min(workers.count * workers.vcpus, shards)
     return (
-        f"{cost}  {duration(3600 * hours / vcpus)} on {workers.count} {workers.machine}, of which "
-        f"{vcpus} vCPUs have work at a time, and some minutes to start"
+        f"{cost}  {duration(3600 * hours / vcpus)} on {workers.count} {workers.machine}, {vcpus} of "
+        "their vCPUs at work at a time, and some minutes to start"
     )

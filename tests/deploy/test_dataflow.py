@@ -16,7 +16,8 @@ from google.cloud import dataflow_v1beta3 as dataflow
 
 import beambert
 from deploy import flex_template
-from pipelines import files
+from pipelines import dataflow_estimate, files
+from pipelines.errors import InputError
 from tests.deploy import corpus, storage
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -166,6 +167,65 @@ def test_workers_do_not_see_this_machine(root, classifier, monkeypatch, capsys, 
     monkeypatch.setattr(sys, "argv", ["beambert", *arguments, local])
     assert beambert.main() == 2
     assert f"{local}: Dataflow's workers don't see this machine's" in capsys.readouterr().err
+
+
+def test_dry_run(gs, root, monkeypatch, capsys):
+    """The graph, the cost and the time, and nothing is made or sent."""
+    arguments = [*commands(root, "", "dry")["data"], *BEAM_FLAGS, "--dry_run"]
+    monkeypatch.setattr(sys, "argv", ["beambert", *arguments])
+    assert beambert.main() == 0
+    printed = capsys.readouterr().out
+    (graph,) = re.findall("on Dataflow, .* transforms: (.*)", printed)
+    steps = dict(re.findall(r"(\w+)( \(shuffles\))?", graph))
+    assert STAGES["data"] <= set(steps)
+    shuffling = {name for name, shuffles in steps.items() if shuffles}
+    assert {"Spread", "GroupByKey", "Bands"} <= shuffling and "Tokenize" not in shuffling
+    assert re.search(r"vCPU hours .*: \$0\.\d\d at \$0\.051 each \(FlexRS, list prices", printed)
+    assert re.search(r"\d+ s on 50 n2-highmem-4, 1 of their vCPUs at work", printed)
+    assert files.list_folder(f"{gs}/dry/records") == []
+
+
+# https://cloud.google.com/dataflow/pricing, us-central1: a batch vCPU 0.056, a GB 0.003557.
+PRICED = {
+    (): 0.056 + 3.75 * 0.003557,
+    ("--machine_type=n2-standard-4",): 0.056 + 4 * 0.003557,
+    ("--machine_type=n2-highmem-4",): 0.056 + 8 * 0.003557,
+    ("--machine_type=e2-highcpu-8", "--flexrs_goal=COST_OPTIMIZED"): 0.0336 + 0.0021342,
+}
+
+
+@pytest.mark.parametrize("flags", PRICED)
+def test_list_prices(flags):
+    options = pipeline_options.PipelineOptions([*flags, "--max_num_workers=10"])
+    workers = dataflow_estimate.find_workers(options, None)
+    assert workers.vcpu_hour_price == pytest.approx(PRICED[flags], abs=0.001)
+    assert dataflow_estimate.find_workers(options, 0.5).vcpu_hour_price == 0.5
+
+
+def test_cost_and_time():
+    """8 hours of a core, a quarter more through Beam: 10 hours of 40 vCPUs are 15 minutes."""
+    workers = dataflow_estimate.Workers("n2-standard-4", 4, 10, 0.07, "mine")
+    told = dataflow_estimate.describe_cost(8 * 3600, 1000, workers)
+    assert "10.00 vCPU hours" in told and "$0.70 at $0.070 each (mine)" in told
+    assert "15 min 00 s on 10 n2-standard-4, 40 of their vCPUs" in told
+    # No more than 5 have work at a time where there are 5 shards.
+    assert "2 h 00 min" in dataflow_estimate.describe_cost(8 * 3600, 5, workers)
+    open_ended = dataflow_estimate.Workers("n2-standard-4", 4, None, 0.07, "mine")
+    assert "--max_num_workers" in dataflow_estimate.describe_cost(8 * 3600, 1000, open_ended)
+
+
+def test_a_machine_of_unknown_price():
+    options = pipeline_options.PipelineOptions(["--machine_type=e2-small"])
+    with pytest.raises(InputError, match="--machine_type=e2-small: what it costs"):
+        dataflow_estimate.find_workers(options, None)
+
+
+def test_a_missing_project_is_a_sentence(root, monkeypatch, capsys):
+    given = [flag for flag in BEAM_FLAGS if not flag.startswith("--project=")]
+    monkeypatch.setattr(sys, "argv", ["beambert", *commands(root, "", "none")["data"], *given])
+    assert beambert.main() == 2
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1 and "Missing required option: project" in printed
 
 
 def test_submission(gs, storage_environment, root, monkeypatch):
