@@ -157,7 +157,7 @@ def _publish(config: Retraining, run: Run, descriptors: tuple[int, ...]) -> None
     version = None
     if is_blessed:
         version = workspace.choose_version(f"{config.workspace}/{SERVING}", run)
-        if not workspace.is_folder(f"{config.workspace}/{SERVING}/{version}"):
+        if not workspace.exists(f"{config.workspace}/{SERVING}/{version}"):
             _run(SERVING, command(SERVING, config, run), descriptors)
     result = {
         "outcome": REFUSED if version is None else PUBLISHED,

@@ -75,7 +75,8 @@ def read_history(workspace: str) -> History:
 def _numbers_in(folder: str) -> list[int]:
     """Returns the numbers that are names in a folder, in order; none if it isn't there."""
     with _told(folder, "listed"):
-        names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []
+        # Not `isdir`, which says no where the storage can't be reached: a run would begin anew.
+        names = tf.io.gfile.listdir(folder) if tf.io.gfile.exists(folder) else []
     return sorted(int(name) for name in (n.rstrip("/") for n in names) if name.isdecimal())
 
 
@@ -90,7 +91,7 @@ def begin(run: Run) -> None:
     with _told(run.path, "emptied"):
         if tf.io.gfile.exists(file):  # first: without it it is no run
             tf.io.gfile.remove(file)
-        if tf.io.gfile.isdir(records):
+        if tf.io.gfile.exists(records):
             tf.io.gfile.rmtree(records)
     write_json(f"{run.path}/{RUN_FILE}", dataclasses.asdict(run))
 
@@ -105,20 +106,10 @@ def choose_version(serving: str, run: Run) -> int:
         write_json(file, max(_numbers_in(serving), default=0) + 1)
     version = read_json(file)
     # On gs:// a folder is renamed file by file; one that was cut in that begins anew.
-    if is_folder(f"{serving}/{version}") and is_folder(f"{serving}/{version}.unfinished"):
+    if exists(f"{serving}/{version}") and exists(f"{serving}/{version}.unfinished"):
         with _told(f"{serving}/{version}", "deleted"):
             tf.io.gfile.rmtree(f"{serving}/{version}")
     return version
-
-
-def is_folder(path: str) -> bool:
-    """Whether a folder is there.
-
-    Raises:
-      InputError: nobody can tell.
-    """
-    with _told(path, "read"):
-        return tf.io.gfile.isdir(path)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,7 +168,7 @@ def _check_manifest(path: str) -> None:
 
 
 def exists(path: str) -> bool:
-    """Whether a file is there.
+    """Whether a file or folder is there.
 
     Raises:
       InputError: nobody can tell.

@@ -105,7 +105,8 @@ def describe_cost(seconds: float, shards: int, workers: Workers) -> str:
             f"{cost}  on as many {workers.machine} as Dataflow takes; --max_num_workers bounds it"
         )
     vcpus = min(workers.count * workers.vcpus, shards)
+    time = duration(3600 * hours / vcpus)
     return (
-        f"{cost}  {duration(3600 * hours / vcpus)} on {workers.count} {workers.machine}, {vcpus} of "
-        "their vCPUs at work at a time, and some minutes to start"
+        f"{cost}  {time} on {workers.count} {workers.machine}, {vcpus} of their vCPUs at work at a "
+        "time, and some minutes to start"
     )

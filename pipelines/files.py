@@ -15,13 +15,14 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from google.api_core.exceptions import GoogleAPICallError
 from google.auth.exceptions import GoogleAuthError
+from google.cloud.storage.exceptions import InvalidResponse
 
 from pipelines import folders
 from pipelines.errors import InputError
 from pipelines.records import MARKER_FILE, UNFINISHED_FILE
 
 # What file systems raise; gs:// lets some of its own through Beam's.
-STORAGE_ERRORS = (OSError, BeamIOError, GoogleAPICallError, GoogleAuthError)
+STORAGE_ERRORS = (OSError, BeamIOError, GoogleAPICallError, GoogleAuthError, InvalidResponse)
 # By a file's ending. Beam's own decompression takes a file that is cut off for a complete one.
 DECOMPRESSORS: dict[str, Callable[[], Any]] = {
     ".gz": lambda: zlib.decompressobj(wbits=31),

@@ -100,6 +100,7 @@ class Handler(emulator.RequestHandler):
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
             _, _, name = unquote(url.path).partition("/o/")
             name = name or query.get("name", "") or query.get("prefix", "")
+            name = name or self._name_in_body(query)
             if url.path.endswith("/token"):
                 token = b'{"access_token": "a", "token_type": "Bearer", "expires_in": 3600}'
                 self._answer(HTTPStatus.OK, token)
@@ -116,15 +117,19 @@ class Handler(emulator.RequestHandler):
             else:
                 emulator.Router(self).handle(method)
 
+    def _name_in_body(self, query: dict[str, str]) -> str:
+        """The name of an object whose upload begins; the body is there to be read again."""
+        if query.get("uploadType") not in ("multipart", "resumable") or "upload_id" in query:
+            return ""
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.rfile = io.BytesIO(body)
+        return re.search(rb'"name": "([^"]+)"', body)[1].decode()
+
     def _holds(self, path: str, name: str, query: dict[str, str]) -> bool:
         """Whether the object is of the generation that the request is about."""
         expected = query.get("ifGenerationMatch")
         if expected is None or "upload_id" in query:
             return True
-        if query.get("uploadType") == "multipart" and not name:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            self.rfile = io.BytesIO(body)
-            name = re.search(rb'"name": "([^"]+)"', body)[1].decode()
         try:
             bucket = path.partition("/b/")[2].partition("/")[0]
             return self.storage.get_file_obj(bucket, name)["generation"] == expected

@@ -194,6 +194,16 @@ def test_a_bucket_without_permission(gs, tmp_path):
         retrain.main([f"--config={gs}/forbidden/retrain.toml"])
     with pytest.raises(InputError, match="forbidden/run.json.*: cannot be written"):
         workspace.write_json(f"{gs}/forbidden/run.json", {})
+    with pytest.raises(InputError, match="forbidden/runs: cannot be listed .*403"):
+        workspace.read_history(f"{gs}/forbidden")  # it must not seem to be empty
+    with pytest.raises(InputError, match="forbidden/.: cannot be listed .*403"):
+        workspace.check_manifests([f"{gs}/forbidden/*"])
+    with pytest.raises(InputError, match="--vocab_file=gs://bucket/forbidden/v: cannot be read"):
+        files.read_bytes(f"{gs}/forbidden/v", "--vocab_file")
+    with pytest.raises(InputError, match="--input: gs://bucket/forbidden/a cannot be read .*403"):
+        files.open_stored(f"{gs}/forbidden/a")
+    with pytest.raises(InputError, match="forbidden/o: cannot be written .*403"):
+        files.write_bytes(f"{gs}/forbidden/o", b"x")
     with pytest.raises(InputError, match="--input=gs://bucket/forbidden/.: "):
         files.match_inputs([f"{gs}/forbidden/*"])
 
