@@ -255,7 +255,13 @@ def deploy(settings: Settings, show: bool) -> None:
 
     config = settings.fill_in((FOLDER / "retrain.toml").read_text("utf-8"))
     Retraining.from_toml(config, "deploy/retrain.toml")
-    pipeline = yaml.safe_load((FOLDER / "retraining_pipeline.yaml").read_text("utf-8"))
+    compiled = (FOLDER / "retraining_pipeline.yaml").read_text("utf-8")
+    if settings.config not in compiled or settings.image("beam") not in compiled:
+        raise InputError(
+            "deploy/retraining_pipeline.yaml: was compiled for other names than those of "
+            "deploy/terraform/terraform.tfvars; give `make deploy-files` and build the images again"
+        )
+    pipeline = yaml.safe_load(compiled)
     request = schedule(settings, pipeline)
     if show:
         print(json.dumps(request, indent=1))

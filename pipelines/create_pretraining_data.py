@@ -223,20 +223,21 @@ def show_estimate(
     from pipelines import dataflow_estimate, estimate
     from pipelines.reading import ReadOptions
 
+    on_dataflow = options.view_as(StandardOptions).runner == "DataflowRunner"
+    if on_dataflow:  # first: options that can't be used are told of at once
+        workers = dataflow_estimate.find_workers(options, flags.vcpu_hour_price)
+        options.view_as(TestOptions).dry_run = True  # translates the pipeline and stops
+        with quiet_stderr(), plain_errors():
+            job = create_pretraining_data(flags, options, manifest, layout, "dry-run", None).job
     read_options = ReadOptions(flags.format, flags.text_column)
     found = estimate.estimate(
         manifest.inputs, manifest.vocabulary, read_options, text_options(flags), layout
     )
-    print(estimate.describe(found, layout), flush=True)
-    if options.view_as(StandardOptions).runner != "DataflowRunner" or not found.used:
-        return
-    workers = dataflow_estimate.find_workers(options, flags.vcpu_hour_price)
-    options.view_as(TestOptions).dry_run = True  # translates the pipeline and stops
-    with quiet_stderr(), plain_errors():
-        job = create_pretraining_data(flags, options, manifest, layout, "dry-run", None).job
-    print(dataflow_estimate.describe_graph(job.proto_pipeline))
-    seconds = found.seconds / found.share
-    print(dataflow_estimate.describe_cost(seconds, layout.total_shards, workers))
+    print(estimate.describe(found, layout))
+    if on_dataflow and found.used:
+        seconds = found.seconds / found.share
+        print(dataflow_estimate.describe_graph(job.proto_pipeline))
+        print(dataflow_estimate.describe_cost(seconds, layout.total_shards, workers))
 
 
 def run(

@@ -170,15 +170,24 @@ def test_deploy_writes_what_the_triggers_read(client, monkeypatch):
 
     written = {}
     monkeypatch.setattr(workspace, "write_text", written.__setitem__)
-    vertex.deploy(SETTINGS, show=False)
-    assert set(written) == {SETTINGS.config, SETTINGS.pipeline}
-    Retraining.from_toml(written[SETTINGS.config], "retrain.toml")
-    job = json.loads(written[SETTINGS.pipeline])
+    settings = Settings.read()
+    vertex.deploy(settings, show=False)
+    assert set(written) == {settings.config, settings.pipeline}
+    Retraining.from_toml(written[settings.config], "retrain.toml")
+    job = json.loads(written[settings.pipeline])
     assert job["serviceAccount"] == "beambert-pipeline@my-project.iam.gserviceaccount.com"
     assert job["pipelineSpec"]["pipelineInfo"]["name"] == pipeline.NAME
-    assert aiplatform.PipelineJob.from_json(written[SETTINGS.pipeline]).runtime_config
+    assert aiplatform.PipelineJob.from_json(written[settings.pipeline]).runtime_config
     schedule, deleted = client.sent
     assert schedule.cron == "TZ=UTC 0 3 * * *" and deleted == "old"
+
+
+@pytest.mark.parametrize("name", ["project", "region", "bucket"])
+def test_a_pipeline_of_other_names_is_not_deployed(client, name):
+    settings = Settings(**vars(Settings.read()) | {name: "other"})
+    with pytest.raises(InputError, match="compiled for other names .*make deploy-files"):
+        vertex.deploy(settings, show=True)
+    assert client.sent == []
 
 
 def executors(text):
