@@ -16,7 +16,7 @@ from google.cloud import dataflow_v1beta3 as dataflow
 
 import beambert
 from deploy import flex_template
-from pipelines import dataflow_estimate, files
+from pipelines import dataflow_estimate, files, worker_folder
 from pipelines.errors import InputError
 from tests.deploy import corpus, storage
 
@@ -154,6 +154,36 @@ def test_every_pipeline_translates(translated, root, request, command):
     assert job.proto_pipeline.ByteSize() < 2_000_000
     # What workers were sent for the job goes with it.
     assert not [name for name in files.list_folder("gs://bucket/tmp") if "beambert" in name]
+
+
+@pytest.mark.slow
+def test_workers_on_other_machines(gs, root, classifier, monkeypatch, tmp_path):
+    """They find the model in the bucket, and what they make comes from there."""
+    import tensorflow as tf
+
+    load = tf.saved_model.load
+    prediction = ["predict", f"--model={classifier}", f"--input={gs}/corpus/text/*"]
+    evaluation = commands(root, classifier)["evaluate"]
+    results = {}
+    for place in ("here", "there"):
+        loaded = []
+        monkeypatch.setattr(worker_folder, "is_local", lambda _, place=place: place == "here")
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                tf.saved_model, "load", lambda path, of=loaded: of.append(path) or load(path)
+            )
+            for arguments in (
+                [*prediction, f"--output={tmp_path}/{place}/answers"],
+                [*evaluation[:-1], f"--output={tmp_path}/{place}/evaluation"],
+            ):
+                patch.setattr(sys, "argv", ["beambert", *arguments, f"--temp_location={gs}/tmp"])
+                assert beambert.main() == 0
+        assert all(of.startswith(f"{gs}/tmp/") == (place == "there") for of in loaded) and loaded
+        answers = sorted((tmp_path / place / "answers").glob("part-*"))
+        metrics = json.loads((tmp_path / place / "evaluation" / "metrics.json").read_text())
+        results[place] = [[of.read_text() for of in answers], metrics["overall"]]
+    assert results["here"] == results["there"]
+    assert not [name for name in files.list_folder(f"{gs}/tmp") if "beambert" in name]
 
 
 @pytest.mark.parametrize(
