@@ -63,6 +63,41 @@ def test_the_data_command(gs, tmp_path):
     assert new_inputs(inputs, [f"{gs}/records"], f"{gs}/more") == inputs
 
 
+def make_records(gs, tmp_path, monkeypatch, change):
+    """Runs `data` on two objects, of which one changes after they were listed."""
+    corpus.make(tmp_path)
+    root = f"{gs}/{tmp_path.name}"
+    for number in (1, 2):
+        text = corpus.deliver(tmp_path, number).read_bytes()
+        files.write_bytes(f"{root}/text/{number}.jsonl", text)
+    match_inputs = files.match_inputs
+
+    def then_change(patterns):
+        inputs = match_inputs(patterns)
+        change(f"{root}/text/2.jsonl")
+        return inputs
+
+    flags = [f"--input={root}/text/*", f"--vocab_file={tmp_path}/vocab.txt"]
+    flags += [f"--output={root}/records", "--max_seq_length=32", "--num_shards=1"]
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "match_inputs", then_change)
+        create_pretraining_data.main(flags)
+    return new_inputs(match_inputs([f"{root}/text/*"]), [f"{root}/records"], f"{root}/more")
+
+
+def test_an_object_that_is_deleted_after_it_was_listed(gs, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="text/2.jsonl cannot be read .*404.*leave it out"):
+        make_records(gs, tmp_path, monkeypatch, tf.io.gfile.remove)
+    assert "_SUCCESS" not in files.list_folder(f"{gs}/{tmp_path.name}/records")
+
+
+def test_an_object_that_is_replaced_after_it_was_listed(gs, tmp_path, monkeypatch):
+    """It counts as new the next time, whatever was read of it."""
+    text = corpus.deliver(tmp_path, 3, documents=5).read_bytes()
+    new = make_records(gs, tmp_path, monkeypatch, lambda path: files.write_bytes(path, text))
+    assert [pathlib.PurePath(file.path).name for file in new] == ["2.jsonl"]
+
+
 def test_files_directly_in_a_bucket(gs):
     files.write_bytes(f"{gs}/a.txt", b"by Beam")
     workspace.write_text(f"{gs}/b.txt", "by TensorFlow")
