@@ -33,8 +33,8 @@ class Translated(BaseException):
 
 
 @pytest.fixture
-def translated(monkeypatch, gs):
-    """Runs a command up to where its job would be submitted; returns the job and the options."""
+def jobs(monkeypatch, gs):
+    """Of each pipeline that would be submitted, the job and the options; it ends there."""
     jobs = []
     original = DataflowRunner.run_pipeline
 
@@ -45,6 +45,12 @@ def translated(monkeypatch, gs):
         raise Translated
 
     monkeypatch.setattr(DataflowRunner, "run_pipeline", run_pipeline)
+    return jobs
+
+
+@pytest.fixture
+def translated(monkeypatch, jobs):
+    """Runs a command up to where its job would be submitted; returns the job and the options."""
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["beambert", *arguments, *BEAM_FLAGS])
@@ -154,6 +160,22 @@ def test_every_pipeline_translates(translated, root, request, command):
     assert job.proto_pipeline.ByteSize() < 2_000_000
     # What workers were sent for the job goes with it.
     assert not [name for name in files.list_folder("gs://bucket/tmp") if "beambert" in name]
+
+
+@pytest.mark.slow
+def test_the_second_pipeline_of_an_evaluation_translates(gs, jobs):
+    from pipelines import evaluation, evaluation_metric, evaluation_pipelines
+    from pipelines.tasks import TASKS
+
+    measures = evaluation.measures_of(TASKS["sst-2"], ("0", "1"))
+    config = evaluation_metric.eval_config(measures, [], {})
+    options = pipeline_options.PipelineOptions(BEAM_FLAGS)
+    files.write_bytes(f"{gs}/in/part", b"")
+    with pytest.raises(Translated):
+        evaluation_pipelines.analyse(config, "gs://bucket/in", "gs://bucket/out", options)
+    ((job, _),) = jobs
+    transforms = job.proto_pipeline.components.transforms.values()
+    assert {"Read", "Analyse"} <= {transform.unique_name for transform in transforms}
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from pipelines import create_pretraining_data, files
 from pipelines.errors import InputError
 from pipelines.incremental import new_inputs
 from tests.deploy import corpus
-from trainer import folders
+from trainer import folders, pretraining
 
 ROOT = pathlib.Path(__file__).parents[2]
 SETTINGS = Settings("my-project", "us-central1", "bucket", "a@b", "0 3 * * *", "v5e-8-spot")
@@ -135,6 +135,17 @@ def test_checkpoints_of_tensorflow(gs):
     assert sorted(tf.io.gfile.glob(f"{gs}/checkpoints/*.index")) == [
         f"{gs}/checkpoints/ckpt-{n}.index" for n in (2, 3)
     ]
+
+
+def test_configuration_of_an_encoder(gs):
+    files.write_bytes(f"{gs}/bad.json", json.dumps(corpus.BERT_CONFIG).encode())
+    with pytest.raises(InputError, match="--model=gs://.*json: vocab_size must be a positive"):
+        pretraining.model_config(f"{gs}/bad.json", 10)
+    config = corpus.BERT_CONFIG | {"vocab_size": 10}
+    files.write_bytes(f"{gs}/bert_config.json", json.dumps(config).encode())
+    assert pretraining.model_config(f"{gs}/bert_config.json", 10).hidden_size == 32
+    with pytest.raises(InputError, match="--model=gs://bucket/none.json: cannot be read"):
+        pretraining.model_config(f"{gs}/none.json", 10)
 
 
 def test_model_folders(gs):
