@@ -31,7 +31,7 @@ def open_checkpoints(
         opened = manager()
         if opened.checkpoints:
             return opened
-    names = tf.io.gfile.listdir(directory) if tf.io.gfile.exists(directory) else []
+    names = tf.io.gfile.listdir(directory) if tf.io.gfile.isdir(directory) else []
     steps = sorted(int(found[1]) for n in names if (found := re.fullmatch(r"ckpt-(\d+)\.index", n)))
     if steps:
         print(f"{directory}/checkpoint: cannot be read; {len(steps)} found by name", flush=True)
