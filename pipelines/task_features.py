@@ -131,7 +131,7 @@ def _converted(
 @functools.lru_cache(maxsize=4)
 def _graph(convert: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function as a graph, which takes longer to trace than many texts to convert."""
-    return tf.function(convert, reduce_retracing=True)
+    return tf.function(convert, reduce_retracing=True, autograph=False)
 
 
 def _without_padding(

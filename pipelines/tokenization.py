@@ -74,7 +74,7 @@ def _split_words(text: tf.Tensor) -> tf.Tensor:
 def word_splitter(do_lower_case: bool) -> Callable[[Sequence[str]], list[bytes]]:
     """Returns a function from texts to all their words, as WordPiece takes them apart."""
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def split(text: tf.Tensor) -> tf.Tensor:
         return tf.strings.split(_split_words(normalize(text, do_lower_case))).flat_values
 
@@ -124,11 +124,11 @@ class Tokenizer(tf.Module):
 
         return self._word_pieces.tokenize(tf.cond(is_rare, split, lambda: text))
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def _normalize(self, text: tf.Tensor) -> tf.Tensor:
         return normalize(text, self.do_lower_case)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def _cut_flat(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         ids = self._cut(text)
         return ids.values, ids.row_lengths()

@@ -72,7 +72,11 @@ class Trainer:
         )
         weights = dict.fromkeys(objective.weight_of.values())
         self._total_names = [*objective.weight_of, *weights, "gradient_norm"]
-        self._compiled = functools.partial(tf.function, jit_compile=must_compile(strategy))
+        # Nothing in the model asks Python about a tensor's value, and rewriting its functions for
+        # what does takes longer than tracing them.
+        self._compiled = functools.partial(
+            tf.function, jit_compile=must_compile(strategy), autograph=False
+        )
         ways = objective.ways()
         self._gradients_by_way = [
             self._compiled(functools.partial(self._gradients_of, sums_of)) for sums_of in ways
@@ -189,9 +193,10 @@ class Trainer:
     def _train_steps(self, iterator: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         totals = tf.zeros([len(self._total_names)])
         bad_step = tf.constant(-1, tf.int64)
+        replica_step = tf.autograph.experimental.do_not_convert(self._replica_step)
         for _ in tf.range(steps):
             step = self.step.read_value()  # before it is counted: the first update is number 0
-            outputs = self.strategy.run(self._replica_step, args=(next(iterator), step))
+            outputs = self.strategy.run(replica_step, args=(next(iterator), step))
             outputs = self._sum_over_replicas(outputs)
             # The gradient's norm too: a last gradient that is no number spoils the weights, not
             # the loss.
@@ -204,7 +209,7 @@ class Trainer:
     def _sum_over_replicas(self, value: Any) -> tf.Tensor:
         return self.strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
 
-    @tf.function
+    @functools.partial(tf.function, autograph=False)
     def _evaluation_step(self, features: Any) -> dict[str, tf.Tensor]:
         def replica_sums(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             return self._by_way(self._sums_by_way, features)

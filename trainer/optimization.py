@@ -83,7 +83,9 @@ class Optimizer:
         self.means = [self._zeros_like(v) for v in variables]
         self.variances = [self._zeros_like(v) for v in variables]
         is_compiled = must_compile(tf.distribute.get_strategy())
-        self._update = tf.function(_update, jit_compile=is_compiled, reduce_retracing=True)
+        self._update = tf.function(
+            _update, jit_compile=is_compiled, reduce_retracing=True, autograph=False
+        )
 
     @staticmethod
     def _zeros_like(variable: tf.Variable) -> tf.Variable:
