@@ -6,17 +6,17 @@ by hand.
 """
 
 import argparse
-import json
 import pathlib
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pipelines import evaluate
-from pipelines.console import FlagParser, run_main
+from pipelines.console import FlagParser, quiet_stderr, run_main
 from pipelines.errors import InputError
 from pipelines.evaluate import BLESSED, NOT_BLESSED
-from pipelines.task_flags import add_task_flags
+from pipelines.task_flags import add_task_flags, task_arguments
+from pipelines.weights import weights_sha256
 from trainer import finetune_command, task
 
 MODEL, BASELINE, EVALUATION = "model", "baseline", "evaluation"
@@ -61,50 +61,50 @@ def deliver(argv: Sequence[str]) -> bool:
       InputError: something given can't be used.
     """
     flags, others = build_parser().parse_known_args(list(argv))
-    output = flags.output.rstrip("/")
-    of_task = _of_task(argv)
-    served = _served(flags.serving)  # told before anything is spent
-    _run(
-        "finetune",
-        finetune_command.finetune_main,
-        [*of_task, *others, f"--model_dir={output}/{MODEL}"],
-    )
-    model = f"{output}/{MODEL}"
+    output, serving = flags.output.rstrip("/"), flags.serving.rstrip("/")
+    model, of_task = f"{output}/{MODEL}", task_arguments(flags)
+    bounds = [f"--{name}={value}" for name in _THRESHOLDS for value in _values(flags, name)]
+    with quiet_stderr():
+        from trainer import export
+    # Told before anything is spent.
+    served = export.served_model(serving)
+    compared = f"--baseline={output}/{BASELINE}"
+    evaluate.parse([*of_task, f"--model={model}", f"--output={output}", *bounds, compared])
+    if served:
+        _check_source(*served)
+    _run("finetune", finetune_command.finetune_main, [*of_task, *others, f"--model_dir={model}"])
     if pathlib.Path(model, "best").is_dir():  # of a sweep
         model = f"{model}/best"
-    if served and pathlib.Path(served).resolve() == pathlib.Path(model).resolve():
-        print(f"{flags.serving}: serves {model} already, nothing to do")
+    if served and served[1]["weights_sha256"] == weights_sha256(model):
+        print(f"{served[0]}: is {model} already, nothing to do")
         return True
-    given = [f"--{name}={value}" for name in _THRESHOLDS for value in _values(flags, name)]
     if served:
-        _evaluate(of_task, served, f"{output}/{BASELINE}", [])
-        given.append(f"--baseline={output}/{BASELINE}")
-    _evaluate(of_task, model, f"{output}/{EVALUATION}", given)
+        _evaluate(of_task, served[1]["model"], f"{output}/{BASELINE}", [])
+        bounds.append(compared)
+    else:  # there is nothing to be better than
+        bounds = [bound for bound in bounds if not bound.startswith("--min_change=")]
+    _evaluate(of_task, model, f"{output}/{EVALUATION}", bounds)
     if not pathlib.Path(output, EVALUATION, BLESSED).exists():
-        reasons = pathlib.Path(output, EVALUATION, NOT_BLESSED).read_text("utf-8").strip()
-        print(f"refused ({reasons}); {flags.serving} stays as it is")
+        reasons = pathlib.Path(output, EVALUATION, NOT_BLESSED).read_text("utf-8").splitlines()
+        print(f"refused ({'; '.join(reasons)}); {serving} stays as it is")
         return False
     arguments = [f"--model={model}", f"--evaluation={output}/{EVALUATION}"]
-    _run("export", task.export_main, [*arguments, f"--output={flags.serving}"])
-    _served_file(flags.serving).write_text(
-        json.dumps({"model": str(pathlib.Path(model).resolve())})
-    )
+    _run("export", task.export_main, [*arguments, f"--output={serving}"])
     return True
 
 
-def _of_task(argv: Sequence[str]) -> list[str]:
-    """Returns the flags of the task as they were given."""
-    parser = FlagParser(add_help=False, allow_abbrev=False)
-    add_task_flags(parser)
-    _, others = parser.parse_known_args(list(argv))
-    rest = list(others)
-    kept = []
-    for argument in argv:
-        if argument in rest:
-            rest.remove(argument)
-        else:
-            kept.append(argument)
-    return kept
+def _check_source(version: str, source: Mapping[str, str]) -> None:
+    """Refuses a served version whose model can't be evaluated any more.
+
+    Raises:
+      InputError: it is gone, or has been trained again.
+    """
+    model = source["model"]
+    if not pathlib.Path(model).is_dir() or weights_sha256(model) != source["weights_sha256"]:
+        raise InputError(
+            f"{version}: the model that it was made of, {model}, is gone or has other weights now, "
+            "so that nothing can be compared with it; bring it back, or serve from another folder"
+        )
 
 
 def _values(flags: argparse.Namespace, name: str) -> list[str]:
@@ -121,28 +121,6 @@ def _evaluate(of_task: Sequence[str], model: str, output: str, given: Sequence[s
 def _run(name: str, main_: Callable[[Sequence[str]], None], arguments: Sequence[str]) -> None:
     print(f"$ beambert {shlex.join([name, *arguments])}", flush=True)
     main_(arguments)
-
-
-def _served_file(serving: str) -> pathlib.Path:
-    # Beside the folder, in which there are versions alone.
-    return pathlib.Path(f"{serving.rstrip('/')}.json")
-
-
-def _served(serving: str) -> str | None:
-    """Returns the folder of the model that is served, if it is still there."""
-    file = _served_file(serving)
-    if not file.is_file():
-        return None
-    try:
-        model = json.loads(file.read_text("utf-8"))["model"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{file}: is damaged; delete it to deliver without comparing") from error
-    if not pathlib.Path(model).is_dir():
-        raise InputError(
-            f"{file}: the model that is served, {model}, is gone; delete the file to deliver "
-            "without comparing"
-        )
-    return model
 
 
 def main(argv: Sequence[str]) -> None:

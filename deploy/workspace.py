@@ -13,6 +13,7 @@ from typing import Any
 from deploy.retraining import PUBLISHED, RECORDS, REFUSED, Retraining, Run, markers
 from pipelines.console import quiet_stderr
 from pipelines.errors import InputError
+from pipelines.folders import UNFINISHED_ENDING
 
 with quiet_stderr():
     import tensorflow as tf
@@ -106,8 +107,9 @@ def choose_version(serving: str, run: Run) -> int:
         write_json(file, max(_numbers_in(serving), default=0) + 1)
     version = read_json(file)
     # On gs:// a folder is renamed file by file; one that was cut in that begins anew.
-    if exists(f"{serving}/{version}") and exists(f"{serving}/{version}.unfinished"):
-        with _told(f"{serving}/{version}", "deleted"):
+    with _told(f"{serving}/{version}", "deleted"):
+        cut = tf.io.gfile.glob(f"{serving}/{version}.*{UNFINISHED_ENDING}")
+        if cut and tf.io.gfile.exists(f"{serving}/{version}"):
             tf.io.gfile.rmtree(f"{serving}/{version}")
     return version
 

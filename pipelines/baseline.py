@@ -92,7 +92,18 @@ def open_baseline(path: str, task: Task, data_sha256: str, examples: int) -> Bas
             f"--baseline={path} evaluated other examples than these: evaluate that model "
             f"({metrics['model']}) on the same file first."
         )
-    records = predictions.read_records(folder / "predictions")
+    try:
+        records = predictions.read_records(folder / "predictions")
+    except Exception as error:  # TensorFlow's for a damaged file, the system's for none
+        raise InputError(
+            f"--baseline={path}: its predictions cannot be read; evaluate that model "
+            f"({metrics['model']}) again."
+        ) from error
+    if len(records) != examples:
+        raise InputError(
+            f"--baseline={path}: its predictions are {len(records)} of {examples}; evaluate that "
+            f"model ({metrics['model']}) again."
+        )
     return Baseline(
         path,
         metrics["model"],

@@ -2,8 +2,9 @@
 
 import dataclasses
 import json
+import logging
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -13,13 +14,16 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 from pipelines import files, jobs, models, table_files, worker_folder
 from pipelines.errors import InputError
 from pipelines.examples import ChoiceExample, TaggedExample, TextExample
-from pipelines.predictions import load, model_inputs
+from pipelines.predictions import call, load
+from pipelines.squad import Question
 from pipelines.tasks import CHOICE, REGRESSION, SPAN, TAGGING
 from pipelines.weights import weights_sha256
 
 # Answers that are made together, at most.
 BATCH_SIZE = 64
 PART, REJECTS = "part", "rejects"
+# What is told of an answer to a question, with null odds where it may be "".
+SPAN_ANSWER = ("start", "end", "score", "null_odds")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,13 +32,15 @@ class Row:
 
     file: str
     line: int
-    example: TextExample | ChoiceExample | TaggedExample
+    example: TextExample | ChoiceExample | TaggedExample | Question
 
 
 def read_rows(
     file: str, kind: str, text_columns: Sequence[str], choice_columns: Sequence[str]
 ) -> Iterator[Row | dict[str, Any]]:
     """Yields the rows of a file, or for one that can't be read where it is and why.
+
+    Line 0 stands for all of a file, or all that follows what stops its reader.
 
     Args:
       file: .csv, .tsv or .jsonl with named columns; all others have a text on each line.
@@ -75,18 +81,22 @@ def _example(
     kind: str,
     text_columns: Sequence[str],
     choice_columns: Sequence[str],
-) -> TextExample | ChoiceExample | TaggedExample:
+) -> TextExample | ChoiceExample | TaggedExample | Question:
     if isinstance(fields, table_files.BadRow):
         raise fields
-    missing = [n for n in (*text_columns, *choice_columns) if not fields.get(n, "").strip()]
-    if missing:
-        raise InputError(
-            f"{file}, line {line} has no {missing[0]!r} (it has {', '.join(fields)}): fill it in, "
-            "or name the columns with --text_columns"
-        )
+    for name in (*text_columns, *choice_columns):
+        if name not in fields:
+            raise InputError(
+                f"{file}, line {line} has no column {name!r} (it has {', '.join(fields)}): name "
+                "those that it has with --text_columns"
+            )
+        if not fields[name].strip():
+            raise InputError(f"{file}, line {line} has an empty {name!r}: fill it in")
     texts = [fields[name] for name in text_columns]
     if kind == TAGGING:
         return TaggedExample(tuple(texts[0].split()), None)
+    if kind == SPAN:
+        return Question("", texts[0], texts[1], (), False, "")
     text_b = texts[1] if len(texts) > 1 else None
     if kind == CHOICE:
         choices = tuple(fields[name] for name in choice_columns)
@@ -100,6 +110,9 @@ def answer_of(kind: str, labels: Sequence[str], outputs: dict[str, Any], i: int)
         return {"tags": [tag.decode() for tag in outputs["tags"][i] if tag]}
     if kind == REGRESSION:
         return {"score": float(outputs["score"][i])}
+    if kind == SPAN:
+        names = [name for name in SPAN_ANSWER if name in outputs]
+        return {"answer": outputs["answer"][i].decode()} | {n: outputs[n][i].item() for n in names}
     probabilities = outputs["probabilities"][i].tolist()
     return {
         "label": outputs["label"][i].decode(),
@@ -123,16 +136,11 @@ class SavedModelHandler(ModelHandler):
         self, batch: Sequence[Row], model: Any, inference_args: dict[str, Any] | None = None
     ) -> list[str]:
         """Returns each row's answer as JSON."""
-        import tensorflow as tf
-
-        given = [model_inputs(row.example) for row in batch]
-        inputs = {name: tf.constant([one[name] for one in given]) for name in given[0]}
-        outputs = model.signatures["serving_default"](**inputs)
-        arrays = {name: value.numpy() for name, value in outputs.items()}
+        outputs = call(model, [row.example for row in batch])
         return [
             json.dumps(
                 {"file": row.file, "line": row.line}
-                | answer_of(self._kind, self._model.labels, arrays, i),
+                | answer_of(self._kind, self._model.labels, outputs, i),
                 ensure_ascii=False,
             )
             for i, row in enumerate(batch)
@@ -162,9 +170,9 @@ def predict(
     Raises:
       InputError: something given can't be used.
     """
-    training = _training(model_dir)
+    model = models.find_model(model_dir)
+    training = model.training
     kind = training["kind"]
-    model = models.find_model(model_dir, kind)
     columns = list(text_columns or _trained_columns(training))
     if len(columns) != 1 + training["is_pair"]:
         raise InputError(
@@ -186,6 +194,12 @@ def predict(
     if files.claim_output(output, job):
         print(f"{output}: already finished by the same command, nothing to do")
         return json.loads(files.read_bytes(f"{output}/info.json", "--output"))
+    for prefix in (f"{PART}-", f"{REJECTS}-", "beam-temp-"):  # of a run that was killed
+        files.delete_prefixed(output, prefix)
+    if jobs.is_local(options):
+        # An error says it all; and RunInference warns that it can't measure its memory.
+        logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
+        logging.getLogger().setLevel(logging.ERROR)
     with worker_folder.worker_folder(options) as sent, jobs.plain_errors():
         pipeline = beam.Pipeline(options=options)
         handler = SavedModelHandler(worker_folder.send_model(model, sent), kind)
@@ -240,25 +254,7 @@ def _count(result: Any, name: str) -> int:
     return sum(counter.committed or 0 for counter in found)
 
 
-def _training(model_dir: str) -> dict[str, Any]:
-    path = pathlib.Path(models.local_path(model_dir, "--model")) / "training.json"
-    try:
-        training = json.loads(path.read_text(encoding="utf-8"))
-        kind = training["kind"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"--model={model_dir} has no training.json: name a folder that `beambert finetune` "
-            "finished"
-        ) from error
-    if kind == SPAN or "columns" not in training:
-        raise InputError(
-            f"--model={model_dir} answers no texts ({kind}): name a classifier, a regression, a "
-            "choice or a tagger"
-        )
-    return training
-
-
-def _trained_columns(training: dict[str, Any]) -> list[str]:
+def _trained_columns(training: Mapping[str, Any]) -> list[str]:
     if training["kind"] == TAGGING:
         return ["text"]
     return training["columns"]["text_columns"][: 1 + training["is_pair"]]

@@ -73,15 +73,22 @@ class Requirement:
             for failure in failures
         )
         title = METRICS[self.metric].title
+        shown, bound_shown = _told_apart(score, self.threshold)
         return {
             "metric": self.metric,
             "value": score,
             "required": self.relation,
             "threshold": round(self.threshold, 6),
             "passed": not failed,
-            "reason": f"{title} {score:.4f} {'is not' if failed else 'is'} {self.relation} "
-            f"{self.threshold:.4f}{self.meaning}",
+            "reason": f"{title} {shown} {'is not' if failed else 'is'} {self.relation} "
+            f"{bound_shown}{self.meaning}",
         }
+
+
+def _told_apart(score: float, bound: float) -> tuple[str, str]:
+    """Returns both numbers to four places, or six where four would show them as equal."""
+    short, long = ((f"{score:.{places}f}", f"{bound:.{places}f}") for places in (4, 6))
+    return long if short[0] == short[1] and long[0] != long[1] else short
 
 
 def check_thresholds(thresholds: Sequence[Threshold], names: Sequence[str]) -> None:

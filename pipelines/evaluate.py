@@ -9,6 +9,7 @@ checks the thresholds. The output folder holds
 
     predictions/            tf.Examples: what was asked, what was answered, the slices
     tfma/                   what TFMA wrote; `tfma.load_eval_result` reads it
+    official/               of SQuAD: predictions.json, nbest_predictions.json, null_odds.json
     metrics.json            overall, by slice, baseline and verdict
     report.html             the same to read, with plots and the worst errors
     BLESSED or NOT_BLESSED  written last, holds the reasons
@@ -17,10 +18,11 @@ checks the thresholds. The output folder holds
 import contextlib
 import hashlib
 import json
+import math
 import os
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines import (
@@ -38,7 +40,7 @@ from pipelines import (
 from pipelines.baseline import open_baseline
 from pipelines.blessing import Threshold
 from pipelines.errors import InputError
-from pipelines.evaluation_folder import BLESSED, NOT_BLESSED
+from pipelines.evaluation_folder import BLESSED, NOT_BLESSED, OFFICIAL
 from pipelines.evaluation_job import EvaluationJob, read_labelled
 from pipelines.examples import Example
 from pipelines.metrics import METRICS
@@ -46,8 +48,10 @@ from pipelines.mistakes import Mistake
 from pipelines.outcomes import OUTCOMES, Outcomes
 from pipelines.slices import slice_title
 from pipelines.span_predictions import INPUTS as SPAN_INPUTS
-from pipelines.span_predictions import SpanPredictor, official_scores
+from pipelines.span_predictions import SIGNATURE as SPAN_SIGNATURE
+from pipelines.span_predictions import SpanPredictor, predictions_of
 from pipelines.squad import Question
+from pipelines.squad_scoring import score
 from pipelines.task_flags import add_task_flags, task_of
 from pipelines.tasks import SPAN, Task
 from pipelines.weights import weights_sha256
@@ -67,9 +71,13 @@ def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str
       InputError: something given cannot be used. An earlier evaluation in `output` is then as it
         was.
     """
+    with jobs.plain_errors():
+        return _evaluate(job, pipeline_flags)
+
+
+def _evaluate(job: EvaluationJob, pipeline_flags: Sequence[str]) -> dict[str, Any]:
     task = job.task
     folder = evaluation_folder.check_output(job.output)
-    blessing.check_thresholds(job.thresholds, evaluation.metric_names(task))
     model = models.find_model(job.model, task.kind)
     examples = read_labelled(job, model.labels)
     data_sha256 = hashlib.sha256(job.data_file().read_bytes()).hexdigest()
@@ -77,7 +85,7 @@ def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str
         from pipelines import evaluation_metric
 
         options = jobs.beam_options(pipeline_flags)
-        _check_model(model, task.kind, examples)
+        _check_model(model, task, examples)
         measures = evaluation.measures_of(task, model.labels)
         baseline = (
             open_baseline(job.baseline, task, data_sha256, len(examples)) if job.baseline else None
@@ -85,9 +93,9 @@ def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str
         print(f"Evaluating {job.model} on {len(examples):,} examples of {task.name} …", flush=True)
         weights = weights_sha256(job.model)
         unfinished = evaluation_folder.make_work_folder(folder)
-        rows, orders = predictions.make_rows(task.kind, examples, model.labels)
+        rows, orders = predictions.make_rows(task, examples, model.labels)
         sent = stack.enter_context(worker_folder.worker_folder(options))
-        predictor = _predictor(worker_folder.send_model(model, sent), task.kind, examples)
+        predictor = _predictor(worker_folder.send_model(model, sent), task)
         place = sent or str(unfinished)
         evaluation_pipelines.predict(predictor, rows, f"{place}/predictions", options)
         worker_folder.fetch(sent, "predictions", unfinished)
@@ -109,6 +117,8 @@ def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str
         requirement.verdict(scores[None][requirement.metric], failures)
         for requirement in requirements
     ]
+    if failures and all(verdict["passed"] for verdict in verdicts):
+        raise RuntimeError(f"TFMA found what nobody asked for: {failures}")
     metrics = {
         "kind": evaluation_folder.KIND,
         "task": task.name,
@@ -130,24 +140,28 @@ def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str
         "details": evaluation.details(outcomes),
     }
     if task.kind == SPAN:
-        metrics["details"]["official"] = official_scores(examples, records)
+        found = predictions_of(examples, records, task.allows_no_answer)
+        official = score(examples, found.answers, task.allows_no_answer, found.null_odds or None)
+        metrics["details"]["official"] = official.metrics
+        _write_texts(unfinished / OFFICIAL, found.files())
     worst = mistakes.worst_mistakes(task.kind, records, examples)
     _write_results(unfinished, metrics, outcomes, worst)
     evaluation_folder.publish(folder, metrics)
     return metrics
 
 
-def _check_model(model: models.Model, kind: str, examples: Sequence[Example | Question]) -> None:
-    inputs = SPAN_INPUTS if kind == SPAN else predictions.model_inputs(examples[0])
-    models.check_signature(model, kind, inputs)
+def _check_model(model: models.Model, task: Task, examples: Sequence[Example | Question]) -> None:
+    if task.kind == SPAN:
+        models.check_signature(model, task.kind, SPAN_INPUTS, SPAN_SIGNATURE)
+        models.check_task(model, task.name)
+    else:
+        models.check_signature(model, task.kind, predictions.model_inputs(examples[0]))
 
 
-def _predictor(
-    model: models.Model, kind: str, examples: Sequence[Example | Question]
-) -> predictions.Predictor | SpanPredictor:
-    if kind == SPAN:
-        return SpanPredictor(model, any(question.is_impossible for question in examples))
-    return predictions.Predictor(kind, model)
+def _predictor(model: models.Model, task: Task) -> predictions.Predictor | SpanPredictor:
+    if task.kind == SPAN:
+        return SpanPredictor(model, task.allows_no_answer)
+    return predictions.Predictor(task.kind, model)
 
 
 def _write_results(
@@ -155,10 +169,15 @@ def _write_results(
 ) -> None:
     from pipelines import evaluation_report
 
-    text = json.dumps(metrics, indent=2, ensure_ascii=False) + "\n"
-    (folder / "metrics.json").write_text(text, encoding="utf-8")
     page = evaluation_report.render(metrics, outcomes, worst)
-    (folder / "report.html").write_text(page, encoding="utf-8")
+    text = json.dumps(metrics, indent=2, ensure_ascii=False) + "\n"
+    _write_texts(folder, {"metrics.json": text, "report.html": page})
+
+
+def _write_texts(folder: pathlib.Path, texts: Mapping[str, str]) -> None:
+    folder.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def summary(metrics: dict[str, Any], output: str) -> str:
@@ -245,28 +264,42 @@ def _thresholds(
     return tuple(Threshold(name, value) for name, value in zip(names, padded, strict=True))
 
 
-def main(argv: Sequence[str]) -> None:
-    """Runs the command.
+def parse(argv: Sequence[str]) -> tuple[EvaluationJob, list[str]]:
+    """Returns what is asked for, and Beam's flags.
 
     Raises:
-      InputError: something given cannot be used.
+      InputError: a flag says what can't be.
     """
     arguments, pipeline_flags = build_parser().parse_known_args(argv)
     if arguments.min_change is not None and not arguments.baseline:
         raise InputError("--min_change compares with a baseline: add --baseline=, or leave it out.")
+    if not math.isfinite(arguments.min_change or 0.0):
+        raise InputError(f"--min_change={arguments.min_change}: give a number, as 0.01.")
     task = task_of(arguments)
+    thresholds = _thresholds(task, arguments.metric, arguments.threshold)
+    blessing.check_thresholds(thresholds, evaluation.metric_names(task))
     job = EvaluationJob(
         task,
         arguments.data_dir,
         arguments.model,
         arguments.output,
         arguments.split,
-        _thresholds(task, arguments.metric, arguments.threshold),
+        thresholds,
         arguments.baseline,
         arguments.min_change or 0.0,
         arguments.skip_bad_rows,
     )
-    print(summary(evaluate(job, pipeline_flags), arguments.output))
+    return job, pipeline_flags
+
+
+def main(argv: Sequence[str]) -> None:
+    """Runs the command.
+
+    Raises:
+      InputError: something given cannot be used.
+    """
+    job, pipeline_flags = parse(argv)
+    print(summary(evaluate(job, pipeline_flags), job.output))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,9 @@ NOT_BLESSED = "NOT_BLESSED"
 MARKERS = (BLESSED, NOT_BLESSED)
 # Where the results are made; another name than the marker file of the other commands.
 _WORK_FOLDER = "_unfinished_evaluation"
-_RESULTS = ("predictions", "tfma", "metrics.json", "report.html")
+# What official scorers read, of the tasks that have them.
+OFFICIAL = "official"
+_RESULTS = ("predictions", OFFICIAL, "tfma", "metrics.json", "report.html")
 
 
 def read_metrics(folder: pathlib.Path) -> dict[str, Any] | None:
@@ -71,7 +73,8 @@ def publish(output: pathlib.Path, metrics: dict[str, Any]) -> None:
     for name in _RESULTS:
         if (output / name).is_dir():
             shutil.rmtree(output / name)
-        os.replace(output / _WORK_FOLDER / name, output / name)
+        if (output / _WORK_FOLDER / name).exists():
+            os.replace(output / _WORK_FOLDER / name, output / name)
     shutil.rmtree(output / _WORK_FOLDER)
     reasons = "".join(verdict["reason"] + "\n" for verdict in metrics["thresholds"])
     marker = BLESSED if metrics["blessed"] else NOT_BLESSED

@@ -8,7 +8,7 @@ from pipelines.blessing import Threshold
 from pipelines.errors import InputError
 from pipelines.examples import Example, read_examples, split_path
 from pipelines.models import local_path
-from pipelines.squad import Question, describe_places, read_questions
+from pipelines.squad import Question, read_questions
 from pipelines.tasks import CHOICE, SPAN, TAGGING, Task
 
 
@@ -82,8 +82,7 @@ def _read_examples(job: EvaluationJob, labels: Sequence[str]) -> list[Example]:
 
 
 def _read_questions(job: EvaluationJob) -> list[Question]:
-    file = job.data_file()
-    found = read_questions(file)
-    for sentence in describe_places(found, file):
+    found = read_questions(job.data_file(), job.task.allows_no_answer)
+    for sentence in found.notes():
         print(sentence)
     return list(found.questions)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pipelines import console, jobs
+from pipelines import console
 from pipelines.predictions import Row
 
 if TYPE_CHECKING:  # Beam and TFMA take seconds to import, which --help should not cost.
@@ -25,7 +25,7 @@ def predict(
     """Writes the predictions of the rows as TFRecords to a folder."""
     import apache_beam as beam
 
-    with jobs.plain_errors(), beam.Pipeline(options=options) as pipeline:
+    with beam.Pipeline(options=options) as pipeline:
         _ = (
             pipeline
             | "Batches" >> beam.Create(_batches(rows))
@@ -51,7 +51,7 @@ def analyse(
         telemetry_descriptors=["BeamBERT"],
         raw_record_column_name=tfma.ARROW_INPUT_COLUMN,
     )
-    with jobs.plain_errors(), beam.Pipeline(options=options) as pipeline:
+    with beam.Pipeline(options=options) as pipeline:
         _ = (
             pipeline
             | "Read" >> records.BeamSource()
@@ -75,7 +75,7 @@ def quiet_libraries() -> Iterator[None]:
         with console.quiet_stderr():
             import tensorflow_model_analysis  # noqa: F401
         for name in levels:
-            logging.getLogger(name).setLevel(logging.ERROR)
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
             yield
         finally:

@@ -32,6 +32,7 @@ def render(metrics: dict[str, Any], outcomes: Outcomes, mistakes: Sequence[Mista
         _confusion(metrics),
         _calibration(metrics),
         _by_type(metrics),
+        _official(metrics),
         _numbers(outcomes),
         _mistake_table(metrics, mistakes),
     ]
@@ -171,6 +172,21 @@ def _by_type(metrics: dict[str, Any]) -> str:
     return (
         '<h2>Entities by type</h2><div class="wide"><table><tr><th>type</th>'
         f"{titles}<th></th></tr>{rows}</table></div>"
+    )
+
+
+def _official(metrics: dict[str, Any]) -> str:
+    official = metrics["details"].get("official")
+    if official is None:
+        return ""
+    rows = "".join(
+        f'<tr><td>{text(name)}</td><td class="number">{value:,.3f}</td></tr>'
+        for name, value in official.items()
+    )
+    return (
+        '<h2>As the official scorer has it</h2><p class="soft">In per cent; its input is in '
+        "<code>official</code> beside this page.</p>"
+        f'<div class="wide"><table>{rows}</table></div>'
     )
 
 

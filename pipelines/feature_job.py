@@ -10,7 +10,7 @@ from typing import Any
 from pipelines.examples import Example, split_path
 from pipelines.feature_records import made_from
 from pipelines.records import Vocabulary, shard_name
-from pipelines.squad import Question, describe_places, read_questions
+from pipelines.squad import Question, read_questions
 from pipelines.task_splits import files_sha256, present_splits, read_splits
 from pipelines.tasks import CHOICE, REGRESSION, SPAN, TAGGING, TRAIN, Task
 
@@ -141,7 +141,7 @@ def _reason(sentence: str, path: pathlib.Path) -> str:
 
 def _read_questions(task: Task, data_dir: str, splits: Sequence[str]) -> Inputs:
     files = {split: split_path(task, data_dir, split) for split in splits}
-    read = {split: read_questions(path) for split, path in files.items()}
+    read = {split: read_questions(path, task.allows_no_answer) for split, path in files.items()}
     # Every question of the others is asked; an answer that can't be found can't be learnt.
     return Inputs(
         (),
@@ -156,11 +156,7 @@ def _read_questions(task: Task, data_dir: str, splits: Sequence[str]) -> Inputs:
             else {}
             for split, file in read.items()
         },
-        [
-            sentence
-            for split, file in read.items()
-            for sentence in describe_places(file, files[split])
-        ],
+        [sentence for file in read.values() for sentence in file.notes()],
     )
 
 

@@ -13,6 +13,8 @@ from pipelines.records import MARKER_FILE, UNFINISHED_FILE
 
 # Of files that are being written; a killed run may leave some.
 TEMPORARY_PREFIX = "_tmp-"
+# Of a version of a served model that is being written; TensorFlow Serving takes numbers alone.
+UNFINISHED_ENDING = ".unfinished"
 
 
 def serialize_job(job: Mapping[str, Any]) -> bytes:

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import importlib.metadata
 import logging
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,8 @@ The default runner is FnApiRunner: this machine, one process. For two:
 WORKER_GONE = "Channel closed prematurely"
 # What Beam says of options that lack one, and of a job that an earlier start left at work.
 MENDABLE = ("Pipeline has validations errors", "There is already active job named")
+# What an operating system says of it; Beam's own sinks pass it on as it is.
+_UNWRITABLE = "No space left on device|File too large|Disk quota exceeded|Read-only file system"
 
 
 def add_input_flags(parser: argparse.ArgumentParser) -> None:
@@ -216,6 +219,8 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if isinstance(error, InputError) and "[while running " not in str(error):
+            raise
         found = input_error_in(error)
         if found is None and WORKER_GONE in str(error):
             found = InputError(
@@ -227,6 +232,12 @@ def plain_errors() -> Iterator[None]:
             or any(words in str(error) for words in MENDABLE)
         ):
             found = InputError(" ".join(str(error).split()))
+        unwritable = re.search(_UNWRITABLE, str(error))
+        if found is None and unwritable:
+            found = InputError(
+                f"--output cannot be written ({unwritable[0]}): make room or choose another, then "
+                "give the same command again"
+            )
         if found is None:
             raise
         raise found from error

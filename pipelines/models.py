@@ -1,5 +1,6 @@
 """A fine-tuned SavedModel, checked before use."""
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -8,7 +9,7 @@ from typing import Any
 
 from pipelines.errors import InputError
 from pipelines.records import MARKER_FILE
-from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
+from pipelines.tasks import CHOICE, CLASSIFICATION, KINDS, REGRESSION, SPAN, TAGGING
 
 # A model folder has it from the start of the training.
 _TRAINING_FILE = "training.json"
@@ -45,19 +46,31 @@ def local_path(path: str, flag: str) -> str:
     return path
 
 
-def find_model(model_dir: str, kind: str) -> Model:
+def find_model(model_dir: str, kind: str | None = None) -> Model:
     """Finds the SavedModel and its labels in a folder.
 
     Args:
       model_dir: what `beambert finetune` finished, or a folder with a SavedModel and, where the
         kind has labels, labels.txt.
-      kind: of the task.
+      kind: of the task; None for that of its training.json.
 
     Raises:
       InputError: something is missing, the model is of another kind or still being trained.
     """
     folder = pathlib.Path(local_path(model_dir, "--model"))
-    training = _read_training(folder, model_dir, kind)
+    training = _read_training(folder, model_dir)
+    trained = training.get("kind", kind)
+    if kind is None and trained not in KINDS:
+        raise InputError(
+            f"--model={model_dir} answers no texts ({trained or 'no training.json'}): name a "
+            "folder that `beambert finetune` finished."
+        )
+    kind = kind or trained
+    if trained != kind:
+        raise InputError(
+            f"--model={model_dir} was trained for {trained} but the task asks for {kind}: name a "
+            "model that was fine-tuned on this task."
+        )
     candidates = (folder / "saved_model", folder)
     path = next((path for path in candidates if (path / "saved_model.pb").is_file()), None)
     if path is None:
@@ -70,7 +83,7 @@ def find_model(model_dir: str, kind: str) -> Model:
     return Model(path, _read_labels(folder, model_dir), training)
 
 
-def _read_training(folder: pathlib.Path, model_dir: str, kind: str) -> dict[str, Any]:
+def _read_training(folder: pathlib.Path, model_dir: str) -> dict[str, Any]:
     file = folder / _TRAINING_FILE
     if not file.is_file():
         return {}
@@ -79,17 +92,11 @@ def _read_training(folder: pathlib.Path, model_dir: str, kind: str) -> dict[str,
             f"--model={model_dir} is not finished (no {MARKER_FILE}): give the command that makes "
             "it again, which continues it."
         )
-    try:
+    with contextlib.suppress(ValueError):
         training = json.loads(file.read_text(encoding="utf-8"))
-        trained = training["kind"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{file} is damaged: fine-tune the model again.") from error
-    if trained != kind:
-        raise InputError(
-            f"--model={model_dir} was trained for {trained} but the task asks for {kind}: name a "
-            "model that was fine-tuned on this task."
-        )
-    return training
+        if isinstance(training, dict) and "kind" in training:
+            return training
+    raise InputError(f"{file} is damaged: fine-tune the model again.")
 
 
 def _read_labels(folder: pathlib.Path, model_dir: str) -> tuple[str, ...]:
@@ -108,13 +115,30 @@ def _read_labels(folder: pathlib.Path, model_dir: str) -> tuple[str, ...]:
     return labels
 
 
-def check_signature(model: Model, kind: str, inputs: Iterable[str]) -> None:
+def check_task(model: Model, name: str) -> None:
+    """Compares the task with the one that a SQuAD model, whose answers depend on it, is for.
+
+    Raises:
+      InputError: it is another.
+    """
+    trained = model.training.get("task", name)
+    if trained != name:
+        raise InputError(
+            f"--model={model.path} was fine-tuned on {trained}, and serves answers of that kind: "
+            f"give --task={trained}."
+        )
+
+
+def check_signature(
+    model: Model, kind: str, inputs: Iterable[str], name: str = "serving_default"
+) -> None:
     """Compares what the SavedModel takes and gives with what this task needs.
 
     Args:
       model: as found.
       kind: of the task.
       inputs: names of what the task gives.
+      name: of the signature.
 
     Raises:
       InputError: they differ.
@@ -125,9 +149,10 @@ def check_signature(model: Model, kind: str, inputs: Iterable[str]) -> None:
     file = model.path / "saved_model.pb"
     try:
         contents = saved_model_pb2.SavedModel.FromString(file.read_bytes())
-    except DecodeError as error:
+        graph = contents.meta_graphs[0]
+    except (DecodeError, IndexError) as error:
         raise InputError(f"{file} is damaged: export the model again.") from error
-    signature = contents.meta_graphs[0].signature_def["serving_default"]
+    signature = graph.signature_def[name]
     if set(signature.inputs) != set(inputs):
         raise InputError(
             f"--model={model.path} takes {', '.join(sorted(signature.inputs)) or 'nothing'} but "

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from pipelines.ragged import ranges, starts_of
 from pipelines.records import UNKNOWN, Vocabulary
-from pipelines.tokenization import Tokenizer, normalize, word_splitter
+from pipelines.tokenization import Tokenizer, encode_texts, words_of
 
 # Texts at a time: calls cost little beside them, and arrays of all their characters stay small.
 _TEXTS_AT_A_TIME = 256
@@ -42,15 +41,18 @@ class OffsetPieces:
     lengths: np.ndarray
 
 
-class OffsetTokenizer:
-    """WordPiece over batches of strings that remembers where each piece comes from."""
+class OffsetTokenizer(tf.Module):
+    """WordPiece over batches of strings that remembers where each piece comes from.
+
+    Trackable, so that a SavedModel can hold it.
+    """
 
     def __init__(self, vocabulary: Vocabulary, do_lower_case: bool):
         """Builds the tokenizer (0.3 s for 30,522 tokens)."""
+        super().__init__()
         self.vocabulary = vocabulary
         self.do_lower_case = do_lower_case
         self._tokenizer = Tokenizer(vocabulary, do_lower_case)
-        self._split = word_splitter(do_lower_case)
         self._unknown = vocabulary.id_of(UNKNOWN)
         self._token_letters = np.array(
             [len(token.removeprefix("##")) for token in vocabulary.tokens], np.int64
@@ -59,78 +61,81 @@ class OffsetTokenizer:
     def tokenize_batch(self, texts: Sequence[str]) -> OffsetPieces:
         """Returns the pieces of all texts."""
         parts = [
-            self._tokenize(texts[start : start + _TEXTS_AT_A_TIME])
+            self._tokenize_flat(encode_texts(texts[start : start + _TEXTS_AT_A_TIME]))
             for start in range(0, max(len(texts), 1), _TEXTS_AT_A_TIME)
         ]
-        names = [field.name for field in dataclasses.fields(OffsetPieces)]
-        return OffsetPieces(
-            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-        )
+        return OffsetPieces(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
-    def _tokenize(self, texts: Sequence[str]) -> OffsetPieces:
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def _tokenize_flat(self, texts: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        pieces = self.tokenize(texts)
+        return *(column.flat_values for column in pieces), pieces[0].row_lengths()
+
+    def tokenize(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Returns ids, starts and ends of the pieces of strings [n], each int32 [n, (pieces)]."""
         ids, letters = self._cut(texts)
-        joined = "".join(texts).encode("utf-32-le", "surrogatepass")
-        characters = np.frombuffer(joined, "<u4").astype(np.int64)
-        text_lengths = np.array([len(text) for text in texts], np.int64)
-        text_starts = starts_of(text_lengths)
-        letters_of_character, is_accent = self._count_letters(characters)
-        character_of_letter = np.repeat(np.arange(len(characters)), letters_of_character)
-        last_letters = np.cumsum(letters) - 1
-        if letters.sum() != len(character_of_letter):
-            raise RuntimeError(
-                f"{letters.sum()} letters in pieces of {len(character_of_letter)} in the texts"
-            )
-        starts = character_of_letter[last_letters + 1 - letters]
-        ends = character_of_letter[last_letters] + 1
-        text_of_piece = np.searchsorted(text_starts + text_lengths, starts, side="right")
-        ends = _past_accents(ends, is_accent)
-        ends = np.minimum(ends, (text_starts + text_lengths)[text_of_piece])
-        return OffsetPieces(
-            ids=ids,
-            starts=(starts - text_starts[text_of_piece]).astype(np.int32),
-            ends=(ends - text_starts[text_of_piece]).astype(np.int32),
-            lengths=np.bincount(text_of_piece, minlength=len(texts)),
+        characters = tf.strings.unicode_decode(texts, "UTF-8")
+        letters_of_character, is_accent = self._count_letters(characters.flat_values)
+        character_of_letter = tf.repeat(
+            tf.range(tf.size(letters_of_character, tf.int64)), letters_of_character
         )
+        behind = tf.cumsum(letters)
+        tf.debugging.assert_equal(
+            tf.reduce_sum(letters),
+            tf.size(character_of_letter, tf.int64),
+            "the pieces have not the letters of the texts",
+        )
+        starts = tf.gather(character_of_letter, behind - letters)
+        ends = _past_accents(tf.gather(character_of_letter, behind - 1) + 1, is_accent)
+        text_starts, text_ends = (
+            tf.gather(of, ids.value_rowids())
+            for of in (characters.row_starts(), characters.row_limits())
+        )
+        starts, ends = starts - text_starts, tf.minimum(ends, text_ends) - text_starts
+        return ids, *(ids.with_flat_values(tf.cast(of, tf.int32)) for of in (starts, ends))
 
-    def _cut(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the ids of all pieces, int32, and each piece's number of letters, int64."""
+    def _cut(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Returns the ids, int32 [n, (pieces)], and each piece's number of letters, int64."""
+        words = words_of(texts, self.do_lower_case)
         # Text has far fewer distinct words than words.
-        numbers: dict[bytes, int] = {}
-        words = [numbers.setdefault(word, len(numbers)) for word in self._split(texts)]
-        distinct = [word.decode() for word in numbers]
-        ids, lengths = self._tokenizer.tokenize_batch(distinct)
-        word_letters = np.array([len(word) for word in distinct], np.int64)
-        letters = np.where(
-            ids == self._unknown, np.repeat(word_letters, lengths), self._token_letters[ids]
+        distinct, numbers = tf.unique(words.flat_values)
+        pieces = self._tokenizer.tokenize(distinct)
+        word_letters = tf.gather(_length(distinct), pieces.value_rowids())
+        letters = pieces.with_flat_values(
+            tf.where(
+                pieces.flat_values == self._unknown,
+                word_letters,
+                tf.gather(self._token_letters, pieces.flat_values),
+            )
         )
-        words = np.array(words, np.int64)
-        pieces = ranges(starts_of(lengths)[words], lengths[words])
-        return ids[pieces], letters[pieces]
+        ids, letters = (words.with_flat_values(tf.gather(of, numbers)) for of in (pieces, letters))
+        return ids.merge_dims(1, 2), letters.flat_values
 
-    def _count_letters(self, characters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _count_letters(self, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the number of letters that each code point becomes, and whether it is an accent.
 
         Accents are what is dropped with the case, and stays where the case stays.
         """
-        distinct = np.flatnonzero(np.bincount(characters))
-        letters = np.zeros(characters.max(initial=0) + 1, np.int64)
-        is_accent = np.zeros(len(letters), bool)
-        letters[distinct] = _letters(distinct, self.do_lower_case)
-        is_accent[distinct] = (letters[distinct] == 0) & (_letters(distinct, False) > 0)
-        return letters[characters], is_accent[characters]
+        distinct, numbers = tf.unique(characters)
+        alone = tf.strings.unicode_encode(distinct[:, None], "UTF-8")
+        letters, cased = (_letters(alone, case) for case in (self.do_lower_case, False))
+        is_accent = (letters == 0) & (cased > 0)
+        return tf.gather(letters, numbers), tf.gather(is_accent, numbers)
 
 
-def _letters(code_points: np.ndarray, do_lower_case: bool) -> np.ndarray:
-    # As in the tokenizer, a lone surrogate becomes a question mark.
-    texts = [chr(code_point).encode("utf-8", "replace") for code_point in code_points.tolist()]
-    normalized = normalize(tf.constant(texts, tf.string), do_lower_case).numpy().tolist()
-    return np.array([len("".join(text.decode().split())) for text in normalized], np.int64)
+def _letters(texts: tf.Tensor, do_lower_case: bool) -> tf.Tensor:
+    words = words_of(texts, do_lower_case)
+    return tf.reduce_sum(words.with_flat_values(_length(words.flat_values)), axis=1)
 
 
-def _past_accents(ends: np.ndarray, is_accent: np.ndarray) -> np.ndarray:
+def _length(texts: tf.Tensor) -> tf.Tensor:
+    return tf.cast(tf.strings.length(texts, unit="UTF8_CHAR"), tf.int64)
+
+
+def _past_accents(ends: tf.Tensor, is_accent: tf.Tensor) -> tf.Tensor:
     """Moves ends behind the accents that follow them."""
-    size = len(is_accent)
-    others = np.where(is_accent, size, np.arange(size))
-    # The nearest character from each on that is not an accent.
-    nearest = np.minimum.accumulate(others[::-1])[::-1]
-    return np.append(nearest, size)[ends]
+    size = tf.size(is_accent, tf.int64)
+    others = tf.concat([tf.where(~is_accent)[:, 0], [size]], 0)
+    return tf.gather(others, tf.searchsorted(others, ends))

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from pipelines import console, jobs
+from pipelines.errors import InputError
 
 EPILOG = """examples:
   # a text on each line
@@ -14,8 +15,12 @@ EPILOG = """examples:
   beambert predict --model=topics --input 'news/*.csv' 'more.jsonl' --text_columns=body \\
       --output=answers
 
-The output folder gets JSON Lines, part-*.jsonl: file, line, and label and probabilities, score, or
-tags of the words. Rows that can't be read are in rejects-*.jsonl, each with its reason.
+  # a model of SQuAD: columns question and context
+  beambert predict --model=reader --input=questions.jsonl --output=answers
+
+The output folder gets JSON Lines, part-*.jsonl: file, line, and label and probabilities, score,
+tags of the words, or an answer and its characters in the context. Rows that can't be read are in
+rejects-*.jsonl, each with its reason; line 0 stands for a file, or what is left of it.
 
 """
 
@@ -50,9 +55,18 @@ def main(argv: Sequence[str]) -> None:
     """
     flags, pipeline_flags = build_parser().parse_known_args(list(argv))
     with console.quiet_stderr():
+        import tensorflow  # noqa: F401  (its notices are nobody's concern)
+
         from pipelines.batch_prediction import predict
     counts = predict(flags.model, flags.input, flags.output, flags.text_columns, pipeline_flags)
     print(f"{flags.output}: {counts['answers']:,} answers, {counts['rejects']:,} rejects")
+    if not any(counts.values()):
+        print(f"--input: there is no text in {' '.join(flags.input)}")
+    elif not counts["answers"]:
+        raise InputError(
+            "--input: none of the rows could be answered; see why in "
+            f"{flags.output}/rejects-*.jsonl"
+        )
 
 
 if __name__ == "__main__":

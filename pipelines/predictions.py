@@ -6,7 +6,8 @@ besides, by the kind of the task:
     classification, choice   label, label_index, prediction, prediction_index, probabilities
     regression               number (the label), score
     tagging                  tags, predicted_tags: one for each word
-    span                     impossible, answer, probability, null_odds, exact_match, squad_f1
+    span                     impossible, answer, probability, n_best, null_odds, exact_match,
+                             squad_f1
 """
 
 import dataclasses
@@ -23,12 +24,12 @@ from pipelines.examples import ChoiceExample, Example, TaggedExample
 from pipelines.models import Model
 from pipelines.outcomes import Record
 from pipelines.squad import Question
-from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
+from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING, Task
 
 # What a record has besides slices by columns.
 _OWN_FEATURES = (
     *("row", "label_index", "prediction_index", "probabilities", "number", "score"),
-    *("tags", "predicted_tags", "impossible", "answer", "probability", "null_odds"),
+    *("tags", "predicted_tags", "impossible", "answer", "probability", "n_best", "null_odds"),
     *("exact_match", "squad_f1"),
 )
 
@@ -43,13 +44,13 @@ class Row:
     @property
     def characters(self) -> int:
         """How long the example is."""
-        if isinstance(self.example, Question):
-            return len(self.example.context)
         return sum(len(part) for value in model_inputs(self.example).values() for part in value)
 
 
-def model_inputs(example: Example) -> dict[str, str | tuple[str, ...]]:
-    """Returns what the SavedModel takes, by the names of its signature; not of a question."""
+def model_inputs(example: Example | Question) -> dict[str, str | tuple[str, ...]]:
+    """Returns what the SavedModel takes, by the names of its signature."""
+    if isinstance(example, Question):
+        return {"question": example.question, "context": example.context}
     if isinstance(example, TaggedExample):
         return {"text": " ".join(example.words)}
     inputs: dict[str, str | tuple[str, ...]] = {"text": example.text}
@@ -61,20 +62,20 @@ def model_inputs(example: Example) -> dict[str, str | tuple[str, ...]]:
 
 
 def make_rows(
-    kind: str, examples: Sequence[Example | Question], labels: Sequence[str]
+    task: Task, examples: Sequence[Example | Question], labels: Sequence[str]
 ) -> tuple[list[Row], dict[str, tuple[str, ...]]]:
     """Returns the rows of the examples, and the values of every slicing in the order of reports."""
-    slicings = slices.slicings(kind, examples, labels, _OWN_FEATURES)
+    slicings = slices.slicings(task.kind, examples, labels, _OWN_FEATURES)
     rows = []
     for number, example in enumerate(examples):
-        record: dict[str, list[Any]] = {"row": [number], **_truth(kind, example, labels)}
+        record: dict[str, list[Any]] = {"row": [number], **_truth(task.kind, example, labels)}
         record |= {slicing.name: [slicing.values[number].encode()] for slicing in slicings}
         rows.append(Row(example, record))
     orders = {slicing.name: slicing.order for slicing in slicings}
-    if kind in (CLASSIFICATION, CHOICE):
+    if task.kind in (CLASSIFICATION, CHOICE):
         orders[slices.PREDICTION] = tuple(labels)
-    elif slices.LABEL in orders and kind == SPAN:
-        orders[slices.PREDICTION] = orders[slices.LABEL]
+    elif task.allows_no_answer:
+        orders[slices.PREDICTION] = (slices.ANSWER, slices.NO_ANSWER)
     return rows, orders
 
 
@@ -104,15 +105,10 @@ class Predictor:
 
     def __call__(self, rows: Sequence[Row]) -> list[bytes]:
         """Returns one serialized tf.Example for each row."""
-        import tensorflow as tf
-
         model = self._shared.acquire(lambda: load(self._model))
-        given = [model_inputs(row.example) for row in rows]
-        inputs = {name: tf.constant([one[name] for one in given]) for name in given[0]}
-        outputs = model.signatures["serving_default"](**inputs)
-        arrays = {name: tensor.numpy() for name, tensor in outputs.items()}
+        outputs = call(model, [row.example for row in rows])
         return [
-            encode_record({**row.record, **self._answer(row, arrays, i)})
+            encode_record({**row.record, **self._answer(row, outputs, i)})
             for i, row in enumerate(rows)
         ]
 
@@ -132,11 +128,31 @@ class Predictor:
 
 
 def load(model: Model) -> Any:
-    """Loads a SavedModel."""
+    """Loads a SavedModel.
+
+    Raises:
+      InputError: it can't be loaded.
+    """
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  (registers the tokenizer's operations)
 
-    return tf.saved_model.load(model.sent_to or str(model.path))
+    try:
+        return tf.saved_model.load(model.sent_to or str(model.path))
+    except Exception as error:  # there is no end to what a damaged file may raise
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"--model={model.path} cannot be loaded ({reason}): copy it again, or export it again."
+        ) from error
+
+
+def call(model: Any, examples: Sequence[Example | Question]) -> dict[str, np.ndarray]:
+    """Returns what a loaded SavedModel gives for some examples, by the names of its outputs."""
+    import tensorflow as tf
+
+    given = [model_inputs(example) for example in examples]
+    inputs = {name: tf.constant([one[name] for one in given]) for name in given[0]}
+    outputs = model.signatures["serving_default"](**inputs)
+    return {name: tensor.numpy() for name, tensor in outputs.items()}
 
 
 def encode_record(record: Record) -> bytes:

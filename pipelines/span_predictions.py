@@ -1,6 +1,7 @@
 """The predictions of a fine-tuned SavedModel on questions, as records; see `predictions`."""
 
 import dataclasses
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,12 @@ from pipelines.records import Vocabulary
 from pipelines.squad import Question
 from pipelines.squad_decoding import DecodingParameters, SquadPredictions, decode
 from pipelines.squad_features import WindowParameters, Windows, make_windows
-from pipelines.squad_scoring import score, score_v1, score_v2
+from pipelines.squad_scoring import score
 
 if TYPE_CHECKING:  # Its module imports TensorFlow.
     from pipelines.offsets import OffsetTokenizer
 
+SIGNATURE = "windows"
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 # Windows that the model gets at a time.
 _WINDOWS_AT_A_TIME = 32
@@ -39,12 +41,12 @@ class SpanPredictor:
     The model is loaded once in a worker process, whatever the number of its threads.
     """
 
-    def __init__(self, model: Model, has_impossible: bool) -> None:
+    def __init__(self, model: Model, allows_no_answer: bool) -> None:
         """Reads the model's vocabulary.
 
         Args:
           model: as found, in a folder that `beambert finetune` finished.
-          has_impossible: whether "no answer" is an answer (v2.0).
+          allows_no_answer: whether "no answer" is an answer (v2.0).
 
         Raises:
           InputError: the folder does not say how the model was trained.
@@ -52,7 +54,7 @@ class SpanPredictor:
         from apache_beam.utils import shared
 
         self._model = model
-        self._has_impossible = has_impossible
+        self._allows_no_answer = allows_no_answer
         self._vocabulary = _vocabulary(model)
         self._shared = shared.Shared()
 
@@ -63,9 +65,8 @@ class SpanPredictor:
         questions = [row.example for row in rows]
         windows = make_windows(questions, loaded.tokenizer, WindowParameters.of_length(length))
         logits = _logits(loaded.model, windows, length)
-        found = decode(questions, windows, *logits, self._has_impossible, DecodingParameters())
-        scorer = score_v2 if self._has_impossible else score_v1
-        scores = scorer(questions, found.answers)
+        found = decode(questions, windows, *logits, self._allows_no_answer, DecodingParameters())
+        scores = score(questions, found.answers, self._allows_no_answer)
         records = []
         for i, row in enumerate(rows):
             of_row = {"exact_match": [float(scores.exact[i])], "squad_f1": [float(scores.f1[i])]}
@@ -73,12 +74,14 @@ class SpanPredictor:
         return [encode_record(record) for record in records]
 
     def _answer(self, question: Question, found: SquadPredictions) -> Record:
-        answer = found.answers[question.id]
-        probability = next(
-            one["probability"] for one in found.n_best[question.id] if one["text"] == answer
-        )
-        record = {"answer": [answer.encode()], "probability": [probability]}
-        if self._has_impossible:
+        answer, n_best = found.answers[question.id], found.n_best[question.id]
+        probability = next(one["probability"] for one in n_best if one["text"] == answer)
+        record = {
+            "answer": [answer.encode()],
+            "probability": [probability],
+            "n_best": [json.dumps(n_best).encode()],
+        }
+        if self._allows_no_answer:
             given = slices.ANSWER if answer else slices.NO_ANSWER
             record |= {
                 "null_odds": [found.null_odds[question.id]],
@@ -93,14 +96,19 @@ class SpanPredictor:
         return _Loaded(load(self._model), tokenizer)
 
 
-def official_scores(questions: Sequence[Question], records: Sequence[Record]) -> dict[str, float]:
-    """Returns what the official scorer prints, with its names and in its per cent."""
-    answers = {q.id: r["answer"][0].decode() for q, r in zip(questions, records, strict=True)}
-    if not any(question.is_impossible for question in questions):
-        return score(questions, answers).metrics
-    odds = {q.id: r["null_odds"][0] for q, r in zip(questions, records, strict=True)}
-    # The answers were chosen by their odds already; the odds are for the best thresholds alone.
-    return score_v2(questions, answers, odds, na_prob_thresh=float("inf")).metrics
+def predictions_of(
+    questions: Sequence[Question], records: Sequence[Record], allows_no_answer: bool
+) -> SquadPredictions:
+    """Returns the predictions that records hold."""
+    names = ("answer", "n_best", *(["null_odds"] if allows_no_answer else []))
+    found = {
+        name: {q.id: r[name][0] for q, r in zip(questions, records, strict=True)} for name in names
+    }
+    return SquadPredictions(
+        {name: answer.decode() for name, answer in found["answer"].items()},
+        {name: json.loads(n_best) for name, n_best in found["n_best"].items()},
+        found.get("null_odds", {}),
+    )
 
 
 def _vocabulary(model: Model) -> Vocabulary:
@@ -110,14 +118,19 @@ def _vocabulary(model: Model) -> Vocabulary:
             f"--model={model.path} has no training.json and vocab.txt beside it: name a folder "
             "that `beambert finetune` finished."
         )
-    return Vocabulary.parse(file.read_bytes(), str(file))
+    vocabulary = Vocabulary.parse(file.read_bytes(), str(file))
+    if vocabulary.sha256 != model.training["vocabulary_sha256"]:
+        raise InputError(
+            f"{file} is not the vocabulary that the model was trained with: put that one there."
+        )
+    return vocabulary
 
 
 def _logits(model: Any, windows: Windows, width: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the logits of starts and ends, float32 [windows, width]."""
     import tensorflow as tf
 
-    signature = model.signatures["serving_default"]
+    signature = model.signatures[SIGNATURE]
     is_token = np.arange(width) < windows.lengths[:, None]
     inputs = {name: np.zeros(is_token.shape, np.int32) for name in INPUTS}
     inputs["input_mask"][is_token] = 1

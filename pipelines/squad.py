@@ -7,7 +7,7 @@ told, and what cannot be read stops the job with the file and the question named
 import dataclasses
 import json
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from pipelines.errors import InputError
@@ -54,6 +54,7 @@ class QuestionFile:
     """What a file holds.
 
     Attributes:
+      path: of the file.
       questions: all of them, in the order of the file.
       moved: ids of the questions, one for each answer that is not at its `answer_start` but
         elsewhere in its context: the occurrence nearest to it was taken.
@@ -61,28 +62,53 @@ class QuestionFile:
         be asked and scored, but not learned from.
     """
 
+    path: pathlib.Path
     questions: tuple[Question, ...]
     moved: tuple[str, ...]
     rejected: tuple[str, ...]
 
-    @property
-    def has_impossible(self) -> bool:
-        """Whether "no answer" is an answer (v2.0)."""
-        return any(question.is_impossible for question in self.questions)
-
     def learnable(self) -> list[Question]:
-        """Returns the questions without the rejected ones."""
+        """Returns the questions without the rejected ones.
+
+        Raises:
+          InputError: there are none.
+        """
         rejected = set(self.rejected)
-        return [question for question in self.questions if question.id not in rejected]
+        found = [question for question in self.questions if question.id not in rejected]
+        if not found:
+            raise InputError(
+                f"{self.path}: none of the answers is in its context, so that there is nothing to "
+                "learn from: correct them."
+            )
+        return found
+
+    def notes(self) -> list[str]:
+        """Returns a sentence for each kind of answer that is not where its file says."""
+        sentences = []
+        if self.moved:
+            sentences.append(
+                f"{self.path}: {len(self.moved)} answers are not at their answer_start and were "
+                f"found elsewhere in their contexts; the first is of question {self.moved[0]!r}."
+            )
+        if self.rejected:
+            sentences.append(
+                f"{self.path}: {len(self.rejected)} questions have no answer that is in their "
+                f"contexts and are not learned from: {', '.join(self.rejected)}."
+            )
+        return sentences
 
 
-def read_questions(path: pathlib.Path) -> QuestionFile:
+def read_questions(path: pathlib.Path, allows_no_answer: bool = True) -> QuestionFile:
     """Reads a file of questions; a byte order mark does not matter.
+
+    Args:
+      path: of the file.
+      allows_no_answer: whether questions may be impossible (v2.0).
 
     Raises:
       InputError: the file cannot be read or is not JSON of SQuAD's layout, an id stands twice, a
         question has no answers and is not marked as impossible, or has and is, or an answer is
-        empty.
+        empty; or a question is impossible that must not be.
     """
     articles = _get(_load(path), "data", list, f"{path}:")
     questions: dict[str, Question] = {}
@@ -98,7 +124,14 @@ def read_questions(path: pathlib.Path) -> QuestionFile:
             moved += [question.id] * moved_answers
     if not questions:
         raise InputError(f'{path} has no questions: put at least one under "data".')
+    impossible = [question.id for question in questions.values() if question.is_impossible]
+    if impossible and not allows_no_answer:
+        raise InputError(
+            f"{path}: {len(impossible)} of {len(questions)} questions are impossible, the first is "
+            f"{impossible[0]!r}: take the task squad2.0, or leave them out."
+        )
     return QuestionFile(
+        path=path,
         questions=tuple(questions.values()),
         moved=tuple(moved),
         rejected=tuple(
@@ -130,7 +163,8 @@ def _get(parent: Any, key: str, kind: type, where: str) -> Any:
             f'{where} has no {_TYPE_NAMES[kind]} under "{key}": SQuAD\'s layout is data, '
             "paragraphs, context and qas, question, id and answers, text and answer_start."
         )
-    return value
+    # Of a lone surrogate (half a character, from a broken escape) no file could hold the answer.
+    return value.encode("utf-8", "replace").decode() if kind is str else value
 
 
 def _read_article(article: Any, where: str) -> Iterator[tuple[Question, int]]:
@@ -178,19 +212,3 @@ def _nearest(context: str, text: str, stated: int) -> int | None:
     before, after = context.rfind(text, 0, stated + len(text)), context.find(text, stated)
     found = [start for start in (before, after) if start >= 0]
     return min(found, key=lambda start: abs(start - stated), default=None)
-
-
-def describe_places(file: QuestionFile, path: pathlib.Path) -> Sequence[str]:
-    """Returns a sentence for each kind of answer that is not where its file says; mostly none."""
-    sentences = []
-    if file.moved:
-        sentences.append(
-            f"{path}: {len(file.moved)} answers are not at their answer_start and were found "
-            f"elsewhere in their contexts; the first is of question {file.moved[0]!r}."
-        )
-    if file.rejected:
-        sentences.append(
-            f"{path}: {len(file.rejected)} questions have no answer that is in their contexts and "
-            f"are not learned from: {', '.join(file.rejected)}."
-        )
-    return sentences

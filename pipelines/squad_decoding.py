@@ -20,7 +20,7 @@ from pipelines.squad_features import Windows, has_most_context
 # Questions at a time, so that the pairs of all their starts and ends fit into memory.
 _QUESTIONS_AT_A_TIME = 1000
 # Null odds where there is nothing to answer with: JSON has no infinity.
-_CERTAIN = float(np.finfo(np.float32).max)
+CERTAIN = float(np.finfo(np.float32).max)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +79,7 @@ def decode(
     windows: Windows,
     start_logits: np.ndarray,
     end_logits: np.ndarray,
-    has_impossible: bool,
+    allows_no_answer: bool,
     parameters: DecodingParameters,
 ) -> SquadPredictions:
     """Chooses the answers.
@@ -90,8 +90,8 @@ def decode(
       start_logits: float [windows, at least the longest window], of each token to be the answer's
         first; behind a window's end they may be anything.
       end_logits: likewise, to be its last.
-      has_impossible: "no answer" is an answer (v2.0). It scores as [CLS] does, in the window where
-        that is least.
+      allows_no_answer: "no answer" is an answer (v2.0). It scores as [CLS] does, in the window
+        where that is least.
       parameters: how to choose.
 
     Raises:
@@ -112,14 +112,14 @@ def decode(
                 ranked |= _rank(windows, own, logits, most, parameters)
             candidates = ranked.get(number, ([], [], [], []))
             best = next(map(_Candidate, *candidates), None)
-            null = _null(logits, start, end) if has_impossible else None
+            null = _null(logits, start, end) if allows_no_answer else None
             listed = _list_best(
                 question.context, map(_Candidate, *candidates), null, parameters.n_best_size
             )
             n_best[question.id] = _with_probabilities(listed)
             answers[question.id] = question.context[best.start : best.end] if best else ""
             if null is not None:
-                odds = null.score - best.start_logit - best.end_logit if best else _CERTAIN
+                odds = null.score - best.start_logit - best.end_logit if best else CERTAIN
                 null_odds[question.id] = odds
                 if odds > parameters.null_score_diff_threshold:
                     answers[question.id] = ""

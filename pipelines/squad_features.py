@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # Its module imports TensorFlow.
     from pipelines.offsets import OffsetPieces, OffsetTokenizer
 
 # run_squad.py, convert_examples_to_features: [CLS] and two [SEP].
-_SPECIAL_TOKENS = 3
+SPECIAL_TOKENS = 3
 # Position of [CLS], where a window without the answer has its start and end.
 NO_ANSWER = 0
 
@@ -43,7 +43,7 @@ class WindowParameters:
         Raises:
           InputError: naming the flag.
         """
-        least = self.max_query_length + _SPECIAL_TOKENS + 1
+        least = self.max_query_length + SPECIAL_TOKENS + 1
         if self.max_query_length < 1:
             raise InputError(f"--max_query_length={self.max_query_length}: give 1 or more.")
         if self.max_seq_length < least:
@@ -129,7 +129,7 @@ def make_windows(
     queries = tokenizer.tokenize_batch([question.question for question in questions])
 
     query_lengths = np.minimum(queries.lengths, parameters.max_query_length)
-    room = parameters.max_seq_length - _SPECIAL_TOKENS - query_lengths
+    room = parameters.max_seq_length - SPECIAL_TOKENS - query_lengths
     steps = np.minimum(room, parameters.doc_stride)
     beyond = np.maximum(contexts.lengths[context_of] - room, 0)
     counts = 1 + -(-beyond // steps)

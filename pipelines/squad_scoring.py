@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import math
 import re
 import string
 from collections.abc import Mapping, Sequence
@@ -48,17 +49,20 @@ def word_f1(prediction: str, truth: str) -> float:
 def score(
     questions: Sequence[Question],
     predictions: Mapping[str, str],
+    allows_no_answer: bool,
     null_odds: Mapping[str, float] | None = None,
 ) -> Scores:
-    """Scores as v2.0 does where a question is impossible, otherwise as v1.1.
+    """Scores as v2.0 does where a question may have no answer, otherwise as v1.1.
 
     Args:
       questions: see `read_questions`.
-      predictions: the answer to each question by its id.
-      null_odds: of v2.0, see `score_v2`.
+      predictions: the answer to each question by its id; of v2.0 chosen by the null odds already.
+      allows_no_answer: see `Task`.
+      null_odds: of v2.0, for the best thresholds on them alone; the official scorer empties
+        answers by them, too.
     """
-    if any(question.is_impossible for question in questions):
-        return score_v2(questions, predictions, null_odds)
+    if allows_no_answer:
+        return score_v2(questions, predictions, null_odds, na_prob_thresh=math.inf)
     return score_v1(questions, predictions)
 
 

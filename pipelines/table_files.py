@@ -30,7 +30,7 @@ def read_rows(path: pathlib.Path, headerless_columns: tuple[str, ...] = ()) -> I
       headerless_columns: names of the columns, if the file has no header line.
 
     Raises:
-      InputError: the file has no header, or isn't UTF-8, CSV or JSON Lines.
+      InputError: the file has no header, or isn't UTF-8 or CSV.
     """
     yield from rows_of(path, read_text(path), headerless_columns)
 
@@ -125,18 +125,23 @@ def _comma_separated(path: pathlib.PurePath, text: str) -> Iterator[tuple[int, l
 
 def _json_rows(path: pathlib.PurePath, text: str) -> Iterator[Row]:
     for number, line in lines(text):
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InputError(
-                f"{path}, line {number} is not JSON ({error.msg}): put one object on each line."
-            ) from error
-        if not isinstance(row, dict):
-            raise InputError(f"{path}, line {number} is not a JSON object: write one on each line.")
-        yield number, {name: _json_field(value) for name, value in row.items()}
+        yield number, _json_row(path, number, line)
+
+
+def _json_row(path: pathlib.PurePath, number: int, line: str) -> dict[str, str] | BadRow:
+    try:
+        row = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        reason = getattr(error, "msg", "nested too deep")
+        return BadRow(f"{path}, line {number} is not JSON ({reason}): put one object on each line.")
+    if not isinstance(row, dict):
+        return BadRow(f"{path}, line {number} is not a JSON object: write one on each line.")
+    return {_json_field(name): _json_field(value) for name, value in row.items()}
 
 
 def _json_field(value: object) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    # A lone surrogate (half a character, from a broken escape) is no text.
+    return text.encode("utf-8", "replace").decode()

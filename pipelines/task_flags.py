@@ -6,6 +6,9 @@ import dataclasses
 from pipelines.errors import InputError
 from pipelines.tasks import OWN_TASKS, TASKS, Task, find_task
 
+# Of a task of the user's own.
+_COLUMN_FLAGS = ("text_columns", "label_column", "choice_columns", "labels")
+
 
 def add_task_flags(parser: argparse.ArgumentParser) -> None:
     """Adds --task, --data_dir, and what names the columns of a user's own task."""
@@ -51,8 +54,8 @@ def task_of(flags: argparse.Namespace) -> Task:
       InputError: no such task, or its columns can't be named.
     """
     task = find_task(flags.task)
-    names = ("text_columns", "label_column", "choice_columns", "labels")
-    given = {name: getattr(flags, name) for name in names if getattr(flags, name) is not None}
+    given = {name: getattr(flags, name) for name in _COLUMN_FLAGS}
+    given = {name: value for name, value in given.items() if value is not None}
     if given and task.name not in OWN_TASKS:
         raise InputError(
             f"--{next(iter(given))}: {task.name} has its own columns and labels; leave it out, or "
@@ -65,6 +68,16 @@ def task_of(flags: argparse.Namespace) -> Task:
     if given.get("labels") is not None and len(set(given["labels"])) < 2:
         raise InputError(f"--labels={','.join(given['labels'])}: name at least two")
     return dataclasses.replace(task, **given)
+
+
+def task_arguments(flags: argparse.Namespace) -> list[str]:
+    """Returns what `add_task_flags` read as a command line has it."""
+    arguments = []
+    for name in ("task", "data_dir", *_COLUMN_FLAGS):
+        value = getattr(flags, name)
+        if value is not None:
+            arguments.append(f"--{name}={','.join(value) if isinstance(value, tuple) else value}")
+    return [*arguments, "--skip_bad_rows"] if flags.skip_bad_rows else arguments
 
 
 def _names(text: str) -> tuple[str, ...]:

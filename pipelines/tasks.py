@@ -50,6 +50,7 @@ class Task:
         line; the test file always has one.
       metrics: names of `pipelines.metrics`; the first is what a sweep and a threshold go by.
       positive_label: of what precision and recall are, where F1 is a metric.
+      allows_no_answer: whether a question may have none, which then is what "" answers.
       title: of the leaderboard's files, for the tasks of GLUE.
     """
 
@@ -66,6 +67,7 @@ class Task:
     headerless_columns: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     positive_label: str | None = None
+    allows_no_answer: bool = False
     title: str | None = None
 
     def __post_init__(self) -> None:
@@ -187,8 +189,19 @@ TASKS: dict[str, Task] = {
             },
         ),
         # Rajpurkar et al. 2016 and 2018 (arXiv 1606.05250, 1806.03822).
-        Task("squad1.1", SPAN, {TRAIN: "train-v1.1.json", DEV: "dev-v1.1.json"}),
-        Task("squad2.0", SPAN, {TRAIN: "train-v2.0.json", DEV: "dev-v2.0.json"}),
+        Task(
+            "squad1.1",
+            SPAN,
+            {TRAIN: "train-v1.1.json", DEV: "dev-v1.1.json"},
+            text_columns=("question", "context"),
+        ),
+        Task(
+            "squad2.0",
+            SPAN,
+            {TRAIN: "train-v2.0.json", DEV: "dev-v2.0.json"},
+            text_columns=("question", "context"),
+            allows_no_answer=True,
+        ),
     )
 }
 # Whose columns are the user's own.

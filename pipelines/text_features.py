@@ -20,7 +20,7 @@ class TextFeatures(tf.Module):
         self.vocabulary = vocabulary
         self.do_lower_case = do_lower_case
         self.max_seq_length = max_seq_length
-        self._tokenizer = Tokenizer(vocabulary, do_lower_case)
+        self.tokenizer = Tokenizer(vocabulary, do_lower_case)
         self._classify = vocabulary.id_of(CLASSIFY)
         self._separate = vocabulary.id_of(SEPARATE)
         self._padding = vocabulary.id_of(PADDING)
@@ -31,8 +31,8 @@ class TextFeatures(tf.Module):
         Returns:
           `input_ids`, `input_mask` and `segment_ids`, int32 [n, max_seq_length].
         """
-        segments = [self._tokenizer.tokenize(text) for text in texts]
-        return self._frame(cut_longest(segments, self.max_seq_length - 1 - len(segments)))
+        segments = [self.tokenizer.tokenize(text) for text in texts]
+        return self.frame(cut_longest(segments, self.max_seq_length - 1 - len(segments)))
 
     def of_words(self, text: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """Converts texts whose words have labels.
@@ -45,7 +45,7 @@ class TextFeatures(tf.Module):
           [n, most words]: 0 for a word that was cut off or has no piece, -1 after the last word.
         """
         words = tf.strings.split(text, " ")
-        pieces = self._tokenizer.tokenize(words.flat_values)
+        pieces = self.tokenizer.tokenize(words.flat_values)
         lengths = words.with_values(pieces.row_lengths())
         ends = tf.ragged.map_flat_values(tf.cumsum, lengths)
         before = tf.concat([[0], ends.flat_values], 0)
@@ -57,11 +57,11 @@ class TextFeatures(tf.Module):
         sentences = tf.RaggedTensor.from_row_splits(
             pieces.flat_values, tf.gather(before, words.row_splits)
         )
-        features = self._frame([sentences[:, :room]])
+        features = self.frame([sentences[:, :room]])
         return features, tf.cast(first_pieces.to_tensor(-1), tf.int32)
 
-    def _frame(self, segments: list[tf.RaggedTensor]) -> dict[str, tf.Tensor]:
-        """Puts [CLS] before, [SEP] behind each segment and padding after them."""
+    def frame(self, segments: list[tf.RaggedTensor]) -> dict[str, tf.Tensor]:
+        """Puts [CLS] before, [SEP] behind each segment of ids and padding after them."""
         ids, segment_ids = tf_text.combine_segments(segments, self._classify, self._separate)
         ids, mask = tf_text.pad_model_inputs(ids, self.max_seq_length, self._padding)
         segment_ids, _ = tf_text.pad_model_inputs(segment_ids, self.max_seq_length)

@@ -71,17 +71,23 @@ def _split_words(text: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_replace(text, _SEPARATORS, " ")
 
 
+def words_of(text: tf.Tensor, do_lower_case: bool) -> tf.RaggedTensor:
+    """Returns the words of strings [n], as WordPiece takes them apart: a string [n, (words)]."""
+    return tf.strings.split(_split_words(normalize(text, do_lower_case)))
+
+
 def word_splitter(do_lower_case: bool) -> Callable[[Sequence[str]], list[bytes]]:
-    """Returns a function from texts to all their words, as WordPiece takes them apart."""
+    """Returns a function from texts to all their words."""
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def split(text: tf.Tensor) -> tf.Tensor:
-        return tf.strings.split(_split_words(normalize(text, do_lower_case))).flat_values
+        return words_of(text, do_lower_case).flat_values
 
-    return lambda texts: split(_encode(texts)).numpy().tolist()
+    return lambda texts: split(encode_texts(texts)).numpy().tolist()
 
 
-def _encode(texts: Sequence[str]) -> tf.Tensor:
+def encode_texts(texts: Sequence[str]) -> tf.Tensor:
+    """Returns texts as a string [n] tensor in UTF-8."""
     # Lone surrogates (half a character, from broken JSON escapes) become "?".
     return tf.constant([text.encode("utf-8", "replace") for text in texts], tf.string)
 
@@ -140,7 +146,7 @@ class Tokenizer(tf.Module):
         normalized = [text.encode("utf-8", "replace") for text in plain]
         others = [index for index, plain in enumerate(is_plain) if not plain]
         if others:
-            found = self._normalize(_encode([texts[index] for index in others])).numpy()
+            found = self._normalize(encode_texts([texts[index] for index in others])).numpy()
             for index, text in zip(others, found, strict=True):
                 normalized[index] = text
         return tf.constant(normalized, tf.string)

@@ -1,7 +1,9 @@
 """SavedModels that take raw text: tokenization, encoder and head in one graph."""
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -9,11 +11,16 @@ import tensorflow as tf
 
 from model.pretrainer import BertPretrainer
 from pipelines.errors import InputError
-from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
+from pipelines.folders import UNFINISHED_ENDING
+from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING, find_task
 from pipelines.text_features import TextFeatures
 from pipelines.weights import weights_sha256
 from trainer import folders
+from trainer.question_answering import AnswerModule
 from trainer.task_models import OUTSIDE, build_model
+
+# SavedModel's place for files that are no part of the graph.
+EXTRA_ASSETS, SOURCE_FILE = "assets.extra", "model.json"
 
 _TEXT = tf.TensorSpec([None], tf.string, name="text")
 _TEXT_B = tf.TensorSpec([None], tf.string, name="text_b")
@@ -40,7 +47,8 @@ class _TaskModule(tf.Module):
         }[training["kind"]]
         texts = [_TEXT, _TEXT_B] if training["is_pair"] else [_TEXT]
         choices = {"choices": _CHOICES} if training["kind"] == CHOICE else {}
-        self.signature = tf.function(answer).get_concrete_function(*texts, **choices)
+        serving = tf.function(answer).get_concrete_function(*texts, **choices)
+        self.functions = {"serving_default": serving}
 
     def _classify(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         return self._likeliest(self._model(self._text_features(*texts)))
@@ -70,34 +78,20 @@ class _TaskModule(tf.Module):
         return {"tags": tf.where(pieces < 0, "", tf.gather(self._labels, of_words))}
 
 
-class _SpanModule(tf.Module):
-    """Model inputs -> the logits of where an answer starts and ends."""
-
-    def __init__(self, model: keras.Model, max_seq_length: int):
-        super().__init__()
-        self._model = model
-        names = ("input_ids", "input_mask", "segment_ids")
-        specs = [tf.TensorSpec([None, max_seq_length], tf.int32, name=name) for name in names]
-        self.signature = tf.function(self._find).get_concrete_function(*specs)
-
-    def _find(
-        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        features = {"input_ids": input_ids, "input_mask": input_mask, "segment_ids": segment_ids}
-        starts, ends = tf.unstack(self._model(features), axis=-1)
-        return {"start_logits": starts, "end_logits": ends}
-
-
 class _Encoder(tf.Module):
-    """Text -> hidden states."""
+    """Text -> hidden states.
+
+    Its `serving_default` takes `text`, string [n], and gives `sequence_output` [n, L, H],
+    `pooled_output` [n, H] and `input_mask` [n, L].
+    """
 
     def __init__(self, model: keras.Model, text_features: TextFeatures):
         super().__init__()
         self._encoder = model
         self._text_features = text_features
+        self.functions = {"serving_default": tf.function(self._encode).get_concrete_function(_TEXT)}
 
-    @tf.function(input_signature=[_TEXT])
-    def encode(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    def _encode(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         features = self._text_features(text)
         sequence_output, pooled_output = self._encoder(**features)
         return {
@@ -110,56 +104,78 @@ class _Encoder(tf.Module):
 def save_task_model(
     model: keras.Model, text_features: TextFeatures, training: Mapping[str, Any], path: str
 ) -> None:
-    """Writes a fine-tuned model as a SavedModel.
+    """Writes a fine-tuned model as a SavedModel; one that is there is replaced.
 
     Its `serving_default` takes `text`, string [n], and for pairs `text_b`, and gives, by kind:
     classification `label`, string [n], and `probabilities`, float32 [n, labels]; regression
     `score`, float32 [n]; choice, which takes `choices`, string [n, N], too, `label` and
     `probabilities` [n, N]; tagging, whose text is words with single spaces between them, `tags`,
-    string [n, most words], empty behind a text's last. That of a span takes `input_ids`,
-    `input_mask` and `segment_ids`, int32 [n, L], and gives `start_logits` and `end_logits`, float32
-    [n, L].
+    string [n, most words], empty behind a text's last.
+
+    That of a span takes `question` and `context`, string [n], of any length, and gives `answer`,
+    string [n], the characters `start` and `end` that it is in its context, int32 [n], its `score`,
+    float32 [n], and where "" is an answer `null_odds`, float32 [n]: how much more no answer scores.
+    Its other signature, `windows`, takes `input_ids`, `input_mask` and `segment_ids`, int32 [n, L],
+    and gives `start_logits` and `end_logits`, float32 [n, L].
 
     Args:
       model: its weights.
       text_features: as it was fine-tuned with.
       training: the training.json of its folder.
       path: of the folder to write.
+
+    Raises:
+      InputError: it can't be written.
     """
+    module = _task_module(model, text_features, training)
+    with _beside(path, f"{path}{UNFINISHED_ENDING}") as temporary:
+        _save(module, module.functions, temporary)
+        if tf.io.gfile.exists(path):
+            tf.io.gfile.rmtree(path)
+        tf.io.gfile.rename(temporary, path)
+
+
+def _task_module(
+    model: keras.Model, text_features: TextFeatures, training: Mapping[str, Any]
+) -> _TaskModule | AnswerModule:
     if training["kind"] == SPAN:
-        module = _SpanModule(model, text_features.max_seq_length)
-    else:
-        module = _TaskModule(model, text_features, training)
-    _save(module, module.signature, path)
+        task = find_task(training["task"])
+        return AnswerModule(model, text_features, task.allows_no_answer)
+    return _TaskModule(model, text_features, training)
 
 
-def save_encoder(model: keras.Model, text_features: TextFeatures, path: str) -> None:
-    """Writes an encoder as a SavedModel.
+def _save(module: tf.Module, signatures: Mapping[str, Any], path: str) -> None:
+    tf.saved_model.save(module, path, signatures=dict(signatures))
 
-    Its `serving_default` takes `text`, string [n], and gives `sequence_output` [n, L, H],
-    `pooled_output` [n, H] and `input_mask` [n, L].
+
+@contextlib.contextmanager
+def _beside(path: str, temporary: str) -> Iterator[str]:
+    """Makes a folder to write and then to rename, so that a half-written model is never loaded.
+
+    What could not be written whole is deleted.
+
+    Raises:
+      InputError: it can't be written.
     """
-    module = _Encoder(model, text_features)
-    _save(module, module.encode, path)
-
-
-def _save(module: tf.Module, signature: tf.types.experimental.GenericFunction, path: str) -> None:
-    """Writes beside the path and renames, so that a half-written model is never loaded."""
-    temporary = f"{path}.unfinished"
     try:
         if tf.io.gfile.exists(temporary):
             tf.io.gfile.rmtree(temporary)
         tf.io.gfile.makedirs(temporary)
-        tf.saved_model.save(module, temporary, signatures={"serving_default": signature})
-        if tf.io.gfile.exists(path):
-            tf.io.gfile.rmtree(path)
-        tf.io.gfile.rename(temporary, path)
-    except tf.errors.OpError as error:
+        yield temporary
+    except BaseException as error:  # also an interrupt
+        with contextlib.suppress(tf.errors.OpError):
+            tf.io.gfile.rmtree(temporary)
+        if not isinstance(error, (tf.errors.OpError, OSError)):
+            raise
         raise InputError(f"{path}: cannot be written ({folders.reason(error)})") from error
 
 
 def export(model_dir: str, output: str) -> str:
     """Writes a model folder as the next version in a serving folder.
+
+    Two exports at once make two versions. A version that is there is never touched, and one
+    appears under its number when it is whole. In its `assets.extra`, which servers leave alone,
+    `SOURCE_FILE` says which model it is.
 
     Args:
       model_dir: of a fine-tuned model or an encoder.
@@ -172,17 +188,71 @@ def export(model_dir: str, output: str) -> str:
       InputError: the model can't be used, or the output holds something else.
     """
     found = folders.open_model(model_dir, "--model")
-    path = f"{output}/{_next_version(output)}"
+    version = next_version(output)
     length = found.training["max_seq_length"]
     text_features = TextFeatures(found.vocabulary, found.do_lower_case, length)
     if found.training["kind"] == folders.PRETRAINING:
         pretrained = BertPretrainer(found.config)
         folders.load_weights(pretrained, found.path)
-        save_encoder(pretrained.encoder, text_features, path)
-        return path
-    model = task_model(found)
-    save_task_model(model, text_features, found.training, path)
-    return path
+        module = _Encoder(pretrained.encoder, text_features)
+    else:
+        module = _task_module(task_model(found), text_features, found.training)
+    unfinished = f"{output}/{version}.{uuid.uuid4().hex}{UNFINISHED_ENDING}"
+    with _beside(output, unfinished) as temporary:
+        _save(module, module.functions, temporary)
+        _write_source(model_dir, temporary)
+    return _publish(temporary, output)
+
+
+def _publish(temporary: str, output: str) -> str:
+    """Renames a folder to the next version, and returns its path.
+
+    Raises:
+      InputError: it can't be renamed.
+    """
+    while True:
+        path = f"{output}/{next_version(output)}"
+        try:
+            tf.io.gfile.rename(temporary, path)
+            return path
+        except tf.errors.OpError as error:
+            # Another export may have taken the number since it was found to be free.
+            if not tf.io.gfile.exists(path):
+                reason = folders.reason(error)
+                raise InputError(f"{path}: cannot be made of {temporary} ({reason})") from error
+
+
+def leftovers(output: str) -> list[str]:
+    """Returns what exports that were killed have left in a serving folder, or others make now."""
+    names = (name.rstrip("/") for name in tf.io.gfile.listdir(output))
+    return [f"{output}/{name}" for name in names if name.endswith(UNFINISHED_ENDING)]
+
+
+def _write_source(model_dir: str, path: str) -> None:
+    source = {"model": folders.absolute(model_dir), "weights_sha256": weights_sha256(model_dir)}
+    tf.io.gfile.makedirs(f"{path}/{EXTRA_ASSETS}")
+    folders.write(f"{path}/{EXTRA_ASSETS}/{SOURCE_FILE}", json.dumps(source, indent=1).encode())
+
+
+def served_model(output: str) -> tuple[str, dict[str, str]] | None:
+    """Returns the newest version's path and what it says of its model; None if there is none.
+
+    Raises:
+      InputError: the folder holds something else, or the version doesn't say it.
+    """
+    version = next_version(output) - 1
+    if not version:
+        return None
+    path = f"{output}/{version}"
+    try:
+        source = json.loads(folders.read(f"{path}/{EXTRA_ASSETS}/{SOURCE_FILE}"))
+        return path, {name: source[name] for name in ("model", "weights_sha256")}
+    except (InputError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path}: doesn't say which model it is of (no {EXTRA_ASSETS}/{SOURCE_FILE}, which "
+            "`beambert export` writes), so that nothing can be compared with it; serve from "
+            "another folder"
+        ) from error
 
 
 def task_model(found: folders.ModelFolder) -> keras.Model:
@@ -198,11 +268,17 @@ def task_model(found: folders.ModelFolder) -> keras.Model:
     return model
 
 
-def _next_version(output: str) -> int:
+def next_version(output: str) -> int:
+    """Returns the number after the greatest of a serving folder's versions.
+
+    Raises:
+      InputError: it holds something else.
+    """
     if tf.io.gfile.exists(output) and not tf.io.gfile.isdir(output):
         raise InputError(f"--output={output}: is a file; give a folder of versions")
     names = tf.io.gfile.listdir(output) if tf.io.gfile.exists(output) else []
-    names = [name.rstrip("/") for name in names if not name.endswith(".unfinished")]
+    names = [name.rstrip("/") for name in names]
+    names = [name for name in names if not name.endswith(UNFINISHED_ENDING)]
     others = [name for name in names if not name.isdecimal()]
     if others:
         raise InputError(

@@ -133,8 +133,8 @@ def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str, 
     """
     start = _start(job)
     chief = is_chief(strategy)
-    left_out: list[str] = []
-    data = _read_task(job, left_out)
+    notes: list[str] = []
+    data = _read_task(job, notes)
     if job.features:
         job.features.check(_features_made_from(start, data))
     if data.is_pair and start.config.type_vocab_size < 2:
@@ -151,7 +151,7 @@ def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str, 
         print(f"{model_dir}: already finished by the same command, nothing to do")
         return json.loads(folders.read(f"{model_dir}/{folders.RESULTS_FILE}"))
     if chief:
-        _describe(job, start, data, training, optimizer.num_train_steps, left_out)
+        _describe(job, start, data, training, optimizer.num_train_steps, notes)
     text_features = TextFeatures(start.vocabulary, start.do_lower_case, start.max_seq_length)
     data.tokenize(text_features, job.features)
     run = _Run(job, start, data, strategy, optimizer, loop)
@@ -192,11 +192,15 @@ def identity_of(job: FinetuningJob) -> dict[str, Any]:
     return folders.job_identity(_training(job, start, data, optimizer, loop), start.config)
 
 
-def _read_task(job: FinetuningJob, left_out: list[str]) -> TaskData:
-    """Reads train and dev; rows that are left out are added to a list."""
+def _read_task(job: FinetuningJob, notes: list[str]) -> TaskData:
+    """Reads train and dev; what is left out or amiss is added to a list."""
     if job.task.kind == SPAN:
-        return SpanData(job.task, job.data_dir, left_out.append)
-    return ExampleData(job.task, job.data_dir, left_out.append if job.skip_bad_rows else None)
+        return SpanData(job.task, job.data_dir, notes.append)
+
+    def leave_out(row: str) -> None:
+        notes.append(f"left out: {row}")
+
+    return ExampleData(job.task, job.data_dir, leave_out if job.skip_bad_rows else None)
 
 
 def describe_results(task: Task, results: dict[str, float]) -> str:
@@ -261,7 +265,7 @@ def _describe(
     data: TaskData,
     training: dict[str, Any],
     steps: int,
-    left_out: list[str],
+    notes: list[str],
 ) -> None:
     """Writes what the model folder is to be, and says what is about to be done."""
     model_dir = job.output.model
@@ -269,9 +273,10 @@ def _describe(
     if data.labels:
         labels = "".join(f"{label}\n" for label in data.labels)
         folders.write(f"{model_dir}/{folders.LABELS_FILE}", labels.encode())
-    for row in left_out:
-        print(f"left out: {row}", flush=True)
-    baseline = ", ".join(f"{n.replace('_', ' ')} {v:.4f}" for n, v in data.baseline().items())
+    for note in notes:
+        print(note, flush=True)
+    found = data.baseline()
+    baseline = ", ".join(f"{n.replace('_', ' ')} {found[n]:.4f}" for n in data.task.metrics)
     labels = f"{len(data.labels)} labels, " if data.labels else ""
     print(
         f"{data.task.name}: {data.counts[TRAIN]:,} training examples, {data.counts[DEV]:,} dev "

@@ -7,7 +7,7 @@ import numpy as np
 from pipelines.examples import split_path
 from pipelines.feature_records import TaskFeatureFiles
 from pipelines.offsets import OffsetTokenizer
-from pipelines.squad import describe_places, read_questions
+from pipelines.squad import read_questions
 from pipelines.squad_decoding import DecodingParameters, SquadPredictions, decode
 from pipelines.squad_features import WindowParameters, Windows, make_windows
 from pipelines.squad_scoring import score
@@ -20,13 +20,14 @@ from trainer.task_data import TaskData
 class SpanData(TaskData):
     """SQuAD's files; a model's input is a window of a question and a part of its context."""
 
-    def __init__(self, task: Task, data_dir: str, on_bad_row: Callable[[str], None]):
+    def __init__(self, task: Task, data_dir: str, tell: Callable[[str], None]):
         """Reads train and dev.
 
         Args:
           task: of the kind span.
           data_dir: the folder of its files.
-          on_bad_row: is told of answers that aren't where the file says.
+          tell: is told what is amiss: answers that aren't where the file says, no question
+            without an answer in train where there may be some.
 
         Raises:
           InputError: they can't be read.
@@ -35,13 +36,18 @@ class SpanData(TaskData):
         self.labels: list[str] = []
         self.is_pair = True
         self.files = {split: split_path(task, data_dir, split) for split in (TRAIN, DEV)}
-        read = {split: read_questions(path) for split, path in self.files.items()}
-        for split, file in read.items():
-            for sentence in describe_places(file, self.files[split]):
-                on_bad_row(sentence)
+        read = {
+            split: read_questions(path, task.allows_no_answer) for split, path in self.files.items()
+        }
+        for sentence in (note for file in read.values() for note in file.notes()):
+            tell(sentence)
+        if task.allows_no_answer and not any(of.is_impossible for of in read[TRAIN].questions):
+            tell(
+                f"{self.files[TRAIN]}: no question is impossible, so that a model learns little of "
+                "when to give no answer; the task squad1.1 always gives one."
+            )
         # Every question of dev is asked; an answer that can't be found can't be learnt.
         self._questions = {TRAIN: read[TRAIN].learnable(), DEV: list(read[DEV].questions)}
-        self._has_impossible = read[TRAIN].has_impossible or read[DEV].has_impossible
         # As run_squad.py, whose epochs are over questions, not windows.
         self.counts = {split: len(questions) for split, questions in self._questions.items()}
 
@@ -69,7 +75,7 @@ class SpanData(TaskData):
             self._dev_windows,
             outputs["start_logits"],
             outputs["end_logits"],
-            self._has_impossible,
+            self.task.allows_no_answer,
             DecodingParameters(),
         )
 
@@ -89,13 +95,7 @@ class SpanData(TaskData):
     def _scores(
         self, answers: Mapping[str, str], null_odds: Mapping[str, float] | None = None
     ) -> dict[str, float]:
-        questions = self._questions[DEV]
-        found = score(questions, answers)
+        found = score(self._questions[DEV], answers, self.task.allows_no_answer, null_odds)
         metrics = {"squad_f1": found.f1.mean(), "exact_match": found.exact.mean()}
-        official = dict(found.metrics)
-        if null_odds:
-            # The odds decide nothing but these: with them the scorer empties answers, too.
-            with_odds = score(questions, answers, null_odds).metrics
-            official |= {n: value for n, value in with_odds.items() if n.startswith("best_")}
-        metrics |= {f"official_{name}": value for name, value in official.items()}
+        metrics |= {f"official_{name}": value for name, value in found.metrics.items()}
         return {name: float(value) for name, value in metrics.items()}

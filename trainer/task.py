@@ -217,6 +217,8 @@ def export_main(argv: Sequence[str]) -> None:
     labels = export.labels_of(flags.model) if flags.text else ()
     path = export.export(flags.model, flags.output.rstrip("/"))
     print(f"{path}: a SavedModel that takes raw text")
+    for left in export.leftovers(flags.output.rstrip("/")):
+        print(f"{left}: left by an export that was killed, if none is running; delete it")
     if flags.text:
         print(export.describe_answer(path, flags.text, labels))
 

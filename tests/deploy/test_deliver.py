@@ -42,7 +42,10 @@ def run(folder, output, *more):
 
 
 def test_a_good_model_is_served_and_a_worse_one_refused(folder, capsys):
-    assert run(folder, "first", "--num_train_epochs=10", "--learning_rate=1e-2")
+    # There is nothing to be better than yet.
+    assert run(
+        folder, "first", "--num_train_epochs=10", "--learning_rate=1e-2", "--min_change=0.01"
+    )
     assert [path.name for path in (folder / "serving").iterdir()] == ["1"]
     assert (folder / "first" / "evaluation" / "report.html").exists()
     assert run(folder, "first", "--num_train_epochs=10", "--learning_rate=1e-2")
@@ -50,14 +53,35 @@ def test_a_good_model_is_served_and_a_worse_one_refused(folder, capsys):
     assert not run(folder, "second", "--num_train_epochs=1", "--learning_rate=1e-9")
     assert "refused (" in capsys.readouterr().out
     assert [path.name for path in (folder / "serving").iterdir()] == ["1"]
-    served = json.loads((folder / "serving.json").read_text())["model"]
-    assert served == str(folder / "first" / "model")
+    served = str(folder / "first" / "model")
     metrics = json.loads((folder / "second" / "evaluation" / "metrics.json").read_text())
     assert metrics["baseline"]["model"] == served
 
 
 def test_a_served_model_that_is_gone_is_no_reason_to_serve_anything(folder, tmp_path):
-    (tmp_path / "serving.json").write_text(json.dumps({"model": str(tmp_path / "gone")}))
-    with pytest.raises(InputError, match=r"serving\.json: the model .*gone, is gone"):
+    extra = tmp_path / "serving" / "7" / "assets.extra"
+    extra.mkdir(parents=True)
+    with pytest.raises(InputError, match=r"serving/7: doesn't say which model it is of"):
         run(folder, "third", f"--serving={tmp_path / 'serving'}", "--num_train_epochs=1")
-    assert not (tmp_path / "serving").exists()
+    source = {"model": str(tmp_path / "gone"), "weights_sha256": "0"}
+    (extra / "model.json").write_text(json.dumps(source))
+    for _ in range(2):  # gone, then with other weights
+        with pytest.raises(InputError, match=r"serving/7: the model .*gone, is gone or has other"):
+            run(folder, "third", f"--serving={tmp_path / 'serving'}", "--num_train_epochs=1")
+        (tmp_path / "gone").mkdir(exist_ok=True)
+    assert not (folder / "third").exists()
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--metric=f1", "--metric=f1 is not a metric of this task"),
+        ("--threshold=80", "--threshold=80 cannot be reached"),
+        ("--threshold=much", "--threshold: invalid float value"),
+        ("--min_change=nan", "--min_change=nan: give a number"),
+    ],
+)
+def test_what_the_evaluation_would_refuse_is_refused_before_the_training(folder, flag, message):
+    with pytest.raises(InputError, match=message):
+        run(folder, "third", flag)
+    assert not (folder / "third").exists()

@@ -43,6 +43,14 @@ def test_a_baseline_and_a_change_reach_their_sum():
     assert blessing.of_baseline("f1", 0.5, -0.1).meaning == ", the baseline's 0.5000 less 0.1"
 
 
+def test_a_narrow_miss_is_told_apart():
+    """Not "0.9123 is not at least 0.9123"."""
+    requirement = Requirement("f1", 0.912345)
+    assert requirement.verdict(0.91234, [])["reason"] == "F1 0.912340 is at least 0.912345"
+    assert requirement.verdict(0.95, [])["reason"] == "F1 0.9500 is at least 0.9123"
+    assert requirement.verdict(0.9123451, [])["reason"] == "F1 0.9123 is at least 0.9123"
+
+
 @pytest.mark.parametrize(
     ("metric", "value", "message"),
     [

@@ -285,6 +285,8 @@ def test_answers_that_contradict_the_labels_are_found(index, probabilities, mess
         (["--task=sst-2"], "has the labels negative, positive but task sst-2 has 0, 1"),
         (["--metric=f1"], "--metric=f1 is not a metric of this task"),
         (["--min_change=0.1"], "--min_change compares with a baseline: add --baseline="),
+        (["--baseline=/no/such", "--min_change=nan"], "--min_change=nan: give a number"),
+        (["--threshold=nan"], "--threshold=nan cannot be reached by accuracy"),
         (["--baseline=/no/such"], "--baseline=/no/such holds no finished evaluation"),
         (["--threshold=80"], "--threshold=80 cannot be reached by accuracy: give a number from 0"),
         (["--threshold=0.8", "--threshold=0.9"], "--metric is given 1 times but --threshold 2"),
@@ -310,6 +312,8 @@ def test_a_model_of_another_shape_is_refused(data, model, pair_model, tmp_path):
 
     damaged = broken("damaged", "negative\npositive\n")
     (damaged / "saved_model" / "saved_model.pb").write_bytes(b"damaged")
+    empty = broken("empty", "negative\npositive\n")
+    (empty / "saved_model" / "saved_model.pb").write_bytes(b"")
     missing = broken("missing", "")
     (missing / "labels.txt").unlink()
     cases = [
@@ -319,11 +323,59 @@ def test_a_model_of_another_shape_is_refused(data, model, pair_model, tmp_path):
         (broken("other", "bad\ngood\n"), "has the label 'positive', which is not one of bad, good"),
         (missing, "has no labels.txt"),
         (damaged, "saved_model.pb is damaged: export the model again."),
+        (empty, "saved_model.pb is damaged: export the model again."),
     ]
     for folder, message in cases:
         with pytest.raises(InputError, match=re.escape(message)):
             evaluate.main(arguments(data, folder, tmp_path / "output"))
     assert not (tmp_path / "output").exists()
+
+
+def test_weights_that_are_cut_off_are_one_sentence(data, model, tmp_path, capfd):
+    """They are loaded by a worker only; the earlier evaluation stays."""
+    cut = shutil.copytree(model, tmp_path / "cut")
+    for path in (cut / "saved_model" / "variables").iterdir():
+        path.write_bytes(path.read_bytes()[:20])
+    with pytest.raises(InputError) as caught:
+        evaluate.main(arguments(data, cut, tmp_path / "output"))
+    assert re.fullmatch(
+        r"--model=.*cut/saved_model cannot be loaded \(.*\): copy it again, or export it again\.",
+        str(caught.value),
+    )
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_baseline_without_its_predictions_is_refused(blessed, data, model, tmp_path):
+    """Deleted, cut off, or some of them."""
+    baseline = shutil.copytree(blessed[0], tmp_path / "baseline")
+    (file,) = (baseline / "predictions").iterdir()
+    records = file.read_bytes()
+    refused = "its predictions cannot be read; evaluate that model \\(.*\\) again"
+    for content, message in (
+        (records[:-7], refused),
+        (b"", "its predictions are 0 of 10; evaluate"),
+        (None, refused),
+    ):
+        file.write_bytes(content) if content is not None else shutil.rmtree(file.parent)
+        with pytest.raises(InputError, match=message):
+            evaluate.main(arguments(data, model, tmp_path / "output", f"--baseline={baseline}"))
+    assert not (tmp_path / "output").exists()
+
+
+def test_a_disk_that_is_full_is_one_sentence(data, model, tmp_path, monkeypatch, capfd):
+    """And the earlier evaluation stays."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    output = tmp_path / "output"
+    evaluate.main(arguments(data, model, output))
+    before = (output / "metrics.json").read_text()
+    monkeypatch.setattr(predictions.Predictor, "__call__", full)
+    with pytest.raises(InputError, match="--output cannot be written .No space left on device.: m"):
+        evaluate.main(arguments(data, model, output, "--threshold=0.9"))
+    assert (output / "BLESSED").exists() and (output / "metrics.json").read_text() == before
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_model_that_is_still_trained_is_refused(data, model, tmp_path):

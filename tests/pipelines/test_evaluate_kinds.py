@@ -1,6 +1,7 @@
 """Evaluation of the other kinds of task, each with a stand-in model whose answers are known."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -151,15 +152,22 @@ def questions(tmp_path_factory):
     return folder
 
 
-def test_span(questions, vocabulary, tmp_path):
-    """The stand-in answers `found`, or nothing; windows are so short that contexts take several."""
-    folder = tmp_path / "model"
+@pytest.fixture(scope="module")
+def reader(vocabulary, tmp_path_factory):
+    """Answers `found`, or nothing; windows are so short that contexts take several."""
+    folder = tmp_path_factory.mktemp("reader")
     save_model(finder := Finder(vocabulary.id_of("found"), 14), folder, (), **finder.specs)
     (folder / "vocab.txt").write_bytes(vocabulary.serialize())
     training = {"kind": "span", "max_seq_length": 14, "do_lower_case": True}
+    training |= {"vocabulary_sha256": vocabulary.sha256, "task": "squad2.0"}
     (folder / "training.json").write_text(json.dumps(training))
     (folder / "_SUCCESS").write_text("")
-    metrics, page = run("squad2.0", questions, folder, tmp_path / "output")
+    return folder
+
+
+def test_span(questions, reader, tmp_path):
+    """Overall, by slice, and as the official files and scorer have it."""
+    metrics, page = run("squad2.0", questions, reader, tmp_path / "output")
     exact = [1, 1, 0, 0, 0]
     f1 = [1, 1, 2 * 1 / (1 + 3), 0, 0]
     assert metrics["overall"]["exact_match"] == pytest.approx(np.mean(exact))
@@ -175,6 +183,54 @@ def test_span(questions, vocabulary, tmp_path):
     assert metrics["thresholds"][0]["threshold"] == pytest.approx(1 / 5)
     mistakes = page[page.index("Worst errors") :]
     assert "found the city and the river" in mistakes and "A song was" not in mistakes
+    files = {
+        path.name: json.loads(path.read_text())
+        for path in (tmp_path / "output" / "official").iterdir()
+    }
+    assert files["predictions.json"] == dict(
+        zip("01234", ["found", "", "found", "found", ""], strict=True)
+    )
+    assert [entry["text"] for entry in files["nbest_predictions.json"]["0"]][:1] == ["found"]
+    # A piece has 2 * 5, [CLS] 2 * 2, any other 0.
+    assert list(files["null_odds.json"].values()) == [-6, 4, -6, -6, 4]
+
+
+def test_a_file_without_impossible_questions(questions, reader, tmp_path):
+    """The task says whether there may be no answer, not the file."""
+    file = json.loads((questions / "dev-v2.0.json").read_text())
+    (answered,) = [dict(of) for of in file["data"]]
+    answered["paragraphs"] = [of for of in answered["paragraphs"] if of["qas"][0]["answers"]]
+    for version in ("v1.1", "v2.0"):
+        (tmp_path / f"dev-{version}.json").write_text(json.dumps({"data": [answered]}))
+    metrics, _ = run("squad2.0", tmp_path, reader, tmp_path / "2")
+    assert metrics["details"]["official"]["HasAns_total"] == 4
+    assert metrics["slices"]["prediction"]["no answer"]["example_count"] == 1
+    predictions = json.loads((tmp_path / "2" / "official" / "predictions.json").read_text())
+    assert predictions["4"] == ""
+    with pytest.raises(InputError, match="was fine-tuned on squad2.0, .* give --task=squad2.0"):
+        run("squad1.1", tmp_path, reader, tmp_path / "1")
+    folder = shutil.copytree(reader, tmp_path / "reader")
+    training = json.loads((folder / "training.json").read_text())
+    (folder / "training.json").write_text(json.dumps(training | {"task": "squad1.1"}))
+    metrics, page = run("squad1.1", tmp_path, folder, tmp_path / "1")
+    f1 = metrics["details"]["official"]["f1"]
+    assert f'<td>f1</td><td class="number">{f1:.3f}</td>' in page
+    assert set(metrics["details"]["official"]) == {"exact_match", "f1"}
+    assert "prediction" not in metrics["slices"]
+    names = {path.name for path in (tmp_path / "1" / "official").iterdir()}
+    assert names == {"predictions.json", "nbest_predictions.json"}
+    (tmp_path / "dev-v1.1.json").write_text(json.dumps(file))
+    with pytest.raises(InputError, match="1 of 5 questions are impossible.*take the task squad2.0"):
+        run("squad1.1", tmp_path, folder, tmp_path / "3")
+
+
+def test_another_vocabulary_than_the_models_is_refused(questions, reader, vocabulary, tmp_path):
+    """Its answers would be of other words."""
+    folder = shutil.copytree(reader, tmp_path / "reader")
+    lines = vocabulary.serialize().splitlines(keepends=True)
+    (folder / "vocab.txt").write_bytes(b"".join([*lines[:-2], lines[-1], lines[-2]]))
+    with pytest.raises(InputError, match="vocab.txt is not the vocabulary that the model was"):
+        run("squad2.0", questions, folder, tmp_path / "output")
 
 
 def test_a_span_model_without_its_vocabulary_is_refused(questions, tmp_path):

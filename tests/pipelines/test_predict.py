@@ -58,7 +58,7 @@ def test_texts_on_lines_and_in_tables(classifier, tmp_path, capsys):
     ]
     assert answers[0]["probabilities"] == pytest.approx({"negative": 0.1, "positive": 0.9})
     assert [(row["line"], row["reason"].split(": ")[-1]) for row in rejects] == [
-        (2, "fill it in, or name the columns with --text_columns"),
+        (2, "fill it in"),
         (3, "correct that row."),
     ]
     assert "4 answers, 2 rejects" in capsys.readouterr().out
@@ -83,6 +83,61 @@ def test_a_file_that_is_not_text_is_a_reject(classifier, tmp_path):
     answers, rejects = run(classifier, tmp_path / "out", tmp_path / "*.txt")
     assert len(answers) == 1
     assert len(rejects) == 1 and "b.txt, line 1, byte 3 is not UTF-8" in rejects[0]["reason"]
+
+
+def test_a_line_that_is_not_json_is_one_reject(classifier, tmp_path):
+    """The lines after it are answered, also one with half a character."""
+    lines = [
+        '{"text": "so good"}',
+        '{"text": "so',
+        "[]",
+        '{"text": "bad \\ud83d"}',
+        '{"body": "x"}',
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    answers, rejects = run(classifier, tmp_path / "out", tmp_path / "a.jsonl")
+    assert [(row["line"], row["label"]) for row in answers] == [(1, "positive"), (4, "negative")]
+    reasons = [
+        "is not JSON (Unterminated string starting at): put one object on each line.",
+        "is not a JSON object: write one on each line.",
+        "has no column 'text' (it has body): name those that it has with --text_columns",
+    ]
+    assert [row["reason"].split(f"line {row['line']} ")[1] for row in rejects] == reasons
+
+
+def test_nothing_that_can_be_answered(classifier, tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("body\ngood\n")
+    more = ["--text_columns=text"]
+    for _ in range(2):  # the second time it is finished already
+        with pytest.raises(InputError, match=r"none of the rows could be answered; see why in"):
+            run(classifier, tmp_path / "out", tmp_path / "a.csv", more=more)
+    (tmp_path / "b.txt").write_text("")
+    assert run(classifier, tmp_path / "none", tmp_path / "b.txt") == ([], [])
+    assert "there is no text in" in capsys.readouterr().out
+
+
+def test_what_a_killed_run_left_is_not_mixed_in(classifier, tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("so good\n")
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr("apache_beam.Pipeline.run", raise_interrupt)
+        run(classifier, tmp_path / "out", tmp_path / "a.txt")
+    (tmp_path / "out" / "part-00001-of-00007.jsonl").write_text("{}\n")
+    (tmp_path / "out" / "beam-temp-part-1").mkdir()
+    answers, _ = run(classifier, tmp_path / "out", tmp_path / "a.txt")
+    assert [row["label"] for row in answers] == ["positive"]
+    assert not list((tmp_path / "out").glob("beam-temp-*"))
+
+
+def raise_interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_a_model_that_cannot_be_loaded_is_one_sentence(classifier, tmp_path):
+    (tmp_path / "a.txt").write_text("so good\n")
+    for path in (classifier / "saved_model" / "variables").iterdir():
+        path.write_bytes(path.read_bytes()[:20])
+    with pytest.raises(InputError, match=r"saved_model cannot be loaded \(.*\): copy it again, or"):
+        run(classifier, tmp_path / "out", tmp_path / "a.txt")
 
 
 def test_pairs_numbers_and_tags(tmp_path):
@@ -114,10 +169,10 @@ def test_pairs_numbers_and_tags(tmp_path):
 
 def test_what_answers_no_texts(tmp_path, classifier):
     (tmp_path / "a.txt").write_text("so good\n")
-    reader = model_folder(tmp_path / "reader", stand_in_models.Regressor(), "span")
-    with pytest.raises(InputError, match=r"answers no texts \(span\)"):
-        run(reader, tmp_path / "out", tmp_path / "a.txt")
-    with pytest.raises(InputError, match=r"has no training\.json"):
+    encoder = model_folder(tmp_path / "encoder", stand_in_models.Regressor(), "pretraining")
+    with pytest.raises(InputError, match=r"answers no texts \(pretraining\)"):
+        run(encoder, tmp_path / "out", tmp_path / "a.txt")
+    with pytest.raises(InputError, match=r"answers no texts \(no training\.json\)"):
         run(tmp_path, tmp_path / "out", tmp_path / "a.txt")
     with pytest.raises(InputError, match="--input"):
         run(classifier, tmp_path / "out", tmp_path / "none*")

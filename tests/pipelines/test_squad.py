@@ -15,7 +15,7 @@ from pipelines.errors import InputError
 from pipelines.offsets import OffsetTokenizer
 from pipelines.ragged import ranges, starts_of
 from pipelines.records import SPECIAL_TOKENS, Vocabulary
-from pipelines.squad import Answer, Question, describe_places, read_questions
+from pipelines.squad import Answer, Question, read_questions
 from pipelines.squad_features import (
     WindowParameters,
     has_most_context,
@@ -89,9 +89,18 @@ class TestReading:
         path = write(tmp_path, dataset(entry(is_impossible=False), none), mark=b"\xef\xbb\xbf")
         file = read_questions(path)
         assert [question.is_impossible for question in file.questions] == [False, True]
-        assert file.has_impossible and file.questions[1].answers == ()
+        assert file.questions[1].answers == ()
         assert file.learnable() == list(file.questions)
-        assert describe_places(file, path) == []
+        assert file.notes() == []
+        with pytest.raises(InputError, match="1 of 2 questions are impossible, the first is 'q2'"):
+            read_questions(path, allows_no_answer=False)
+
+    def test_half_a_character(self, tmp_path):
+        """JSON may escape what UTF-8 cannot write."""
+        answers = [{"text": "old", "answer_start": 6}]
+        path = write(tmp_path, dataset(entry(answers=answers), context="\ud83d The old road."))
+        file = read_questions(path)
+        assert file.questions[0].context == "? The old road." and not file.moved
 
     @pytest.mark.parametrize(
         ("stated", "found"), [(4, 4), (3, 4), (5, 4), (17, 17), (13, 17), (99, 17), (-1, 4)]
@@ -102,7 +111,7 @@ class TestReading:
         file = read_questions(path)
         assert file.questions[0].answers == (Answer("old", found),)
         assert file.moved == (() if stated == found else ("q1",))
-        assert len(describe_places(file, path)) == len(file.moved)
+        assert len(file.notes()) == len(file.moved)
 
     def test_an_answer_that_is_nowhere(self, tmp_path):
         nowhere = {"text": "new", "answer_start": 4}
@@ -115,8 +124,11 @@ class TestReading:
         assert file.questions[0].answers == (Answer("new", None),)
         assert [question.id for question in file.learnable()] == ["q2"]
         assert file.questions[1].answers[1] == Answer("road", 8)
-        (sentence,) = describe_places(file, path)
+        (sentence,) = file.notes()
         assert "q1" in sentence and str(path) in sentence
+        path = write(tmp_path, dataset(entry(answers=[nowhere])))
+        with pytest.raises(InputError, match="dev.json: none of the answers is in its context"):
+            read_questions(path).learnable()
 
     @pytest.mark.parametrize(
         ("content", "says"),

@@ -133,8 +133,8 @@ def test_characters_of_the_original_text(tokenizer):
     assert list(found.answers.values()) == ["Cafe\u0301s,\nthe\u200b RIVER"]
 
 
-@pytest.mark.parametrize("has_impossible", [True, False])
-def test_starts_that_go_with_no_end(tokenizer, has_impossible):
+@pytest.mark.parametrize("allows_no_answer", [True, False])
+def test_starts_that_go_with_no_end(tokenizer, allows_no_answer):
     """The best of all spans is taken where those of the best starts and ends are none."""
     question = ask("river old bridge")
     windows = make_windows([question], tokenizer, WindowParameters())
@@ -142,10 +142,10 @@ def test_starts_that_go_with_no_end(tokenizer, has_impossible):
     start, end = np.zeros((2, 1, 8))
     start[0, first + 2], end[0, first] = 5, 6
     parameters = DecodingParameters(n_best_size=1, null_score_diff_threshold=-1.0)
-    found = decode([question], windows, start, end, has_impossible, parameters)
+    found = decode([question], windows, start, end, allows_no_answer, parameters)
     # From the third word to the first is none, the first by itself has 0 + 6, the third 5 + 0.
     assert found.answers[question.id] == "river"
-    assert found.null_odds == ({question.id: -6.0} if has_impossible else {})
+    assert found.null_odds == ({question.id: -6.0} if allows_no_answer else {})
 
 
 def test_no_answer_comes_after_an_answer_of_the_same_score(tokenizer):
@@ -156,16 +156,16 @@ def test_no_answer_comes_after_an_answer_of_the_same_score(tokenizer):
     assert found.answers == {question.id: "river"}
 
 
-@pytest.mark.parametrize("has_impossible", [True, False])
-def test_nothing_to_answer_with(tokenizer, has_impossible):
+@pytest.mark.parametrize("allows_no_answer", [True, False])
+def test_nothing_to_answer_with(tokenizer, allows_no_answer):
     windows = make_windows([ask("")], tokenizer, WindowParameters())
     logits = np.zeros((2, 1, 384))
-    found = decode([ask("")], windows, *logits, has_impossible, DecodingParameters())
+    found = decode([ask("")], windows, *logits, allows_no_answer, DecodingParameters())
     assert found.answers == {"0": ""}
     entry = {"text": "", "probability": 1.0, "start_logit": 0.0, "end_logit": 0.0}
     assert found.n_best == {"0": [entry]}
     assert all(odds > 1e30 for odds in found.null_odds.values())
-    assert len(found.null_odds) == has_impossible
+    assert len(found.null_odds) == allows_no_answer
     json.loads(json.dumps(found.null_odds), parse_constant=pytest.fail)
 
 
@@ -205,10 +205,9 @@ def test_perfect_logits(shared_data, file, too_long):
     rows = np.arange(len(windows))
     start_logits[rows, windows.start_positions] = 10
     end_logits[rows, windows.end_positions] = 10
-    found = decode(
-        read.questions, windows, start_logits, end_logits, read.has_impossible, DecodingParameters()
-    )
-    scores = score(read.questions, found.answers, found.null_odds or None)
+    is_v2 = "v2.0" in file
+    found = decode(read.questions, windows, start_logits, end_logits, is_v2, DecodingParameters())
+    scores = score(read.questions, found.answers, is_v2, found.null_odds or None)
     lost = {answer.id for answer in lost_answers(read.questions, windows)}
     # 30 pieces are the most that an answer may have.
     is_long = (windows.end_positions - windows.start_positions >= 30) & (

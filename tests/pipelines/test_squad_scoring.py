@@ -54,7 +54,7 @@ def test_cases_differ():
 def test_leaderboard(version, predictions, expected, shared_data):
     folder = shared_data / "squad"
     questions = read_questions(folder / f"dev-{version}.reconstructed.json").questions
-    found = score(questions, json.loads((folder / predictions).read_text()))
+    found = score(questions, json.loads((folder / predictions).read_text()), version == "v2.0")
     names = ("exact_match", "f1") if version == "v1.1" else ("exact", "f1")
     assert tuple(round(found.metrics[name], 3) for name in names) == expected
     assert len(found.exact) == len(found.f1) == len(questions)
@@ -64,12 +64,16 @@ def test_leaderboard(version, predictions, expected, shared_data):
 def test_scores_by_question():
     questions = [ask("a", ("an old river", 0), ("mill", 1)), ask("aa", ("A", 0)), ask("aaa")]
     predictions = {"1": "the old mill.", "2": "the", "3": "mill"}
-    found = score(questions, predictions, {"1": 0.5, "2": 0.5, "3": 3.0})
+    found = score_v2(questions, predictions, {"1": 0.5, "2": 0.5, "3": 3.0})
     # "A" is an article: the right answer is none, and so is "the". Odds above 1 count as "".
     np.testing.assert_allclose(found.exact, [0, 1, 1])
     np.testing.assert_allclose(found.f1, [2 / 3, 1, 1])
     np.testing.assert_allclose(score_v2(questions, predictions).exact, [0, 1, 0])
-    version_1 = score(questions[:2], predictions)
+    # Answers that the odds have chosen already are not emptied by them.
+    chosen = score(questions, predictions, True, {"1": 0.5, "2": 0.5, "3": 3.0})
+    np.testing.assert_allclose(chosen.exact, [0, 1, 0])
+    assert chosen.metrics["best_exact"] == pytest.approx(200 / 3)
+    version_1 = score(questions[:2], predictions, False)
     np.testing.assert_allclose(version_1.exact, [0, 1])
     np.testing.assert_allclose(version_1.f1, [2 / 3, 0])
 
@@ -86,12 +90,12 @@ def test_equal_odds_count_in_the_order_of_their_file():
 
 def test_missing_predictions():
     questions = [ask("a", ("river", 0)), ask("aa", ("river", 0))]
-    assert score(questions, {"1": "river"}).metrics == {"exact_match": 50, "f1": 50}
+    assert score(questions, {"1": "river"}, False).metrics == {"exact_match": 50, "f1": 50}
     questions.append(ask("aaa"))
     with pytest.raises(InputError, match="2 of 3 questions have no prediction, the first is '2'"):
-        score(questions, {"1": "river"})
+        score(questions, {"1": "river"}, True)
     with pytest.raises(InputError, match="1 of 3 questions have no null odds"):
-        score(questions, dict.fromkeys("123", ""), {"1": 0.0, "2": 0.0})
+        score(questions, dict.fromkeys("123", ""), True, {"1": 0.0, "2": 0.0})
 
 
 def test_json(questions):

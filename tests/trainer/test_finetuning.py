@@ -23,7 +23,7 @@ from pipelines.tasks import find_task
 from pipelines.text_features import TextFeatures
 from pipelines.weights import weights_sha256
 from trainer import finetuning
-from trainer.export import check_blessing
+from trainer.export import check_blessing, export, served_model
 from trainer.task import export_main, finetune_main
 from trainer.task_batches import PaddedBatches
 
@@ -213,6 +213,58 @@ def test_export_makes_versions_that_load_without_this_project(
     )
     actual = json.loads(done.stdout.splitlines()[-1])
     np.testing.assert_allclose(actual, probabilities_of(classifier_folder, examples), atol=1e-5)
+
+
+def test_a_version_says_which_model_it_is_of(classifier_folder, tmp_path):
+    assert served_model(str(tmp_path / "serving")) is None
+    model = str(classifier_folder)
+    path = export(model, str(tmp_path / "serving"))
+    source = {"model": model, "weights_sha256": weights_sha256(model)}
+    assert served_model(str(tmp_path / "serving")) == (path, source)
+    (tmp_path / "serving" / "2").mkdir()
+    with pytest.raises(InputError, match=r"serving/2: doesn't say which model it is of"):
+        served_model(str(tmp_path / "serving"))
+
+
+def test_two_exports_at_once_are_two_versions(classifier_folder, tmp_path, monkeypatch):
+    """The other one takes the number while this one writes."""
+    other = tmp_path / "serving" / "1" / "saved_model.pb"
+
+    def take_the_number(*_):
+        other.parent.mkdir()
+        other.write_text("the other's")
+
+    monkeypatch.setattr("trainer.export._write_source", take_the_number)
+    assert export(str(classifier_folder), str(tmp_path / "serving")) == f"{tmp_path}/serving/2"
+    assert other.read_text() == "the other's"
+    assert sorted(path.name for path in (tmp_path / "serving").iterdir()) == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), KeyboardInterrupt(), ValueError("ours")]
+)
+def test_an_export_that_fails_leaves_nothing(classifier_folder, tmp_path, monkeypatch, error):
+    def fail(module, path, signatures):
+        pathlib.Path(path, "saved_model.pb").write_text("half")
+        raise error
+
+    monkeypatch.setattr("tensorflow.saved_model.save", fail)
+    (tmp_path / "1").mkdir()
+    with pytest.raises(InputError if isinstance(error, OSError) else type(error)) as caught:
+        export(str(classifier_folder), str(tmp_path))
+    if isinstance(error, OSError):
+        assert (
+            str(caught.value)
+            == f"{tmp_path}: cannot be written ([Errno 28] No space left on device)"
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["1"]
+
+
+def test_what_a_killed_export_left_is_told(classifier_folder, tmp_path, capsys):
+    (tmp_path / "1.0123.unfinished").mkdir()
+    export_main([f"--model={classifier_folder}", f"--output={tmp_path}"])
+    assert f"{tmp_path}/1.0123.unfinished: left by an export" in capsys.readouterr().out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "1.0123.unfinished"]
 
 
 def test_export_of_an_encoder(encoder_folder, tmp_path, small_config):

@@ -8,6 +8,8 @@ import pytest
 from pipelines.errors import InputError
 from pipelines.squad import read_questions
 from pipelines.squad_scoring import score
+from pipelines.tasks import find_task
+from trainer.squad_data import SpanData
 from trainer.task import finetune_main
 
 PLACES = ("river", "city", "war", "house")
@@ -60,11 +62,11 @@ def test_learnt_and_scored_as_the_official_scorer_does(data, reader_folder):
     # What was written for the official scorer has the score that is reported.
     questions = read_questions(data / "dev-v2.0.json").questions
     predictions = json.loads((reader_folder / "predictions" / "predictions.json").read_text())
-    found = score(questions, predictions)
+    found = score(questions, predictions, True)
     assert found.exact.mean() == pytest.approx(results["exact_match"])
     assert found.metrics["f1"] == pytest.approx(results["official_f1"])
     odds = json.loads((reader_folder / "predictions" / "null_odds.json").read_text())
-    best = score(questions, predictions, odds).metrics
+    best = score(questions, predictions, True, odds).metrics
     assert best["best_f1"] == pytest.approx(results["official_best_f1"])
     assert set(predictions) == set(odds) == {question.id for question in questions}
     assert (reader_folder / "saved_model" / "saved_model.pb").exists()
@@ -83,9 +85,29 @@ def test_answers_that_are_not_there_are_told(data, encoder_folder, tmp_path, cap
             *("--train_batch_size=16", "--num_train_epochs=0.2"),
         ]
     )
-    assert "not learned from: train1" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "not learned from: train1" in printed and "left out" not in printed
     training = json.loads((tmp_path / "model" / "training.json").read_text())
     assert training["examples"] == {"train": 239, "dev": 40}
+
+
+def test_the_task_decides_whether_there_may_be_no_answer(data, tmp_path):
+    content = json.loads((data / "train-v2.0.json").read_text())
+    paragraphs = content["data"][0]["paragraphs"]
+    content["data"][0]["paragraphs"] = [of for of in paragraphs if of["qas"][0]["answers"]]
+    for version in ("v1.1", "v2.0"):
+        for split in ("train", "dev"):
+            (tmp_path / f"{split}-{version}.json").write_text(json.dumps(content))
+    told = []
+    version_2 = SpanData(find_task("squad2.0"), str(tmp_path), told.append)
+    assert ["no question is impossible" in note for note in told] == [True]
+    # As the official scorer of each version, whatever the file has.
+    assert "official_HasAns_f1" in version_2.baseline()
+    version_1 = SpanData(find_task("squad1.1"), str(tmp_path), told.append)
+    assert "official_exact_match" in version_1.baseline() and len(told) == 1
+    (tmp_path / "dev-v1.1.json").write_bytes((data / "dev-v2.0.json").read_bytes())
+    with pytest.raises(InputError, match="10 of 40 questions are impossible.*the task squad2.0"):
+        SpanData(find_task("squad1.1"), str(tmp_path), told.append)
 
 
 def test_a_file_of_another_layout(data, encoder_folder, tmp_path):
