@@ -18,7 +18,7 @@ PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "verify": verify.build_parser,
 }
 # Of no use in a job: they end before there is one.
-LEFT_OUT = ("help", "dry_run")
+LEFT_OUT = ("help", "dry_run", "vcpu_hour_price")
 # What Dataflow's console checks before it starts anything.
 PARAMETER_TYPES = {"vocab_file": "GCS_READ_FILE"}
 

@@ -10,6 +10,8 @@ import signal
 import socket
 import sys
 import threading
+import time
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,12 +43,15 @@ def one_at_a_time(workspace: str) -> Iterator[tuple[int, ...]]:
     """
     if workspace.startswith("gs://"):
         lease = Lease(workspace)
-        lease.acquire(f"process {os.getpid()} on {socket.gethostname()}", LEASE)
+        # Processes in containers are often of the same number, on hosts of the same name.
+        holder = f"process {os.getpid()} on {socket.gethostname()} ({uuid.uuid4().hex[:8]})"
+        lease.acquire(holder, LEASE)
         try:
-            with _renewed(lease):
+            with _renewed(lease, holder):
                 yield ()
         finally:
-            lease.release()
+            with contextlib.suppress(InputError):  # it is over by itself
+                lease.release()
         return
     path = os.path.join(workspace, LOCK_FILE)
     try:
@@ -62,9 +67,13 @@ def one_at_a_time(workspace: str) -> Iterator[tuple[int, ...]]:
         os.close(descriptor)
         message = f"{workspace}: {holder} is at work there; wait for its end"
         raise BusyError(message) from None
+    except OSError as error:  # some network file systems know no locks
+        os.close(descriptor)
+        raise InputError(f"{path}: cannot be locked ({error.strerror})") from error
     try:
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"process {os.getpid()} (or a step it began)\n".encode())
+        with contextlib.suppress(OSError):  # only to tell who it is; a full disk has no room for it
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"process {os.getpid()} (or a step it began)\n".encode())
         yield (descriptor,)
     finally:
         os.close(descriptor)
@@ -72,40 +81,42 @@ def one_at_a_time(workspace: str) -> Iterator[tuple[int, ...]]:
 
 @dataclasses.dataclass(frozen=True)
 class Holder:
-    """Who has a lease, and until when."""
+    """Who has a lease, and for how long after its object was written."""
 
     name: str
-    expires: datetime.datetime
+    length: datetime.timedelta
 
     def to_json(self) -> str:
         """Returns what the lock's object holds."""
-        return json.dumps({"holder": self.name, "expires": self.expires.isoformat()})
+        return json.dumps({"holder": self.name, "seconds": self.length.total_seconds()})
 
     @classmethod
     def from_json(cls, text: str) -> "Holder":
         """Reads it."""
         found = json.loads(text)
-        return cls(found["holder"], datetime.datetime.fromisoformat(found["expires"]))
-
-    def excludes(self, name: str, now: datetime.datetime) -> bool:
-        """Whether somebody of this name has to wait."""
-        return self.name != name and now < self.expires
+        return cls(found["holder"], datetime.timedelta(seconds=found["seconds"]))
 
 
 class Lease:
-    """The lock of a workspace on gs://; every change names the generation that it replaces."""
+    """The lock of a workspace on gs://; every change names the generation that it replaces.
 
-    def __init__(self, workspace: str, client: Any = None):
-        """Takes the workspace, and a client of the storage for one other than the default."""
+    All times are the storage's own: machines whose clocks differ agree on when a lease is over.
+    """
+
+    def __init__(self, workspace: str):
+        """Takes the workspace.
+
+        Raises:
+          InputError: nobody here may use the storage.
+        """
         from google.cloud import storage
 
-        client = client or storage.Client()
         bucket, _, folder = workspace.removeprefix("gs://").partition("/")
-        name = f"{folder}/{LOCK_FILE}" if folder else LOCK_FILE
-        self._blob = client.bucket(bucket).blob(name)
-        self._path = f"gs://{bucket}/{name}"
+        self._name = f"{folder}/{LOCK_FILE}" if folder else LOCK_FILE
+        self._path = f"gs://{bucket}/{self._name}"
+        with self._told():
+            self._bucket = storage.Client().bucket(bucket)
         self._generation = 0
-        self._holder = ""
 
     def acquire(self, holder: str, length: datetime.timedelta) -> None:
         """Takes the lease; one that is over, or is the holder's own, is taken over.
@@ -116,20 +127,44 @@ class Lease:
         """
         from google.api_core import exceptions
 
-        now = datetime.datetime.now(datetime.UTC)
         try:
-            self._generation = 0  # of an object that isn't there
-            with contextlib.suppress(exceptions.NotFound):
-                found = Holder.from_json(self._blob.download_as_text())
-                self._generation = self._blob.generation
-                if found.excludes(holder, now):
-                    raise self._busy(f"{found.name} (until {found.expires:%d %b %H:%M} UTC)")
-            self._holder = holder
-            self.renew(length)
+            with self._told():
+                found = self._bucket.get_blob(self._name)
+                generation = found.generation if found else 0
+                if found:
+                    there = self._read(found)
+                    expires = found.updated + there.length
+                    if there.name != holder and self._now() < expires:
+                        raise self._busy(f"{there.name} (until {expires:%d %b %H:%M} UTC)")
+                blob = self._bucket.blob(self._name)
+                text = Holder(holder, length).to_json()
+                blob.upload_from_string(text, if_generation_match=generation)
+                self._generation = blob.generation
         except exceptions.PreconditionFailed:
             raise self._busy("another run, begun in the same moment,") from None
-        except (exceptions.GoogleAPICallError, OSError) as error:
-            raise InputError(f"{self._path}: cannot be read and written ({error})") from error
+
+    def _read(self, blob: Any) -> Holder:
+        """Reads an object of the lock, of the generation that was found."""
+        from google.api_core import exceptions
+
+        try:
+            text = blob.download_as_text(if_generation_match=blob.generation)
+        except exceptions.NotFound as error:  # given back since
+            raise exceptions.PreconditionFailed("gone") from error
+        try:
+            return Holder.from_json(text)
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{self._path}: is damaged; delete it if no run is at work") from error
+
+    def _now(self) -> datetime.datetime:
+        """Returns the storage's time, which it gives to what is written."""
+        from google.api_core import exceptions
+
+        probe = self._bucket.blob(f"{self._name}.clock")
+        probe.upload_from_string("what time is it?")
+        with contextlib.suppress(exceptions.NotFound):  # another has asked, too
+            probe.delete()
+        return probe.updated
 
     def _busy(self, whom: str) -> BusyError:
         return BusyError(
@@ -137,22 +172,31 @@ class Lease:
             "you know that it isn't running any more"
         )
 
-    def renew(self, length: datetime.timedelta) -> None:
-        """Sets when the lease is over.
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Says in a sentence what the storage refuses."""
+        from google.api_core import exceptions
+        from google.auth.exceptions import GoogleAuthError
 
-        Raises:
-          google.api_core.exceptions.PreconditionFailed: somebody else has it now.
-        """
-        holder = Holder(self._holder, datetime.datetime.now(datetime.UTC) + length)
-        self._blob.upload_from_string(holder.to_json(), if_generation_match=self._generation)
-        self._generation = self._blob.generation
+        try:
+            yield
+        except exceptions.PreconditionFailed:
+            raise
+        except (exceptions.GoogleAPICallError, GoogleAuthError, OSError) as error:
+            line = (str(error) or type(error).__name__).splitlines()[0]
+            raise InputError(f"{self._path}: cannot be read and written ({line})") from error
 
     def release(self) -> None:
-        """Gives the lease back, if it is still ours."""
+        """Gives the lease back, if it is still ours.
+
+        Raises:
+          InputError: the storage can't be reached.
+        """
         from google.api_core import exceptions
 
-        with contextlib.suppress(exceptions.NotFound, exceptions.PreconditionFailed):
-            self._blob.delete(if_generation_match=self._generation)
+        blob = self._bucket.blob(self._name)
+        with self._told(), contextlib.suppress(exceptions.NotFound, exceptions.PreconditionFailed):
+            blob.delete(if_generation_match=self._generation)
 
 
 def release(workspace: str, holder: str) -> None:
@@ -164,22 +208,26 @@ def release(workspace: str, holder: str) -> None:
 
 
 @contextlib.contextmanager
-def _renewed(lease: Lease) -> Iterator[None]:
-    """Renews a lease while a body runs; ends the process if somebody else has taken it over."""
-    from google.api_core import exceptions
-
+def _renewed(lease: Lease, holder: str) -> Iterator[None]:
+    """Renews a lease while a body runs; ends the process once it is lost."""
     stop = threading.Event()
 
     def keep() -> None:
+        last = time.monotonic()
         while not stop.wait(SECONDS_BETWEEN_RENEWALS):
+            begun = time.monotonic()
             try:
-                lease.renew(LEASE)
-            except exceptions.PreconditionFailed:
-                print("the lock is another's now; this run ends", file=sys.stderr, flush=True)
-                os.kill(os.getpid(), signal.SIGTERM)  # a step gets it, too, and saves what it has
-                return
+                lease.acquire(holder, LEASE)
+                last = begun
+                continue
+            except BusyError as error:
+                print(f"the lock is another's now: {error}", file=sys.stderr, flush=True)
             except Exception as error:  # of the network, mostly; it may be back in time
                 print(f"the lock can't be renewed: {error}", file=sys.stderr, flush=True)
+                if begun - last < LEASE.total_seconds():
+                    continue
+            os.kill(os.getpid(), signal.SIGTERM)  # a step gets it, too, and saves what it has
+            return
 
     thread = threading.Thread(target=keep, daemon=True)
     thread.start()

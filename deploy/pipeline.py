@@ -43,22 +43,21 @@ def build(settings: Settings) -> Callable[[], None]:
     def component(step: str) -> Callable[..., dsl.PipelineTask]:
         words = command(settings, step)
 
-        def run() -> dsl.ContainerSpec:
+        def wait() -> dsl.ContainerSpec:
             return dsl.ContainerSpec(image=image, command=words[:1], args=words[1:])
 
-        run.__name__ = step
-        return dsl.container_component(run)
+        def run(holder: str) -> dsl.ContainerSpec:
+            args = [*words[1:], f"--holder={holder}"]
+            return dsl.ContainerSpec(image=image, command=words[:1], args=args)
+
+        body = wait if step in ON_ACCELERATORS else run
+        body.__name__ = step
+        return dsl.container_component(body)
 
     @dsl.container_component
     def plan(holder: str, outcome: dsl.OutputPath(str)):
         words = command(settings, PLAN)
         args = [*words[1:], f"--holder={holder}", "--outcome_file", outcome]
-        return dsl.ContainerSpec(image=image, command=words[:1], args=args)
-
-    @dsl.container_component
-    def release(holder: str):
-        words = command(settings, RELEASE)
-        args = [*words[1:], f"--holder={holder}"]
         return dsl.ContainerSpec(image=image, command=words[:1], args=args)
 
     def place(task: dsl.PipelineTask, step: str) -> dsl.PipelineTask:
@@ -69,12 +68,13 @@ def build(settings: Settings) -> Callable[[], None]:
     @dsl.pipeline(name=NAME, description="New files -> a new served version, if it is better.")
     def retraining() -> None:
         holder = dsl.PIPELINE_JOB_RESOURCE_NAME_PLACEHOLDER
-        with dsl.ExitHandler(place(release(holder=holder), RELEASE)):
+        with dsl.ExitHandler(place(component(RELEASE)(holder=holder), RELEASE)):
             planned = place(plan(holder=holder), PLAN)
             with dsl.If(planned.outputs["outcome"] == NEW):
                 before = None
                 for step in (RECORDS, ENCODER, CLASSIFIER, BASELINE, EVALUATION, SERVING):
-                    task = place(component(step)(), step).set_retry(RETRIES)
+                    inputs = {} if step in ON_ACCELERATORS else {"holder": holder}
+                    task = place(component(step)(**inputs), step).set_retry(RETRIES)
                     if before is not None:
                         task.after(before)
                     before = task

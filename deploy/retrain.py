@@ -19,6 +19,7 @@ from pathlib import Path
 from deploy import lock
 from deploy.retraining import (
     BASELINE,
+    BEAM_SECTIONS,
     EVALUATION,
     PUBLISHED,
     RECORDS,
@@ -27,6 +28,7 @@ from deploy.retraining import (
     STEPS,
     Retraining,
     Run,
+    beam_flags,
     command,
     is_needed,
     next_run,
@@ -73,7 +75,7 @@ def build_parser() -> FlagParser:
         choices=(PLAN, *STEPS, RELEASE),
         help="only this step of the run that `--step=plan` began (default: all)",
     )
-    add("--holder", help="with --step=plan and release: whose the lock is")
+    add("--holder", help="with --step: whose the lock is")
     add("--outcome_file", metavar="FILE", help=f"gets {NEW}, {NOTHING_NEW} or {BUSY}")
     return parser
 
@@ -102,6 +104,9 @@ def plan(config: Retraining) -> Run | None:
     with quiet_stderr():
         from pipelines.files import match_inputs
         from pipelines.incremental import new_inputs
+        from pipelines.jobs import beam_options
+    for section in BEAM_SECTIONS:
+        beam_options(beam_flags(section, getattr(config, section)))  # refuses what Beam has not
     inputs = match_inputs(config.input)
     number = history.last if history.open else history.last + 1
     finished = [f"{run}/{RECORDS}" for run in (*history.published, *history.refused)]
@@ -152,7 +157,7 @@ def _publish(config: Retraining, run: Run, descriptors: tuple[int, ...]) -> None
     version = None
     if is_blessed:
         version = workspace.choose_version(f"{config.workspace}/{SERVING}", run)
-        if not workspace.is_folder(f"{config.workspace}/{SERVING}/{version}"):
+        if not workspace.exists(f"{config.workspace}/{SERVING}/{version}"):
             _run(SERVING, command(SERVING, config, run), descriptors)
     result = {
         "outcome": REFUSED if version is None else PUBLISHED,
@@ -185,19 +190,24 @@ def _run(step: str, arguments: Sequence[str], descriptors: tuple[int, ...]) -> N
         pass_fds=descriptors,
     )
 
+    received = []
+
     def pass_on(number: int, _: object) -> None:
+        received.append(number)
         process.send_signal(number)
 
     # Spot machines are told by SIGTERM that they end; the command saves what it has.
-    previous = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM,)}
+    previous = signal.signal(signal.SIGTERM, pass_on)
     try:
         status = process.wait()
     except KeyboardInterrupt:  # Ctrl-C has reached the command, too
         process.wait()
         raise
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        signal.signal(signal.SIGTERM, previous)
+    if received:  # also if the step was done in that moment: the next one must not begin
+        print(f"[{step}] ended by SIGTERM; the same command continues", file=sys.stderr)
+        raise SystemExit(128 + signal.SIGTERM)
     if status:
         raise InputError(
             f"the step {step} failed (status {status}); what is served has not changed; mend it "
@@ -243,10 +253,8 @@ def _show(config: Retraining) -> None:
             print(f"[{step}] beambert {shlex.join(command(step, config, run))}")
 
 
-def _plan_step(config: Retraining, holder: str | None) -> str:
-    """Takes the lock for a pipeline whose steps are processes of their own, and begins a run."""
-    if holder and config.workspace.startswith("gs://"):
-        lock.Lease(config.workspace).acquire(holder, lock.PIPELINE_LEASE)
+def _plan_step(config: Retraining) -> str:
+    """Begins a run for a pipeline whose steps are processes of their own."""
     run = plan(config)
     if run is None:
         print(f"{config.workspace}: nothing new")
@@ -257,19 +265,24 @@ def _plan_step(config: Retraining, holder: str | None) -> str:
 
 
 def _do_step(config: Retraining, step: str, holder: str | None) -> str | None:
-    """Does one step; returns the outcome of a plan."""
+    """Does one step of a holder of the lock; returns the outcome of a plan."""
     from deploy import workspace
 
-    if step == PLAN:
-        try:
-            return _plan_step(config, holder)
-        except lock.BusyError as error:
-            print(error)
-            return BUSY
+    is_leased = holder and config.workspace.startswith("gs://")
     if step == RELEASE:
-        if holder and config.workspace.startswith("gs://"):
+        if is_leased:
             lock.release(config.workspace, holder)
         return None
+    try:
+        if is_leased:  # anew in every step: it may be another's by now
+            lock.Lease(config.workspace).acquire(holder, lock.PIPELINE_LEASE)
+    except lock.BusyError as error:
+        if step != PLAN:
+            raise
+        print(error)
+        return BUSY
+    if step == PLAN:
+        return _plan_step(config)
     run = workspace.read_history(config.workspace).open
     if run is None:
         raise InputError(f"--step={step}: no run is open; begin one with --step={PLAN}")

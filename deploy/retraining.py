@@ -10,7 +10,7 @@ A workspace is a folder, local or gs://:
 
 import argparse
 import dataclasses
-import json
+import hashlib
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -104,32 +104,81 @@ class Retraining:
         for name, field in fields.items():
             if name not in found and field.default is dataclasses.MISSING:
                 raise InputError(f"--config={path}: lacks {name}")
-        for name in ("input", "manifests"):
-            if not isinstance(found.get(name, []), list):
-                raise InputError(f'--config={path}: {name} must be a list, as ["{found[name]}"]')
-        for section in SECTIONS:
-            _check_section(section, found[section], path)
-        lists = {name: tuple(found.get(name, ())) for name in ("input", "manifests")}
-        config = cls(**found | lists)
-        return dataclasses.replace(config, workspace=config.workspace.rstrip("/"))
+        try:
+            for name, value in found.items():
+                _check_type(name, value)
+            for section in SECTIONS:
+                _check_section(section, found[section])
+            lists = {name: tuple(found.get(name, ())) for name in ("input", "manifests")}
+            workspace = found["workspace"].rstrip("/")
+            config = cls(**found | lists | {"workspace": workspace})
+            _check_commands(config)
+        except InputError as error:
+            raise InputError(f"--config={path}: {error}") from error
+        return config
 
 
-def _check_section(section: str, flags: Flags, path: str) -> None:
+def _check_type(name: str, value: Any) -> None:
+    """Refuses a value of a key of the configuration that is of the wrong type."""
+    if name in ("workspace", "vocab_file"):
+        if not isinstance(value, str) or not value:
+            raise InputError(f'{name} must be a path, as {name} = "…"')
+    elif name in ("input", "manifests"):
+        if not isinstance(value, list) or not all(isinstance(of, str) for of in value):
+            raise InputError(f'{name} must be a list of paths, as {name} = ["…"]')
+        if name == "input" and not value:
+            raise InputError("input is empty")
+    elif name in SECTIONS:
+        if not isinstance(value, dict):
+            raise InputError(f"{name} must be a table, as [{name}]")
+    elif isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"{name} must be a number")
+
+
+def _check_section(section: str, flags: Flags) -> None:
     """Refuses what isn't a flag of a section's command, or is the run's to set."""
     build_parser, own = SECTIONS[section]
-    known = {action.dest for action in build_parser()._actions}
-    names = list(flags)
+    known = {action.dest: action for action in build_parser()._actions}
+    given = list(flags.items())
     if section == "pretrain":
-        for part in (FIRST, FURTHER):
-            names += flags.get(part, {})
-        names = [name for name in names if name not in (FIRST, FURTHER)]
-    for name in names:
+        parts = {part: flags.get(part, {}) for part in (FIRST, FURTHER)}
+        for part, value in parts.items():
+            if not isinstance(value, dict):
+                raise InputError(f"pretrain.{part} must be a table, as [pretrain.{part}]")
+        given = [(name, value) for name, value in given if name not in parts]
+        given += [item for value in parts.values() for item in value.items()]
+    for name, value in given:
         if name in own:
-            raise InputError(f"--config={path}: {section}.{name} is set by each run; leave it out")
-        if name not in known and section not in BEAM_SECTIONS:
-            raise InputError(f"--config={path}: {section}.{name} is no flag of beambert {section}")
+            raise InputError(f"{section}.{name} is set by each run; leave it out")
+        action = known.get(name)
+        if action is None and section not in BEAM_SECTIONS:
+            raise InputError(f"{section}.{name} is no flag of beambert {section}")
+        if isinstance(value, dict):
+            raise InputError(f"{section}.{name} is no table")
+        repeats = action is None or action.nargs == "+"
+        if isinstance(value, list) and not (repeats or isinstance(action, argparse._AppendAction)):
+            raise InputError(f"{section}.{name} takes one value, no list")
     if section == "finetune" and not {"task", "data_dir"} <= set(flags):
-        raise InputError(f"--config={path}: finetune needs task and data_dir")
+        raise InputError("finetune needs task and data_dir")
+    if section == "data" and str(flags.get("max_seq_length", "")).count(",") > 1:
+        raise InputError("data.max_seq_length must be one length, or a short and a long one")
+
+
+def _check_commands(config: Retraining) -> None:
+    """Refuses values that a command wouldn't take: hours later it would be too late."""
+    steps = {"data": RECORDS, "pretrain": ENCODER, "finetune": CLASSIFIER, "evaluate": EVALUATION}
+    for run in (Run("run", 1), Run("run", 1, ("records",), "encoder", "classifier")):
+        for section, step in steps.items():
+            try:
+                SECTIONS[section][0]().parse_known_args(command(step, config, run)[1:])
+            except InputError as error:
+                raise InputError(f"[{section}] {error}") from error
+
+
+def beam_flags(section: str, flags: Flags) -> list[str]:
+    """Returns what of a section's flags goes to Beam."""
+    known = {action.dest for action in SECTIONS[section][0]()._actions}
+    return to_arguments(section, {n: value for n, value in flags.items() if n not in known})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,14 +203,9 @@ class Run:
         """Returns where a step's result lies."""
         return f"{self.path}/{step}"
 
-    def to_json(self) -> str:
-        """Returns run.json."""
-        return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
-
     @classmethod
-    def from_json(cls, text: str) -> "Run":
-        """Reads run.json."""
-        found = json.loads(text)
+    def from_fields(cls, found: Mapping[str, Any]) -> "Run":
+        """Returns what run.json holds."""
         return cls(**found | {"since": tuple(found["since"])})
 
 
@@ -217,6 +261,7 @@ def command(step: str, config: Retraining, run: Run) -> list[str]:
             *("data", "--input", *config.input, *since),
             *(f"--vocab_file={config.vocab_file}", f"--output={run.folder(RECORDS)}"),
             *to_arguments("data", config.data),
+            *_job_name(config, run),
         ]
     if step == ENCODER:
         parts = {FIRST, FURTHER}
@@ -253,6 +298,17 @@ def command(step: str, config: Retraining, run: Run) -> list[str]:
         *("export", f"--model={run.folder(CLASSIFIER)}", f"--output={config.workspace}/{SERVING}"),
         f"--evaluation={run.folder(EVALUATION)}",
     ]
+
+
+def _job_name(config: Retraining, run: Run) -> list[str]:
+    """Returns the name of a run's job on Dataflow, which refuses a second one of it.
+
+    A job outlives the command that sent it: a run that is continued must not write beside it.
+    """
+    if config.data.get("runner") != "DataflowRunner" or "job_name" in config.data:
+        return []
+    workspace = hashlib.sha256(config.workspace.encode()).hexdigest()[:8]
+    return [f"--job_name=records-{run.path.rpartition('/')[2]}-{workspace}"]
 
 
 def _record_folders(config: Retraining, run: Run) -> list[str]:

@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 from pipelines.console import quiet_stderr
-from pipelines.errors import InputError
 from pipelines.evaluate import BLESSED, NOT_BLESSED
+from pipelines.worker_folder import copy_folder
 
 with quiet_stderr():
     import tensorflow as tf
@@ -40,33 +40,13 @@ def local_folders(arguments: Sequence[str]) -> Iterator[list[str]]:
                 if f"{name}=" == _OUTPUT:
                     uploads.append((local, path))
                 else:
-                    _copy(path, local, _LEFT_OUT)
+                    copy_folder(path, local, _LEFT_OUT)
                 argument = f"{name}={local}"
             changed.append(argument)
         yield changed
         for local, path in uploads:
             markers = (BLESSED, NOT_BLESSED)
-            _copy(local, path, markers)
+            copy_folder(local, path, markers)
             for marker in markers:
                 if os.path.exists(os.path.join(local, marker)):
-                    _copy_file(os.path.join(local, marker), f"{path}/{marker}")
-
-
-def _copy(source: str, target: str, left_out: Sequence[str]) -> None:
-    """Copies a folder but for some names directly in it."""
-    try:
-        tf.io.gfile.makedirs(target)
-        for name in (name.rstrip("/") for name in tf.io.gfile.listdir(source)):
-            if name in left_out:
-                continue
-            path = f"{source}/{name}"
-            if tf.io.gfile.isdir(path):
-                _copy(path, f"{target}/{name}", ())
-            elif name:
-                _copy_file(path, f"{target}/{name}")
-    except tf.errors.OpError as error:
-        raise InputError(f"{source}: cannot be copied ({error.message.splitlines()[0]})") from error
-
-
-def _copy_file(source: str, target: str) -> None:
-    tf.io.gfile.copy(source, target, overwrite=True)
+                    tf.io.gfile.copy(os.path.join(local, marker), f"{path}/{marker}", True)

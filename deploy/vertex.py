@@ -139,7 +139,6 @@ def schedule(settings: Settings, pipeline: Mapping[str, Any]) -> dict[str, Any]:
         "cron": f"TZ=UTC {settings.schedule}",
         "max_concurrent_run_count": 1,
         "allow_queueing": False,
-        "catch_up": False,
         "create_pipeline_job_request": {
             "parent": settings.parent,
             "pipeline_job": pipeline_job(settings, pipeline),
@@ -256,7 +255,13 @@ def deploy(settings: Settings, show: bool) -> None:
 
     config = settings.fill_in((FOLDER / "retrain.toml").read_text("utf-8"))
     Retraining.from_toml(config, "deploy/retrain.toml")
-    pipeline = yaml.safe_load((FOLDER / "retraining_pipeline.yaml").read_text("utf-8"))
+    compiled = (FOLDER / "retraining_pipeline.yaml").read_text("utf-8")
+    if settings.config not in compiled or settings.image("beam") not in compiled:
+        raise InputError(
+            "deploy/retraining_pipeline.yaml: was compiled for other names than those of "
+            "deploy/terraform/terraform.tfvars; give `make deploy-files` and build the images again"
+        )
+    pipeline = yaml.safe_load(compiled)
     request = schedule(settings, pipeline)
     if show:
         print(json.dumps(request, indent=1))

@@ -3,13 +3,14 @@
 No Beam here: the steps that train read it, too.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from deploy.retraining import PUBLISHED, RECORDS, Retraining, Run, markers
+from deploy.retraining import PUBLISHED, RECORDS, REFUSED, Retraining, Run, markers
 from pipelines.console import quiet_stderr
 from pipelines.errors import InputError
 from pipelines.folders import UNFINISHED_ENDING
@@ -55,20 +56,29 @@ def read_history(workspace: str) -> History:
       InputError: it can't be read.
     """
     runs = f"{workspace}/runs"
-    try:
-        names = tf.io.gfile.listdir(runs) if tf.io.gfile.isdir(runs) else []
-    except tf.errors.OpError as error:
-        raise InputError(f"{runs}: cannot be listed ({error.message.splitlines()[0]})") from error
-    numbers = sorted(int(name) for name in (n.rstrip("/") for n in names) if name.isdecimal())
-    published, refused, unfinished = [], [], None
+    numbers = _numbers_in(runs)
+    ended: dict[str, list[str]] = {PUBLISHED: [], REFUSED: []}
+    unfinished = None
     for number in numbers:
         path = f"{runs}/{number:06d}"
-        if exists(f"{path}/{RESULT_FILE}"):
-            result = json.loads(read_text(f"{path}/{RESULT_FILE}"))
-            (published if result["outcome"] == PUBLISHED else refused).append(path)
-        elif exists(f"{path}/{RUN_FILE}"):
-            unfinished = Run.from_json(read_text(f"{path}/{RUN_FILE}"))
-    return History(tuple(published), tuple(refused), unfinished, max(numbers, default=0))
+        result, run = f"{path}/{RESULT_FILE}", f"{path}/{RUN_FILE}"
+        if exists(result):
+            with _undamaged(result):
+                ended[read_json(result)["outcome"]].append(path)
+        elif exists(run):
+            with _undamaged(run):
+                unfinished = Run.from_fields(read_json(run))
+    return History(
+        tuple(ended[PUBLISHED]), tuple(ended[REFUSED]), unfinished, max(numbers, default=0)
+    )
+
+
+def _numbers_in(folder: str) -> list[int]:
+    """Returns the numbers that are names in a folder, in order; none if it isn't there."""
+    with _told(folder, "listed"):
+        # Not `isdir`, which says no where the storage can't be reached: a run would begin anew.
+        names = tf.io.gfile.listdir(folder) if tf.io.gfile.exists(folder) else []
+    return sorted(int(name) for name in (n.rstrip("/") for n in names) if name.isdecimal())
 
 
 def is_done(step: str, run: Run) -> bool:
@@ -78,10 +88,12 @@ def is_done(step: str, run: Run) -> bool:
 
 def begin(run: Run) -> None:
     """Writes run.json, after deleting what a run that was cut in its first step left there."""
-    for name in (RUN_FILE, RECORDS):  # in this order: without run.json it is no run
-        path = f"{run.path}/{name}"
-        if exists(path) or tf.io.gfile.isdir(path):
-            (tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove)(path)
+    file, records = f"{run.path}/{RUN_FILE}", run.folder(RECORDS)
+    with _told(run.path, "emptied"):
+        if tf.io.gfile.exists(file):  # first: without it it is no run
+            tf.io.gfile.remove(file)
+        if tf.io.gfile.exists(records):
+            tf.io.gfile.rmtree(records)
     write_json(f"{run.path}/{RUN_FILE}", dataclasses.asdict(run))
 
 
@@ -92,21 +104,14 @@ def choose_version(serving: str, run: Run) -> int:
     """
     file = f"{run.path}/{VERSION_FILE}"
     if not exists(file):
-        names = tf.io.gfile.listdir(serving) if is_folder(serving) else []
-        there = [int(name) for name in (n.rstrip("/") for n in names) if name.isdecimal()]
-        write_json(file, max(there, default=0) + 1)
+        write_json(file, max(_numbers_in(serving), default=0) + 1)
     version = read_json(file)
     # On gs:// a folder is renamed file by file; one that was cut in that begins anew.
-    if is_folder(f"{serving}/{version}") and tf.io.gfile.glob(
-        f"{serving}/{version}.*{UNFINISHED_ENDING}"
-    ):
-        tf.io.gfile.rmtree(f"{serving}/{version}")
+    with _told(f"{serving}/{version}", "deleted"):
+        cut = tf.io.gfile.glob(f"{serving}/{version}.*{UNFINISHED_ENDING}")
+        if cut and tf.io.gfile.exists(f"{serving}/{version}"):
+            tf.io.gfile.rmtree(f"{serving}/{version}")
     return version
-
-
-def is_folder(path: str) -> bool:
-    """Whether a folder is there."""
-    return tf.io.gfile.isdir(path)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,16 +138,20 @@ def check_manifests(patterns: Sequence[str]) -> Manifests:
     """
     found = Manifests()
     for pattern in patterns:
-        for path in sorted(tf.io.gfile.glob(pattern)):
+        with _told(pattern, "listed"):
+            paths = sorted(tf.io.gfile.glob(pattern))
+        for path in paths:
             _check_manifest(path)
-            written = tf.io.gfile.stat(path).mtime_nsec / 1e9
+            with _told(path, "read"):
+                written = tf.io.gfile.stat(path).mtime_nsec / 1e9
             found = Manifests(found.count + 1, max(found.newest, written))
     return found
 
 
 def _check_manifest(path: str) -> None:
     try:
-        files = [(of["path"], int(of["bytes"])) for of in json.loads(read_text(path))["files"]]
+        found = json.loads(read_text(path))["files"]
+        files = [(os.fspath(of["path"]), int(of["bytes"])) for of in found]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"manifest {path}: is half-written or none ({error}); write it again, or delete it to "
@@ -150,9 +159,10 @@ def _check_manifest(path: str) -> None:
         ) from error
     for name, size in files:
         file = name if "://" in name else os.path.join(os.path.dirname(path), name)
-        found = tf.io.gfile.stat(file).length if exists(file) else None
-        if found != size:
-            what = "is missing" if found is None else f"has {found} bytes"
+        with _told(file, "read"):
+            there = tf.io.gfile.stat(file).length if tf.io.gfile.exists(file) else None
+        if there != size:
+            what = "is missing" if there is None else f"has {there} bytes"
             raise InputError(
                 f"manifest {path}: {file} {what}, should have {size}; complete the delivery or "
                 "correct the manifest"
@@ -160,15 +170,13 @@ def _check_manifest(path: str) -> None:
 
 
 def exists(path: str) -> bool:
-    """Whether a file is there.
+    """Whether a file or folder is there.
 
     Raises:
       InputError: nobody can tell.
     """
-    try:
+    with _told(path, "read"):
         return tf.io.gfile.exists(path)
-    except tf.errors.OpError as error:
-        raise InputError(f"{path}: cannot be read ({error.message.splitlines()[0]})") from error
 
 
 def read_text(path: str, what: str | None = None) -> str:
@@ -181,12 +189,8 @@ def read_text(path: str, what: str | None = None) -> str:
     Raises:
       InputError: it can't be read.
     """
-    try:
-        with tf.io.gfile.GFile(path) as file:
-            return file.read()
-    except (tf.errors.OpError, UnicodeDecodeError) as error:
-        line = (str(error) or "unreadable").splitlines()[0]
-        raise InputError(f"{what or path}: cannot be read ({line})") from error
+    with _told(what or path, "read"), tf.io.gfile.GFile(path) as file:
+        return file.read()
 
 
 def read_json(path: str) -> Any:
@@ -195,7 +199,8 @@ def read_json(path: str) -> Any:
     Raises:
       InputError: it can't be read.
     """
-    return json.loads(read_text(path))
+    with _undamaged(path):
+        return json.loads(read_text(path))
 
 
 def write_json(path: str, value: Any) -> None:
@@ -213,11 +218,31 @@ def write_text(path: str, text: str) -> None:
     Raises:
       InputError: it can't be written.
     """
-    try:
+    with _told(path, "written"):
         tf.io.gfile.makedirs(os.path.dirname(path))
         aside = f"{path}.unfinished"
         with tf.io.gfile.GFile(aside, "w") as file:
             file.write(text)
         tf.io.gfile.rename(aside, path, overwrite=True)
-    except tf.errors.OpError as error:
-        raise InputError(f"{path}: cannot be written ({error.message.splitlines()[0]})") from error
+
+
+@contextlib.contextmanager
+def _told(path: str, what: str) -> Iterator[None]:
+    """Says in a sentence what can't be done with a path."""
+    try:
+        yield
+    except (tf.errors.OpError, UnicodeDecodeError) as error:
+        line = (str(error) or type(error).__name__).splitlines()[0]
+        raise InputError(f"{path}: cannot be {what} ({line})") from error
+
+
+@contextlib.contextmanager
+def _undamaged(path: str) -> Iterator[None]:
+    """Says in a sentence that a file of ours isn't as it was written."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path}: is damaged ({type(error).__name__}: {error}); mend it, or delete the run's "
+            "folder"
+        ) from error

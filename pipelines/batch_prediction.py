@@ -11,7 +11,7 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 
-from pipelines import files, jobs, models, table_files
+from pipelines import files, jobs, models, table_files, worker_folder
 from pipelines.errors import InputError
 from pipelines.examples import ChoiceExample, TaggedExample, TextExample
 from pipelines.predictions import call, load
@@ -188,23 +188,48 @@ def predict(
         "text_columns": columns,
         "input": [dataclasses.asdict(file) for file in found],
     }
+    options = jobs.beam_options(pipeline_flags)
+    jobs.check_reachable(options, input=inputs, output=output)
     output = files.absolute(output)
     if files.claim_output(output, job):
         print(f"{output}: already finished by the same command, nothing to do")
         return json.loads(files.read_bytes(f"{output}/info.json", "--output"))
     for prefix in (f"{PART}-", f"{REJECTS}-", "beam-temp-"):  # of a run that was killed
         files.delete_prefixed(output, prefix)
-    pipeline = beam.Pipeline(options=jobs.beam_options(pipeline_flags))
+    if jobs.is_local(options):
+        # An error says it all; and RunInference warns that it can't measure its memory.
+        logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
+        logging.getLogger().setLevel(logging.ERROR)
+    with worker_folder.worker_folder(options) as sent, jobs.plain_errors():
+        pipeline = beam.Pipeline(options=options)
+        handler = SavedModelHandler(worker_folder.send_model(model, sent), kind)
+        _add_steps(pipeline, found, (kind, columns, choices), handler, output)
+        result = pipeline.run()
+        result.wait_until_finish()
+    counts = {"answers": _count(result, PART), "rejects": _count(result, REJECTS)}
+    files.write_bytes(f"{output}/info.json", json.dumps(job | counts, indent=1).encode())
+    files.finish_output(output, job)
+    return counts
+
+
+def _add_steps(
+    pipeline: beam.Pipeline,
+    found: Sequence[files.InputFile],
+    reading: tuple[str, Sequence[str], Sequence[str]],
+    handler: SavedModelHandler,
+    output: str,
+) -> None:
+    """Adds the steps from files to answers; `reading` are the last arguments of `read_rows`."""
     rows = (
         pipeline
         | "Files" >> beam.Create([file.path for file in found])
         | "Spread" >> beam.Reshuffle()
-        | "Read" >> beam.FlatMap(read_rows, kind, columns, choices)
+        | "Read" >> beam.FlatMap(read_rows, *reading)
     )
     answers = (
         rows
         | "Rows" >> beam.Filter(lambda row: isinstance(row, Row))
-        | "Answer" >> RunInference(SavedModelHandler(model, kind))
+        | "Answer" >> RunInference(handler)
     )
     rejects = (
         rows
@@ -217,16 +242,6 @@ def predict(
             | f"Count {name}" >> beam.Map(_counted, Metrics.counter("beambert", name))
             | f"Write {name}" >> beam.io.WriteToText(f"{output}/{name}", file_name_suffix=".jsonl")
         )
-    # An error says it all; and RunInference warns that it can't measure its memory.
-    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
-    logging.getLogger().setLevel(logging.ERROR)
-    with jobs.plain_errors():
-        result = pipeline.run()
-        result.wait_until_finish()
-    counts = {"answers": _count(result, PART), "rejects": _count(result, REJECTS)}
-    files.write_bytes(f"{output}/info.json", json.dumps(job | counts, indent=1).encode())
-    files.finish_output(output, job)
-    return counts
 
 
 def _counted(line: str, counter: Any) -> str:

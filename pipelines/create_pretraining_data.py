@@ -18,8 +18,10 @@ from pipelines.data_flags import (
 )
 from pipelines.jobs import (
     beam_options,
+    check_reachable,
     describe_reading,
     library_versions,
+    plain_errors,
     run_job,
     works_here,
 )
@@ -173,6 +175,7 @@ def main(argv: Sequence[str]) -> None:
         if works_here(options):
             import pipelines.record_files
             import pipelines.tokenization  # noqa: F401  (its import prints; do it now)
+    check_reachable(options, input=flags.input, output=flags.output)
     inputs = files.match_inputs(flags.input)
     if flags.since:
         from pipelines.incremental import new_inputs
@@ -194,14 +197,6 @@ def main(argv: Sequence[str]) -> None:
         flags.eval_fraction,
         flags.compression,
     )
-    if flags.dry_run:
-        from pipelines.estimate import describe, estimate
-        from pipelines.reading import ReadOptions
-
-        read_options = ReadOptions(flags.format, flags.text_column)
-        found = estimate(inputs, vocabulary, read_options, text_options(flags), layout)
-        print(describe(found, layout))
-        return
     manifest = Manifest(
         parameters=job_parameters(flags, layout),
         vocabulary=vocabulary,
@@ -209,7 +204,40 @@ def main(argv: Sequence[str]) -> None:
         versions=library_versions(),
         max_reject_fraction=flags.max_reject_fraction,
     )
-    run(flags, options, manifest, layout)
+    if flags.dry_run:
+        show_estimate(flags, options, manifest, layout)
+    else:
+        run(flags, options, manifest, layout)
+
+
+def show_estimate(
+    flags: argparse.Namespace, options: "PipelineOptions", manifest: "Manifest", layout: "Layout"
+) -> None:
+    """Says what the records would be, and a job on Dataflow; makes and sends nothing.
+
+    Raises:
+      InputError: an input or an option can't be used.
+    """
+    from apache_beam.options.pipeline_options import StandardOptions, TestOptions
+
+    from pipelines import dataflow_estimate, estimate
+    from pipelines.reading import ReadOptions
+
+    on_dataflow = options.view_as(StandardOptions).runner == "DataflowRunner"
+    if on_dataflow:  # first: options that can't be used are told of at once
+        workers = dataflow_estimate.find_workers(options, flags.vcpu_hour_price)
+        options.view_as(TestOptions).dry_run = True  # translates the pipeline and stops
+        with quiet_stderr(), plain_errors():
+            job = create_pretraining_data(flags, options, manifest, layout, "dry-run", None).job
+    read_options = ReadOptions(flags.format, flags.text_column)
+    found = estimate.estimate(
+        manifest.inputs, manifest.vocabulary, read_options, text_options(flags), layout
+    )
+    print(estimate.describe(found, layout))
+    if on_dataflow and found.used:
+        seconds = found.seconds / found.share
+        print(dataflow_estimate.describe_graph(job.proto_pipeline))
+        print(dataflow_estimate.describe_cost(seconds, layout.total_shards, workers))
 
 
 def run(

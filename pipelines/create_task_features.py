@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from pipelines.console import FlagParser, duration, parse_bool, quiet_stderr, run_main
 from pipelines.errors import InputError
-from pipelines.jobs import BEAM_HELP, beam_options, library_versions, run_job, works_here
+from pipelines.jobs import (
+    BEAM_HELP,
+    beam_options,
+    check_reachable,
+    library_versions,
+    run_job,
+    works_here,
+)
 from pipelines.records import INFO_FILE, Vocabulary
 from pipelines.task_flags import add_task_flags, task_of
 from pipelines.tasks import DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH, SHORTEST_LENGTH, SPAN
@@ -119,6 +126,7 @@ def main(argv: Sequence[str]) -> None:
 
         if works_here(options):
             import pipelines.feature_encoding  # noqa: F401  (its import prints; do it now)
+    check_reachable(options, output=flags.output)
     vocabulary = Vocabulary.parse(
         files.read_bytes(flags.vocab_file, "--vocab_file"), f"--vocab_file={flags.vocab_file}"
     )

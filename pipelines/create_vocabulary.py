@@ -16,6 +16,7 @@ from pipelines.jobs import (
     add_input_flags,
     beam_options,
     check_minimum,
+    check_reachable,
     check_shares,
     describe_reading,
     run_job,
@@ -152,6 +153,7 @@ def main(argv: Sequence[str]) -> None:
 
         if works_here(options):
             import pipelines.tokenization  # noqa: F401  (its import prints; do it now)
+    check_reachable(options, input=flags.input, output=flags.output)
     inputs = files.match_inputs(flags.input)
     names = ("vocab_size", "do_lower_case", "format", "text_column")
     job = {

@@ -43,9 +43,11 @@ EPILOG = """examples:
   beambert data --input='wiki/*/wiki_*' --vocab_file=vocab.txt --output=records \\
       --max_seq_length=128,512
 
-  # only what came since; how large and how long, before it is made
+  # only what came since; how large, how long and at what cost, before it is made
   beambert data --input='gs://bucket/text/*' --since='gs://bucket/records/*' \\
-      --vocab_file=vocab.txt --output=gs://bucket/records/2 --dry_run
+      --vocab_file=vocab.txt --output=gs://bucket/records/2 --dry_run \\
+      --runner=DataflowRunner --project=P --region=R --temp_location=gs://bucket/tmp \\
+      --machine_type=n2-standard-4 --max_num_workers=50
 """
 
 
@@ -129,7 +131,14 @@ def build_parser() -> argparse.ArgumentParser:
         "--dry_run",
         action="store_true",
         help="read a sample, estimate instances, bytes and time, and write nothing; takes no "
-        "account of --duplicates",
+        "account of --duplicates. With --runner=DataflowRunner also its steps and cost; nothing is "
+        "sent",
+    )
+    add(
+        "--vcpu_hour_price",
+        type=float,
+        metavar="DOLLARS",
+        help="of Dataflow, for --dry_run (default: the list price of the machine)",
     )
     return parser
 

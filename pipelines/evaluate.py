@@ -15,6 +15,7 @@ checks the thresholds. The output folder holds
     BLESSED or NOT_BLESSED  written last, holds the reasons
 """
 
+import contextlib
 import hashlib
 import json
 import math
@@ -34,6 +35,7 @@ from pipelines import (
     mistakes,
     models,
     predictions,
+    worker_folder,
 )
 from pipelines.baseline import open_baseline
 from pipelines.blessing import Threshold
@@ -79,11 +81,11 @@ def _evaluate(job: EvaluationJob, pipeline_flags: Sequence[str]) -> dict[str, An
     model = models.find_model(job.model, task.kind)
     examples = read_labelled(job, model.labels)
     data_sha256 = hashlib.sha256(job.data_file().read_bytes()).hexdigest()
-    with evaluation_pipelines.quiet_libraries():
+    with evaluation_pipelines.quiet_libraries(), contextlib.ExitStack() as stack:
         from pipelines import evaluation_metric
 
         options = jobs.beam_options(pipeline_flags)
-        predictor = _predictor(model, task, examples)
+        _check_model(model, task, examples)
         measures = evaluation.measures_of(task, model.labels)
         baseline = (
             open_baseline(job.baseline, task, data_sha256, len(examples)) if job.baseline else None
@@ -92,7 +94,11 @@ def _evaluate(job: EvaluationJob, pipeline_flags: Sequence[str]) -> dict[str, An
         weights = weights_sha256(job.model)
         unfinished = evaluation_folder.make_work_folder(folder)
         rows, orders = predictions.make_rows(task, examples, model.labels)
-        evaluation_pipelines.predict(predictor, rows, unfinished / "predictions", options)
+        sent = stack.enter_context(worker_folder.worker_folder(options))
+        predictor = _predictor(worker_folder.send_model(model, sent), task)
+        place = sent or str(unfinished)
+        evaluation_pipelines.predict(predictor, rows, f"{place}/predictions", options)
+        worker_folder.fetch(sent, "predictions", unfinished)
         records = predictions.read_records(unfinished / "predictions")
         predictions.check_records(task.kind, records, len(examples), model)
         outcomes = OUTCOMES[task.kind].of_records(records)
@@ -101,9 +107,8 @@ def _evaluate(job: EvaluationJob, pipeline_flags: Sequence[str]) -> dict[str, An
         if baseline:
             requirements.append(baseline.requirement(measures.names[0], job.min_change))
         config = evaluation_metric.eval_config(measures, requirements, orders)
-        evaluation_pipelines.analyse(
-            config, unfinished / "predictions", unfinished / "tfma", options
-        )
+        evaluation_pipelines.analyse(config, f"{place}/predictions", f"{place}/tfma", options)
+        worker_folder.fetch(sent, "tfma", unfinished)
         scores = evaluation_metric.load_scores(unfinished / "tfma", measures.names)
         failures = evaluation_metric.load_failures(unfinished / "tfma")
     if scores[None]["example_count"] != len(examples):
@@ -145,14 +150,17 @@ def _evaluate(job: EvaluationJob, pipeline_flags: Sequence[str]) -> dict[str, An
     return metrics
 
 
-def _predictor(
-    model: models.Model, task: Task, examples: Sequence[Example | Question]
-) -> predictions.Predictor | SpanPredictor:
+def _check_model(model: models.Model, task: Task, examples: Sequence[Example | Question]) -> None:
     if task.kind == SPAN:
         models.check_signature(model, task.kind, SPAN_INPUTS, SPAN_SIGNATURE)
         models.check_task(model, task.name)
+    else:
+        models.check_signature(model, task.kind, predictions.model_inputs(examples[0]))
+
+
+def _predictor(model: models.Model, task: Task) -> predictions.Predictor | SpanPredictor:
+    if task.kind == SPAN:
         return SpanPredictor(model, task.allows_no_answer)
-    models.check_signature(model, task.kind, predictions.model_inputs(examples[0]))
     return predictions.Predictor(task.kind, model)
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import pathlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ _BATCH_SIZE = 64
 def predict(
     predictor: Callable[[Sequence[Row]], list[bytes]],
     rows: Sequence[Row],
-    folder: pathlib.Path,
+    folder: str,
     options: "PipelineOptions",
 ) -> None:
     """Writes the predictions of the rows as TFRecords to a folder."""
@@ -32,14 +31,14 @@ def predict(
             | "Batches" >> beam.Create(_batches(rows))
             | "Spread" >> beam.Reshuffle()
             | "Predict" >> beam.FlatMap(predictor).with_output_types(bytes)
-            | "Write" >> beam.io.WriteToTFRecord(str(folder / "part"), file_name_suffix=".tfrecord")
+            | "Write" >> beam.io.WriteToTFRecord(f"{folder}/part", file_name_suffix=".tfrecord")
         )
 
 
 def analyse(
     config: "config_pb2.EvalConfig",
-    predictions: pathlib.Path,
-    folder: pathlib.Path,
+    predictions: str,
+    folder: str,
     options: "PipelineOptions",
 ) -> None:
     """Has TFMA read the predictions and write its results to a folder."""
@@ -48,7 +47,7 @@ def analyse(
     from tfx_bsl.tfxio import tf_example_record
 
     records = tf_example_record.TFExampleRecord(
-        file_pattern=str(predictions / "*"),
+        file_pattern=f"{predictions}/*",
         telemetry_descriptors=["BeamBERT"],
         raw_record_column_name=tfma.ARROW_INPUT_COLUMN,
     )
@@ -57,7 +56,7 @@ def analyse(
             pipeline
             | "Read" >> records.BeamSource()
             | "Analyse"
-            >> tfma.ExtractEvaluateAndWriteResults(eval_config=config, output_path=str(folder))
+            >> tfma.ExtractEvaluateAndWriteResults(eval_config=config, output_path=folder)
         )
 
 

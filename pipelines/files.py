@@ -13,11 +13,16 @@ from typing import Any, BinaryIO
 import zstandard
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
+from google.api_core.exceptions import GoogleAPICallError
+from google.auth.exceptions import GoogleAuthError
+from google.cloud.storage.exceptions import InvalidResponse
 
 from pipelines import folders
 from pipelines.errors import InputError
 from pipelines.records import MARKER_FILE, UNFINISHED_FILE
 
+# What file systems raise; gs:// lets some of its own through Beam's.
+STORAGE_ERRORS = (OSError, BeamIOError, GoogleAPICallError, GoogleAuthError, InvalidResponse)
 # By a file's ending. Beam's own decompression takes a file that is cut off for a complete one.
 DECOMPRESSORS: dict[str, Callable[[], Any]] = {
     ".gz": lambda: zlib.decompressobj(wbits=31),
@@ -67,7 +72,7 @@ def match_inputs(patterns: Sequence[str]) -> list[InputFile]:
         try:
             (result,) = FileSystems.match([pattern])
             matched = [m for m in result.metadata_list if m.size_in_bytes is not None]
-        except (BeamIOError, ValueError) as error:
+        except (*STORAGE_ERRORS, ValueError) as error:
             raise InputError(f"--input={pattern}: cannot be listed ({error})") from error
         if not matched:
             raise InputError(f"--input={pattern}: no file matches; check the path and the quotes")
@@ -91,7 +96,7 @@ def open_stored(path: str) -> BinaryIO:
     """
     try:
         return open_uncompressed(path)
-    except (OSError, BeamIOError, ValueError) as error:
+    except (*STORAGE_ERRORS, ValueError) as error:
         raise InputError(
             f"--input: {path} cannot be read ({_reason(error)}); mend that or leave it out"
         ) from error
@@ -188,7 +193,7 @@ def read_bytes(path: str, flag: str) -> bytes:
     try:
         with FileSystems.open(path) as file:
             return file.read()
-    except (OSError, BeamIOError, ValueError) as error:
+    except (*STORAGE_ERRORS, ValueError) as error:
         raise InputError(f"{flag}={path}: cannot be read; check the path") from error
 
 
@@ -234,7 +239,7 @@ def create(path: str, name: str | None = None) -> Iterator[BinaryIO]:
             yield file
     except BaseException as error:  # also an interrupt, or what the caller raised
         delete_quietly([path])
-        if not isinstance(error, (OSError, BeamIOError)):
+        if not isinstance(error, STORAGE_ERRORS):
             raise
         raise InputError(
             f"{name or path}: cannot be written ({_reason(error)}); mend that or choose another "
@@ -252,7 +257,7 @@ def make_folder(path: str) -> None:
 
 def delete_quietly(paths: Sequence[str]) -> None:
     """Deletes what exists of `paths`."""
-    with contextlib.suppress(OSError, BeamIOError):
+    with contextlib.suppress(*STORAGE_ERRORS):
         FileSystems.delete([path for path in paths if FileSystems.exists(path)])
 
 
@@ -268,7 +273,7 @@ def list_folder(path: str) -> list[str]:
         raise InputError(f"--output={path}: must not contain *, ? or [; choose another")
     try:
         (result,) = FileSystems.match([FileSystems.join(path, "*")])
-    except BeamIOError:
+    except STORAGE_ERRORS:
         return []
     return sorted(FileSystems.split(m.path.rstrip("/"))[1] for m in result.metadata_list)
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.errors import InputError
-from pipelines.files import InputFile, absolute, read_bytes
+from pipelines.files import STORAGE_ERRORS, InputFile, absolute, read_bytes
 from pipelines.records import INFO_FILE, MARKER_FILE, RecordsInfo
 
 
@@ -49,7 +48,7 @@ def _finished_infos(pattern: str) -> list[tuple[str, RecordsInfo]]:
     for below in ("", "/*"):
         try:
             (result,) = FileSystems.match([f"{pattern}{below}/{INFO_FILE}"])
-        except (BeamIOError, ValueError) as error:
+        except (*STORAGE_ERRORS, ValueError) as error:
             raise InputError(f"--since={pattern}: cannot be listed ({error})") from error
         for metadata in result.metadata_list:
             folder = FileSystems.split(metadata.path)[0]

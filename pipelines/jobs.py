@@ -24,6 +24,8 @@ The default runner is FnApiRunner: this machine, one process. For two:
 
 # What the local runner says when one of its worker processes is gone.
 WORKER_GONE = "Channel closed prematurely"
+# What Beam says of options that lack one, and of a job that an earlier start left at work.
+MENDABLE = ("Pipeline has validations errors", "There is already active job named")
 # What an operating system says of it; Beam's own sinks pass it on as it is.
 _UNWRITABLE = "No space left on device|File too large|Disk quota exceeded|Read-only file system"
 
@@ -161,6 +163,29 @@ def works_here(options: "PipelineOptions") -> bool:
     return is_local(options) and mode != "multi_processing"
 
 
+def check_reachable(options: "PipelineOptions", **paths: str | Sequence[str]) -> None:
+    """Refuses paths on this machine for workers that are on others.
+
+    Args:
+      options: of Beam.
+      **paths: flag -> what it was given.
+
+    Raises:
+      InputError: naming the flag.
+    """
+    from apache_beam.options.pipeline_options import StandardOptions
+
+    if options.view_as(StandardOptions).runner != "DataflowRunner":
+        return
+    for flag, given in paths.items():
+        for path in [given] if isinstance(given, str) else given:
+            if "://" not in path:
+                raise InputError(
+                    f"--{flag}={path}: Dataflow's workers don't see this machine's files; name a "
+                    "gs:// path"
+                )
+
+
 def library_versions() -> dict[str, str]:
     """Returns the versions of what shapes the output of the pipelines."""
     libraries = ("apache-beam", "numpy", "sentencex", "tensorflow", "tensorflow-text", "tfx-bsl")
@@ -183,11 +208,14 @@ def describe_reading(counts: dict[str, int], seconds: float, total_bytes: int) -
 
 @contextlib.contextmanager
 def plain_errors() -> Iterator[None]:
-    """Says in one sentence what a pipeline failed for, where that can be said.
+    """Says in a sentence what a runner refuses or a worker raised.
 
     Raises:
-      InputError: whichever a worker raised, or what it could not write.
+      InputError: it is something that the user can mend.
     """
+    from google.api_core.exceptions import GoogleAPICallError
+    from google.auth.exceptions import GoogleAuthError
+
     try:
         yield
     except Exception as error:
@@ -199,6 +227,11 @@ def plain_errors() -> Iterator[None]:
                 "a worker was killed or ran out of memory; nothing is lost: give the same command "
                 "again, with fewer workers (--direct_num_workers) if it was memory"
             )
+        if found is None and (
+            isinstance(error, (GoogleAPICallError, GoogleAuthError))
+            or any(words in str(error) for words in MENDABLE)
+        ):
+            found = InputError(" ".join(str(error).split()))
         unwritable = re.search(_UNWRITABLE, str(error))
         if found is None and unwritable:
             found = InputError(

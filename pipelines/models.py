@@ -30,11 +30,13 @@ class Model:
       path: its folder.
       labels: the names of its outputs in order; none for a number or a span.
       training: what training.json says of it; nothing where there is none.
+      sent_to: where workers on other machines find its folder.
     """
 
     path: pathlib.Path
     labels: tuple[str, ...]
     training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    sent_to: str | None = None
 
 
 def local_path(path: str, flag: str) -> str:

@@ -137,7 +137,7 @@ def load(model: Model) -> Any:
     import tensorflow_text  # noqa: F401  (registers the tokenizer's operations)
 
     try:
-        return tf.saved_model.load(str(model.path))
+        return tf.saved_model.load(model.sent_to or str(model.path))
     except Exception as error:  # there is no end to what a damaged file may raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(

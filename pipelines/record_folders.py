@@ -9,11 +9,10 @@ import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.errors import InputError
-from pipelines.files import read_bytes
+from pipelines.files import STORAGE_ERRORS, read_bytes
 from pipelines.folders import TEMPORARY_PREFIX
 from pipelines.record_figures import MadeWith
 from pipelines.record_files import RecordLayout, find_layout, first_record
@@ -165,7 +164,7 @@ def _match(pattern: str) -> list:
     try:
         (result,) = FileSystems.match([pattern])
         return [m for m in result.metadata_list if m.size_in_bytes is not None]
-    except (BeamIOError, OSError, ValueError) as error:
+    except (*STORAGE_ERRORS, ValueError) as error:
         raise InputError(f"{pattern}: cannot be listed ({error})") from error
 
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 import google_crc32c
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.errors import InputError
+from pipelines.files import STORAGE_ERRORS
 
 _LENGTH = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
@@ -60,7 +61,7 @@ def open_hashed(path: str) -> HashedFile:
     """
     try:
         return HashedFile(FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
-    except (OSError, BeamIOError, ValueError) as error:
+    except (*STORAGE_ERRORS, ValueError) as error:
         raise InputError(f"{path}: cannot be read; check the path and permissions") from error
 
 

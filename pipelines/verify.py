@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.console import FlagParser, ProgressTally, duration, quiet_stderr, run_main
 from pipelines.errors import InputError
-from pipelines.jobs import BEAM_HELP, beam_options, run_job
+from pipelines.jobs import BEAM_HELP, beam_options, check_reachable, run_job
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -188,6 +188,7 @@ def main(argv: Sequence[str]) -> None:
         from pipelines.verification_report import render
     folders = find_folders(flags.inputs, flags.vocab_file)
     output = choose_output(flags.inputs, flags.output)
+    check_reachable(options, inputs=flags.inputs, output=output)
     report, page = (FileSystems.join(output, name) for name in (JSON_FILE, PAGE_FILE))
     delete_quietly([report, page])  # an earlier report must not pass for this one's
     total_bytes = sum(size for folder in folders for size in folder.files.values())

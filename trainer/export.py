@@ -276,7 +276,7 @@ def next_version(output: str) -> int:
     """
     if tf.io.gfile.exists(output) and not tf.io.gfile.isdir(output):
         raise InputError(f"--output={output}: is a file; give a folder of versions")
-    names = tf.io.gfile.listdir(output) if tf.io.gfile.isdir(output) else []
+    names = tf.io.gfile.listdir(output) if tf.io.gfile.exists(output) else []
     names = [name.rstrip("/") for name in names]
     names = [name for name in names if not name.endswith(UNFINISHED_ENDING)]
     others = [name for name in names if not name.isdecimal()]

@@ -111,7 +111,7 @@ def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
     """
     path = output.model
     try:
-        names = tf.io.gfile.listdir(path) if tf.io.gfile.isdir(path) else []
+        names = tf.io.gfile.listdir(path) if tf.io.gfile.exists(path) else []
         names = sorted(name.rstrip("/") for name in names)
         if folders.is_finished(path, names, lambda n: read(f"{path}/{n}"), job, "--model_dir"):
             return True

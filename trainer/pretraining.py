@@ -71,10 +71,12 @@ def model_config(name: str, vocab_size: int) -> BertConfig:
       InputError: no such size or file, or a vocabulary of another size.
     """
     try:
-        is_file = name.endswith(".json")
-        config = BertConfig.from_file(name) if is_file else preset(name, vocab_size)
-    except OSError as error:
-        raise InputError(f"--model={name}: cannot be read ({error.strerror})") from error
+        if name.endswith(".json"):  # also on gs://
+            config = BertConfig.from_json(folders.read(name).decode())
+        else:
+            config = preset(name, vocab_size)
+    except InputError as error:
+        raise InputError(f"--model={error}") from error
     except ValueError as error:
         raise InputError(f"--model={name}: {error}") from error
     if config.vocab_size < vocab_size:

@@ -23,7 +23,9 @@ def main() -> int:
         sys.exit(0)
 
     DataflowRunner.run_pipeline = stage
-    sys.argv[1:] = to_arguments(os.environ["BEAMBERT_COMMAND"], sys.argv[1:])
+    # Before what was given, so that an image that was given counts.
+    image = f"--sdk_container_image={os.environ['BEAMBERT_IMAGE']}"
+    sys.argv[1:] = to_arguments(os.environ["BEAMBERT_COMMAND"], [image, *sys.argv[1:]])
     return beambert.main()
 
 

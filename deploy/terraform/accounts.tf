@@ -2,14 +2,19 @@
 
 locals {
   accounts = {
+    beambert-build    = "Builds images and templates."
     beambert-pipeline = "Runs the retraining's components."
     beambert-worker   = "Dataflow's workers."
     beambert-trainer  = "Training jobs and TPU machines."
     beambert-arrival  = "Starts the pipeline when a delivery arrives."
   }
   project_roles = {
+    beambert-build = [
+      "roles/cloudbuild.builds.builder",
+    ]
     beambert-pipeline = [
       "roles/aiplatform.user",
+      "roles/compute.viewer", # of machine types, for Dataflow
       "roles/dataflow.developer",
       "roles/logging.logWriter",
     ]
@@ -27,11 +32,14 @@ locals {
       "roles/workflows.invoker",
     ]
   }
+  # TensorFlow makes a folder directly in a bucket only if it may look at the bucket itself, which
+  # objectUser doesn't allow.
   bucket_roles = {
-    beambert-pipeline = "roles/storage.objectUser"
-    beambert-worker   = "roles/storage.objectUser"
-    beambert-trainer  = "roles/storage.objectUser"
-    beambert-arrival  = "roles/storage.objectViewer"
+    beambert-build    = ["roles/storage.objectUser"]
+    beambert-pipeline = ["roles/storage.objectUser", "roles/storage.legacyBucketReader"]
+    beambert-worker   = ["roles/storage.objectUser", "roles/storage.legacyBucketReader"]
+    beambert-trainer  = ["roles/storage.objectUser", "roles/storage.legacyBucketReader"]
+    beambert-arrival  = ["roles/storage.objectViewer"]
   }
   # Who starts jobs as whom.
   acts_as = {
@@ -63,10 +71,14 @@ resource "google_project_iam_member" "of" {
 }
 
 resource "google_storage_bucket_iam_member" "of" {
-  for_each = local.bucket_roles
-  bucket   = google_storage_bucket.all.name
-  role     = each.value
-  member   = local.member[each.key]
+  for_each = merge([
+    for name, roles in local.bucket_roles : {
+      for role in roles : "${name} ${role}" => { name = name, role = role }
+    }
+  ]...)
+  bucket = google_storage_bucket.all.name
+  role   = each.value.role
+  member = local.member[each.value.name]
 }
 
 resource "google_service_account_iam_member" "acts_as" {

@@ -6,9 +6,12 @@ resource "google_storage_bucket" "all" {
   uniform_bucket_level_access = true
   public_access_prevention    = "enforced"
 
-  # What was overwritten or deleted by mistake can be had back for a month.
+  # What was overwritten or deleted by mistake can be had back for a month, and needs no other copy.
   versioning {
     enabled = true
+  }
+  soft_delete_policy {
+    retention_duration_seconds = 0
   }
   lifecycle_rule {
     condition {

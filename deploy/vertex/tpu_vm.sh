@@ -1,23 +1,32 @@
 #!/usr/bin/env bash
-# Pre-trains on a TPU VM of its own, without Vertex AI: makes it, runs a command of BeamBERT there
-# until it is done, however often a spot machine is taken back, and deletes it.
+# Pre-trains on a TPU VM of its own, without Vertex AI: makes it, runs a command of BeamBERT there in
+# the trainer's image until it is done, however often a spot machine is taken back, and deletes it.
 #
 #   deploy/vertex/tpu_vm.sh pretrain --recipe=bert_base --data=gs://B/records/128 \
 #       --long_data=gs://B/records/512 --model_dir=gs://B/base --tpu=local --dtype=bfloat16
 #
-# PROJECT, ZONE, NAME, TYPE (v5litepod-8) and ACCOUNT may be given in the environment.
+# PROJECT, REGION, ZONE, NAME, TYPE (v5litepod-8) and ACCOUNT may be given in the environment.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 setting() { sed -n "s/^$1 *= *\"\(.*\)\"/\1/p" deploy/terraform/terraform.tfvars; }
 PROJECT=${PROJECT:-$(setting project)}
-ZONE=${ZONE:-$(setting region)-a}
+REGION=${REGION:-$(setting region)}
+ZONE=${ZONE:-$REGION-a}
 NAME=${NAME:-beambert}
 TYPE=${TYPE:-v5litepod-8}
 ACCOUNT=${ACCOUNT:-beambert-trainer@$PROJECT.iam.gserviceaccount.com}
+REGISTRY=$REGION-docker.pkg.dev
 VM=(gcloud compute tpus tpu-vm)
 WHERE=(--project="$PROJECT" --zone="$ZONE" --quiet)
-COMMAND=$(printf ' %q' "$@")
+
+# The machine's own Python is older than ours, so the image brings one. As the container has a name,
+# a second one waits for the first where only the connection was lost.
+TOKEN=http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token
+COMMAND="curl -sSf -H Metadata-Flavor:Google $TOKEN | sed 's/.*\"access_token\":\"\([^\"]*\)\".*/\1/' |
+  sudo docker login -u oauth2accesstoken --password-stdin https://$REGISTRY &&
+  sudo docker run --rm --name=beambert --privileged --net=host --shm-size=16g \
+    $REGISTRY/$PROJECT/beambert/trainer-tpu:latest$(printf ' %q' "$@")"
 
 finish() { "${VM[@]}" delete "$NAME" "${WHERE[@]}" || true; }
 trap finish EXIT
@@ -27,11 +36,8 @@ until
     { finish
       "${VM[@]}" create "$NAME" "${WHERE[@]}" --accelerator-type="$TYPE" --spot \
         --version=v2-alpha-tpuv5-lite --service-account="$ACCOUNT"; }
-  tar --exclude=.git --exclude='.venv*' --exclude='*-output' -czf - . |
-    "${VM[@]}" ssh "$NAME" "${WHERE[@]}" --command='mkdir -p beambert && tar -xzf - -C beambert'
   # The command continues from its newest checkpoint.
-  "${VM[@]}" ssh "$NAME" "${WHERE[@]}" --command="cd beambert && python3 -m venv .venv &&
-    .venv/bin/pip install -q --no-deps -r requirements-tpu.lock && .venv/bin/python -m beambert$COMMAND"
+  "${VM[@]}" ssh "$NAME" "${WHERE[@]}" --command="$COMMAND"
 do
   status=$?
   # What a person must mend isn't mended by another try.

@@ -35,6 +35,8 @@ from gcp_storage_emulator.storage import Storage
 
 HOSTS = ("www.googleapis.com", "storage.googleapis.com", "iamcredentials.googleapis.com")
 BUCKET = "bucket"
+# Who has storage.objectUser alone for this one may not look at the bucket itself.
+OBJECTS_ONLY = "objects-only"
 # What a job that was submitted to Dataflow asked for.
 JOB_FILE = "submitted/job.json"
 
@@ -98,6 +100,7 @@ class Handler(emulator.RequestHandler):
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
             _, _, name = unquote(url.path).partition("/o/")
             name = name or query.get("name", "") or query.get("prefix", "")
+            name = name or self._name_in_body(query)
             if url.path.endswith("/token"):
                 token = b'{"access_token": "a", "token_type": "Bearer", "expires_in": 3600}'
                 self._answer(HTTPStatus.OK, token)
@@ -105,7 +108,7 @@ class Handler(emulator.RequestHandler):
                 self._answer(HTTPStatus.OK, b'{"hierarchicalNamespace": {"enabled": false}}')
             elif url.path.startswith("/v1b3/"):
                 self._take_job()
-            elif name.startswith(self.forbidden):
+            elif name.startswith(self.forbidden) or url.path.endswith(f"/b/{OBJECTS_ONLY}"):
                 self._answer(HTTPStatus.FORBIDDEN)
             elif not self._holds(unquote(url.path), name, query):
                 self._answer(HTTPStatus.PRECONDITION_FAILED)
@@ -114,15 +117,19 @@ class Handler(emulator.RequestHandler):
             else:
                 emulator.Router(self).handle(method)
 
+    def _name_in_body(self, query: dict[str, str]) -> str:
+        """The name of an object whose upload begins; the body is there to be read again."""
+        if query.get("uploadType") not in ("multipart", "resumable") or "upload_id" in query:
+            return ""
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.rfile = io.BytesIO(body)
+        return re.search(rb'"name": "([^"]+)"', body)[1].decode()
+
     def _holds(self, path: str, name: str, query: dict[str, str]) -> bool:
         """Whether the object is of the generation that the request is about."""
         expected = query.get("ifGenerationMatch")
         if expected is None or "upload_id" in query:
             return True
-        if query.get("uploadType") == "multipart" and not name:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            self.rfile = io.BytesIO(body)
-            name = re.search(rb'"name": "([^"]+)"', body)[1].decode()
         try:
             bucket = path.partition("/b/")[2].partition("/")[0]
             return self.storage.get_file_obj(bucket, name)["generation"] == expected
@@ -215,6 +222,7 @@ def serve(folder: pathlib.Path) -> None:
     """Serves gs://bucket until the process is killed; prints the environment that clients need."""
     storage = Storage(use_memory_fs=True)
     buckets.create_bucket(BUCKET, storage)
+    buckets.create_bucket(OBJECTS_ONLY, storage)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate, key = write_certificate(folder)
     context.load_cert_chain(certificate, key)

@@ -16,7 +16,8 @@ from google.cloud import dataflow_v1beta3 as dataflow
 
 import beambert
 from deploy import flex_template
-from pipelines import files
+from pipelines import dataflow_estimate, files, worker_folder
+from pipelines.errors import InputError
 from tests.deploy import corpus, storage
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -32,8 +33,8 @@ class Translated(BaseException):
 
 
 @pytest.fixture
-def translated(monkeypatch, gs):
-    """Runs a command up to where its job would be submitted; returns the job and the options."""
+def jobs(monkeypatch, gs):
+    """Of each pipeline that would be submitted, the job and the options; it ends there."""
     jobs = []
     original = DataflowRunner.run_pipeline
 
@@ -44,6 +45,12 @@ def translated(monkeypatch, gs):
         raise Translated
 
     monkeypatch.setattr(DataflowRunner, "run_pipeline", run_pipeline)
+    return jobs
+
+
+@pytest.fixture
+def translated(monkeypatch, jobs):
+    """Runs a command up to where its job would be submitted; returns the job and the options."""
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["beambert", *arguments, *BEAM_FLAGS])
@@ -54,20 +61,42 @@ def translated(monkeypatch, gs):
     return run
 
 
-def commands(root, classifier):
-    records = root / "records"
+def commands(root, classifier, name="job"):
+    """Commands on what `corpus` made in a local folder and in the bucket."""
+    gs, output = "gs://bucket/corpus", f"gs://bucket/{name}"
     return {
-        "vocab": ["vocab", f"--input={root}/text/*", f"--output={root}/v.txt"],
+        "vocab": ["vocab", f"--input={gs}/text/*", f"--output={output}/v.txt"],
         "data": [
-            *("data", f"--input={root}/text/*", f"--vocab_file={root}/vocab.txt"),
-            *(f"--output={records}", "--duplicates=near", "--max_seq_length=32,64"),
+            *("data", f"--input={gs}/text/*", f"--vocab_file={root}/vocab.txt"),
+            *(f"--output={output}/records", "--duplicates=near", "--max_seq_length=32,64"),
         ],
-        "verify": ["verify", str(root / "golden"), f"--vocab_file={root}/vocab.txt"],
+        "verify": [
+            *("verify", f"{gs}/golden/*", f"--vocab_file={root}/vocab.txt"),
+            f"--output={output}/verification",
+        ],
+        "features": [
+            *("features", "--task=classification", f"--data_dir={root}/task"),
+            *(f"--vocab_file={root}/vocab.txt", f"--output={output}/features"),
+        ],
+        "predict": [
+            *("predict", f"--model={classifier}", f"--input={gs}/text/*"),
+            f"--output={output}/answers",
+        ],
         "evaluate": [
             *("evaluate", "--task=classification", f"--data_dir={root}/task"),
             *(f"--model={classifier}", f"--output={root}/evaluation"),
         ],
     }
+
+
+@pytest.fixture
+def root(gs, tmp_path):
+    """A corpus and a task, here and in the bucket."""
+    corpus.make(tmp_path)
+    golden = ROOT / "tests" / "pipelines" / "golden" / "original.tfrecord"
+    for name, path in (("text/1.jsonl", tmp_path / "text" / "1.jsonl"), ("golden/a", golden)):
+        files.write_bytes(f"{gs}/corpus/{name}", path.read_bytes())
+    return tmp_path
 
 
 # The stages that hold the work; Beam's own names for the others may change.
@@ -76,6 +105,8 @@ STAGES = {
     "data": {"Files", "Split", "Spread", "Tokenize", "Bands", "FindNearDuplicates", "WriteShards"}
     | {"Finish"},
     "verify": {"Files", "Spread", "Examine", "Finish"},
+    "features": {"Shards", "Spread", "Write", "Finish"},
+    "predict": {"Files", "Spread", "Read", "Answer", "Write part", "Write rejects"},
     # The first of its two; the second reads what that has written.
     "evaluate": {"Batches", "Spread", "Predict", "Write"},
 }
@@ -98,6 +129,9 @@ def classifier(tmp_path_factory):
         module, str(folder / "saved_model"), signatures={"serving_default": classify}
     )
     (folder / "labels.txt").write_text("music\ntown\n")
+    training = {"kind": "classification", "is_pair": False, "columns": {"text_columns": ["text"]}}
+    (folder / "training.json").write_text(json.dumps(training))
+    (folder / "_SUCCESS").write_text("{}")
     return folder
 
 
@@ -108,13 +142,10 @@ SLOW = {"evaluate": pytest.mark.slow}
 @pytest.mark.parametrize(
     "command", [pytest.param(name, marks=SLOW.get(name, ())) for name in STAGES]
 )
-def test_every_pipeline_translates(translated, tmp_path, request, command):
-    classifier = request.getfixturevalue("classifier") if command == "evaluate" else ""
-    corpus.make(tmp_path)
-    golden = ROOT / "tests" / "pipelines" / "golden" / "original.tfrecord"
-    (tmp_path / "golden").mkdir()
-    (tmp_path / "golden" / "a.tfrecord").write_bytes(golden.read_bytes())
-    job, options = translated(*commands(tmp_path, classifier)[command])
+def test_every_pipeline_translates(translated, root, request, command):
+    has_model = command in ("predict", "evaluate")
+    classifier = request.getfixturevalue("classifier") if has_model else ""
+    job, options = translated(*commands(root, classifier)[command])
     components = job.proto_pipeline.components
     names = {transform.unique_name for transform in components.transforms.values()}
     assert STAGES[command] <= names
@@ -127,13 +158,132 @@ def test_every_pipeline_translates(translated, tmp_path, request, command):
     assert options.view_as(GoogleCloudOptions).flexrs_goal == "COST_OPTIMIZED"
     # Whatever a DoFn holds travels in the job: no corpus, model or vocabulary may blow it up.
     assert job.proto_pipeline.ByteSize() < 2_000_000
+    # What workers were sent for the job goes with it.
+    assert not [name for name in files.list_folder("gs://bucket/tmp") if "beambert" in name]
 
 
-def test_submission(gs, storage_environment, tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_the_second_pipeline_of_an_evaluation_translates(gs, jobs):
+    from pipelines import evaluation, evaluation_metric, evaluation_pipelines
+    from pipelines.tasks import TASKS
+
+    measures = evaluation.measures_of(TASKS["sst-2"], ("0", "1"))
+    config = evaluation_metric.eval_config(measures, [], {})
+    options = pipeline_options.PipelineOptions(BEAM_FLAGS)
+    files.write_bytes(f"{gs}/in/part", b"")
+    with pytest.raises(Translated):
+        evaluation_pipelines.analyse(config, "gs://bucket/in", "gs://bucket/out", options)
+    ((job, _),) = jobs
+    transforms = job.proto_pipeline.components.transforms.values()
+    assert {"Read", "Analyse"} <= {transform.unique_name for transform in transforms}
+
+
+@pytest.mark.slow
+def test_workers_on_other_machines(gs, root, classifier, monkeypatch, tmp_path):
+    """They find the model in the bucket, and what they make comes from there."""
+    import tensorflow as tf
+
+    load = tf.saved_model.load
+    prediction = ["predict", f"--model={classifier}", f"--input={gs}/corpus/text/*"]
+    evaluation = commands(root, classifier)["evaluate"]
+    results = {}
+    for place in ("here", "there"):
+        loaded = []
+        monkeypatch.setattr(worker_folder, "is_local", lambda _, place=place: place == "here")
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                tf.saved_model, "load", lambda path, of=loaded: of.append(path) or load(path)
+            )
+            for arguments in (
+                [*prediction, f"--output={tmp_path}/{place}/answers"],
+                [*evaluation[:-1], f"--output={tmp_path}/{place}/evaluation"],
+            ):
+                patch.setattr(sys, "argv", ["beambert", *arguments, f"--temp_location={gs}/tmp"])
+                assert beambert.main() == 0
+        assert all(of.startswith(f"{gs}/tmp/") == (place == "there") for of in loaded) and loaded
+        answers = sorted((tmp_path / place / "answers").glob("part-*"))
+        metrics = json.loads((tmp_path / place / "evaluation" / "metrics.json").read_text())
+        results[place] = [[of.read_text() for of in answers], metrics["overall"]]
+    assert results["here"] == results["there"]
+    assert not [name for name in files.list_folder(f"{gs}/tmp") if "beambert" in name]
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [("vocab", "output"), ("data", "input"), ("features", "output"), ("predict", "input")],
+)
+def test_workers_do_not_see_this_machine(root, classifier, monkeypatch, capsys, command, flag):
+    arguments = [*commands(root, classifier)[command], *BEAM_FLAGS]
+    arguments = [of for of in arguments if not of.startswith(f"--{flag}=")]
+    local = f"--{flag}={root}/text/1.jsonl"
+    monkeypatch.setattr(sys, "argv", ["beambert", *arguments, local])
+    assert beambert.main() == 2
+    assert f"{local}: Dataflow's workers don't see this machine's" in capsys.readouterr().err
+
+
+def test_dry_run(gs, root, monkeypatch, capsys):
+    """The graph, the cost and the time, and nothing is made or sent."""
+    arguments = [*commands(root, "", "dry")["data"], *BEAM_FLAGS, "--dry_run"]
+    monkeypatch.setattr(sys, "argv", ["beambert", *arguments])
+    assert beambert.main() == 0
+    printed = capsys.readouterr().out
+    (graph,) = re.findall("on Dataflow, .* transforms: (.*)", printed)
+    steps = dict(re.findall(r"(\w+)( \(shuffles\))?", graph))
+    assert STAGES["data"] <= set(steps)
+    shuffling = {name for name, shuffles in steps.items() if shuffles}
+    assert {"Spread", "GroupByKey", "Bands"} <= shuffling and "Tokenize" not in shuffling
+    assert re.search(r"vCPU hours .*: \$0\.\d\d at \$0\.051 each \(FlexRS, list prices", printed)
+    assert re.search(r"\d+ s on 50 n2-highmem-4, 1 of their vCPUs at work", printed)
+    assert files.list_folder(f"{gs}/dry/records") == []
+
+
+# https://cloud.google.com/dataflow/pricing, us-central1: a batch vCPU 0.056, a GB 0.003557.
+PRICED = {
+    (): 0.056 + 3.75 * 0.003557,
+    ("--machine_type=n2-standard-4",): 0.056 + 4 * 0.003557,
+    ("--machine_type=n2-highmem-4",): 0.056 + 8 * 0.003557,
+    ("--machine_type=e2-highcpu-8", "--flexrs_goal=COST_OPTIMIZED"): 0.0336 + 0.0021342,
+}
+
+
+@pytest.mark.parametrize("flags", PRICED)
+def test_list_prices(flags):
+    options = pipeline_options.PipelineOptions([*flags, "--max_num_workers=10"])
+    workers = dataflow_estimate.find_workers(options, None)
+    assert workers.vcpu_hour_price == pytest.approx(PRICED[flags], abs=0.001)
+    assert dataflow_estimate.find_workers(options, 0.5).vcpu_hour_price == 0.5
+
+
+def test_cost_and_time():
+    """8 hours of a core, a quarter more through Beam: 10 hours of 40 vCPUs are 15 minutes."""
+    workers = dataflow_estimate.Workers("n2-standard-4", 4, 10, 0.07, "mine")
+    told = dataflow_estimate.describe_cost(8 * 3600, 1000, workers)
+    assert "10.00 vCPU hours" in told and "$0.70 at $0.070 each (mine)" in told
+    assert "15 min 00 s on 10 n2-standard-4, 40 of their vCPUs" in told
+    # No more than 5 have work at a time where there are 5 shards.
+    assert "2 h 00 min" in dataflow_estimate.describe_cost(8 * 3600, 5, workers)
+    open_ended = dataflow_estimate.Workers("n2-standard-4", 4, None, 0.07, "mine")
+    assert "--max_num_workers" in dataflow_estimate.describe_cost(8 * 3600, 1000, open_ended)
+
+
+def test_a_machine_of_unknown_price():
+    options = pipeline_options.PipelineOptions(["--machine_type=e2-small"])
+    with pytest.raises(InputError, match="--machine_type=e2-small: what it costs"):
+        dataflow_estimate.find_workers(options, None)
+
+
+def test_a_missing_project_is_a_sentence(root, monkeypatch, capsys):
+    given = [flag for flag in BEAM_FLAGS if not flag.startswith("--project=")]
+    monkeypatch.setattr(sys, "argv", ["beambert", *commands(root, "", "none")["data"], *given])
+    assert beambert.main() == 2
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1 and "Missing required option: project" in printed
+
+
+def test_submission(gs, storage_environment, root, monkeypatch):
     """To an endpoint that takes the job and says that it is done, with nothing made."""
-    corpus.make(tmp_path)
     port = storage_environment["STORAGE_EMULATOR_HOST"].rpartition(":")[2]
-    arguments = [*commands(tmp_path, "")["data"], *BEAM_FLAGS, f"--job_name=records-{port}"]
+    arguments = [*commands(root, "", "sent")["data"], *BEAM_FLAGS, f"--job_name=records-{port}"]
     arguments += [f"--dataflow_endpoint=http://localhost:{port}", "--sdk_container_image=image"]
     monkeypatch.setattr(sys, "argv", ["beambert", *arguments])
     assert beambert.main() == 2  # there are no records after all
@@ -190,22 +340,24 @@ def test_parameters_become_a_command_line():
     assert flex_template.PARSERS["data"]().parse_args(arguments).since == ["r/1", "r/2"]
 
 
-def test_launching_a_template(gs, tmp_path):
+def test_launching_a_template(gs, root, tmp_path):
     """As Dataflow's launcher does: the job is written where it says, and the exit status is 0."""
-    corpus.make(tmp_path)
-    flags = [f"--{each[2:]}" for each in commands(tmp_path, "")["data"][1:]]
+    flags = [f"--{each[2:]}" for each in commands(root, "", "launched")["data"][1:]]
     location = "--template_location=gs://bucket/launches/job_object"
     done = subprocess.run(
         [sys.executable, ROOT / "deploy" / "dataflow" / "launch.py", *flags, *BEAM_FLAGS, location],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "BEAMBERT_COMMAND": "data"},
+        env=os.environ
+        | {"PYTHONPATH": str(ROOT), "BEAMBERT_COMMAND": "data", "BEAMBERT_IMAGE": "our/image"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     job = json.loads(files.read_bytes("gs://bucket/launches/job_object", ""))
-    assert job["environment"]["workerPools"][0]["machineType"] == "n2-highmem-4"
+    (pool,) = job["environment"]["workerPools"]
+    assert pool["machineType"] == "n2-highmem-4"
+    assert [of["containerImage"] for of in pool["sdkHarnessContainerImages"]] == ["our/image"]
 
 
 def test_image_has_the_versions_that_are_tested():

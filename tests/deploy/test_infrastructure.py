@@ -31,6 +31,8 @@ def test_accounts_that_jobs_run_as_are_made():
     used = set()
     for path in FOLDER.parent.rglob("*.py"):
         used |= set(re.findall(r'account\("([\w-]+)"\)', path.read_text()))
+    build = (FOLDER.parent / "cloudbuild.yaml").read_text()
+    used |= set(re.findall(r"serviceAccounts/([\w-]+)@", build))
     assert used and used <= made
 
 

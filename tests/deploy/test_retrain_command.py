@@ -53,8 +53,13 @@ def test_new_file_to_new_version(tmp_path):
     for line in process.stdout:
         if line.startswith("[classifier] $"):
             break
+    process.kill()
+    process.wait()
+    # The step is still at work, and holds the lock.
+    status, printed = retrain(tmp_path)
+    assert status == 75 and "is at work there" in printed
     os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    process.stdout.close()
     assert versions(tmp_path) == ["1"]
     status, printed = retrain(tmp_path)
     assert status == 0, printed

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -232,6 +233,8 @@ def test_dry_run_changes_nothing(tmp_path, config, commands, capsys):
 MANIFESTS = {
     '{"files": [{"path": "1.jsonl", "by': "half-written",
     '{"files": [{"path": "1.jsonl"}]}': "half-written",
+    '{"files": [{"path": 1, "bytes": 5}]}': "half-written",
+    '["1.jsonl"]': "half-written",
     '{"files": [{"path": "9.jsonl", "bytes": 5}]}': "9.jsonl is missing",
     '{"files": [{"path": "1.jsonl", "bytes": 5}]}': "should have 5",
 }
@@ -314,7 +317,7 @@ def test_two_at_once(tmp_path, config, commands):
             retrain.retrain(config)
             break
         except lock.BusyError:
-            pass
+            time.sleep(0.1)  # the kernel is still at it
     assert sorted(served(config)) == ["1"]
 
 
@@ -336,6 +339,17 @@ BAD = {
     ("[pretrain.further]", "[pretrain.further]\nsteps = 1"): "pretrain.steps is no flag",
     ('task = "classification"', ""): "needs task and data_dir",
     ("[pretrain]", "[pretrain"): "is not TOML",
+    ('workspace = "', 'workspace = 5 # "'): "workspace must be a path",
+    ("vocab_file =", "settle_minutes = '10'\nvocab_file ="): "settle_minutes must be a number",
+    ("vocab_file =", "manifests = [1]\nvocab_file ="): "manifests must be a list of paths",
+    ("vocab_file =", "finetune = 'x'\nvocab_file ="): "is not TOML",
+    ("dupe_factor = 1", "dupe_factor = [1, 2]"): "data.dupe_factor takes one value",
+    ("dupe_factor = 1", "dupe_factor = 'ten'"): "data. argument --dupe_factor: invalid int value",
+    ("max_seq_length = 32", "max_seq_length = '8,16,32'"): "one length, or a short and a long one",
+    ('recipe = "tiny"', 'recipe = "huge"'): "pretrain. argument --recipe: invalid choice: 'huge'",
+    ("num_train_steps = 10", "num_train_steps = 'x'"): "pretrain. argument --num_train_steps",
+    ("[pretrain.first]", "further = 3\n[pretrain.first]"): "is not TOML|must be a table",
+    ("learning_rate = 0.001", "learning_rate = 'fast'"): "finetune. argument --learning_rate",
 }
 
 
@@ -346,6 +360,47 @@ def test_bad_configuration(tmp_path, old, new):
     with pytest.raises(InputError, match=BAD[old, new]) as caught:
         Retraining.from_toml(text.replace(old, new), "my.toml")
     assert "my.toml" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_no_such_flag_of_beam(tmp_path, config, commands):
+    path = corpus.write_config(tmp_path, data="max_num_worker = 5")
+    with pytest.raises(InputError, match="--max_num_worker=5: no such flag"):
+        retrain.main([f"--config={path}"])
+    assert commands.ran == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("result.json", '{"outcome": '),
+        ("result.json", '{"outcome": "publishd"}'),
+        ("result.json", "[]"),
+        ("run.json", '{"path": "x", "since": 5}'),
+        ("run.json", '{"steps": []}'),
+    ],
+)
+def test_damaged_files_of_a_run(config, commands, name, text):
+    path = pathlib.Path(config.workspace, "runs/000001", name)
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    with pytest.raises(InputError, match=f"000001/{name}: is damaged .*; mend it, or delete"):
+        retrain.retrain(config)
+    assert commands.ran == []
+
+
+def test_a_job_on_dataflow_has_the_name_of_its_run(tmp_path):
+    """A second one of that name is refused while the first, of a cut start, is at work."""
+    data = 'runner = "DataflowRunner"'
+    config = workspace.read_config(str(corpus.write_config(tmp_path, data=data)))
+    names = {
+        argument
+        for run in (Run("w/runs/000001", 1), Run("w/runs/000001", 1), Run("w/runs/000002", 1))
+        for argument in command("records", config, run)
+        if argument.startswith("--job_name=")
+    }
+    assert len(names) == 2
+    # https://cloud.google.com/dataflow/docs/reference/rest/v1b3/projects.jobs
+    assert all(re.fullmatch("--job_name=[a-z]([-a-z0-9]*[a-z0-9])?", name) for name in names)
 
 
 def test_input_must_be_a_list(tmp_path):

@@ -6,7 +6,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import tarfile
 
 import pytest
 import yaml
@@ -171,15 +170,24 @@ def test_deploy_writes_what_the_triggers_read(client, monkeypatch):
 
     written = {}
     monkeypatch.setattr(workspace, "write_text", written.__setitem__)
-    vertex.deploy(SETTINGS, show=False)
-    assert set(written) == {SETTINGS.config, SETTINGS.pipeline}
-    Retraining.from_toml(written[SETTINGS.config], "retrain.toml")
-    job = json.loads(written[SETTINGS.pipeline])
+    settings = Settings.read()
+    vertex.deploy(settings, show=False)
+    assert set(written) == {settings.config, settings.pipeline}
+    Retraining.from_toml(written[settings.config], "retrain.toml")
+    job = json.loads(written[settings.pipeline])
     assert job["serviceAccount"] == "beambert-pipeline@my-project.iam.gserviceaccount.com"
     assert job["pipelineSpec"]["pipelineInfo"]["name"] == pipeline.NAME
-    assert aiplatform.PipelineJob.from_json(written[SETTINGS.pipeline]).runtime_config
+    assert aiplatform.PipelineJob.from_json(written[settings.pipeline]).runtime_config
     schedule, deleted = client.sent
     assert schedule.cron == "TZ=UTC 0 3 * * *" and deleted == "old"
+
+
+@pytest.mark.parametrize("name", ["project", "region", "bucket"])
+def test_a_pipeline_of_other_names_is_not_deployed(client, name):
+    settings = Settings(**vars(Settings.read()) | {name: "other"})
+    with pytest.raises(InputError, match="compiled for other names .*make deploy-files"):
+        vertex.deploy(settings, show=True)
+    assert client.sent == []
 
 
 def executors(text):
@@ -213,6 +221,7 @@ def test_components_are_commands():
         else:
             assert words[:2] == ["beambert", "retrain"]
             flags = retrain.build_parser().parse_args(words[2:])
+            assert flags.holder == "{{$.inputs.parameters['holder']}}"
         assert flags.step == step
 
 
@@ -273,12 +282,9 @@ case "$4" in
   delete) rm -f machine ;;
   describe) [ -e machine ] && echo READY || exit 1 ;;
   ssh)
-    case "$*" in
-      *mkdir*) cat > packed.tar.gz ;;
-      *) echo "$*" >> commands
-         status=$(head -1 statuses); sed -i 1d statuses
-         [ "$status" = 255 ] && rm -f machine; exit "$status" ;;
-    esac ;;
+    printf '%s' "${@: -1}" > "command$(wc -l < calls)"
+    status=$(head -1 statuses); sed -i 1d statuses
+    [ "$status" = 255 ] && rm -f machine; exit "$status" ;;
 esac
 """
 
@@ -302,12 +308,44 @@ def test_tpu_machine_that_is_taken_back(tmp_path):
     assert done.returncode == 0, done.stderr
     calls = (tmp_path / "calls").read_text().split()
     assert calls.count("create") == 2 and calls[-1] == "delete"
-    first, second = (tmp_path / "commands").read_text().splitlines()[1::2]
-    assert first == second and r"pretrain --data=gs://b/a\ b" in first
-    with tarfile.open(tmp_path / "packed.tar.gz") as packed:
-        names = packed.getnames()
-    assert "./beambert.py" in names and "./requirements-tpu.lock" in names
-    assert not [name for name in names if name.startswith("./.git/")]
+    first, second = (path.read_text() for path in tmp_path.glob("command*"))
+    assert first == second
+
+
+# What the machine has: the metadata server answers as Google's, and docker tells what it was given.
+MACHINE = {
+    "curl": """#!/bin/sh
+echo '{"access_token":"ya29.a-b_c","expires_in":3599,"token_type":"Bearer"}'
+""",
+    "sudo": """#!/bin/sh
+exec "$@"
+""",
+    "docker": """#!/bin/sh
+if [ "$1" = login ]; then cat > password; exit 0; fi
+printf '%s\\n' "$@" > arguments
+exit 3
+""",
+}
+
+
+def test_command_on_the_tpu_machine(tmp_path):
+    """It is the trainer's image that runs, with the arguments as they were given."""
+    run_on_tpu_machine(tmp_path, [0])
+    (command,) = tmp_path.glob("command*")
+    for name, text in MACHINE.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(
+        ["bash", "-c", f"cd {tmp_path} && {command.read_text().removeprefix('--command=')}"],
+        env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        check=False,
+    )
+    assert done.returncode == 3
+    assert (tmp_path / "password").read_text().strip() == "ya29.a-b_c"
+    arguments = (tmp_path / "arguments").read_text().splitlines()
+    image = Settings.read().image("trainer-tpu")
+    assert arguments[arguments.index(image) :] == [image, "pretrain", "--data=gs://b/a b"]
+    assert "--privileged" in arguments
 
 
 def test_tpu_machine_whose_command_must_be_mended(tmp_path):

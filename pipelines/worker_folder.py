@@ -1,0 +1,80 @@
+"""What workers on other machines need of local files, and what they make, in a folder of both.
+
+`beambert evaluate` and `predict` read a model that is on this machine. Dataflow's workers don't see
+it, so it goes to --temp_location for as long as the job takes.
+"""
+
+import contextlib
+import dataclasses
+import pathlib
+import uuid
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+from pipelines.errors import InputError
+from pipelines.jobs import is_local
+from pipelines.models import Model
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+
+@contextlib.contextmanager
+def worker_folder(options: "PipelineOptions") -> Iterator[str | None]:
+    """Yields a folder for this job alone, deleted afterwards; None where workers are here.
+
+    Raises:
+      InputError: there is no --temp_location.
+    """
+    from apache_beam.options.pipeline_options import GoogleCloudOptions
+
+    if is_local(options):
+        yield None
+        return
+    import tensorflow as tf
+
+    root = options.view_as(GoogleCloudOptions).temp_location
+    if not root:
+        raise InputError("--temp_location: workers on other machines need one; name a gs:// folder")
+    folder = f"{root.rstrip('/')}/beambert-{uuid.uuid4().hex[:8]}"
+    try:
+        yield folder
+    finally:
+        with contextlib.suppress(tf.errors.OpError):  # nothing may be in it yet
+            tf.io.gfile.rmtree(folder)
+
+
+def send_model(model: Model, folder: str | None) -> Model:
+    """Returns a model that workers can load."""
+    if folder is None:
+        return model
+    copy_folder(str(model.path), f"{folder}/model")
+    return dataclasses.replace(model, sent_to=f"{folder}/model")
+
+
+def fetch(folder: str | None, name: str, target: pathlib.Path) -> None:
+    """Copies what workers made, if they are on other machines, into the folder of that name."""
+    if folder is not None:
+        copy_folder(f"{folder}/{name}", str(target / name))
+
+
+def copy_folder(source: str, target: str, left_out: Collection[str] = ()) -> None:
+    """Copies a folder, on any file system TensorFlow knows, but for some names directly in it.
+
+    Raises:
+      InputError: it can't be copied.
+    """
+    import tensorflow as tf
+
+    try:
+        tf.io.gfile.makedirs(target)
+        for name in (name.rstrip("/") for name in tf.io.gfile.listdir(source)):
+            if name in left_out:
+                continue
+            path = f"{source}/{name}"
+            if tf.io.gfile.isdir(path):
+                copy_folder(path, f"{target}/{name}")
+            elif name:
+                tf.io.gfile.copy(path, f"{target}/{name}", overwrite=True)
+    except tf.errors.OpError as error:
+        raise InputError(f"{source}: cannot be copied ({error.message.splitlines()[0]})") from error
