@@ -6,8 +6,10 @@ SETUP := .venv/.installed
 FLINK_JAR := .flink/job-server.jar
 # TensorFlow and Beam need no network to be tested, and a laptop's GPU must not change results.
 TEST_ENV := CUDA_VISIBLE_DEVICES=-1 TF_CPP_MIN_LOG_LEVEL=3
+# Most of the tests' time is XLA's, and many compile the same small model.
+XLA_CACHE := TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=$(abspath .venv/xla)
 # Each process loads TensorFlow, so more than a few gain nothing; fixtures are shared in a file.
-PYTEST := $(TEST_ENV) $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=loadfile
+PYTEST := $(TEST_ENV) $(XLA_CACHE) $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=loadfile
 
 .PHONY: help setup demo test test-slow test-flink test-tpu-packages deploy-files lint bench lock clean
 

@@ -17,7 +17,7 @@ from pipelines.jobs import (
 )
 from pipelines.records import INFO_FILE, Vocabulary
 from pipelines.task_flags import add_task_flags, task_of
-from pipelines.tasks import DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH, SPAN
+from pipelines.tasks import DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH, SHORTEST_LENGTH, SPAN
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -35,8 +35,6 @@ EPILOG = f"""examples:
       --output=squad-features --direct_num_workers=2 --direct_running_mode=multi_processing
 
 `beambert finetune --features=` takes them. {BEAM_HELP}"""
-# As fine-tuning has it: no shorter sequence has room for a text.
-SHORTEST = 8
 
 
 def build_parser() -> FlagParser:
@@ -105,8 +103,10 @@ def describe_progress(total: int) -> Callable[[dict[str, int], float], str]:
 def _length(flags: argparse.Namespace, kind: str) -> int:
     if flags.max_seq_length is None:
         return DEFAULT_SPAN_LENGTH if kind == SPAN else DEFAULT_LENGTH
-    if flags.max_seq_length < SHORTEST:
-        raise InputError(f"--max_seq_length={flags.max_seq_length}: must be at least {SHORTEST}")
+    if flags.max_seq_length < SHORTEST_LENGTH:
+        raise InputError(
+            f"--max_seq_length={flags.max_seq_length}: must be at least {SHORTEST_LENGTH}"
+        )
     return flags.max_seq_length
 
 
@@ -155,7 +155,7 @@ def main(argv: Sequence[str]) -> None:
 def _summarize(output: str) -> str:
     """Returns what a user wants to know of a finished features folder."""
     from pipelines import files
-    from pipelines.feature_records import FeaturesInfo
+    from pipelines.feature_records import LOST_TOKENS, FeaturesInfo
 
     path = f"{output}/{INFO_FILE}"
     info = FeaturesInfo.from_json(files.read_bytes(path, "--output").decode(), path)
@@ -164,7 +164,7 @@ def _summarize(output: str) -> str:
         lines.append(
             f"  {split}: {of['used']:,} of {of['read']:,} examples, {of['sequences']:,} sequences, "
             f"{of['tokens'] / of['sequences']:.1f} tokens each; "
-            f"{of['sequences_that_lost_tokens']:,} lost tokens"
+            f"{of[LOST_TOKENS]:,} lost tokens"
         )
     return "\n".join(lines)
 

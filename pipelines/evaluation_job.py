@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from pipelines.blessing import Threshold
 from pipelines.errors import InputError
-from pipelines.examples import Example, read_examples, split_path
+from pipelines.examples import Example, read_examples
 from pipelines.models import local_path
 from pipelines.squad import Question, describe_places, read_questions
+from pipelines.task_files import split_path
 from pipelines.tasks import CHOICE, SPAN, TAGGING, Task
 
 

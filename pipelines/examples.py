@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pipelines import table_files
 from pipelines.errors import InputError
 from pipelines.table_files import BadRow
-from pipelines.tasks import CHOICE, REGRESSION, SPAN, TAGGING, TEST, TRAIN, Task
+from pipelines.task_files import is_labelled, split_path
+from pipelines.tasks import CHOICE, REGRESSION, SPAN, TAGGING, Task
 
-_TAGGED_ENDINGS = (".conll", ".txt", ".tsv")
 # What CoNLL's files have between documents.
 _DOCUMENT_START = "-DOCSTART-"
 
@@ -84,7 +84,7 @@ def read_examples(
     data_dir: str,
     split: str,
     labels: Sequence[str] | None = None,
-    on_bad_row: Callable[[str], None] | None = None,
+    on_bad_row: Callable[[BadRow], None] | None = None,
 ) -> list[Example]:
     """Reads every row of one split, in the order of the file.
 
@@ -110,11 +110,11 @@ def read_examples(
     if task.kind == TAGGING:
         found: Iterable[Example | BadRow] = _tagged(path, known)
     else:
-        rows = table_files.read_rows(path, task.headerless_columns if _is_labelled(split) else ())
+        rows = table_files.read_rows(path, task.headerless_columns if is_labelled(split) else ())
         found = (_example(task, path, split, line, row, known) for line, row in rows)
     examples = _without_bad_rows(found, on_bad_row)
     if not examples:
-        raise InputError(f"{path} has no examples: put at least one row under its header.")
+        raise InputError(f"{path} has no examples: put at least one row in it.")
     if task.kind != TAGGING and len({example.text_b is None for example in examples}) > 1:
         raise InputError(
             f"{path} has {task.text_columns[1]!r} in some rows only: fill it in for all of them or "
@@ -123,81 +123,37 @@ def read_examples(
     return examples
 
 
-def discover_labels(
-    task: Task, data_dir: str, on_bad_row: Callable[[str], None] | None = None
-) -> tuple[str, ...]:
+def discover_labels(task: Task, train: Sequence[Example], path: pathlib.Path) -> tuple[str, ...]:
     """Returns the task's labels in index order: declared ones, or those of train, sorted.
 
     A regression has none; a choice has the indices of its endings.
 
+    Args:
+      task: whose labels.
+      train: its examples for training.
+      path: their file, for messages.
+
     Raises:
-      InputError: as `read_examples`, or the train split has fewer than two labels.
+      InputError: the train split has fewer than two labels.
     """
     if task.labels is not None:
         return task.labels
     if task.kind in (REGRESSION, SPAN):
         return ()
-    examples = read_examples(task, data_dir, TRAIN, on_bad_row=on_bad_row)
     if task.kind == CHOICE:
-        return tuple(str(index) for index in range(len(examples[0].choices)))
+        return tuple(str(index) for index in range(len(train[0].choices)))
     if task.kind == TAGGING:
-        labels = sorted({tag for example in examples for tag in example.tags or ()})
+        labels, where = sorted({tag for of in train for tag in of.tags or ()}), "as tags of words"
     else:
-        labels = sorted({example.label or "" for example in examples})
+        labels, where = sorted({of.label for of in train}), f"in column {task.label_column!r}"
     if len(labels) < 2:
-        raise InputError(
-            f"{split_path(task, data_dir, TRAIN)} has the one label {labels[0]!r} only: "
-            f"a classifier needs rows of at least two labels in column {task.label_column!r}."
-        )
+        found = f"has the one label {labels[0]!r} only" if labels else "has no labels"
+        raise InputError(f"{path} {found}: a classifier needs at least two, {where}.")
     return tuple(labels)
 
 
-def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
-    """Returns the file of a split.
-
-    Raises:
-      InputError: the split name is unknown, or the folder or the file is missing, or two files
-        could be meant.
-    """
-    if split not in task.files:
-        raise InputError(f"--split={split} is not a split: choose one of {', '.join(task.files)}.")
-    folder = pathlib.Path(data_dir)
-    if not folder.is_dir():
-        raise InputError(
-            f"--data_dir={data_dir} is not a local folder: name that of the {task.name} files."
-        )
-    names = _file_names(task, split)
-    found = [folder / name for name in names if (folder / name).is_file()]
-    if not found:
-        raise InputError(
-            f"--data_dir={data_dir} has no {' or '.join(names)}: the {split} split of "
-            f"{task.name} is read from there."
-        )
-    if len(found) > 1:
-        raise InputError(
-            f"--data_dir={data_dir} has both {found[0].name} and {found[1].name}: keep one of them."
-        )
-    return found[0]
-
-
-def has_split(task: Task, data_dir: str, split: str) -> bool:
-    """Whether a file of a split is there."""
-    return any((pathlib.Path(data_dir) / name).is_file() for name in _file_names(task, split))
-
-
-def _file_names(task: Task, split: str) -> list[str]:
-    """Returns the names that the file of a split may have."""
-    declared = task.files[split]
-    endings = _TAGGED_ENDINGS if task.kind == TAGGING else table_files.ENDINGS
-    return [declared] if "." in declared else [declared + ending for ending in endings]
-
-
-def _is_labelled(split: str) -> bool:
-    return not split.startswith(TEST)
-
-
 def _without_bad_rows(
-    found: Iterable[Example | BadRow], on_bad_row: Callable[[str], None] | None
+    found: Iterable[Example | BadRow], on_bad_row: Callable[[BadRow], None] | None
 ) -> list[Example]:
     examples, bad = [], []
     for example in found:
@@ -207,8 +163,10 @@ def _without_bad_rows(
             "" if len(bad) == 1 else f" ({len(bad):,} such rows; --skip_bad_rows leaves them out)"
         )
         raise InputError(f"{bad[0]}{others}")
+    if bad and not examples:
+        raise InputError(f"{bad[0]} (none of {len(bad):,} rows can be used)")
     for row in bad:
-        on_bad_row(str(row))
+        on_bad_row(row)
     return examples
 
 
@@ -228,7 +186,7 @@ def _example(
         choices = _choice_columns(task, path, line, row)
         endings = tuple(_filled(path, line, row, name) for name in choices)
         label = None
-        if _is_labelled(split) or task.label_column in row:
+        if is_labelled(split) or task.label_column in row:
             label = _label(task, path, line, row, labels, len(endings))
     except BadRow as error:
         return error
@@ -256,22 +214,24 @@ def _choice_columns(
         else:
             names.append(column)
     if task.kind == CHOICE and len(names) < 2:
-        raise InputError(
-            f"{path}, line {line} has no two columns {task.choice_columns[0]} (it has "
-            f"{', '.join(row)}): put each ending in a column of its own."
-        )
+        reason = f"has no two columns {task.choice_columns[0]} (it has {', '.join(row)})"
+        raise _lacks_column(path, line, reason, "put each ending in a column of its own.")
     return tuple(names)
+
+
+def _lacks_column(path: pathlib.Path, line: int, reason: str, remedy: str) -> InputError:
+    """Returns a fault of the row in JSON Lines, whose rows may differ, else of the file."""
+    bad = BadRow(path, line, reason, remedy)
+    return bad if path.suffix == ".jsonl" else InputError(str(bad))
 
 
 def _filled(path: pathlib.Path, line: int, row: dict[str, str], name: str) -> str:
     if name not in row:
-        # In every row alike, unless the file is JSON Lines: not a fault of this one.
-        raise InputError(
-            f"{path}, line {line} has no column {name!r} (it has {', '.join(row)}): "
-            "rename the column that holds it."
-        )
+        reason = f"has no column {name!r} (it has {', '.join(row)})"
+        remedy = "rename the column that holds it, or name it, if the task is your own, with "
+        raise _lacks_column(path, line, reason, f"{remedy}--text_columns or --label_column.")
     if not row[name].strip():
-        raise BadRow(f"{path}, line {line} has an empty {name!r}: fill it in or delete the row.")
+        raise BadRow(path, line, f"has an empty {name!r}", "fill it in or delete the row.")
     return row[name]
 
 
@@ -286,23 +246,21 @@ def _label(
     label = _filled(path, line, row, task.label_column)
     if task.kind == REGRESSION:
         if not _is_number(label):
-            raise BadRow(f"{path}, line {line} has {label!r} for a number: correct the row.")
+            raise BadRow(path, line, f"has {label!r} for a number", "correct the row.")
     elif task.kind == CHOICE:
         if label not in (str(index) for index in range(choices)):
-            raise BadRow(
-                f"{path}, line {line} has the label {label!r}, which is none of its {choices} "
-                "endings, counted from 0: correct the row."
-            )
+            reason = f"has the label {label!r}, which is none of its {choices} endings"
+            raise BadRow(path, line, f"{reason}, counted from 0", "correct the row.")
+    elif len(label.splitlines()) > 1:
+        raise BadRow(path, line, "has a label of several lines", "correct the row.")
     elif labels is not None and label not in labels:
-        raise BadRow(_unknown_label(path, line, label, labels))
+        raise _unknown_label(path, line, label, labels)
     return label
 
 
-def _unknown_label(path: pathlib.Path, line: int, label: str, labels: Sequence[str]) -> str:
-    return (
-        f"{path}, line {line} has the label {label!r}, which is not one of "
-        f"{', '.join(labels)}: correct the row, or train with that label first."
-    )
+def _unknown_label(path: pathlib.Path, line: int, label: str, labels: Sequence[str]) -> BadRow:
+    reason = f"has the label {label!r}, which is not one of {', '.join(labels)}"
+    return BadRow(path, line, reason, "correct the row, or train with that label first.")
 
 
 def _is_number(text: str) -> bool:
@@ -332,13 +290,16 @@ def _tagged(path: pathlib.Path, labels: Sequence[str] | None) -> Iterator[Tagged
         width = width or len(fields)
         word, tag = fields[0].strip(), fields[-1].strip()
         if len(fields) != width:
-            bad = bad or BadRow(
-                f"{path}, line {number} has not {width} columns but {len(fields)}: correct it, or "
-                "put an empty line between sentences."
-            )
+            remedy = "correct it, or put an empty line between sentences."
+            found = BadRow(path, number, f"has not {width} columns but {len(fields)}", remedy)
         elif len(word.split()) != 1:
-            bad = bad or BadRow(f"{path}, line {number} has no single word ({word!r}): correct it.")
+            found = BadRow(path, number, f"has no single word ({word!r})", "correct it.")
+        elif not tag:
+            found = BadRow(path, number, "has an empty tag", "fill it in.")
         elif width > 1 and labels is not None and tag not in labels:
-            bad = bad or BadRow(_unknown_label(path, number, tag, labels))
+            found = _unknown_label(path, number, tag, labels)
+        else:
+            found = None
+        bad = bad or found
         words.append(word)
         tags.append(tag)

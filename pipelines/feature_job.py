@@ -3,14 +3,14 @@
 import collections
 import dataclasses
 import pathlib
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.examples import Example, split_path
+from pipelines.examples import Example
 from pipelines.feature_records import made_from
 from pipelines.records import Vocabulary, shard_name
 from pipelines.squad import Question, describe_places, read_questions
+from pipelines.task_files import split_path
 from pipelines.task_splits import files_sha256, present_splits, read_splits
 from pipelines.tasks import CHOICE, REGRESSION, SPAN, TAGGING, TRAIN, Task
 
@@ -124,19 +124,11 @@ def read_inputs(task: Task, data_dir: str, skip_bad_rows: bool) -> Inputs:
             for split, examples in read.examples.items()
         },
         {
-            split: dict(
-                sorted(collections.Counter(_reason(of, read.files[split]) for of in rows).items())
-            )
+            split: dict(sorted(collections.Counter(row.reason for row in rows).items()))
             for split, rows in read.left_out.items()
         },
-        [sentence for rows in read.left_out.values() for sentence in rows],
+        [str(row) for rows in read.left_out.values() for row in rows],
     )
-
-
-def _reason(sentence: str, path: pathlib.Path) -> str:
-    """Returns what is wrong with a row, without its place and the remedy."""
-    found = re.fullmatch(rf"{re.escape(str(path))}, line \d+ (.*): .*", sentence, re.DOTALL)
-    return found[1] if found else sentence
 
 
 def _read_questions(task: Task, data_dir: str, splits: Sequence[str]) -> Inputs:

@@ -41,6 +41,8 @@ TARGETS = {
 }
 # And of what each token has one of.
 TOKEN_TARGETS = {kind: ("label_ids",) if kind == TAGGING else () for kind in TARGETS}
+# In info.json's counts of a split.
+LOST_TOKENS = "sequences_that_lost_tokens"
 _RECORDS_AT_A_TIME = 4096
 
 
@@ -110,7 +112,13 @@ class FeaturesInfo:
             fields = json.loads(text)
             if fields.pop("format_version") != FORMAT_VERSION:
                 raise ValueError("of another format")
-            return cls(**fields)
+            info = cls(**fields)
+            missing = {"task", "max_seq_length", "data_sha256"} - info.made_from.keys()
+            for of in info.splits.values():
+                missing |= {"files", LOST_TOKENS} - of.keys()
+            if missing:
+                raise KeyError(missing)
+            return info
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(
                 f"{name}: not the info.json of a features folder; make the features again with "
@@ -150,6 +158,10 @@ class TaskFeatureFiles:
                 f"{self.flag}: not the features of what is asked for ({difference}); make them "
                 "again with `beambert features`, or leave the flag out"
             )
+
+    def count_cut(self, split: str) -> int:
+        """Returns how many sequences of a split lost tokens."""
+        return self.info.splits[split][LOST_TOKENS]
 
     def read(self, split: str) -> TaskFeatures:
         """Reads the features of a split.

@@ -23,7 +23,7 @@ class ShardReport:
     Attributes:
       split: of the task.
       file: its entry in info.json.
-      counts: `tokens`, `sequences`, `sequences_that_lost_tokens` and others; they add up.
+      counts: see `ShardFeatures.make`; they add up.
     """
 
     split: str

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.feature_records import LOST_TOKENS
 from pipelines.offsets import OffsetTokenizer
 from pipelines.records import Vocabulary
 from pipelines.squad import Question
 from pipelines.squad_features import NO_ANSWER, WindowParameters, make_windows
-from pipelines.task_features import TaskFeatures, make_features, span_features
+from pipelines.task_features import TaskFeatures, count_cut, make_features, span_features
 from pipelines.tasks import SPAN
 from pipelines.text_features import TextFeatures
 
@@ -31,10 +32,7 @@ class ShardFeatures:
         if kind == SPAN:
             self._tokenizer = OffsetTokenizer(vocabulary, do_lower_case)
         else:
-            self._features, self._longer = (
-                TextFeatures(vocabulary, do_lower_case, length)
-                for length in (max_seq_length, max_seq_length + 1)
-            )
+            self._text_features = TextFeatures(vocabulary, do_lower_case, max_seq_length)
 
     def make(self, examples: Sequence[Any]) -> tuple[TaskFeatures, np.ndarray, dict[str, int]]:
         """Converts examples, at least one.
@@ -44,20 +42,10 @@ class ShardFeatures:
         """
         if self._kind == SPAN:
             return self._windows(examples)
-        features = make_features(self._kind, examples, self._labels, self._features)
-        counts = _counts(features) | {
-            "sequences_that_lost_tokens": self._count_cut(examples, features)
-        }
+        given = self._kind, examples, self._labels, self._text_features
+        features = make_features(*given)
+        counts = _counts(features) | {LOST_TOKENS: count_cut(*given, features)}
         return features, np.arange(len(features)), counts
-
-    def _count_cut(self, examples: Sequence[Any], features: TaskFeatures) -> int:
-        """Returns how many sequences lost tokens: those that one more would have room in."""
-        full = np.flatnonzero(features.example_lengths == self._max_seq_length)
-        if not len(full):
-            return 0
-        some = [examples[index] for index in full]
-        longer = make_features(self._kind, some, self._labels, self._longer)
-        return int((longer.lengths > self._max_seq_length).sum())
 
     def _windows(
         self, questions: Sequence[Question]
@@ -69,7 +57,7 @@ class ShardFeatures:
         features = span_features(windows)
         counts = _counts(features) | {
             # Of their questions; contexts lose none.
-            "sequences_that_lost_tokens": int(is_cut.sum()),
+            LOST_TOKENS: int(is_cut.sum()),
             "sequences_with_answer": int((windows.start_positions != NO_ANSWER).sum()),
         }
         return features, windows.question_index, counts

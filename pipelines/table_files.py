@@ -18,6 +18,16 @@ ENDINGS = (".tsv", ".csv", ".jsonl")
 class BadRow(InputError):
     """A row that can't be used, in a file that otherwise can."""
 
+    def __init__(self, path: pathlib.PurePath, line: int, reason: str, remedy: str):
+        """Takes the place, what is wrong with it as `has …`, and what to do."""
+        super().__init__(path, line, reason, remedy)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """Returns the sentence."""
+        path, line, reason, remedy = self.args
+        return f"{path}, line {line} {reason}: {remedy}"
+
 
 Row = tuple[int, dict[str, str] | BadRow]
 
@@ -58,13 +68,8 @@ def rows_of(
         if len(fields) == len(columns):
             yield number, dict(zip(columns, fields, strict=True))
         else:
-            yield (
-                number,
-                BadRow(
-                    f"{path}, line {number} has not {len(columns)} fields ({', '.join(columns)}) "
-                    f"but {len(fields)}: correct that row."
-                ),
-            )
+            reason = f"has not {len(columns)} fields ({', '.join(columns)}) but {len(fields)}"
+            yield number, BadRow(path, number, reason, "correct that row.")
 
 
 def read_text(path: pathlib.Path) -> str:
@@ -127,13 +132,21 @@ def _json_rows(path: pathlib.PurePath, text: str) -> Iterator[Row]:
     for number, line in lines(text):
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
+            reason = getattr(error, "msg", error)
             raise InputError(
-                f"{path}, line {number} is not JSON ({error.msg}): put one object on each line."
+                f"{path}, line {number} is not JSON ({reason}): put one object on each line."
             ) from error
         if not isinstance(row, dict):
             raise InputError(f"{path}, line {number} is not a JSON object: write one on each line.")
-        yield number, {name: _json_field(value) for name, value in row.items()}
+        fields = {name: _json_field(value) for name, value in row.items()}
+        try:
+            "".join([*fields, *fields.values()]).encode()
+        except UnicodeEncodeError as error:
+            half = ascii(error.object[error.start])
+            yield number, BadRow(path, number, f"has half a character ({half})", "correct the row.")
+        else:
+            yield number, fields
 
 
 def _json_field(value: object) -> str:

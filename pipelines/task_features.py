@@ -82,6 +82,35 @@ def make_features(
     return TaskFeatures(*_without_padding(batches), targets, {}, choices)
 
 
+def count_cut(
+    kind: str,
+    examples: Sequence[Example],
+    labels: Sequence[str],
+    text_features: TextFeatures,
+    features: TaskFeatures,
+) -> int:
+    """Returns how many sequences lost tokens: those that one more would have room in.
+
+    Args:
+      kind, examples, labels, text_features: what `make_features` was given.
+      features: what it made of them.
+    """
+    length = text_features.max_seq_length
+    full = np.flatnonzero(features.example_lengths == length)
+    if not len(full):
+        return 0
+    some = [examples[index] for index in full]
+    longer = make_features(kind, some, labels, _longer(text_features))
+    return int((longer.lengths > length).sum())
+
+
+@functools.lru_cache(maxsize=1)
+def _longer(text_features: TextFeatures) -> TextFeatures:
+    """Returns what makes sequences of one more token; once, see `_graph`."""
+    of = text_features
+    return TextFeatures(of.vocabulary, of.do_lower_case, of.max_seq_length + 1)
+
+
 def span_features(windows: Windows) -> TaskFeatures:
     """Returns what the model sees of windows; each counts as an example."""
     targets = {

@@ -3,8 +3,29 @@
 import argparse
 import dataclasses
 
+from pipelines.console import parse_bool
 from pipelines.errors import InputError
-from pipelines.tasks import OWN_TASKS, TASKS, Task, find_task
+from pipelines.tasks import (
+    CHOICE,
+    CLASSIFICATION,
+    OWN_TASKS,
+    REGRESSION,
+    TAGGING,
+    TASKS,
+    Task,
+    find_task,
+)
+
+# Of a flag that is on where it is named, and may have a value all the same.
+SWITCH = {"type": parse_bool, "nargs": "?", "const": True, "default": False, "metavar": "BOOL"}
+# Which tasks of one's own a flag can say something of.
+_TABLES = (CLASSIFICATION, REGRESSION, CHOICE)
+_KINDS_WITH = {
+    "text_columns": _TABLES,
+    "label_column": _TABLES,
+    "choice_columns": (CHOICE,),
+    "labels": (CLASSIFICATION, TAGGING),
+}
 
 
 def add_task_flags(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +60,7 @@ def add_skip_bad_rows_flag(parser: argparse.ArgumentParser) -> None:
     """Adds --skip_bad_rows."""
     parser.add_argument(
         "--skip_bad_rows",
-        action="store_true",
+        **SWITCH,
         help="leave out rows that can't be used, and name them, instead of stopping",
     )
 
@@ -54,16 +75,21 @@ def task_of(flags: argparse.Namespace) -> Task:
     names = ("text_columns", "label_column", "choice_columns", "labels")
     given = {name: getattr(flags, name) for name in names if getattr(flags, name) is not None}
     if given and task.name not in OWN_TASKS:
+        others = f", or take --task={task.kind}" if task.kind in OWN_TASKS else ""
         raise InputError(
-            f"--{next(iter(given))}: {task.name} has its own columns and labels; leave it out, or "
-            f"take --task={task.kind}"
+            f"--{next(iter(given))}: {task.name} has its own columns and labels; leave it "
+            f"out{others}"
         )
+    for name in given:
+        if task.kind not in _KINDS_WITH[name]:
+            raise InputError(f"--{name}: a task of {task.kind} has none; leave it out")
     if "text_columns" in given:
         if not 1 <= len(given["text_columns"]) <= 2:
             raise InputError(f"--text_columns={','.join(given['text_columns'])}: name one or two")
         given["text_b_is_optional"] = False
-    if given.get("labels") is not None and len(set(given["labels"])) < 2:
-        raise InputError(f"--labels={','.join(given['labels'])}: name at least two")
+    labels = given.get("labels")
+    if labels is not None and (len(labels) < 2 or len({*labels, ""}) <= len(labels)):
+        raise InputError(f"--labels={','.join(labels)}: name at least two, each once")
     return dataclasses.replace(task, **given)
 
 

@@ -7,13 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from pipelines.entities import is_entity_tag
 from pipelines.errors import InputError
-from pipelines.examples import (
-    Example,
-    discover_labels,
-    has_split,
-    read_examples,
-    split_path,
-)
+from pipelines.examples import Example, discover_labels, read_examples
+from pipelines.table_files import BadRow
+from pipelines.task_files import has_split, split_path
 from pipelines.tasks import CHOICE, DEFAULT_METRICS, DEV, TAGGING, TEST, TRAIN, Task
 
 
@@ -25,13 +21,13 @@ class TaskSplits:
       labels: in index order; empty where there are none.
       files: path of each split.
       examples: of each split, those that can be used, in the order of the file.
-      left_out: of each split, a sentence on every row that can't be used.
+      left_out: of each split, the rows that can't be used.
     """
 
     labels: tuple[str, ...]
     files: Mapping[str, pathlib.Path]
     examples: Mapping[str, Sequence[Example]]
-    left_out: Mapping[str, Sequence[str]]
+    left_out: Mapping[str, Sequence[BadRow]]
 
 
 def present_splits(task: Task, data_dir: str) -> tuple[str, ...]:
@@ -54,25 +50,27 @@ def read_splits(
     Raises:
       InputError: they can't be read, or don't go together.
     """
-    left_out: dict[str, list[str]] = {split: [] for split in splits}
-    # The rows of train are read twice, but told once.
-    labels = discover_labels(task, data_dir, (lambda _: None) if skip_bad_rows else None)
-    examples = {
-        split: read_examples(
-            task, data_dir, split, labels or None, left_out[split].append if skip_bad_rows else None
-        )
-        for split in splits
-    }
     files = {split: split_path(task, data_dir, split) for split in splits}
+    left_out: dict[str, list[BadRow]] = {split: [] for split in splits}
+    examples: dict[str, Sequence[Example]] = {}
+    labels: tuple[str, ...] = ()
+    for split, path in files.items():
+        on_bad_row = left_out[split].append if skip_bad_rows else None
+        examples[split] = read_examples(task, data_dir, split, labels or None, on_bad_row)
+        _check(task, path, split, examples[split], examples[TRAIN][0])
+        if split == TRAIN:
+            labels = discover_labels(task, examples[split], path)
+            _check_entity_tags(task, path, labels)
+    return TaskSplits(labels, files, examples, left_out)
+
+
+def _check_entity_tags(task: Task, path: pathlib.Path, labels: Sequence[str]) -> None:
     others = [label for label in labels if not is_entity_tag(label)]
     if task.kind == TAGGING and others and task.metrics == DEFAULT_METRICS[TAGGING]:
         raise InputError(
-            f"{files[TRAIN]} has the tag {others[0]!r}, which is none of O, B-type and I-type: "
+            f"{path} has the tag {others[0]!r}, which is none of O, B-type and I-type: "
             "name entities so, or take --task=word_labels"
         )
-    for split in splits:
-        _check(task, files[split], split, examples[split], examples[TRAIN][0])
-    return TaskSplits(labels, files, examples, left_out)
 
 
 def _check(

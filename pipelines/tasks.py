@@ -29,6 +29,8 @@ TRAIN, DEV, TEST = "train", "dev", "test"
 # Default length of the inputs where no pre-training says another, run_classifier.py's; and always
 # of a question with a part of its context, run_squad.py's.
 DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH = 128, 384
+# No shorter sequence has room for a text.
+SHORTEST_LENGTH = 8
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,7 +26,8 @@ WITHOUT_BEAM = {
         *("records", "tasks", "folders", "errors", "console", "tokenization", "weights"),
         *("masking", "shards", "ragged", "offsets", "squad", "squad_features", "squad_decoding"),
         *("squad_scoring", "table_files", "examples", "task_flags", "task_features"),
-        *("text_features", "metrics", "entities", "task_splits", "feature_records"),
+        *("text_features", "metrics", "entities", "task_splits", "task_files"),
+        "feature_records",
     )
 }
 

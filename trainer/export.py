@@ -13,7 +13,7 @@ from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
 from pipelines.text_features import TextFeatures
 from pipelines.weights import weights_sha256
 from trainer import folders
-from trainer.task_models import OUTSIDE, build_model
+from trainer.task_models import build_model, outside_index
 
 _TEXT = tf.TensorSpec([None], tf.string, name="text")
 _TEXT_B = tf.TensorSpec([None], tf.string, name="text_b")
@@ -31,7 +31,7 @@ class _TaskModule(tf.Module):
         self._text_features = text_features
         labels = training["labels"]
         self._labels = tf.constant(labels, tf.string)
-        self._outside = labels.index(OUTSIDE) if OUTSIDE in labels else 0
+        self._outside = outside_index(labels)
         answer = {
             CLASSIFICATION: self._classify,
             REGRESSION: self._score,

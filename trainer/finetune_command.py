@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from pipelines.console import FlagParser, parse_bool, quiet_stderr
 from pipelines.errors import InputError
-from pipelines.task_flags import add_skip_bad_rows_flag, add_task_flags, task_of
+from pipelines.task_flags import SWITCH, add_skip_bad_rows_flag, add_task_flags, task_of
 from pipelines.tasks import GLUE_TASKS, Task, find_task
 from trainer.flags import add_loop_flags, add_output_flags, loop_config
 
 if TYPE_CHECKING:
-    from trainer.finetuning import FinetuningJob
+    from trainer.finetuning_plan import FinetuningJob
 
 FINETUNE_EPILOG = """examples:
   # GLUE's SST-2, from an encoder that `beambert pretrain` made
@@ -55,6 +55,10 @@ GLUE_EPILOG = """examples:
 """
 
 
+# Of run_classifier.py, whose batches are of 32; what a sweep tries its own values of.
+_RECIPE = {"learning_rate": 5e-5, "train_batch_size": 32, "num_train_epochs": 3.0}
+
+
 def _add_encoder_flags(parser: FlagParser) -> None:
     add = parser.add_argument
     add(
@@ -68,8 +72,9 @@ def _add_encoder_flags(parser: FlagParser) -> None:
     add("--do_lower_case", type=parse_bool, help="with --init=random (default: True)")
     add(
         "--freeze_encoder",
-        action="store_true",
-        help="feature-based: train one layer on the encoder's last four, which stay as they are",
+        **SWITCH,
+        help="feature-based: train one layer on the encoder's last four, which stay as they are; "
+        "wants a higher rate, such as --learning_rate=1e-3",
     )
 
 
@@ -78,10 +83,12 @@ def _add_recipe_flags(parser: FlagParser) -> None:
     add(
         "--max_seq_length",
         type=int,
-        help="default: that of the pre-training, 128 for random; 384 for questions",
+        help="default: that of --features or of the pre-training, 128 for random; 384 for "
+        "questions",
     )
-    # run_classifier.py: 3 epochs of batches of 32 at 5e-5, a tenth of them warming up.
-    add("--num_train_epochs", type=float, default=3.0, help="default: %(default)s")
+    epochs = _RECIPE["num_train_epochs"]
+    add("--num_train_epochs", type=float, default=epochs, help="default: %(default)s")
+    # run_classifier.py's, too.
     add("--warmup_proportion", type=float, default=0.1, help="default: %(default)s")
     add(
         "--sweep",
@@ -90,7 +97,9 @@ def _add_recipe_flags(parser: FlagParser) -> None:
         "encoders; the best on dev is in best/",
     )
     add("--num_seeds", type=int, default=1, help="of each run of a sweep (default: %(default)s)")
-    add_loop_flags(parser, batch_size=32, learning_rate=5e-5)
+    add_loop_flags(
+        parser, batch_size=_RECIPE["train_batch_size"], learning_rate=_RECIPE["learning_rate"]
+    )
 
 
 def build_finetune_parser() -> FlagParser:
@@ -192,10 +201,15 @@ def make_job(
         raise InputError(f"--num_seeds={flags.num_seeds}: must be at least 1")
     if flags.num_seeds > 1 and not flags.sweep:
         raise InputError(f"--num_seeds={flags.num_seeds}: goes with --sweep")
+    for name, default in _RECIPE.items():
+        if flags.sweep and getattr(flags, name) != default:
+            raise InputError(
+                f"--{name}={getattr(flags, name)}: a sweep tries its own values; leave it out"
+            )
     loop = loop_config(flags)
     with quiet_stderr():
         from pipelines.feature_records import open_features
-        from trainer.finetuning import FinetuningJob
+        from trainer.finetuning_plan import FinetuningJob
         from trainer.folders import TrainingFolders
     given = {"task", "data_dir", "loop", "output", "features"}
     names = {field.name for field in dataclasses.fields(FinetuningJob)} - given

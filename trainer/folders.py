@@ -5,12 +5,14 @@ bert_config.json, vocab.txt, model.weights.h5, training.json (what it was made w
 `pipelines.folders`.
 """
 
+import contextlib
 import dataclasses
+import fcntl
 import json
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
@@ -115,16 +117,21 @@ def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
             return True
     except tf.errors.OpError as error:
         raise InputError(f"--model_dir={path}: cannot be read ({reason(error)})") from error
-    _make(path, "--model_dir")
+    make(path, "--model_dir")
     if not output.checkpoints.startswith(f"{path}/"):
         _claim_checkpoints(output.checkpoints, job, chief)
     if chief:
         write(f"{path}/{UNFINISHED_FILE}", folders.serialize_job(job))
-        _make(output.tensorboard, "--tensorboard_dir")
+        make(output.tensorboard, "--tensorboard_dir")
     return False
 
 
-def _make(path: str, flag: str) -> None:
+def make(path: str, flag: str) -> None:
+    """Makes a folder, unless it is there.
+
+    Raises:
+      InputError: it can't be made.
+    """
     try:
         tf.io.gfile.makedirs(path)
     except tf.errors.OpError as error:
@@ -141,8 +148,36 @@ def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:
                 "or delete it"
             )
     elif chief:
-        _make(path, "--checkpoint_dir")
+        make(path, "--checkpoint_dir")
         write(file, mine)
+
+
+@contextlib.contextmanager
+def held(path: str, chief: bool = True) -> Iterator[None]:
+    """Keeps other commands from filling a folder at the same time, if it is a local one.
+
+    Of several workers, the chief holds it. The kernel takes it back when the process ends, however
+    that happens.
+
+    Raises:
+      InputError: another process holds it.
+    """
+    if "://" in path or not chief:
+        yield
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise InputError(
+                    f"--model_dir={path}: another process is at work there; wait for its end, or "
+                    "choose another folder"
+                ) from error
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def finish(path: str, job: Mapping[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """All tasks of GLUE from one encoder: the table of dev results, and the leaderboard's zip."""
 
+import collections
 import dataclasses
 import io
 import json
@@ -13,9 +14,11 @@ import tensorflow as tf
 
 from pipelines.errors import InputError
 from pipelines.examples import TextExample, read_examples
-from pipelines.tasks import REGRESSION, TASKS, TEST, Task
+from pipelines.task_files import has_split
+from pipelines.task_splits import read_splits
+from pipelines.tasks import DEV, GLUE_TASKS, REGRESSION, TASKS, TEST, TRAIN, Task
 from trainer import folders
-from trainer.finetuning import FinetuningJob
+from trainer.finetuning_plan import FinetuningJob
 
 RESULTS_FILE = "glue.json"
 SUBMISSION_FILE = "submission.zip"
@@ -24,6 +27,8 @@ DIAGNOSTIC_TITLE = "AX"
 _DIAGNOSTIC = dataclasses.replace(
     TASKS["mnli"], files={TEST: "diagnostic.tsv"}, title=DIAGNOSTIC_TITLE
 )
+# Accuracy on the dev file of genres that MNLI's training has none of.
+MISMATCHED = "accuracy_mismatched"
 _BATCH = 64
 
 
@@ -64,13 +69,21 @@ def run(
       InputError: what was given can't be used.
     """
     found = find_folders(glue_dir, names)
+    jobs = {
+        name: job_of(TASKS[name], folder, f"{output}/{TASKS[name].title}")
+        for name, folder in found.items()
+    }
+    asked = {
+        name: [(job.task, job.data_dir), *_diagnostic(name, glue_dir)] for name, job in jobs.items()
+    }
+    for name, job in jobs.items():
+        _check_files(job, asked[name])
     results, submission = {}, {}
-    for name, folder in found.items():
-        task = TASKS[name]
-        model_dir, results[name] = finetune_one(job_of(task, folder, f"{output}/{task.title}"))
-        submission |= dict(_answers(task, folder, model_dir))
-        if name == "mnli":
-            submission |= dict(_answers(_DIAGNOSTIC, f"{glue_dir}/diagnostic", model_dir))
+    for name, job in jobs.items():
+        model_dir, results[name] = finetune_one(job)
+        results[name] |= _mismatched(job, model_dir)
+        for task, folder in asked[name]:
+            submission |= dict(_answers(task, folder, model_dir))
     summary = {"tasks": results, "average": average(results)}
     folders.write(f"{output}/{RESULTS_FILE}", json.dumps(summary, indent=1).encode())
     _write_zip(f"{output}/{SUBMISSION_FILE}", submission)
@@ -79,19 +92,36 @@ def run(
     if absent:
         print(f"not there, and not in the average: {', '.join(absent)}")
     print(f"{output}/{SUBMISSION_FILE}: {', '.join(submission) or 'empty, no test files'}")
+    if lacking := [file for file in _submission_files() if file not in submission]:
+        print(f"the leaderboard also wants {', '.join(lacking)}")
     return summary
+
+
+def _submission_files() -> list[str]:
+    tasks = [*(TASKS[name] for name in GLUE_TASKS), _DIAGNOSTIC]
+    return [_submission_file(of, split) for of in tasks for split in of.files if TEST in split]
+
+
+def _submission_file(task: Task, split: str) -> str:
+    """Returns the leaderboard's name of a test file's answers, https://gluebenchmark.com/faq."""
+    genres = {"test_matched.tsv": "-m", "test_mismatched.tsv": "-mm"}
+    return f"{task.title}{genres.get(task.files[split], '')}.tsv"
 
 
 def average(results: Mapping[str, Mapping[str, float]]) -> float:
     """Returns the mean over tasks of the mean over a task's metrics (Wang et al. 2019, 3.3)."""
-    return float(np.mean([np.mean([of[m] for m in TASKS[n].metrics]) for n, of in results.items()]))
+    return float(np.mean([np.mean([of[m] for m in _metrics(n, of)]) for n, of in results.items()]))
+
+
+def _metrics(name: str, results: Mapping[str, float]) -> list[str]:
+    return [*TASKS[name].metrics, *(metric for metric in (MISMATCHED,) if metric in results)]
 
 
 def table(results: Mapping[str, Mapping[str, float]]) -> str:
     """Returns the results in per cent, beside the best answer that ignores the text."""
     lines = ["| task | metric | dev | baseline |", "|---|---|---|---|"]
     for name, of_task in results.items():
-        for metric in TASKS[name].metrics:
+        for metric in _metrics(name, of_task):
             cells = [f"{100 * of_task[key]:.1f}" for key in (metric, f"baseline_{metric}")]
             title = TASKS[name].title
             lines.append(f"| {title} | {metric.replace('_', ' ')} | {' | '.join(cells)} |")
@@ -104,17 +134,50 @@ def predictions_file(answers: Iterable[str]) -> str:
     return "\n".join(["index\tprediction", *rows]) + "\n"
 
 
+def _diagnostic(name: str, glue_dir: str) -> list[tuple[Task, str]]:
+    return [(_DIAGNOSTIC, f"{glue_dir}/diagnostic")] if name == "mnli" else []
+
+
+def _check_files(job: FinetuningJob, asked: Sequence[tuple[Task, str]]) -> None:
+    """Reads all files of a task, which some hours later would be too late."""
+    splits = (TRAIN, *_present(job.task, job.data_dir, DEV))
+    read_splits(job.task, job.data_dir, splits, job.skip_bad_rows)
+    # The leaderboard wants an answer to every row.
+    for task, folder in asked:
+        for split in _present(task, folder, TEST):
+            read_examples(task, folder, split)
+
+
+def _present(task: Task, folder: str, kind: str) -> list[str]:
+    """Returns the splits of a kind whose files are there; MNLI has two of dev and test."""
+    splits = [split for split in task.files if split.startswith(kind)]
+    return [split for split in splits if split == DEV or has_split(task, folder, split)]
+
+
+def _mismatched(job: FinetuningJob, model_dir: str) -> dict[str, float]:
+    """Returns the accuracy on MNLI's other dev file, and that of the commonest label."""
+    *_, split = _present(job.task, job.data_dir, DEV)
+    if split == DEV:
+        return {}
+    files = {TRAIN: job.task.files[TRAIN], DEV: job.task.files[split]}
+    task = dataclasses.replace(job.task, files=files)
+    read = read_splits(task, job.data_dir, (TRAIN, DEV), job.skip_bad_rows)
+    examples = read.examples[DEV]
+    ((commonest, _),) = collections.Counter(e.label for e in read.examples[TRAIN]).most_common(1)
+    answers = _predict(task, examples, model_dir)
+    pairs = {MISMATCHED: answers, f"baseline_{MISMATCHED}": [commonest] * len(examples)}
+    return {
+        name: float(np.mean([e.label == a for e, a in zip(examples, found, strict=True)]))
+        for name, found in pairs.items()
+    }
+
+
 def _answers(task: Task, folder: str, model_dir: str) -> Iterator[tuple[str, str]]:
     """Yields name and text of the leaderboard's files for the test files that are there."""
-    for split, file in task.files.items():
-        if not split.startswith(TEST) or not (pathlib.Path(folder) / file).is_file():
-            continue
-        title = task.title
-        if file.startswith("test_"):  # MNLI-m and MNLI-mm
-            title += "-mm" if "mismatched" in file else "-m"
+    for split in _present(task, folder, TEST):
         examples = read_examples(task, folder, split)
-        print(f"{task.name}: answering {len(examples):,} of {file}", flush=True)
-        yield f"{title}.tsv", predictions_file(_predict(task, examples, model_dir))
+        print(f"{task.name}: answering {len(examples):,} of {task.files[split]}", flush=True)
+        yield _submission_file(task, split), predictions_file(_predict(task, examples, model_dir))
 
 
 def _predict(task: Task, examples: Sequence[TextExample], model_dir: str) -> list[str]:

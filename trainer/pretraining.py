@@ -175,35 +175,36 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
     if folders.claim(job.output, identity, chief):
         print(f"{model_dir}: already finished by the same command, nothing to do")
         return
-    if chief:
-        folders.describe_model(model_dir, config, records.vocabulary, training)
-    trainer = Trainer(
-        strategy,
-        lambda: BertPretrainer(config, seed=loop.random_seed),
-        PretrainingObjective(_capacities(data, loop, strategy)),
-        job.optimizer,
-        loop.random_seed,
-        gradient_accumulation_steps=loop.gradient_accumulation_steps,
-        dtype=loop.dtype,
-    )
-    notes = initial.load_into(trainer.model, "--init") if initial else []
-    if chief:
-        print("\n".join([_introduce(job, data, trainer), *notes]), flush=True)
-    firsts = [0, *(each.last_step for each in data)]
-    phases = [
-        _phase(each, first, config, job, strategy)
-        for each, first in zip(data, firsts, strict=False)
-    ]
-    results = train(trainer, phases, loop, job.output)
-    if not chief:
-        return
-    if data[-1].held_out:
-        results["commonest_token_accuracy"] = commonest_token_accuracy(data[-1].held_out)
-        print(f"always guessing the commonest token: {results['commonest_token_accuracy']:.1%}")
-    folders.save_weights(trainer.model, model_dir)
-    folders.write(f"{model_dir}/{folders.RESULTS_FILE}", json.dumps(results, indent=1).encode())
-    folders.finish(model_dir, identity)
-    print(f"{model_dir}: finished", flush=True)
+    with folders.held(model_dir, chief):
+        if chief:
+            folders.describe_model(model_dir, config, records.vocabulary, training)
+        trainer = Trainer(
+            strategy,
+            lambda: BertPretrainer(config, seed=loop.random_seed),
+            PretrainingObjective(_capacities(data, loop, strategy)),
+            job.optimizer,
+            loop.random_seed,
+            gradient_accumulation_steps=loop.gradient_accumulation_steps,
+            dtype=loop.dtype,
+        )
+        notes = initial.load_into(trainer.model, "--init") if initial else []
+        if chief:
+            print("\n".join([_introduce(job, data, trainer), *notes]), flush=True)
+        firsts = [0, *(each.last_step for each in data)]
+        phases = [
+            _phase(each, first, config, job, strategy)
+            for each, first in zip(data, firsts, strict=False)
+        ]
+        results = train(trainer, phases, loop, job.output)
+        if not chief:
+            return
+        if data[-1].held_out:
+            results["commonest_token_accuracy"] = commonest_token_accuracy(data[-1].held_out)
+            print(f"always guessing the commonest token: {results['commonest_token_accuracy']:.1%}")
+        folders.save_weights(trainer.model, model_dir)
+        folders.write(f"{model_dir}/{folders.RESULTS_FILE}", json.dumps(results, indent=1).encode())
+        folders.finish(model_dir, identity)
+        print(f"{model_dir}: finished", flush=True)
 
 
 def _open_initial(job: PretrainingJob, records: Records) -> InitialWeights | None:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from pipelines.examples import split_path
 from pipelines.feature_records import TaskFeatureFiles
 from pipelines.offsets import OffsetTokenizer
 from pipelines.squad import describe_places, read_questions
@@ -12,6 +11,7 @@ from pipelines.squad_decoding import DecodingParameters, SquadPredictions, decod
 from pipelines.squad_features import WindowParameters, Windows, make_windows
 from pipelines.squad_scoring import score
 from pipelines.task_features import TaskFeatures, span_features
+from pipelines.task_files import split_path
 from pipelines.tasks import DEV, TRAIN, Task
 from pipelines.text_features import TextFeatures
 from trainer.task_data import TaskData

@@ -16,8 +16,10 @@ from typing import Any
 import tensorflow as tf
 
 from pipelines.errors import InputError
+from pipelines.folders import TEMPORARY_PREFIX
+from pipelines.tasks import TRAIN
 from trainer import folders
-from trainer.finetuning import FinetuningJob, identity_of
+from trainer.finetuning_plan import FinetuningJob, make_plan
 
 SWEEP_FILE = "sweep.json"
 BEST_FOLDER = "best"
@@ -39,9 +41,14 @@ class Grid:
             itertools.product(self.learning_rate, self.train_batch_size, self.num_train_epochs)
         )
 
+    def of_batches_up_to(self, examples: int) -> "Grid":
+        """Returns the grid without batches of more examples than there are."""
+        sizes = tuple(size for size in self.train_batch_size if size <= examples)
+        return dataclasses.replace(self, train_batch_size=sizes)
+
 
 GRIDS = {
-    # Devlin et al. 2019, appendix A.3.
+    # Devlin et al. 2019: the rates of section 4.1, the rest of appendix A.3.
     "paper": Grid((5e-5, 4e-5, 3e-5, 2e-5), (16, 32), (2, 3, 4)),
     # The README of google-research/bert on its smaller models, March 2020.
     "small": Grid((3e-4, 1e-4, 5e-5, 3e-5), (8, 16, 32, 64, 128), (4,)),
@@ -67,8 +74,27 @@ def sweep(
     """
     if os.environ.get("TF_CONFIG"):
         raise InputError("--sweep: its runs take one host; leave TF_CONFIG out")
+    model_dir = job.output.model
+    common = _common(job, min(grid.train_batch_size))
+    examples = common["examples"][TRAIN]
+    possible = grid.of_batches_up_to(examples)
+    if large := sorted(set(grid.train_batch_size) - set(possible.train_batch_size)):
+        sizes = ", ".join(map(str, large))
+        print(f"left out: batches of {sizes}, of {examples} training examples", flush=True)
+    folders.make(model_dir, "--model_dir")
+    with folders.held(model_dir):
+        return _run(job, possible, num_seeds, finetune, _open(model_dir, common))
+
+
+def _run(
+    job: FinetuningJob,
+    grid: Grid,
+    num_seeds: int,
+    finetune: Callable[[FinetuningJob], dict[str, float]],
+    state: dict[str, Any],
+) -> dict[str, Any]:
+    """`sweep` from what its folder holds on."""
     model_dir, metric = job.output.model, job.task.metrics[0]
-    state = _open(model_dir, _common(job))
     seeds = range(job.loop.random_seed, job.loop.random_seed + num_seeds)
     planned = [(*point, seed) for seed in seeds for point in grid.points()]
     left = [run for run in planned if _find(state, run) is None]
@@ -110,25 +136,31 @@ def table(runs: Sequence[dict[str, Any]], metric: str) -> str:
     return "\n".join(lines)
 
 
-def _common(job: FinetuningJob) -> dict[str, Any]:
+def _common(job: FinetuningJob, batch_size: int) -> dict[str, Any]:
     """Returns what all runs share."""
-    identity = identity_of(job)
+    loop = dataclasses.replace(job.loop, train_batch_size=batch_size)
+    identity = make_plan(dataclasses.replace(job, loop=loop)).identity
+    # As it is read back: tuples are lists in JSON.
+    identity = json.loads(json.dumps(identity | {"warmup_proportion": job.warmup_proportion}))
     for name in ("num_train_steps", "num_warmup_steps", "learning_rate"):
         del identity["optimizer"][name]
     for name in ("train_batch_size", "random_seed"):
         del identity["loop"][name]
-    # As it is read back: tuples are lists in JSON.
-    return json.loads(json.dumps(identity | {"warmup_proportion": job.warmup_proportion}))
+    return identity
 
 
 def _open(model_dir: str, common: dict[str, Any]) -> dict[str, Any]:
     path = f"{model_dir}/{SWEEP_FILE}"
     if not tf.io.gfile.exists(path):
-        if tf.io.gfile.isdir(model_dir) and tf.io.gfile.listdir(model_dir):
+        names = tf.io.gfile.listdir(model_dir)
+        if any(not name.startswith(TEMPORARY_PREFIX) for name in names):
             raise InputError(
                 f"--model_dir={model_dir}: holds something else than a sweep; choose another folder"
             )
-        return {"job": common, "runs": []}
+        state = {"job": common, "runs": []}
+        # At once: what is left of a first run that was killed is a sweep's.
+        _write(model_dir, state)
+        return state
     try:
         state = json.loads(folders.read(path))
         theirs = state["job"]
@@ -172,6 +204,4 @@ def _replace(folder: str, best: str) -> None:
 
 
 def _write(model_dir: str, state: dict[str, Any]) -> None:
-    path = f"{model_dir}/{SWEEP_FILE}"
-    folders.write(f"{path}.unfinished", json.dumps(state, indent=1).encode())
-    tf.io.gfile.rename(f"{path}.unfinished", path, overwrite=True)
+    folders.write(f"{model_dir}/{SWEEP_FILE}", json.dumps(state, indent=1).encode())

@@ -11,11 +11,12 @@ import numpy as np
 from pipelines.entities import entity_scores
 from pipelines.feature_records import TaskFeatureFiles
 from pipelines.metrics import scores
-from pipelines.task_features import TaskFeatures, first_pieces, make_features
+from pipelines.table_files import BadRow
+from pipelines.task_features import TaskFeatures, count_cut, first_pieces, make_features
 from pipelines.task_splits import files_sha256, read_splits
 from pipelines.tasks import DEV, REGRESSION, TAGGING, TRAIN, Task
 from pipelines.text_features import TextFeatures
-from trainer.task_models import OUTSIDE
+from trainer.task_models import outside_index
 
 
 class TaskData(abc.ABC):
@@ -55,6 +56,10 @@ class TaskData(abc.ABC):
         """Returns the files that others' scorers of dev read, by name."""
         return {}
 
+    def notes(self) -> Sequence[str]:
+        """Returns what a user should know of the features."""
+        return ()
+
     def sha256(self) -> dict[str, str]:
         """Returns the files' hashes by split."""
         return files_sha256(self.files)
@@ -63,15 +68,15 @@ class TaskData(abc.ABC):
 class ExampleData(TaskData):
     """Of every kind but span."""
 
-    def __init__(self, task: Task, data_dir: str, on_bad_row: Callable[[str], None] | None):
+    def __init__(self, task: Task, data_dir: str, on_bad_row: Callable[[BadRow], None] | None):
         """Reads train and dev.
 
         Raises:
           InputError: they can't be read, or don't go together.
         """
         read = read_splits(task, data_dir, (TRAIN, DEV), on_bad_row is not None)
-        for sentence in (sentence for of_split in read.left_out.values() for sentence in of_split):
-            on_bad_row(sentence)
+        for row in itertools.chain.from_iterable(read.left_out.values()):
+            on_bad_row(row)
         self.task = task
         self.labels = list(read.labels)
         self._examples = read.examples
@@ -81,13 +86,38 @@ class ExampleData(TaskData):
 
     def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
         """Makes or reads the features of both splits."""
-        self._text_features = text_features
-        self._features = {
-            split: made.read(split)
-            if made
-            else make_features(self.task.kind, examples, self.labels, text_features)
-            for split, examples in self._examples.items()
-        }
+        kind, self._length = self.task.kind, text_features.max_seq_length
+        self._features, self._cut = {}, {}
+        for split, examples in self._examples.items():
+            if made:
+                features, cut = made.read(split), made.count_cut(split)
+            else:
+                given = kind, examples, self.labels, text_features
+                features = make_features(*given)
+                cut = count_cut(*given, features)
+            self._features[split], self._cut[split] = features, cut
+        # Of each word of dev, where its tag is to be found.
+        self._pieces: list[np.ndarray] = []
+        if kind == TAGGING:
+            for _, pieces in first_pieces(self._examples[DEV], text_features):
+                self._pieces += [of_words[of_words >= 0] for of_words in pieces]
+
+    def notes(self) -> list[str]:
+        """Returns how many sequences are cut, and how many words get no tag of the model's."""
+        at = f"at --max_seq_length={self._length}"
+        notes = [
+            f"{split}: {cut:,} of {len(self._features[split].lengths):,} sequences lost tokens {at}"
+            for split, cut in self._cut.items()
+            if cut
+        ]
+        lost = sum(np.sum(pieces == 0) for pieces in self._pieces)
+        if lost:
+            words = sum(map(len, self._pieces))
+            notes.append(
+                f"dev: {lost:,} of {words:,} words have no token {at}, and are scored as "
+                f"{self._outside}"
+            )
+        return notes
 
     def features(self, split: str) -> TaskFeatures:
         """Returns the model's inputs."""
@@ -105,21 +135,16 @@ class ExampleData(TaskData):
             return self._tags(outputs["label_ids"])
         return [self.labels[index] for index in outputs["probabilities"].argmax(axis=1)]
 
+    @property
+    def _outside(self) -> str:
+        return self.labels[outside_index(self.labels)]
+
     def _tags(self, label_ids: np.ndarray) -> list[list[str]]:
-        outside = OUTSIDE if OUTSIDE in self.labels else self.labels[0]
-        examples, row, tags = self._examples[DEV], 0, []
-        for _, pieces in first_pieces(examples, self._text_features):
-            for of_words in pieces:
-                of_words = of_words[of_words >= 0]
-                found = label_ids[row, of_words]
-                # Position 0 is [CLS]: the word has no piece of its own in the sequence.
-                tags.append(
-                    [
-                        self.labels[index] if piece else outside
-                        for index, piece in zip(found, of_words, strict=True)
-                    ]
-                )
-                row += 1
+        tags = []
+        for ids, pieces in zip(label_ids, self._pieces, strict=True):
+            # Position 0 is [CLS]: the word has no piece of its own in the sequence.
+            found = zip(ids[pieces], pieces, strict=True)
+            tags.append([self.labels[index] if at else self._outside for index, at in found])
         return tags
 
     def baseline(self) -> dict[str, float]:

@@ -1,9 +1,12 @@
 """The model and the objective of each kind of task."""
 
+from collections.abc import Sequence
+
 import keras
 
 from model.classifier import BertClassifier, BertTokenClassifier
 from model.config import BertConfig
+from pipelines.entities import OUTSIDE
 from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
 from trainer.task_objectives import (
     ChoiceObjective,
@@ -13,9 +16,6 @@ from trainer.task_objectives import (
     TaggingObjective,
     TaskObjective,
 )
-
-# What words are that belong to no entity, and those that a sequence has no room for.
-OUTSIDE = "O"
 
 OBJECTIVES: dict[str, type[TaskObjective]] = {
     CLASSIFICATION: ClassificationObjective,
@@ -36,3 +36,8 @@ def build_model(
         return BertTokenClassifier(config, num_labels, seed, freeze_encoder)
     outputs = num_labels if kind == CLASSIFICATION else 1
     return BertClassifier(config, outputs, seed, freeze_encoder)
+
+
+def outside_index(labels: Sequence[str]) -> int:
+    """Returns the label of a word that a sequence has no room for: that of no entity, if any is."""
+    return labels.index(OUTSIDE) if OUTSIDE in labels else 0

@@ -33,7 +33,9 @@ def run_fn(fn_args: Any) -> None:
       InputError: what was given can't be used.
     """
     given = fn_args.custom_config | {"model_dir": fn_args.model_run_dir}
-    flags = build_finetune_parser().parse_args([f"--{name}={of}" for name, of in given.items()])
+    flags = build_finetune_parser().parse_args(
+        [f"--{name}={of}" for name, of in given.items() if of is not None]
+    )
     if not flags.features or flags.sweep:
         raise InputError("custom_config: name the features' folder as features, and no sweep")
     job = make_job(flags, task_of(flags), flags.data_dir, flags.model_dir)

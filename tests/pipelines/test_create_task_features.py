@@ -17,7 +17,7 @@ from pipelines import feature_job
 from pipelines.create_task_features import main
 from pipelines.encoding import RecordWriter
 from pipelines.errors import InputError
-from pipelines.examples import discover_labels, read_examples
+from pipelines.examples import read_examples
 from pipelines.feature_records import made_from, open_features, read_features
 from pipelines.offsets import OffsetTokenizer
 from pipelines.record_reading import read_records
@@ -25,6 +25,7 @@ from pipelines.records import Vocabulary
 from pipelines.squad import read_questions
 from pipelines.squad_features import WindowParameters, make_windows
 from pipelines.task_features import TaskFeatures, make_features, span_features
+from pipelines.task_splits import read_splits
 from pipelines.tasks import find_task
 from pipelines.text_features import TextFeatures
 
@@ -125,7 +126,7 @@ def in_process(root, kind, split, vocabulary, length=LENGTH) -> TaskFeatures:
         questions = read_questions(root / kind / task.files[split]).questions
         tokenizer = OffsetTokenizer(vocabulary, True)
         return span_features(make_windows(questions, tokenizer, WindowParameters.of_length(length)))
-    labels = discover_labels(task, data_dir)
+    labels = read_splits(task, data_dir, ("train",), False).labels
     examples = read_examples(task, data_dir, split, labels or None)
     return make_features(task.kind, examples, labels, TextFeatures(vocabulary, True, length))
 
@@ -306,6 +307,10 @@ def test_damaged_folders_are_refused(made, tmp_path):
     path.unlink()
     with pytest.raises(InputError, match="cannot be read"):
         open_features(str(copy), "--features")
+    for text in ("{}", '{"format_version": 1, "made_from": {}, "splits": {}, "versions": {}}'):
+        (copy / "info.json").write_text(text)
+        with pytest.raises(InputError, match=r"info.json: not the info.json of a features folder"):
+            open_features(str(copy), "--features")
     (copy / "_SUCCESS").unlink()
     with pytest.raises(InputError, match="not a finished features folder"):
         open_features(str(copy), "--features")

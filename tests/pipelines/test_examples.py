@@ -59,20 +59,6 @@ def test_csv_and_json_lines_read_the_same_pairs(tmp_path):
         assert examples.read_examples(tasks.TASKS["classification"], folder, "dev") == expected
 
 
-def test_labels_are_those_of_train_sorted(tmp_path):
-    """A declared label set wins over the file."""
-    folder = write(tmp_path, "train.tsv", "text\tlabel\na\tz\nb\tb\nc\tz\n")
-    assert examples.discover_labels(tasks.TASKS["classification"], folder) == ("b", "z")
-    assert examples.discover_labels(tasks.TASKS["sst-2"], folder) == ("0", "1")
-
-
-def test_one_label_is_too_few(tmp_path):
-    """Such a classifier could learn nothing."""
-    folder = write(tmp_path, "train.tsv", "text\tlabel\na\tz\n")
-    with refused("has the one label 'z' only"):
-        examples.discover_labels(tasks.TASKS["classification"], folder)
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -96,7 +82,10 @@ def test_one_label_is_too_few(tmp_path):
             "dev.jsonl has 'text_b' in some rows only",
         ),
         ("dev.jsonl", "[1]\n", "line 1 is not a JSON object"),
+        ("dev.csv", 'text,label\na,"x\ny"\n', "line 2 has a label of several lines"),
         ("dev.jsonl", '{"text": "a"}\n', "line 1 has no column 'label' (it has text)"),
+        ("dev.jsonl", "[" * 100_000, "line 1 is not JSON (maximum recursion depth exceeded"),
+        ("dev.jsonl", '{"text": "\\ud800", "label": "x"}', r"has half a character ('\ud800')"),
     ],
 )
 def test_a_bad_row_is_named(tmp_path, name, content, message):
@@ -112,9 +101,26 @@ def test_bad_rows_are_left_out_only_where_that_is_asked_for_and_named(tmp_path):
     task, told = tasks.TASKS["classification"], []
     found = examples.read_examples(task, folder, "dev", ["x", "y"], told.append)
     assert [example.text for example in found] == ["a", "d"]
-    assert ["line 3" in told[0], "line 4" in told[1], "line 5" in told[2]] == [True] * 3
+    assert [row.args[1] for row in told] == [3, 4, 5]
     with refused("line 3 has an empty 'text': fill it in or delete the row. (3 such rows"):
         examples.read_examples(task, folder, "dev", ["x", "y"])
+
+
+def test_rows_of_which_none_can_be_used(tmp_path):
+    folder = write(tmp_path, "dev.tsv", "text\tlabel\na\t\nb\t\n")
+    with refused(
+        "line 2 has an empty 'label': fill it in or delete the row. (none of 2 rows can be"
+    ):
+        examples.read_examples(tasks.TASKS["classification"], folder, "dev", None, print)
+
+
+def test_a_row_of_json_lines_may_lack_a_column_of_the_others(tmp_path):
+    rows = '{"text": "a", "label": 1}\n{"body": "b", "label": 2}\n{"text": "c", "label": 2}\n'
+    folder, told = write(tmp_path, "dev.jsonl", rows), []
+    task = tasks.TASKS["classification"]
+    found = examples.read_examples(task, folder, "dev", None, told.append)
+    assert [example.label for example in found] == ["1", "2"]
+    assert [row.reason for row in told] == ["has no column 'text' (it has body, label)"]
 
 
 def test_a_missing_column_is_no_bad_row(tmp_path):
@@ -155,6 +161,9 @@ def test_columns_of_words_and_tags(tmp_path):
         examples.read_examples(tasks.TASKS["tagging"], folder, "dev")
     write(tmp_path, "dev.conll", "EU\tB-ORG\nthe lamb\tO\n")
     with refused("dev.conll, line 2 has no single word ('the lamb')"):
+        examples.read_examples(tasks.TASKS["tagging"], folder, "dev")
+    write(tmp_path, "dev.conll", "EU\tB-ORG\nrejects\t\n")
+    with refused("dev.conll, line 2 has an empty tag"):
         examples.read_examples(tasks.TASKS["tagging"], folder, "dev")
 
 

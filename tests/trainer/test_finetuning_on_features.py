@@ -112,6 +112,19 @@ def test_same_model_and_results(features, flags, without_features, tmp_path):
     assert_same_models(model, without_features("squad2.0"))
 
 
+def test_the_length_is_that_of_the_features(features, flags, small_config_file, tmp_path):
+    given = flags("tagging", features=features("tagging"), max_seq_length=None)
+    model = finetune(tmp_path / "model", {n: of for n, of in given.items() if of is not None})
+    assert json.loads((model / "training.json").read_text())["max_seq_length"] == LENGTH
+    short = json.loads(small_config_file.read_text()) | {"max_position_embeddings": 12}
+    (tmp_path / "short.json").write_text(json.dumps(short))
+    given["model"] = tmp_path / "short.json"
+    with pytest.raises(
+        InputError, match=r"--features=.* made with --max_seq_length=16: .* most 12"
+    ):
+        finetune(tmp_path / "other", {n: of for n, of in given.items() if of is not None})
+
+
 def test_other_features_are_refused(features, flags, tmp_path):
     for others, message in (
         ({"max_seq_length": 12}, r"max_seq_length there 16, here 12"),
@@ -139,7 +152,8 @@ def test_run_fn(features, flags, without_features, tmp_path, monkeypatch):
             train_files=[f"{folder}/train/*"],
             eval_files=[f"{folder}/dev/*"],
             schema_path=f"{folder}/schema.pbtxt",
-            custom_config={name: str(value) for name, value in config.items()},
+            custom_config={name: str(value) for name, value in config.items()}
+            | {"skip_bad_rows": False, "freeze_encoder": False, "tpu": None},
             serving_model_dir=str(tmp_path / "serving"),
             model_run_dir=str(tmp_path / "run"),
         )

@@ -2,6 +2,9 @@
 
 import resource
 import signal
+import subprocess
+import sys
+import textwrap
 
 import pytest
 
@@ -37,6 +40,30 @@ def test_a_folder_stays_ours_on_a_full_disk(full_disk, tmp_path):
     assert not folders.claim(output, job, chief=True)
     folders.finish(output.model, job)
     assert folders.claim(output, job, chief=True)
+
+
+def test_one_process_at_a_time_fills_a_folder(tmp_path):
+    """And a killed one lets go of it."""
+    script = f"""
+        import time
+        from trainer import folders
+        with folders.held({str(tmp_path)!r}):
+            print("held", flush=True)
+            time.sleep(60)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"held\n"
+        busy = pytest.raises(InputError, match="--model_dir=.* another process is at work there")
+        with busy, folders.held(str(tmp_path)):
+            pass
+        # Workers that aren't the chief go by it.
+        with folders.held(str(tmp_path), chief=False):
+            pass
+        other.kill()
+    with folders.held(str(tmp_path)):
+        pass
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("flag", ["model_dir", "checkpoint_dir", "tensorboard_dir"])

@@ -1,11 +1,12 @@
 """Sweeps: every combination once, resumable, the best kept."""
 
 import json
+import os
 
 import pytest
 
 from pipelines.errors import InputError
-from trainer import isolation, sweep
+from trainer import folders, isolation, sweep
 from trainer.finetune_command import finetune_main
 from trainer.sweep import GRIDS, Grid, table
 
@@ -76,6 +77,43 @@ def test_every_combination_once_and_the_best_is_kept(run, tmp_path, capsys, monk
         run("--weight_decay_rate=0.1")
 
 
+@pytest.mark.slow
+def test_a_killed_first_run_is_continued_and_large_batches_are_left_out(
+    run, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setitem(sweep.GRIDS, "small", Grid((3e-3,), (16, 64), (1,)))
+    started = []
+
+    def killed(job, *_):
+        started.append(job.output.model)
+        os.makedirs(job.output.model)
+        raise KeyboardInterrupt
+
+    finetune = isolation.finetune_in_process
+    monkeypatch.setattr(isolation, "finetune_in_process", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    monkeypatch.setattr(isolation, "finetune_in_process", finetune)
+    assert [row["train_batch_size"] for row in run()] == [16, 16]
+    printed = capsys.readouterr().out
+    assert "left out: batches of 64, of 32 training examples" in printed
+    assert "2 runs, 0 done" in printed
+
+
+def test_a_folder_is_filled_by_one_sweep_at_a_time(run, tmp_path):
+    (tmp_path / "sweep").mkdir()
+    busy = pytest.raises(InputError, match="--model_dir=.*sweep: another process is at work")
+    with folders.held(str(tmp_path / "sweep")), busy:
+        run()
+
+
+def test_a_folder_of_something_else(run, tmp_path):
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "thesis.doc").write_text("years of work")
+    with pytest.raises(InputError, match="holds something else than a sweep"):
+        run()
+
+
 def test_the_table_has_means_and_spread_the_best_first():
     def row(rate, seed, accuracy):
         point = {"learning_rate": rate, "train_batch_size": 8, "num_train_epochs": 2.0}
@@ -91,6 +129,8 @@ def test_the_table_has_means_and_spread_the_best_first():
 def test_what_goes_with_a_sweep_only(run, task_folder, encoder_folder, tmp_path):
     with pytest.raises(InputError, match="--num_seeds=0"):
         run("--num_seeds=0")
+    with pytest.raises(InputError, match=r"--learning_rate=0\.001: a sweep tries its own values"):
+        run("--learning_rate=1e-3")
     flags = ["--task=classification", f"--data_dir={task_folder}", f"--init={encoder_folder}"]
     with pytest.raises(InputError, match="--num_seeds=2: goes with --sweep"):
         finetune_main([*flags, f"--model_dir={tmp_path / 'm'}", "--num_seeds=2"])

@@ -159,12 +159,47 @@ def test_tags_are_served_alike(data, finetuned):
     assert np.mean([one == other for one, other in zip(gold, expected, strict=True)]) > 0.95
 
 
+def test_choices_are_second_segments(small_config_file, encoder_folder, tmp_path):
+    """Also of a text that is no pair."""
+    for split in ("train", "dev"):
+        rows = [("river", "city", "war", i % 2) for i in range(4)]
+        write(tmp_path, f"{split}.csv", ("text", "choice_0", "choice_1", "label"), rows)
+    config = json.loads(small_config_file.read_text()) | {"type_vocab_size": 1}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    flags = [f"--model={tmp_path / 'config.json'}", f"--vocab_file={encoder_folder / 'vocab.txt'}"]
+    flags += [f"--data_dir={tmp_path}", f"--model_dir={tmp_path / 'model'}", "--train_batch_size=2"]
+    with pytest.raises(InputError, match="has one segment type"):
+        finetune_main(["--task=choice", "--init=random", *flags])
+
+
 def test_a_word_without_room_is_outside(finetuned, encoder_folder):
     folder = finetuned("tagging")
     text = " ".join(["river"] * 40)
     (tags,) = served(folder, text=tf.constant([text]))["tags"]
     length = results_length(folder)
     assert [tag.decode() for tag in tags] == ["B-JOY"] * (length - 2) + ["O"] * (42 - length)
+
+
+def test_what_has_no_room_is_told(data, encoder_folder, tmp_path, capsys):
+    finetune_main(
+        [
+            *("--task=tagging", f"--data_dir={data / 'tagging'}", f"--init={encoder_folder}"),
+            *(f"--model_dir={tmp_path / 'model'}", "--max_seq_length=8", "--num_train_epochs=0.1"),
+        ]
+    )
+    printed = capsys.readouterr().out
+    # Every word is one piece, and two of the eight places are taken.
+    train, words = (
+        [len(e.words) for e in split] for split in (train_of(data), dev(data, "tagging"))
+    )
+    cut = sum(count > 6 for count in train)
+    assert f"train: {cut} of 400 sequences lost tokens at --max_seq_length=8" in printed
+    lost = sum(max(count - 6, 0) for count in words)
+    assert f"dev: {lost} of {sum(words)} words have no token at" in printed and cut and lost
+
+
+def train_of(data):
+    return read_examples(find_task("tagging"), str(data / "tagging"), "train")
 
 
 def results_length(folder) -> int:
