@@ -86,20 +86,22 @@ def test_a_file_that_is_not_text_is_a_reject(classifier, tmp_path):
 
 
 def test_a_line_that_is_not_json_is_one_reject(classifier, tmp_path):
-    """The lines after it are answered, also one with half a character."""
+    """The lines after it are answered."""
     lines = [
         '{"text": "so good"}',
         '{"text": "so',
         "[]",
         '{"text": "bad \\ud83d"}',
         '{"body": "x"}',
+        '{"text": "bad"}',
     ]
     (tmp_path / "a.jsonl").write_text("".join(f"{line}\n" for line in lines))
     answers, rejects = run(classifier, tmp_path / "out", tmp_path / "a.jsonl")
-    assert [(row["line"], row["label"]) for row in answers] == [(1, "positive"), (4, "negative")]
+    assert [(row["line"], row["label"]) for row in answers] == [(1, "positive"), (6, "negative")]
     reasons = [
         "is not JSON (Unterminated string starting at): put one object on each line.",
         "is not a JSON object: write one on each line.",
+        r"has half a character ('\ud83d'): correct the row.",
         "has no column 'text' (it has body): name those that it has with --text_columns",
     ]
     assert [row["reason"].split(f"line {row['line']} ")[1] for row in rejects] == reasons
