@@ -43,7 +43,7 @@ def main() -> None:
     from trainer.checkpoint_export import export_hugging_face
     from trainer.checkpoints import open_initial
     from trainer.config import OptimizerConfig
-    from trainer.loop import Trainer
+    from trainer.steps import Trainer
     from trainer.task_batches import batch_rows, choose_lengths, training_batches
     from trainer.task_data import ExampleData
     from trainer.task_models import OBJECTIVES, build_model

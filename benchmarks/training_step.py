@@ -76,9 +76,9 @@ def ours(config: object, features: dict) -> Callable[[], object]:
     from model.packing import Capacity
     from model.pretrainer import BertPretrainer
     from trainer.config import OptimizerConfig
-    from trainer.loop import Trainer
     from trainer.objectives import PretrainingObjective
     from trainer.packing import ROWS_MULTIPLE
+    from trainer.steps import Trainer
 
     capacities = {}
     if not features["input_mask"].all():

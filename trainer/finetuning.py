@@ -14,7 +14,8 @@ from pipelines.tasks import DEV, TRAIN, Task
 from trainer import folders
 from trainer.export import save_task_model
 from trainer.finetuning_plan import FinetuningJob, FinetuningPlan, make_plan
-from trainer.loop import Phase, Trainer, train
+from trainer.loop import Phase, train
+from trainer.steps import Trainer
 from trainer.strategy import check_batch, is_chief
 from trainer.task_batches import (
     batch_rows,

@@ -26,9 +26,10 @@ from trainer.input_pipeline import (
     parse_batch,
     training_batches,
 )
-from trainer.loop import Phase, Trainer, train
+from trainer.loop import Phase, train
 from trainer.objectives import PretrainingObjective
 from trainer.packing import capacity_for
+from trainer.steps import Trainer
 from trainer.strategy import check_batch, is_chief
 
 # Of a record: sentence A and sentence B.

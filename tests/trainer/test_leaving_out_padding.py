@@ -13,9 +13,9 @@ from model.pretrainer import BertPretrainer
 from trainer import pretraining
 from trainer.config import OptimizerConfig
 from trainer.input_pipeline import open_records, training_batches
-from trainer.loop import Trainer
 from trainer.objectives import PretrainingObjective
 from trainer.packing import capacity_for
+from trainer.steps import Trainer
 from trainer.task import pretrain_main
 
 BATCH = 16

@@ -9,7 +9,7 @@ import pytest
 
 from model.pretrainer import BertPretrainer
 from pipelines.errors import InputError
-from trainer import loop
+from trainer.steps import Trainer
 from trainer.task import pretrain_main
 
 STEPS, LONG_STEPS = 10, 3
@@ -99,7 +99,7 @@ def test_interrupted_in_any_phase_the_weights_are_the_same(
         pass
 
     done = 0
-    train_steps = loop.Trainer.train_steps
+    train_steps = Trainer.train_steps
 
     def train_and_die(trainer, iterator, steps):
         nonlocal done
@@ -108,7 +108,7 @@ def test_interrupted_in_any_phase_the_weights_are_the_same(
             raise Killed
         return train_steps(trainer, iterator, steps)
 
-    monkeypatch.setattr(loop.Trainer, "train_steps", train_and_die)
+    monkeypatch.setattr(Trainer, "train_steps", train_and_die)
     with pytest.raises(Killed):
         run(tmp_path / "model")
     monkeypatch.undo()

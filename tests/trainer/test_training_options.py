@@ -15,9 +15,9 @@ from pipelines.errors import InputError
 from trainer import pretraining
 from trainer.config import OptimizerConfig
 from trainer.input_pipeline import open_records, training_batches
-from trainer.loop import Trainer
 from trainer.objectives import PretrainingObjective
 from trainer.recipes import RECIPES
+from trainer.steps import Trainer
 from trainer.task import build_pretrain_parser, pretrain_main
 
 BATCH, SEED = 12, 3
