@@ -1,5 +1,6 @@
 """Shared fixtures: small real-looking text, and where real data lies on machines that have it."""
 
+import gc
 import os
 import pathlib
 
@@ -17,6 +18,13 @@ SHARED_DATA = pathlib.Path(
         "BEAMBERT_TEST_DATA", pathlib.Path(__file__).resolve().parents[2] / "shared" / "data"
     )
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def what_is_there_stays():
+    """Graphs live as long as their process; looking through them for garbage takes ever longer."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

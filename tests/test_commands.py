@@ -108,7 +108,7 @@ def documented_commands():
 
 def test_documented_commands_have_real_flags():
     names = "runner|project|region|temp_location|setup_file|parallelism|environment_type"
-    names += "|sdk_container_image|service_account_email"
+    names += "|sdk_container_image|service_account_email|machine_type|max_num_workers"
     beam_flag = re.compile(rf"--({names}|flink_[a-z_]+|direct_[a-z_]+)=")
     commands = list(documented_commands())
     assert {name for name, *_ in commands} == set(PARSERS)
@@ -120,4 +120,4 @@ def test_documented_commands_have_real_flags():
             finetune = finetune_command.build_finetune_parser()
             parsed = finetune.parse_known_args([*others, *of_task, "--model_dir=model"])
             others = [other for other in others if other in parsed[1]]
-        assert all(beam_flag.match(other) for other in others)
+        assert [other for other in others if not beam_flag.match(other)] == [], name

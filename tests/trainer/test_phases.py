@@ -88,10 +88,8 @@ def test_the_result_is_of_the_long_sequences(finished):
 
 
 # At the first phase's last step, in the first phase, in the second.
-@pytest.mark.parametrize(
-    "calls",
-    [5, *(pytest.param(calls, marks=pytest.mark.slow) for calls in (3, 6))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("calls", [5, 3, 6])
 def test_interrupted_in_any_phase_the_weights_are_the_same(
     calls, run, finished, tmp_path, monkeypatch
 ):

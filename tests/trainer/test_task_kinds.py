@@ -206,6 +206,7 @@ def results_length(folder) -> int:
     return json.loads((folder / "training.json").read_text())["max_seq_length"]
 
 
+@pytest.mark.slow
 def test_labels_of_words_that_are_no_entities(data, encoder_folder, tmp_path):
     (tmp_path / "data").mkdir()
     for split in ("train", "dev"):

@@ -52,6 +52,7 @@ def losses_of(trainer, records, steps: int) -> list[float]:
     return [trainer.train_steps(iterator, 1)["loss"] for _ in range(steps)]
 
 
+@pytest.mark.slow
 def test_accumulated_gradients_are_those_of_the_whole_batch(without_dropout, records, two_devices):
     whole = make_trainer(without_dropout)
     losses = losses_of(whole, records, 5)
@@ -171,6 +172,7 @@ def test_checkpoints_of_another_job_are_refused(
         pretrain_main(arguments)
 
 
+@pytest.mark.slow
 def test_the_input_is_told_of_masking_and_parts(
     records_folder, small_config_file, tmp_path, monkeypatch
 ):
