@@ -33,6 +33,16 @@ def retrain(root):
     return process.returncode, printed
 
 
+def step_of(process) -> int:
+    """Waits for the process of the step that a retraining has begun, and returns its number."""
+    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    deadline = time.monotonic() + 30
+    while not (found := children.read_text().split()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return int(found[0])
+
+
 def versions(root):
     return sorted(path.name for path in (root / "workspace" / "serving").iterdir())
 
@@ -53,11 +63,12 @@ def test_new_file_to_new_version(tmp_path):
     for line in process.stdout:
         if line.startswith("[classifier] $"):
             break
+    # Its step, which holds the lock as well, is kept from ending.
+    os.kill(step_of(process), signal.SIGSTOP)
     process.kill()
     process.wait()
-    # The step is still at work, and holds the lock.
     status, printed = retrain(tmp_path)
-    assert status == 75 and "is at work there" in printed
+    assert status == 75 and "is at work there" in printed, printed
     os.killpg(process.pid, signal.SIGKILL)
     process.stdout.close()
     assert versions(tmp_path) == ["1"]
