@@ -94,7 +94,7 @@ def begin(run: Run) -> None:
             tf.io.gfile.remove(file)
         if tf.io.gfile.exists(records):
             tf.io.gfile.rmtree(records)
-    write_json(f"{run.path}/{RUN_FILE}", dataclasses.asdict(run))
+    write_json(file, dataclasses.asdict(run))
 
 
 def choose_version(serving: str, run: Run) -> int:
@@ -220,7 +220,7 @@ def write_text(path: str, text: str) -> None:
     """
     with _told(path, "written"):
         tf.io.gfile.makedirs(os.path.dirname(path))
-        aside = f"{path}.unfinished"
+        aside = f"{path}{UNFINISHED_ENDING}"
         with tf.io.gfile.GFile(aside, "w") as file:
             file.write(text)
         tf.io.gfile.rename(aside, path, overwrite=True)
