@@ -39,15 +39,17 @@ def pretrain(inputs: list[str], output: pathlib.Path) -> None:
         *("--input", *inputs),
         f"--vocab_file={vocabulary}",
         f"--output={records}",
+        "--max_seq_length=32,128",
         "--eval_fraction=0.02",
-        "--dupe_factor=5",
+        "--dupe_factor=2",
     )
     beambert(
         "pretrain",
         "--recipe=tiny",
-        f"--data={records}",
+        f"--data={records / '32'}",
+        f"--long_data={records / '128'}",
         f"--model_dir={output / 'encoder'}",
-        "--eval_steps=500",
+        "--eval_steps=1000",
         "--save_checkpoints_steps=500",
     )
 

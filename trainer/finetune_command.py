@@ -10,6 +10,7 @@ from pipelines.console import FlagParser, parse_bool, quiet_stderr
 from pipelines.errors import InputError
 from pipelines.task_flags import SWITCH, add_skip_bad_rows_flag, add_task_flags, task_of
 from pipelines.tasks import GLUE_TASKS, Task, find_task
+from trainer.config import ADAMW_CORRECTED
 from trainer.flags import add_loop_flags, add_output_flags, loop_config
 
 if TYPE_CHECKING:
@@ -98,7 +99,13 @@ def _add_recipe_flags(parser: FlagParser) -> None:
     )
     add("--num_seeds", type=int, default=1, help="of each run of a sweep (default: %(default)s)")
     add_loop_flags(
-        parser, batch_size=_RECIPE["train_batch_size"], learning_rate=_RECIPE["learning_rate"]
+        parser,
+        batch_size=_RECIPE["train_batch_size"],
+        learning_rate=_RECIPE["learning_rate"],
+        # Not run_classifier.py's: without the correction a run of a few hundred steps takes steps
+        # several times its learning rate and may learn nothing (Mosbach et al. 2021, arXiv
+        # 2006.04884; Zhang et al. 2021, arXiv 2006.05987).
+        optimizer=ADAMW_CORRECTED,
     )
 
 

@@ -26,6 +26,9 @@ from trainer.task_batches import (
 )
 from trainer.task_models import OBJECTIVES, build_model
 
+# Floating-point operations in the time that XLA takes to compile a training step, on the slowest
+# machines: some ten seconds of two cores. Elsewhere compiling pays still later.
+COMPILING_FLOPS = 1e12
 # In a model folder: what others' scorers read.
 PREDICTIONS_FOLDER = "predictions"
 
@@ -97,10 +100,13 @@ class _Run:
     def __init__(self, plan: FinetuningPlan, strategy: tf.distribute.Strategy):
         self._plan, self._data = plan, plan.data
         self.notes: list[str] = []
+        longest = plan.text_features.max_seq_length
         features = [self._data.features(split) for split in (TRAIN, DEV)]
+        flops = training_flops(plan.config, 1, longest, predictions=0) / longest
         self._lengths = choose_lengths(
             np.concatenate([of.example_lengths for of in features]),
-            plan.text_features.max_seq_length,
+            longest,
+            COMPILING_FLOPS / flops / plan.job.num_train_epochs,
         )
         self._objective = OBJECTIVES[self._data.task.kind](self._lengths)
         self.trainer = Trainer(

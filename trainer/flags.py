@@ -4,18 +4,20 @@ import argparse
 import os
 
 from pipelines.console import FlagParser
-from trainer.config import DTYPES, OPTIMIZERS, LoopConfig, OptimizerConfig
+from trainer.config import DTYPES, OPTIMIZERS, LoopConfig
 
 
-def add_loop_flags(parser: FlagParser, *, batch_size: int, learning_rate: float) -> None:
-    """Adds the flags of the optimizer and the loop."""
+def add_loop_flags(
+    parser: FlagParser, *, batch_size: int, learning_rate: float, optimizer: str
+) -> None:
+    """Adds the flags of the optimizer and the loop, with what a command has for defaults."""
     add = parser.add_argument
     add("--train_batch_size", type=int, default=batch_size, help="default: %(default)s")
     add("--learning_rate", type=float, default=learning_rate, help="peak (default: %(default)s)")
     add("--weight_decay_rate", type=float, default=0.01, help="default: %(default)s")
     add(
         "--optimizer",
-        default=OptimizerConfig.optimizer,
+        default=optimizer,
         help=f"{', '.join(OPTIMIZERS)}: the original's, the one with bias correction, the one for "
         "large batches (default: %(default)s)",
     )

@@ -49,8 +49,11 @@ def bert_large() -> Recipe:
 
 
 def tiny() -> Recipe:
-    """BERT tiny on two cores in half an hour: enough to see it learn."""
-    return Recipe("tiny", 12_000, 1_200, 32, 1e-3)
+    """BERT tiny on two cores in half an hour, for sequences of 32 and 128: to see it learn.
+
+    It begins to use a token's neighbours several times sooner among 32 tokens than among 128.
+    """
+    return Recipe("tiny", 18_000, 1_800, 64, 1e-3)
 
 
 RECIPES = {recipe.__name__: recipe for recipe in (tiny, bert_base, bert_large)}

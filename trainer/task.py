@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pipelines.console import FlagParser, quiet_stderr, run_main
 from pipelines.errors import InputError
 from trainer.config import (
+    ADAMW,
     DYNAMIC,
     STATIC,
     LoopConfig,
@@ -118,7 +119,12 @@ def build_pretrain_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         default=LoopConfig.eval_steps,
         help="steps between evaluations on held-out data (default: %(default)s)",
     )
-    add_loop_flags(parser, batch_size=recipe.train_batch_size, learning_rate=recipe.learning_rate)
+    add_loop_flags(
+        parser,
+        batch_size=recipe.train_batch_size,
+        learning_rate=recipe.learning_rate,
+        optimizer=ADAMW,
+    )
     return parser
 
 

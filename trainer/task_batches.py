@@ -8,18 +8,22 @@ import tensorflow as tf
 from pipelines.task_features import NO_LABEL, TaskFeatures
 from trainer.input_pipeline import fill_up
 
-# Programs that XLA compiles for a task: more would spare little padding and cost seconds each.
+# Programs that XLA compiles for a task: more would spare little padding.
 MOST_LENGTHS = 4
 # Lengths are a multiple of this: what a processor computes at a time.
 LENGTH_MULTIPLE = 8
 
 
-def choose_lengths(lengths: np.ndarray, max_seq_length: int) -> tuple[int, ...]:
+def choose_lengths(
+    lengths: np.ndarray, max_seq_length: int, positions_a_program: float = 0
+) -> tuple[int, ...]:
     """Returns the few lengths to pad to that leave the least padding, ascending.
 
     Args:
       lengths: int [n], tokens of each example.
       max_seq_length: the greatest.
+      positions_a_program: positions that a further length must spare, or it isn't worth compiling
+        for.
     """
     rounded = np.minimum(-(-lengths // LENGTH_MULTIPLE) * LENGTH_MULTIPLE, max_seq_length)
     candidates, counts = np.unique(rounded, return_counts=True)
@@ -35,6 +39,8 @@ def choose_lengths(lengths: np.ndarray, max_seq_length: int) -> tuple[int, ...]:
             if split[i] < better[j]:
                 better[j] = split[i]
                 with_one_more[j] = (*chosen[i], int(candidates[j]))
+        if cost[-1] - better[-1] < positions_a_program:
+            break
         cost, chosen = better, with_one_more
     return chosen[-1]
 

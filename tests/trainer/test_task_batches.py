@@ -38,6 +38,12 @@ def test_no_other_lengths_leave_less_padding(lengths):
     assert positions(lengths, chosen) == best
 
 
+def test_a_length_that_spares_too_little_is_not_compiled_for():
+    lengths = np.array([8] * 100 + [64] * 100)
+    assert choose_lengths(lengths, 64, 5600) == (8, 64)
+    assert choose_lengths(lengths, 64, 5601) == (64,)
+
+
 def test_no_length_is_more_than_the_greatest():
     assert choose_lengths(np.array([13, 99, 100]), 100)[-1] == 100
 

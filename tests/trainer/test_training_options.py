@@ -14,6 +14,7 @@ from model.pretrainer import BertPretrainer
 from pipelines.errors import InputError
 from trainer import pretraining
 from trainer.config import OptimizerConfig
+from trainer.finetune_command import build_finetune_parser
 from trainer.input_pipeline import open_records, training_batches
 from trainer.objectives import PretrainingObjective
 from trainer.recipes import RECIPES
@@ -225,9 +226,15 @@ def test_a_recipe_decides_what_no_flag_says(name, monkeypatch):
 
 def test_the_papers_recipe_is_the_default():
     parsed = build_pretrain_parser().parse_args(["--data=r", "--model_dir=m"])
-    # Devlin et al. 2019, appendix A.2.
+    # Devlin et al. 2019, appendix A.2; the optimizer is that of the release's optimization.py.
     assert (parsed.train_batch_size, parsed.learning_rate) == (256, 1e-4)
+    assert parsed.optimizer == "adamw"
     recipe = RECIPES[parsed.recipe]()
     assert recipe.model == "base"
     assert (recipe.num_train_steps, recipe.num_warmup_steps) == (1_000_000, 10_000)
     assert parsed.long_data_share == 0.1
+
+
+def test_short_runs_correct_the_bias_of_the_moments():
+    given = ["--task=rte", "--data_dir=d", "--init=e", "--model_dir=m"]
+    assert build_finetune_parser().parse_args(given).optimizer == "adamw_corrected"
