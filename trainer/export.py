@@ -3,7 +3,7 @@
 import contextlib
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -27,6 +27,11 @@ _TEXT_B = tf.TensorSpec([None], tf.string, name="text_b")
 _CHOICES = tf.TensorSpec([None, None], tf.string, name="choices")
 
 
+def _traced(function: Callable[..., dict[str, tf.Tensor]], *texts: Any, **choices: Any) -> Any:
+    # Nothing in it asks Python about a tensor's value, see `Trainer`.
+    return tf.function(function, autograph=False).get_concrete_function(*texts, **choices)
+
+
 class _TaskModule(tf.Module):
     """Raw text -> answers."""
 
@@ -47,8 +52,7 @@ class _TaskModule(tf.Module):
         }[training["kind"]]
         texts = [_TEXT, _TEXT_B] if training["is_pair"] else [_TEXT]
         choices = {"choices": _CHOICES} if training["kind"] == CHOICE else {}
-        serving = tf.function(answer).get_concrete_function(*texts, **choices)
-        self.functions = {"serving_default": serving}
+        self.functions = {"serving_default": _traced(answer, *texts, **choices)}
 
     def _classify(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         return self._likeliest(self._model(self._text_features(*texts)))
@@ -89,7 +93,7 @@ class _Encoder(tf.Module):
         super().__init__()
         self._encoder = model
         self._text_features = text_features
-        self.functions = {"serving_default": tf.function(self._encode).get_concrete_function(_TEXT)}
+        self.functions = {"serving_default": _traced(self._encode, _TEXT)}
 
     def _encode(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         features = self._text_features(text)

@@ -24,14 +24,21 @@ def open_checkpoints(
       keep: how many of them stay.
 
     Raises:
-      InputError: the list can't be written.
+      InputError: the folder can't be listed, or the list can't be written.
     """
     manager = functools.partial(tf.train.CheckpointManager, checkpoint, directory, max_to_keep=keep)
     with contextlib.suppress(ValueError):  # an empty list
         opened = manager()
         if opened.checkpoints:
             return opened
-    names = tf.io.gfile.listdir(directory) if tf.io.gfile.isdir(directory) else []
+    try:
+        # Not `isdir`, which says no where the storage can't be reached: training would begin anew.
+        names = tf.io.gfile.listdir(directory) if tf.io.gfile.exists(directory) else []
+    except tf.errors.OpError as error:
+        raise InputError(
+            f"{directory}: cannot be listed ({folders.reason(error)}); "
+            "mend that, then the same command continues"
+        ) from error
     steps = sorted(int(found[1]) for n in names if (found := re.fullmatch(r"ckpt-(\d+)\.index", n)))
     if steps:
         print(f"{directory}/checkpoint: cannot be read; {len(steps)} found by name", flush=True)

@@ -20,6 +20,7 @@ from trainer.folders import TrainingFolders
 from trainer.input_pipeline import evaluation_batches, open_records, training_batches
 from trainer.loop import Interrupted, Phase, train
 from trainer.objectives import Objective, PretrainingObjective
+from trainer.saving import open_checkpoints
 from trainer.steps import Trainer
 from trainer.task_objectives import ClassificationObjective
 
@@ -282,6 +283,17 @@ def line_batches(bad_step: int, value: float):
 def train_line(trainer, batches_from, config, folder) -> dict[str, float]:
     phase = Phase(6, batches_from, None, tokens_a_step=1, flops_a_step=1.0)
     return train(trainer, [phase], config, TrainingFolders.of(str(folder)))
+
+
+def test_storage_that_does_not_answer_is_no_new_beginning(tmp_path, monkeypatch):
+    def fails(path):
+        raise tf.errors.UnavailableError(None, None, "try again later")
+
+    (tmp_path / "ckpt-8.index").touch()
+    for name in ("exists", "listdir"):
+        monkeypatch.setattr(tf.io.gfile, name, fails)
+    with pytest.raises(InputError, match="cannot be listed .*try again later.* same command"):
+        open_checkpoints(tf.train.Checkpoint(), str(tmp_path), keep=3)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
