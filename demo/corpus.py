@@ -45,7 +45,7 @@ FINISHED_FILE = "info.json"
 MINIMUM_DOCUMENT_WORDS = 20
 CORPUS_FILES = 4
 # Few enough that what pre-training teaches about the words is worth more than what they show.
-TRAIN_EXAMPLES = 400
+TRAIN_EXAMPLES = 100
 DEV_EXAMPLES = 150
 
 

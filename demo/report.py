@@ -69,7 +69,7 @@ class DemoSummary:
       machine: facts about the machine, such as {"cores": "2", "Python": "3.11.7"}.
       corpus: facts about the corpus, by name.
       vocabulary_size: entries of the vocabulary.
-      instances: pre-training instances.
+      instances: pre-training instances of the short sequences, which most updates are on.
       is_next_share: share of the instances whose second segment follows the first.
       fill: share of the instances' positions that hold a token.
       pretraining: lines of the pre-training's metrics.jsonl.

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from demo.report import DemoSummary, Step, read_metrics
-from demo.run import SENTENCE, Done, read_json
+from demo.run import LONG_LENGTH, SENTENCE, SHORT_LENGTH, Done, read_json
 
 
 def gather(folder: Path, done: Sequence[Done]) -> DemoSummary:
     """Reads the results of every step."""
     corpus = read_json(folder / "corpus" / "info.json")
-    records = read_json(folder / "records" / "info.json")
+    records, long_records = (
+        read_json(folder / "records" / str(length) / "info.json")
+        for length in (SHORT_LENGTH, LONG_LENGTH)
+    )
     pretraining = read_json(folder / "encoder" / "results.json")
     pretrained = read_json(folder / "classifier" / "results.json")
     random = read_json(folder / "classifier-random" / "results.json")
@@ -26,7 +29,11 @@ def gather(folder: Path, done: Sequence[Done]) -> DemoSummary:
     results = {
         "corpus": f"{corpus['documents']:,} documents, {corpus['bytes_after'] / 1e6:.1f} MB",
         "vocabulary": f"{records['vocabulary']['size']:,} word pieces",
-        "records": f"{counts['instances']:,} instances, {counts['is_next_share']:.1%} is next",
+        "records": (
+            f"{counts['instances']:,} instances of {SHORT_LENGTH} tokens, "
+            f"{long_records['counts']['instances']:,} of {LONG_LENGTH}; "
+            f"{counts['is_next_share']:.1%} is next"
+        ),
         "pre-training": (
             f"masked LM {pretraining['masked_lm_accuracy']:.1%}, "
             f"next sentence {pretraining['next_sentence_accuracy']:.1%} held out"
