@@ -1,6 +1,6 @@
 """How many sequences a second does the trainer's input give, with nothing to train?
 
-    taskset -c 0,1 python -m benchmarks.input_pipeline --data=demo-output/records
+    taskset -c 0,1 python -m benchmarks.input_pipeline --data=demo-output/records/128
 
 Reads a folder that `beambert data` made, with the masks it has and with masks drawn anew, in
 small and large batches; and looks up how long the first batch takes of a step far in the future.
@@ -48,7 +48,7 @@ def seconds_to_first_batch(records: object, step: int) -> float:
 def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", default="demo-output/records")
+    parser.add_argument("--data", default="demo-output/records/128")
     parser.add_argument("--sequences", type=int, default=100_000, help="of each measurement")
     parser.add_argument("--repeats", type=int, default=5, help="the median counts")
     flags = parser.parse_args()

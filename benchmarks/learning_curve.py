@@ -79,9 +79,14 @@ def finetune(task: str, folder: str, output: pathlib.Path) -> dict[str, float]:
 
 
 def curve(encoder: pathlib.Path) -> list[dict[str, float]]:
-    """Returns the held-out metrics by step."""
-    lines = (encoder / "metrics.jsonl").read_text().splitlines()
-    return [row for row in map(json.loads, lines) if row["split"] == "eval"]
+    """Returns the held-out metrics by step, with the length of what was held out."""
+    phases = json.loads((encoder / "training.json").read_text())["phases"]
+    rows = []
+    for row in map(json.loads, (encoder / "metrics.jsonl").read_text().splitlines()):
+        if row["split"] == "eval":
+            phase = next(phase for phase in phases if row["step"] <= phase["last_step"])
+            rows.append(row | {"max_seq_length": phase["max_seq_length"]})
+    return rows
 
 
 def main() -> None:
@@ -99,11 +104,12 @@ def main() -> None:
     results = {"held_out": rows, "dev_accuracy": tasks}
     results |= {"end": json.loads((output / "encoder" / "results.json").read_text())}
     (output / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    print("| step | masked LM loss | masked LM accuracy | next sentence accuracy |")
-    print("|---|---|---|---|")
+    print("| step | tokens | masked LM loss | masked LM accuracy | next sentence accuracy |")
+    print("|---|---|---|---|---|")
     for row in rows:
         print(
-            f"| {row['step']:,} | {row['masked_lm_loss']:.2f} | {row['masked_lm_accuracy']:.1%} "
+            f"| {row['step']:,} | {row['max_seq_length']} | {row['masked_lm_loss']:.2f} "
+            f"| {row['masked_lm_accuracy']:.1%} "
             f"| {row['next_sentence_accuracy']:.1%} |"
         )
     print(json.dumps(tasks, indent=1))

@@ -69,12 +69,15 @@ class DemoSummary:
       machine: facts about the machine, such as {"cores": "2", "Python": "3.11.7"}.
       corpus: facts about the corpus, by name.
       vocabulary_size: entries of the vocabulary.
-      instances: pre-training instances of the short sequences, which most updates are on.
-      is_next_share: share of the instances whose second segment follows the first.
-      fill: share of the instances' positions that hold a token.
+      lengths: tokens of the short and of the long sequences of the pre-training.
+      last_short_step: of the pre-training.
+      instances: of the short sequences.
+      is_next_share: share of those instances whose second segment follows the first.
+      fill: share of those instances' positions that hold a token.
       pretraining: lines of the pre-training's metrics.jsonl.
-      commonest_token_accuracy: masked-token accuracy of always guessing the commonest token.
-      seconds_per_step: of the pre-training.
+      commonest_token_accuracy: of the long sequences' masked tokens, of always guessing the
+        commonest.
+      seconds_per_step: of the pre-training on short sequences.
       finetuning_pretrained: lines of metrics.jsonl, starting from the pre-trained encoder.
       finetuning_random: lines of metrics.jsonl, starting from random weights.
       pretrained_accuracy: held-out task accuracy, starting from the pre-trained encoder.
@@ -91,6 +94,8 @@ class DemoSummary:
     machine: Mapping[str, str]
     corpus: Mapping[str, str]
     vocabulary_size: int
+    lengths: tuple[int, int]
+    last_short_step: int
     instances: int
     is_next_share: float
     fill: float
@@ -140,14 +145,15 @@ def decimal(value: object) -> str:
 def key_results(summary: DemoSummary) -> list[tuple[str, str, str]]:
     """Returns (measure, value, what to compare it with) for the results that matter most."""
     final = last_evaluation(summary.pretraining)
+    of_long = f"of {summary.lengths[1]} tokens"
     return [
         (
-            "held-out masked-token accuracy",
+            f"held-out masked-token accuracy, {of_long}",
             percent(final.get("masked_lm_accuracy")),
             f"always the commonest token: {percent(summary.commonest_token_accuracy)}",
         ),
         (
-            "held-out next-sentence accuracy",
+            f"held-out next-sentence accuracy, {of_long}",
             percent(final.get("next_sentence_accuracy")),
             f"always the same answer: about {percent(0.5)}",
         ),
@@ -167,14 +173,15 @@ def key_results(summary: DemoSummary) -> list[tuple[str, str, str]]:
 
 def facts(summary: DemoSummary) -> list[tuple[str, str]]:
     """Returns (name, value) of the machine, the corpus, the records and the speed."""
+    of_short = f"of {summary.lengths[0]} tokens"
     return [
         *summary.machine.items(),
         *((f"corpus: {name}", value) for name, value in summary.corpus.items()),
         ("vocabulary", f"{summary.vocabulary_size:,} entries"),
-        ("pre-training instances", f"{summary.instances:,}"),
-        ("IsNext share", percent(summary.is_next_share)),
-        ("positions filled", percent(summary.fill)),
-        ("pre-training step", f"{summary.seconds_per_step:.3f} s"),
+        (f"pre-training instances {of_short}", f"{summary.instances:,}"),
+        ("their IsNext share", percent(summary.is_next_share)),
+        ("their positions filled", percent(summary.fill)),
+        (f"pre-training step {of_short}", f"{summary.seconds_per_step:.3f} s"),
         ("total time", duration(summary.seconds)),
     ]
 
@@ -183,6 +190,7 @@ def draw(
     title: str,
     curves: Iterable[tuple[str, str, tuple[list, list]]],
     level: tuple[str, float] | None,
+    change: tuple[str, int] | None = None,
 ) -> str:
     """Draws one figure as an SVG element.
 
@@ -190,6 +198,7 @@ def draw(
       title: what the vertical axis shows.
       curves: (label, colour, (steps, values)); empty ones are left out.
       level: (label, value) of a horizontal line to compare with.
+      change: (label, step) of a vertical line where something else begins.
     """
     import matplotlib  # Half a second to import, and the terminal's table needs none of it.
     from matplotlib.figure import Figure
@@ -205,6 +214,8 @@ def draw(
                 axes.plot(steps, values, color=colour, label=label, marker=marker, markersize=4)
         if level:
             axes.axhline(level[1], color=QUIET_COLOUR, linestyle="--", label=level[0])
+        if change:
+            axes.axvline(change[1], color=QUIET_COLOUR, linestyle=":", label=change[0])
         axes.set_xlabel("step")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(color=QUIET_COLOUR, alpha=0.25)
@@ -223,6 +234,7 @@ def draw(
 def pretraining_figures(summary: DemoSummary) -> str:
     """Draws loss and the two accuracies of the pre-training."""
     baseline = ("commonest token", summary.commonest_token_accuracy)
+    change = (f"{summary.lengths[0]} → {summary.lengths[1]} tokens", summary.last_short_step)
     figures = []
     for title, name, level in (
         ("Loss", "loss", None),
@@ -233,7 +245,7 @@ def pretraining_figures(summary: DemoSummary) -> str:
             ("training", FIRST_COLOUR, curve(summary.pretraining, "train", name)),
             ("held-out", SECOND_COLOUR, curve(summary.pretraining, "eval", name)),
         ]
-        figures.append(draw(title, curves, level))
+        figures.append(draw(title, curves, level, change))
     return "".join(figures)
 
 

@@ -20,6 +20,7 @@ def gather(folder: Path, done: Sequence[Done]) -> DemoSummary:
         for length in (SHORT_LENGTH, LONG_LENGTH)
     )
     pretraining = read_json(folder / "encoder" / "results.json")
+    phases = read_json(folder / "encoder" / "training.json")["phases"]
     pretrained = read_json(folder / "classifier" / "results.json")
     random = read_json(folder / "classifier-random" / "results.json")
     evaluation = read_json(folder / "evaluation" / "metrics.json")
@@ -32,11 +33,12 @@ def gather(folder: Path, done: Sequence[Done]) -> DemoSummary:
         "records": (
             f"{counts['instances']:,} instances of {SHORT_LENGTH} tokens, "
             f"{long_records['counts']['instances']:,} of {LONG_LENGTH}; "
-            f"{counts['is_next_share']:.1%} is next"
+            f"of the short {counts['is_next_share']:.1%} is next"
         ),
         "pre-training": (
             f"masked LM {pretraining['masked_lm_accuracy']:.1%}, "
-            f"next sentence {pretraining['next_sentence_accuracy']:.1%} held out"
+            f"next sentence {pretraining['next_sentence_accuracy']:.1%} held out, "
+            f"of {LONG_LENGTH} tokens"
         ),
         "fine-tuning": f"accuracy {pretrained['accuracy']:.1%}",
         "fine-tuning, random weights": f"accuracy {random['accuracy']:.1%}",
@@ -67,6 +69,8 @@ def gather(folder: Path, done: Sequence[Done]) -> DemoSummary:
             "after filtering": f"{corpus['bytes_after'] / 1e6:.1f} MB",
         },
         vocabulary_size=records["vocabulary"]["size"],
+        lengths=(SHORT_LENGTH, LONG_LENGTH),
+        last_short_step=phases[0]["last_step"],
         instances=counts["instances"],
         is_next_share=counts["is_next_share"],
         fill=counts["filled_share"],

@@ -51,7 +51,7 @@ GLUE_EPILOG = """examples:
   # the whole benchmark, the encoder of `beambert pretrain`
   beambert glue --data_dir=glue --init=encoder --output=glue-results
 
-  # as the paper did: the best of a grid on dev, task by task
+  # the paper's grid: the best of it on dev, task by task
   beambert glue --data_dir=glue --init=encoder --output=glue-results --sweep=paper
 """
 

@@ -100,13 +100,15 @@ class _Run:
     def __init__(self, plan: FinetuningPlan, strategy: tf.distribute.Strategy):
         self._plan, self._data = plan, plan.data
         self.notes: list[str] = []
-        longest = plan.text_features.max_seq_length
+        longest, steps = plan.text_features.max_seq_length, plan.optimizer.num_train_steps
         features = [self._data.features(split) for split in (TRAIN, DEV)]
-        flops = training_flops(plan.config, 1, longest, predictions=0) / longest
+        sequences = features[0].choices
+        flops_a_position = training_flops(plan.config, sequences, longest, predictions=0) / longest
+        epochs = steps * plan.loop.train_batch_size / self._data.counts[TRAIN]
         self._lengths = choose_lengths(
             np.concatenate([of.example_lengths for of in features]),
             longest,
-            COMPILING_FLOPS / flops / plan.job.num_train_epochs,
+            COMPILING_FLOPS / flops_a_position / epochs,
         )
         self._objective = OBJECTIVES[self._data.task.kind](self._lengths)
         self.trainer = Trainer(

@@ -10,7 +10,7 @@ from trainer.config import DTYPES, OPTIMIZERS, LoopConfig
 def add_loop_flags(
     parser: FlagParser, *, batch_size: int, learning_rate: float, optimizer: str
 ) -> None:
-    """Adds the flags of the optimizer and the loop, with what a command has for defaults."""
+    """Adds the flags of the optimizer and the loop, with a command's own defaults."""
     add = parser.add_argument
     add("--train_batch_size", type=int, default=batch_size, help="default: %(default)s")
     add("--learning_rate", type=float, default=learning_rate, help="peak (default: %(default)s)")

@@ -41,7 +41,7 @@ def _update(
     config: OptimizerConfig,
     decays: bool,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """AdamWeightDecayOptimizer.apply_gradients of the original, which corrects no bias, or LAMB.
+    """AdamWeightDecayOptimizer.apply_gradients of the original; with bias correction; or LAMB.
 
     What decays is also what LAMB adapts by layer: the others' norms say nothing of a layer.
     """

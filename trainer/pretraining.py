@@ -131,10 +131,18 @@ def _open_data(job: PretrainingJob) -> list[_Data]:
     ]
 
 
+def _is_there(folder: str) -> bool:
+    try:
+        return tf.io.gfile.exists(folder)
+    except tf.errors.OpError as error:
+        raise InputError(f"{folder}: cannot be looked for ({folders.reason(error)})") from error
+
+
 def _open_evaluation(records: Records, folder: str | None) -> Records | None:
     if folder is None:
         folder = f"{records.folder}/{EVAL_FOLDER}"
-        if not tf.io.gfile.isdir(folder):
+        # Not `isdir`, which says no where the storage can't be reached.
+        if not _is_there(folder):
             return None
     held_out = open_records(folder, "--eval_data")
     check_same(records, held_out)

@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from pipelines.errors import InputError
-from pipelines.folders import TEMPORARY_PREFIX
+from pipelines.folders import TEMPORARY_PREFIX, first_difference
 from pipelines.tasks import TRAIN
 from trainer import folders
 from trainer.finetuning_plan import FinetuningJob, make_plan
@@ -166,11 +166,10 @@ def _open(model_dir: str, common: dict[str, Any]) -> dict[str, Any]:
         theirs = state["job"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: is damaged; choose another --model_dir") from error
-    differing = [name for name in common if theirs.get(name) != common[name]]
-    if differing:
+    if difference := first_difference(theirs, common):
         raise InputError(
-            f"--model_dir={model_dir}: holds the sweep of another job ({differing[0]}: there "
-            f"{theirs.get(differing[0])}, here {common[differing[0]]}); choose another folder"
+            f"--model_dir={model_dir}: holds the sweep of another job ({difference}); "
+            "choose another folder"
         )
     return state
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pipelines.console import FlagParser, quiet_stderr, run_main
 from pipelines.errors import InputError
 from trainer.config import (
-    ADAMW,
     DYNAMIC,
     STATIC,
     LoopConfig,
@@ -123,7 +122,7 @@ def build_pretrain_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         parser,
         batch_size=recipe.train_batch_size,
         learning_rate=recipe.learning_rate,
-        optimizer=ADAMW,
+        optimizer=OptimizerConfig.optimizer,
     )
     return parser
 

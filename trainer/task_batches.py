@@ -15,15 +15,15 @@ LENGTH_MULTIPLE = 8
 
 
 def choose_lengths(
-    lengths: np.ndarray, max_seq_length: int, positions_a_program: float = 0
+    lengths: np.ndarray, max_seq_length: int, least_spared: float = 0
 ) -> tuple[int, ...]:
     """Returns the few lengths to pad to that leave the least padding, ascending.
 
     Args:
       lengths: int [n], tokens of each example.
       max_seq_length: the greatest.
-      positions_a_program: positions that a further length must spare, or it isn't worth compiling
-        for.
+      least_spared: positions of an epoch that each further length must spare, or it isn't worth
+        compiling for.
     """
     rounded = np.minimum(-(-lengths // LENGTH_MULTIPLE) * LENGTH_MULTIPLE, max_seq_length)
     candidates, counts = np.unique(rounded, return_counts=True)
@@ -39,7 +39,7 @@ def choose_lengths(
             if split[i] < better[j]:
                 better[j] = split[i]
                 with_one_more[j] = (*chosen[i], int(candidates[j]))
-        if cost[-1] - better[-1] < positions_a_program:
+        if cost[-1] - better[-1] < least_spared:
             break
         cost, chosen = better, with_one_more
     return chosen[-1]

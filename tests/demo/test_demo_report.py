@@ -30,6 +30,8 @@ def summary() -> report.DemoSummary:
         machine={"cores": "2", "Python": "3.11"},
         corpus={"documents": "7,169"},
         vocabulary_size=8000,
+        lengths=(32, 128),
+        last_short_step=1,
         instances=149_000,
         is_next_share=0.5,
         fill=0.83,
@@ -53,7 +55,7 @@ def test_page_has_every_section(summary):
     pytest.importorskip("matplotlib")
     page = report.render_html(summary)
     for text in (
-        "Pre-training", "Fine-tuning", "Evaluation by slice", "The exported model's answer",
+        "Pre-training", "32 → 128 tokens", "Fine-tuning", "Evaluation by slice", "The exported model's answer",
         "What was made where", "Facts", "NOT_BLESSED", "17.5 %", "78.0 %", "6.8 %", "62.5 %",
         "41.0 %", "12.5 %", "9 min 20 s", "1 min 15 s", "8,000 entries", "prefers-color-scheme",
         "width=device-width",
@@ -84,4 +86,4 @@ def test_text_is_aligned_and_narrow(summary):
 
 def test_a_run_without_evaluation_gives_dashes(summary):
     text = report.render_text(dataclasses.replace(summary, pretraining=[], steps=[], slices=[]))
-    assert "held-out masked-token accuracy   –" in text
+    assert "held-out masked-token accuracy, of 128 tokens   –" in text

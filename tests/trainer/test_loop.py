@@ -292,6 +292,7 @@ def test_storage_that_does_not_answer_is_no_new_beginning(tmp_path, monkeypatch)
     (tmp_path / "ckpt-8.index").touch()
     for name in ("exists", "listdir"):
         monkeypatch.setattr(tf.io.gfile, name, fails)
+    monkeypatch.setattr(tf.io.gfile, "isdir", lambda path: False)  # as it is on gs://
     with pytest.raises(InputError, match="cannot be listed .*try again later.* same command"):
         open_checkpoints(tf.train.Checkpoint(), str(tmp_path), keep=3)
 
@@ -339,9 +340,9 @@ def test_records_damaged_on_the_disk_are_one_sentence(what, records_folder, tmp_
     assert "\n" not in str(caught.value)
 
 
-def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
+def test_a_file_in_the_way_of_the_checkpoints_is_one_sentence(tmp_path):
     (tmp_path / "checkpoints").write_text("in the way")
-    with pytest.raises(InputError, match=r"checkpoints: cannot be written \(.+\)") as caught:
+    with pytest.raises(InputError, match=r"checkpoints: cannot be listed \(.+\)") as caught:
         train_line(line_trainer(), line_batches(6, 0), LoopConfig(2, SEED), tmp_path)
     assert "\n" not in str(caught.value)
 

@@ -11,10 +11,10 @@ from pipelines.examples import read_examples
 from pipelines.task_features import make_features
 from pipelines.tasks import find_task
 from pipelines.text_features import TextFeatures
-from trainer import folders
+from trainer import finetuning, folders
 from trainer.export import task_model
 from trainer.task import finetune_main
-from trainer.task_batches import PaddedBatches
+from trainer.task_batches import PaddedBatches, choose_lengths
 from trainer.task_objectives import TaggingObjective
 
 HAPPY, SAD = ("river", "city"), ("war", "died")
@@ -62,12 +62,28 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def finetuned(data, encoder_folder, tmp_path_factory):
+def lengths_of():
+    """What each kind's batches are padded to; but for one, several lengths, as of more data."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def finetuned(data, encoder_folder, lengths_of, tmp_path_factory):
     made = {}
 
     def finetune(kind):
-        if kind not in made:
-            made[kind] = tmp_path_factory.mktemp(kind) / "model"
+        if kind in made:
+            return made[kind]
+
+        def record(*arguments):
+            lengths_of[kind] = choose_lengths(*arguments)
+            return lengths_of[kind]
+
+        made[kind] = tmp_path_factory.mktemp(kind) / "model"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(finetuning, "choose_lengths", record)
+            if kind != "regression":
+                patch.setattr(finetuning, "COMPILING_FLOPS", 0)
             finetune_main(
                 [
                     f"--task={kind}",
@@ -94,8 +110,9 @@ def results(folder):
         ("tagging", "entity_f1", 0.95, 0.0),
     ],
 )
-def test_learnt(finetuned, kind, metric, least, baseline):
+def test_learnt(finetuned, lengths_of, kind, metric, least, baseline):
     found = results(finetuned(kind))
+    assert (len(lengths_of[kind]) > 1) == (kind != "regression")
     assert found[metric] > least
     assert found[f"baseline_{metric}"] <= baseline
 

@@ -240,6 +240,6 @@ def test_the_papers_recipe_is_the_default():
     assert parsed.long_data_share == 0.1
 
 
-def test_short_runs_correct_the_bias_of_the_moments():
+def test_fine_tuning_corrects_the_bias_of_the_moments():
     given = ["--task=rte", "--data_dir=d", "--init=e", "--model_dir=m"]
     assert build_finetune_parser().parse_args(given).optimizer == "adamw_corrected"
