@@ -53,7 +53,7 @@ BERT_CONFIG = {
 
 def write_config(root: pathlib.Path, **values: object) -> pathlib.Path:
     """Writes the configuration; `more` and `data` are lines to add."""
-    values = {"more": "", "data": "", "learning_rate": 1e-3, "epochs": 6} | values
+    values = {"more": "", "data": "", "learning_rate": 3e-3, "epochs": 6} | values
     path = root / "retrain.toml"
     path.write_text(CONFIG.format(root=root, **values))
     return path

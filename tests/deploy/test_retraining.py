@@ -349,7 +349,7 @@ BAD = {
     ('recipe = "tiny"', 'recipe = "huge"'): "pretrain. argument --recipe: invalid choice: 'huge'",
     ("num_train_steps = 10", "num_train_steps = 'x'"): "pretrain. argument --num_train_steps",
     ("[pretrain.first]", "further = 3\n[pretrain.first]"): "is not TOML|must be a table",
-    ("learning_rate = 0.001", "learning_rate = 'fast'"): "finetune. argument --learning_rate",
+    ("learning_rate = 0.003", "learning_rate = 'fast'"): "finetune. argument --learning_rate",
 }
 
 
