@@ -52,7 +52,8 @@ test-tpu-packages: .venv-tpu/.installed  ## the trainer's tests with exactly wha
 .venv-tpu/.installed: requirements-tpu.lock
 	$(PYTHON) -m venv --clear .venv-tpu
 	.venv-tpu/bin/pip install --quiet --disable-pip-version-check --no-deps -r $<
-	.venv-tpu/bin/pip install --quiet --disable-pip-version-check hypothesis pytest pytest-xdist
+	.venv-tpu/bin/pip install --quiet --disable-pip-version-check hypothesis pytest pytest-xdist setuptools
+	.venv-tpu/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
 # Maven fails on any file whose checksum is not the published one.
@@ -61,8 +62,8 @@ $(FLINK_JAR): tests/flink/pom.xml
 	touch $@
 
 deploy-files: $(SETUP)  ## what deploy/ generates: template metadata, the pipeline
-	$(BIN)/python -m deploy.flex_template
-	$(BIN)/python -m deploy.pipeline
+	$(BIN)/python -m beambert.deploy.flex_template
+	$(BIN)/python -m beambert.deploy.vertex.pipeline
 
 lint: $(SETUP)  ## style and common mistakes
 	$(BIN)/ruff check .
@@ -73,7 +74,7 @@ bench: $(SETUP) demo-output/vocab.txt  ## the benchmarks that need nothing but t
 
 # The demo's first two steps; it takes them as done.
 demo-output/vocab.txt: | $(SETUP)
-	$(BIN)/python -m demo.corpus --output=demo-output
+	$(BIN)/python -m beambert.demo.corpus --output=demo-output
 	$(BIN)/beambert vocab --input='demo-output/corpus/*.jsonl' --output=$@ --vocab_size=8000
 
 lock: $(SETUP)  ## resolve the newest versions into requirements.lock

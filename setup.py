@@ -34,15 +34,20 @@ EXTRAS = {
     "test": ["gcp-storage-emulator", "hypothesis", "pytest", "pytest-xdist", "ruff"],
 }
 
+# The folders of the repository are the packages beambert.pipelines, beambert.model and so on: as
+# top-level packages they would clash with any model.py of a user's own.
+TOP_FOLDERS = ("pipelines", "model", "trainer", "deploy", "demo")
+PACKAGES = find_packages(include=[pattern for top in TOP_FOLDERS for pattern in (top, f"{top}.*")])
+
 setup(
     name="beambert",
     version="0.1.0",
     description="Pre-training of BERT from your own text with Apache Beam and Keras",
     license="Apache-2.0",
     python_requires=">=3.11,<3.14",
-    packages=find_packages(include=["pipelines*", "model*", "trainer*", "deploy*", "demo*"]),
-    py_modules=["beambert"],
+    packages=["beambert", *(f"beambert.{package}" for package in PACKAGES)],
+    package_dir={"beambert": "beambert"} | {f"beambert.{top}": top for top in TOP_FOLDERS},
     install_requires=REQUIREMENTS,
     extras_require=EXTRAS,
-    entry_points={"console_scripts": ["beambert=beambert:main"]},
+    entry_points={"console_scripts": ["beambert=beambert.commands:main"]},
 )

@@ -58,13 +58,14 @@ class Stopwatch:
 
 def run_core(paths: list[str], vocabulary: object, folder: pathlib.Path, dupe_factor: int) -> dict:
     """Runs the pure functions without Beam; returns sizes, seconds and the sentences read."""
-    from pipelines import shards
-    from pipelines.documents import Document
-    from pipelines.encoding import RecordWriter, encode_examples
-    from pipelines.formats import READERS, SAMPLE_BYTES, detect_format
-    from pipelines.masking import TokenIds
-    from pipelines.sentences import split_sentences
-    from pipelines.tokenization import Tokenizer
+    from beambert.pipelines.corpus.documents import Document
+    from beambert.pipelines.corpus.formats import READERS, SAMPLE_BYTES, detect_format
+    from beambert.pipelines.instances import building, compact_documents
+    from beambert.pipelines.instances import parameters as shards_parameters
+    from beambert.pipelines.instances.masking import TokenIds
+    from beambert.pipelines.records.encoding import RecordWriter, encode_examples
+    from beambert.pipelines.text.sentences import split_sentences
+    from beambert.pipelines.wordpiece.tokenization import Tokenizer
 
     tokenizer, ids = Tokenizer(vocabulary, do_lower_case=True), TokenIds.of(vocabulary)
     tokenizer.tokenize_batch(["warm up"])
@@ -79,19 +80,21 @@ def run_core(paths: list[str], vocabulary: object, folder: pathlib.Path, dupe_fa
         watch.lap("split")
         tokens, lengths = tokenizer.tokenize_batch([s for of in split for s in of])
         watch.lap("tokenize")
-        compact = shards.compact_documents(split, tokens, lengths, len(vocabulary))
-        parts.append(shards.CompactDocuments.unpack(compact.pack()))
+        compact = compact_documents.compact_documents(split, tokens, lengths, len(vocabulary))
+        parts.append(compact_documents.CompactDocuments.unpack(compact.pack()))
         watch.lap("pack")
         sentences += split
-    used, made = shards.DocumentCounts(), shards.InstanceCounts()
-    parameters = shards.InstanceParameters(dupe_factor=dupe_factor)
+    used, made = building.DocumentCounts(), building.InstanceCounts()
+    parameters = shards_parameters.InstanceParameters(dupe_factor=dupe_factor)
     with open(folder / "core.tfrecord", "wb") as file:
         writer = RecordWriter(file)
-        ordered = shards.order_documents(shards.CompactDocuments.concatenate(parts), ids, used)
+        ordered = building.order_documents(
+            compact_documents.CompactDocuments.concatenate(parts), ids, used
+        )
         watch.lap("order")
-        pairs = shards.pair_documents(ordered, parameters, 0, made)
+        pairs = building.pair_documents(ordered, parameters, 0, made)
         watch.lap("pairs")
-        for rows in shards.build_instances(ordered.tokens, pairs, ids, parameters, 0, made):
+        for rows in building.build_instances(ordered.tokens, pairs, ids, parameters, 0, made):
             watch.lap("masks")
             examples = encode_examples(rows)
             watch.lap("encode")
@@ -102,7 +105,7 @@ def run_core(paths: list[str], vocabulary: object, folder: pathlib.Path, dupe_fa
 
 def run_beam(paths: list[str], vocab_file: str, folder: pathlib.Path, dupe_factor: int) -> float:
     """Runs `beambert data` in this process; returns the megabytes a second that it prints."""
-    from pipelines import create_pretraining_data
+    from beambert.pipelines import create_pretraining_data
 
     flags = [f"--vocab_file={vocab_file}", f"--output={folder / 'beam'}"]
     printed = io.StringIO()
@@ -147,7 +150,7 @@ def main() -> None:
     if not paths or not os.path.exists(flags.vocab_file):
         sys.exit("benchmarks.data_core: no corpus or vocabulary; run `make demo` or give your own")
 
-    from pipelines.records import Vocabulary
+    from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
     with open(flags.vocab_file, "rb") as file:
         vocabulary = Vocabulary.parse(file.read(), flags.vocab_file)

@@ -37,18 +37,19 @@ def main() -> None:
     import numpy as np
     import tensorflow as tf
 
-    from pipelines.tasks import TRAIN, find_task
-    from pipelines.text_features import TextFeatures
-    from trainer import folders
-    from trainer.checkpoint_export import export_hugging_face
-    from trainer.checkpoints import open_initial
-    from trainer.config import OptimizerConfig
-    from trainer.steps import Trainer
-    from trainer.task_batches import batch_rows, choose_lengths, training_batches
-    from trainer.task_data import ExampleData
-    from trainer.task_models import OBJECTIVES, build_model
+    from beambert.pipelines.model_inputs.texts import TextFeatures
+    from beambert.pipelines.tasks.declarations import TRAIN, find_task
+    from beambert.trainer import model_folders
+    from beambert.trainer.finetuning.batches import batch_rows, choose_lengths, training_batches
+    from beambert.trainer.finetuning.data import ExampleData
+    from beambert.trainer.finetuning.objectives import OBJECTIVES
+    from beambert.trainer.loop.config import OptimizerConfig
+    from beambert.trainer.loop.steps import Trainer
+    from beambert.trainer.task_models import build_model
+    from beambert.trainer.weights.export import export_hugging_face
+    from beambert.trainer.weights.initial import open_initial
 
-    found = folders.open_model(flags.init, "--init")
+    found = model_folders.open_model(flags.init, "--init")
     data = ExampleData(find_task(flags.task), flags.data_dir, None)
     data.tokenize(TextFeatures(found.vocabulary, found.do_lower_case, flags.max_seq_length))
     features = data.features(TRAIN)

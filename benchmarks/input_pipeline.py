@@ -23,7 +23,7 @@ EPOCHS = 40
 
 def sequences_per_second(records: object, batch_size: int, is_dynamic: bool, rows: int) -> dict:
     """Returns wall-clock speed, and processor time of a sequence, for batches after a first one."""
-    from trainer.input_pipeline import training_batches
+    from beambert.trainer.pretraining.batches import training_batches
 
     batches = training_batches(records, batch_size, SEED, do_dynamic_masking=is_dynamic)
     iterator, count = iter(batches), rows // batch_size
@@ -38,7 +38,7 @@ def sequences_per_second(records: object, batch_size: int, is_dynamic: bool, row
 
 def seconds_to_first_batch(records: object, step: int) -> float:
     """Returns how long it takes from nothing to the batch of a step."""
-    from trainer.input_pipeline import training_batches
+    from beambert.trainer.pretraining.batches import training_batches
 
     started = time.perf_counter()
     next(iter(training_batches(records, 256, SEED, step)))
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--sequences", type=int, default=100_000, help="of each measurement")
     parser.add_argument("--repeats", type=int, default=5, help="the median counts")
     flags = parser.parse_args()
-    from trainer.input_pipeline import open_records
+    from beambert.trainer.pretraining.records import open_records
 
     records = open_records(flags.data, "--data")
     speeds: dict[str, list[dict]] = {}

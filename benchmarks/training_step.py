@@ -73,12 +73,12 @@ def ours(config: object, features: dict) -> Callable[[], object]:
     """Returns a function that does one of our steps, optimizer included."""
     import tensorflow as tf
 
-    from model.packing import Capacity
-    from model.pretrainer import BertPretrainer
-    from trainer.config import OptimizerConfig
-    from trainer.objectives import PretrainingObjective
-    from trainer.packing import ROWS_MULTIPLE
-    from trainer.steps import Trainer
+    from beambert.model.packing import Capacity
+    from beambert.model.pretrainer import BertPretrainer
+    from beambert.trainer.loop.config import OptimizerConfig
+    from beambert.trainer.loop.steps import Trainer
+    from beambert.trainer.pretraining.capacity import ROWS_MULTIPLE
+    from beambert.trainer.pretraining.objective import PretrainingObjective
 
     capacities = {}
     if not features["input_mask"].all():
@@ -115,9 +115,9 @@ def main() -> None:
 
     import tensorflow as tf
 
-    from model.config import preset
-    from model.flops import training_flops
-    from trainer.strategy import matmul_peak
+    from beambert.model.config import preset
+    from beambert.model.flops import training_flops
+    from beambert.trainer.loop.strategy import matmul_peak
 
     config = preset(flags.model, flags.vocab_size)
     batch, length = flags.train_batch_size, flags.max_seq_length

@@ -36,10 +36,12 @@ def run_command(paths: list[str], output: str, vocab_size: int, do_lower_case: b
 
 def run_stages(paths: list[str], vocab_size: int, do_lower_case: bool) -> dict[str, float]:
     """Runs the same functions without Beam; returns the seconds of each stage."""
-    from pipelines import files, reading, vocabulary, word_counts
-    from pipelines.console import ProgressTally
-    from pipelines.documents import Document
-    from pipelines.parts import FilePart
+    from beambert.pipelines.corpus import reading
+    from beambert.pipelines.corpus.documents import Document
+    from beambert.pipelines.corpus.parts import FilePart
+    from beambert.pipelines.jobs import input_files
+    from beambert.pipelines.shared.progress import ProgressTally
+    from beambert.pipelines.vocabulary_learning import learning, word_counts
 
     counter = word_counts.WordCounter(do_lower_case)
     counter.add("warm up")
@@ -48,7 +50,7 @@ def run_stages(paths: list[str], vocab_size: int, do_lower_case: bool) -> dict[s
     nobody = ProgressTally(None)
     documents = [
         document.text
-        for file in files.match_inputs(paths)
+        for file in input_files.match_inputs(paths)
         for document in reading.read_part(FilePart(file, "auto"), reading.ReadOptions(), nobody)
         if isinstance(document, Document)
     ]
@@ -57,10 +59,10 @@ def run_stages(paths: list[str], vocab_size: int, do_lower_case: bool) -> dict[s
         counter.add(text)
     counts = {word.decode(): count for word, count in counter.take().items()}
     laps.append(time.perf_counter())
-    words = vocabulary.CorpusWords.of(counts, vocabulary.words_needed(vocab_size))
-    characters = vocabulary.choose_characters(words, vocab_size, do_lower_case)
+    words = learning.CorpusWords.of(counts, learning.words_needed(vocab_size))
+    characters = learning.choose_characters(words, vocab_size, do_lower_case)
     laps.append(time.perf_counter())
-    vocabulary.learn_vocabulary(words, characters, vocab_size, do_lower_case)
+    learning.learn_vocabulary(words, characters, vocab_size, do_lower_case)
     laps.append(time.perf_counter())
     names = ("read", "count", "sum", "learn")
     pairs = zip(names, laps, laps[1:], strict=False)
@@ -69,8 +71,8 @@ def run_stages(paths: list[str], vocab_size: int, do_lower_case: bool) -> dict[s
 
 def judge(path: str, texts: dict[str, list[str]], do_lower_case: bool) -> dict[str, dict]:
     """Returns, for each text, tokens and [UNK]s a word under a vocabulary."""
-    from pipelines.records import UNKNOWN, Vocabulary
-    from pipelines.tokenization import Tokenizer, word_splitter
+    from beambert.pipelines.wordpiece.tokenization import Tokenizer, word_splitter
+    from beambert.pipelines.wordpiece.vocabulary import UNKNOWN, Vocabulary
 
     with open(path, "rb") as file:
         vocabulary = Vocabulary.parse(file.read(), path)

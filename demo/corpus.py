@@ -6,7 +6,7 @@ into paragraphs, code is dropped, and a paragraph that occurred before is droppe
 labels itself: the task is to tell from which package a paragraph comes, package names removed.
 One module in ten is held out of the corpus, and only those give the task's held-out paragraphs.
 
-    python -m demo.corpus --output=DIR
+    python -m beambert.demo.corpus --output=DIR
 """
 
 import collections
@@ -22,10 +22,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from demo.labelled_task import is_held_out, make_task
-from demo.prose import ModuleText, module_text
-from pipelines import console, jobs
-from pipelines.errors import InputError
+from beambert.demo.labelled_task import is_held_out, make_task
+from beambert.demo.prose import ModuleText, module_text
+from beambert.pipelines.shared import console
+from beambert.pipelines.shared import flags as console_flags
+from beambert.pipelines.shared import flags as jobs_flags
+from beambert.pipelines.shared.errors import InputError
 
 EXCLUDED_FOLDERS = frozenset(
     {
@@ -236,8 +238,8 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: something given cannot be used.
     """
-    parser = console.FlagParser(
-        prog="python -m demo.corpus",
+    parser = console_flags.FlagParser(
+        prog="python -m beambert.demo.corpus",
         description="Makes a corpus and a classification task from the installed documentation.",
         allow_abbrev=False,
     )
@@ -246,7 +248,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--dev_examples", type=int, default=DEV_EXAMPLES, help="a class")
     parser.add_argument("--workers", type=int, help="processes (default: the number of CPUs)")
     flags = parser.parse_args(argv)
-    jobs.check_minimum(flags, 1, "train_examples", "dev_examples", "workers")
+    jobs_flags.check_minimum(flags, 1, "train_examples", "dev_examples", "workers")
     make_corpus(
         flags.output,
         train_examples=flags.train_examples,

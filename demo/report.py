@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from pipelines.console import duration
+from beambert.pipelines.shared.console import duration
 
 TEXT_WIDTH = 100
 # Legible on both the light and the dark background of the page.

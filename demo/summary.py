@@ -8,8 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from demo.report import DemoSummary, Step, read_metrics
-from demo.run import LONG_LENGTH, SENTENCE, SHORT_LENGTH, Done, read_json
+from beambert.demo.report import DemoSummary, Step, read_metrics
+from beambert.demo.steps import LONG_LENGTH, SENTENCE, SHORT_LENGTH, Done, read_json
 
 
 def gather(folder: Path, done: Sequence[Done]) -> DemoSummary:

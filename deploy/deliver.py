@@ -11,13 +11,15 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from pipelines import evaluate
-from pipelines.console import FlagParser, quiet_stderr, run_main
-from pipelines.errors import InputError
-from pipelines.evaluate import BLESSED, NOT_BLESSED
-from pipelines.task_flags import add_task_flags, task_arguments
-from pipelines.weights import weights_sha256
-from trainer import finetune_command, task
+from beambert.pipelines import evaluate
+from beambert.pipelines.evaluate import BLESSED, NOT_BLESSED
+from beambert.pipelines.shared.console import quiet_stderr, run_main
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.storage.weights import weights_sha256
+from beambert.pipelines.tasks.flags import add_task_flags, task_arguments
+from beambert.trainer.commands import export as task_export
+from beambert.trainer.commands import finetune
 
 MODEL, BASELINE, EVALUATION = "model", "baseline", "evaluation"
 # Of the evaluation; all flags that aren't the command's own are `finetune`'s.
@@ -65,14 +67,14 @@ def deliver(argv: Sequence[str]) -> bool:
     model, of_task = f"{output}/{MODEL}", task_arguments(flags)
     bounds = [f"--{name}={value}" for name in _THRESHOLDS for value in _values(flags, name)]
     with quiet_stderr():
-        from trainer import export
+        from beambert.trainer.serving import versions
     # Told before anything is spent.
-    served = export.served_model(serving)
+    served = versions.served_model(serving)
     compared = f"--baseline={output}/{BASELINE}"
     evaluate.parse([*of_task, f"--model={model}", f"--output={output}", *bounds, compared])
     if served:
         _check_source(*served)
-    _run("finetune", finetune_command.finetune_main, [*of_task, *others, f"--model_dir={model}"])
+    _run("finetune", finetune.finetune_main, [*of_task, *others, f"--model_dir={model}"])
     if pathlib.Path(model, "best").is_dir():  # of a sweep
         model = f"{model}/best"
     if served and served[1]["weights_sha256"] == weights_sha256(model):
@@ -89,7 +91,7 @@ def deliver(argv: Sequence[str]) -> bool:
         print(f"refused ({'; '.join(reasons)}); {serving} stays as it is")
         return False
     arguments = [f"--model={model}", f"--evaluation={output}/{EVALUATION}"]
-    _run("export", task.export_main, [*arguments, f"--output={serving}"])
+    _run("export", task_export.export_main, [*arguments, f"--output={serving}"])
     return True
 
 

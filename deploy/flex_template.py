@@ -1,6 +1,6 @@
 """Dataflow Flex Templates of the Beam commands: their parameters are the commands' flags.
 
-python -m deploy.flex_template      writes deploy/dataflow/COMMAND.json again
+python -m beambert.deploy.flex_template      writes deploy/dataflow/COMMAND.json again
 """
 
 import argparse
@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipelines import create_pretraining_data, create_vocabulary, verify
+from beambert.pipelines import create_pretraining_data, create_vocabulary, verify
 
 FOLDER = pathlib.Path(__file__).parent / "dataflow"
 PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {

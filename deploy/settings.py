@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 import tomllib
 
-from pipelines.errors import InputError
+from beambert.pipelines.shared.errors import InputError
 
 FILE = pathlib.Path(__file__).parent / "terraform" / "terraform.tfvars"
 

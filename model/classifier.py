@@ -6,9 +6,9 @@ Shape suffixes: B batch, L sequence length, T = B * L, H hidden size, C labels.
 import keras
 from keras import ops
 
-from model.config import BertConfig
-from model.dropout import dropout
-from model.encoder import BertDense, BertEncoder
+from beambert.model.config import BertConfig
+from beambert.model.dropout import dropout
+from beambert.model.encoder import BertDense, BertEncoder
 
 # Fixed, whatever the encoder's rates (`create_model` in the original run_classifier.py).
 CLASSIFIER_DROPOUT = 0.1

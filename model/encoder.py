@@ -12,10 +12,10 @@ padding. Variables are named after the original release's, with
 import keras
 from keras import ops
 
-from model.config import BertConfig
-from model.dropout import dropout
-from model.initialization import fold_seed, truncated_normal
-from model.packing import Packing
+from beambert.model.config import BertConfig
+from beambert.model.dropout import dropout
+from beambert.model.initialization import fold_seed, truncated_normal
+from beambert.model.packing import Packing
 
 # Added to the variance (tf.contrib.layers.layer_norm, which the original modeling.py calls).
 LAYER_NORM_EPSILON = 1e-12

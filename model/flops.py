@@ -1,6 +1,6 @@
 """What a training step costs: floating-point operations of its matrix products."""
 
-from model.config import BertConfig
+from beambert.model.config import BertConfig
 
 
 def training_flops(config: BertConfig, sequences: int, length: int, predictions: int) -> float:

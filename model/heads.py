@@ -7,9 +7,9 @@ size, K = B * P predictions.
 import keras
 from keras import ops
 
-from model.config import BertConfig
-from model.encoder import BertDense, bert_layer_norm
-from model.initialization import fold_seed
+from beambert.model.config import BertConfig
+from beambert.model.encoder import BertDense, bert_layer_norm
+from beambert.model.initialization import fold_seed
 
 
 def flat_positions(positions_BP: keras.KerasTensor, length: int) -> keras.KerasTensor:

@@ -7,11 +7,11 @@ V vocabulary; C and K rows for tokens and predictions without padding.
 import keras
 from keras import ops
 
-from model.config import BertConfig
-from model.encoder import BertEncoder
-from model.heads import MaskedLMHead, NextSentenceHead, flat_positions
-from model.initialization import fold_seed
-from model.packing import Capacity, Packing
+from beambert.model.config import BertConfig
+from beambert.model.encoder import BertEncoder
+from beambert.model.heads import MaskedLMHead, NextSentenceHead, flat_positions
+from beambert.model.initialization import fold_seed
+from beambert.model.packing import Capacity, Packing
 
 
 class BertPretrainer(keras.Model):
@@ -22,7 +22,7 @@ class BertPretrainer(keras.Model):
     ```python
     model = BertPretrainer(preset("tiny"), seed=1)
     logits = model(features, dropout_seed=keras.ops.convert_to_tensor([step, replica]))
-    model.encoder.save_weights("encoder.weights.h5")
+    beambert.model.encoder.save_weights("encoder.weights.h5")
     ```
     """
 

@@ -7,8 +7,16 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from pipelines.console import duration, quiet_stderr, run_main
-from pipelines.data_flags import (
+from beambert.pipelines.corpus.flags import describe_reading
+from beambert.pipelines.jobs.running import (
+    beam_options,
+    check_reachable,
+    library_versions,
+    plain_errors,
+    run_job,
+    works_here,
+)
+from beambert.pipelines.pretraining_data.flags import (
     build_parser,
     check_flags,
     default_num_shards,
@@ -16,23 +24,16 @@ from pipelines.data_flags import (
     plan_lengths,
     text_options,
 )
-from pipelines.jobs import (
-    beam_options,
-    check_reachable,
-    describe_reading,
-    library_versions,
-    plain_errors,
-    run_job,
-    works_here,
-)
-from pipelines.records import INFO_FILE, STATISTICS_FILE, RecordsInfo, Vocabulary
+from beambert.pipelines.records.contract import INFO_FILE, STATISTICS_FILE, RecordsInfo
+from beambert.pipelines.shared.console import duration, quiet_stderr, run_main
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import PipelineResult
 
-    from pipelines.layout import Layout
-    from pipelines.manifest import Manifest
+    from beambert.pipelines.pretraining_data.finishing import Manifest
+    from beambert.pipelines.pretraining_data.layout import Layout
 
 
 def create_pretraining_data(
@@ -46,17 +47,18 @@ def create_pretraining_data(
     """Builds the pipeline and runs it to its end."""
     import apache_beam as beam
 
-    from pipelines import transforms
-    from pipelines.manifest import FinishFolders
-    from pipelines.reading import ReadOptions
-    from pipelines.text import NEAR
+    from beambert.pipelines.corpus import transforms as transforms_transforms
+    from beambert.pipelines.corpus.reading import ReadOptions
+    from beambert.pipelines.pretraining_data import transforms
+    from beambert.pipelines.pretraining_data.finishing import FinishFolders
+    from beambert.pipelines.text.preparation import NEAR
 
     read_options = ReadOptions(flags.format, flags.text_column, progress_folder)
     with beam.Pipeline(options=options) as pipeline:
         tokenized = (
             pipeline
             | "Files" >> beam.Create(manifest.inputs)
-            | "Split" >> beam.ParDo(transforms.SplitFiles(read_options))
+            | "Split" >> beam.ParDo(transforms_transforms.SplitFiles(read_options))
             | "Spread" >> beam.Reshuffle()
             | "Tokenize"
             >> beam.ParDo(
@@ -64,7 +66,10 @@ def create_pretraining_data(
                     manifest.vocabulary, read_options, text_options(flags), layout, run
                 )
             ).with_outputs(
-                transforms.COUNTS, transforms.REJECTS, transforms.BANDS, main="documents"
+                transforms_transforms.COUNTS,
+                transforms_transforms.REJECTS,
+                transforms.BANDS,
+                main="documents",
             )
         )
         # Every shard gets a file, also one that no document fell to.
@@ -94,8 +99,8 @@ def create_pretraining_data(
             >> beam.ParDo(
                 FinishFolders(manifest, layout),
                 beam.pvalue.AsIter(shards),
-                beam.pvalue.AsIter(tokenized[transforms.COUNTS]),
-                beam.pvalue.AsIter(tokenized[transforms.REJECTS]),
+                beam.pvalue.AsIter(tokenized[transforms_transforms.COUNTS]),
+                beam.pvalue.AsIter(tokenized[transforms_transforms.REJECTS]),
             )
         )
     return pipeline.result
@@ -144,9 +149,9 @@ def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
     """Returns what a user should be warned of in a finished records folder."""
     from apache_beam.io.filesystems import FileSystems
 
-    from pipelines.files import read_bytes
-    from pipelines.record_figures import MadeWith, warn
-    from pipelines.record_statistics import RecordStatistics
+    from beambert.pipelines.jobs.files import read_bytes
+    from beambert.pipelines.records.figures import MadeWith, warn
+    from beambert.pipelines.records.statistics import RecordStatistics
 
     found = json.loads(read_bytes(FileSystems.join(folder, STATISTICS_FILE), "--output"))
     made_with = MadeWith(
@@ -168,17 +173,17 @@ def main(argv: Sequence[str]) -> None:
     check_flags(flags)
     with quiet_stderr():
         options = beam_options(beam_flags)
-        from pipelines import files
-        from pipelines.layout import Layout
-        from pipelines.manifest import Manifest
+        from beambert.pipelines.jobs import files, input_files
+        from beambert.pipelines.pretraining_data.finishing import Manifest
+        from beambert.pipelines.pretraining_data.layout import Layout
 
         if works_here(options):
-            import pipelines.record_files
-            import pipelines.tokenization  # noqa: F401  (its import prints; do it now)
+            import beambert.pipelines.records.decoding
+            import beambert.pipelines.wordpiece.tokenization  # noqa: F401  (its import prints; do it now)
     check_reachable(options, input=flags.input, output=flags.output)
-    inputs = files.match_inputs(flags.input)
+    inputs = input_files.match_inputs(flags.input)
     if flags.since:
-        from pipelines.incremental import new_inputs
+        from beambert.pipelines.pretraining_data.since import new_inputs
 
         inputs = new_inputs(inputs, flags.since, flags.output)
         if not inputs:
@@ -220,12 +225,12 @@ def show_estimate(
     """
     from apache_beam.options.pipeline_options import StandardOptions, TestOptions
 
-    from pipelines import dataflow_estimate, estimate
-    from pipelines.reading import ReadOptions
+    from beambert.pipelines.corpus.reading import ReadOptions
+    from beambert.pipelines.pretraining_data import dataflow_cost, estimate
 
     on_dataflow = options.view_as(StandardOptions).runner == "DataflowRunner"
     if on_dataflow:  # first: options that can't be used are told of at once
-        workers = dataflow_estimate.find_workers(options, flags.vcpu_hour_price)
+        workers = dataflow_cost.find_workers(options, flags.vcpu_hour_price)
         options.view_as(TestOptions).dry_run = True  # translates the pipeline and stops
         with quiet_stderr(), plain_errors():
             job = create_pretraining_data(flags, options, manifest, layout, "dry-run", None).job
@@ -236,8 +241,8 @@ def show_estimate(
     print(estimate.describe(found, layout))
     if on_dataflow and found.used:
         seconds = found.seconds / found.share
-        print(dataflow_estimate.describe_graph(job.proto_pipeline))
-        print(dataflow_estimate.describe_cost(seconds, layout.total_shards, workers))
+        print(dataflow_cost.describe_graph(job.proto_pipeline))
+        print(dataflow_cost.describe_cost(seconds, layout.total_shards, workers))
 
 
 def run(
@@ -250,10 +255,10 @@ def run(
     """
     from apache_beam.io.filesystems import FileSystems
 
-    from pipelines import files
-    from pipelines.folders import TEMPORARY_PREFIX
-    from pipelines.spills import spill_prefix
-    from pipelines.stages import describe_stages, stage_seconds
+    from beambert.pipelines.jobs import files
+    from beambert.pipelines.jobs.clock import describe_stages, stage_seconds
+    from beambert.pipelines.pretraining_data.spills import spill_prefix
+    from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 
     folders = layout.folders()
     if len(layout.lengths) > 1:

@@ -5,9 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from pipelines.console import FlagParser, duration, parse_bool, quiet_stderr, run_main
-from pipelines.errors import InputError
-from pipelines.jobs import (
+from beambert.pipelines.jobs.running import (
     BEAM_HELP,
     beam_options,
     check_reachable,
@@ -15,15 +13,24 @@ from pipelines.jobs import (
     run_job,
     works_here,
 )
-from pipelines.records import INFO_FILE, Vocabulary
-from pipelines.task_flags import add_task_flags, task_of
-from pipelines.tasks import DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH, SHORTEST_LENGTH, SPAN
+from beambert.pipelines.records.contract import INFO_FILE
+from beambert.pipelines.shared.console import duration, quiet_stderr, run_main
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import FlagParser, parse_bool
+from beambert.pipelines.tasks.declarations import (
+    DEFAULT_LENGTH,
+    DEFAULT_SPAN_LENGTH,
+    SHORTEST_LENGTH,
+    SPAN,
+)
+from beambert.pipelines.tasks.flags import add_task_flags, task_of
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import PipelineResult
 
-    from pipelines.feature_job import FeatureJob, Shard
+    from beambert.pipelines.features.job import FeatureJob, Shard
 
 EPILOG = f"""examples:
   # GLUE's SST-2, with the vocabulary of the encoder that is to be fine-tuned
@@ -70,7 +77,7 @@ def create_task_features(
     """Builds the pipeline and runs it to its end."""
     import apache_beam as beam
 
-    from pipelines.feature_transforms import FinishFeatures, WriteFeatures
+    from beambert.pipelines.features.transforms import FinishFeatures, WriteFeatures
 
     with beam.Pipeline(options=options) as pipeline:
         reports = (
@@ -121,11 +128,11 @@ def main(argv: Sequence[str]) -> None:
     length = _length(flags, task.kind)
     with quiet_stderr():
         options = beam_options(beam_flags)
-        from pipelines import files
-        from pipelines.feature_job import make_job, make_shards, read_inputs
+        from beambert.pipelines.features.job import make_job, make_shards, read_inputs
+        from beambert.pipelines.jobs import files
 
         if works_here(options):
-            import pipelines.feature_encoding  # noqa: F401  (its import prints; do it now)
+            import beambert.pipelines.features.encoding  # noqa: F401  (its import prints; do it now)
     check_reachable(options, output=flags.output)
     vocabulary = Vocabulary.parse(
         files.read_bytes(flags.vocab_file, "--vocab_file"), f"--vocab_file={flags.vocab_file}"
@@ -154,8 +161,8 @@ def main(argv: Sequence[str]) -> None:
 
 def _summarize(output: str) -> str:
     """Returns what a user wants to know of a finished features folder."""
-    from pipelines import files
-    from pipelines.feature_records import LOST_TOKENS, FeaturesInfo
+    from beambert.pipelines.features.contract import LOST_TOKENS, FeaturesInfo
+    from beambert.pipelines.jobs import files
 
     path = f"{output}/{INFO_FILE}"
     info = FeaturesInfo.from_json(files.read_bytes(path, "--output").decode(), path)

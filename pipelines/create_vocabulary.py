@@ -9,25 +9,23 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.console import FlagParser, parse_bool, quiet_stderr, run_main
-from pipelines.errors import InputError
-from pipelines.jobs import (
+from beambert.pipelines.corpus.flags import add_input_flags, describe_reading
+from beambert.pipelines.jobs.running import (
     BEAM_HELP,
-    add_input_flags,
     beam_options,
-    check_minimum,
     check_reachable,
-    check_shares,
-    describe_reading,
     run_job,
     works_here,
 )
+from beambert.pipelines.shared.console import quiet_stderr, run_main
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import FlagParser, check_minimum, check_shares, parse_bool
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import PipelineResult
 
-    from pipelines.files import InputFile
+    from beambert.pipelines.jobs.input_files import InputFile
 
 EPILOG = """examples:
   # as many tokens as the original release's uncased vocabulary
@@ -69,31 +67,32 @@ def create_vocabulary(
     import apache_beam as beam
 
     with quiet_stderr():  # the learner comes with TensorFlow
-        from pipelines import transforms, vocabulary, word_counts
-        from pipelines.reading import ReadOptions
+        from beambert.pipelines.corpus import transforms as transforms_transforms
+        from beambert.pipelines.corpus.reading import ReadOptions
+        from beambert.pipelines.vocabulary_learning import learning, word_counts
 
     size, do_lower_case = flags.vocab_size, flags.do_lower_case
-    most = vocabulary.words_needed(size)
+    most = learning.words_needed(size)
     read_options = ReadOptions(flags.format, flags.text_column, progress_folder)
     with beam.Pipeline(options=options) as pipeline:
         counted = (
             pipeline
             | "Files" >> beam.Create(inputs)
-            | "Split" >> beam.ParDo(transforms.SplitFiles(read_options))
+            | "Split" >> beam.ParDo(transforms_transforms.SplitFiles(read_options))
             | "Spread" >> beam.Reshuffle()
             | "CountWords"
             >> beam.ParDo(word_counts.CountWords(do_lower_case, read_options)).with_outputs(
-                transforms.COUNTS, transforms.REJECTS, main="words"
+                transforms_transforms.COUNTS, transforms_transforms.REJECTS, main="words"
             )
         )
         words = (
             counted.words
             | "Partition" >> beam.GroupByKey()
             | "SumPartition" >> beam.Map(word_counts.sum_partition, most)
-            | "Sum" >> beam.CombineGlobally(vocabulary.CorpusWords.merge, most)
+            | "Sum" >> beam.CombineGlobally(learning.CorpusWords.merge, most)
         )
         characters = words | "Characters" >> beam.Map(
-            vocabulary.choose_characters, size, do_lower_case
+            learning.choose_characters, size, do_lower_case
         )
         uncovered = (
             counted.words
@@ -108,8 +107,8 @@ def create_vocabulary(
             learn,
             beam.pvalue.AsSingleton(characters),
             beam.pvalue.AsSingleton(uncovered),
-            beam.pvalue.AsIter(counted[transforms.COUNTS]),
-            beam.pvalue.AsIter(counted[transforms.REJECTS]),
+            beam.pvalue.AsIter(counted[transforms_transforms.COUNTS]),
+            beam.pvalue.AsIter(counted[transforms_transforms.REJECTS]),
         )
     return pipeline.result
 
@@ -122,8 +121,8 @@ def is_finished(output: str, job: dict[str, Any]) -> bool:
     """
     from apache_beam.io.filesystems import FileSystems
 
-    from pipelines.files import read_bytes
-    from pipelines.word_counts import job_file
+    from beambert.pipelines.jobs.files import read_bytes
+    from beambert.pipelines.vocabulary_learning.word_counts import job_file
 
     if not FileSystems.exists(output):
         return False
@@ -149,12 +148,12 @@ def main(argv: Sequence[str]) -> None:
     check_shares(flags, "max_reject_fraction")
     with quiet_stderr():
         options = beam_options(beam_flags)
-        from pipelines import files
+        from beambert.pipelines.jobs import files, input_files
 
         if works_here(options):
-            import pipelines.tokenization  # noqa: F401  (its import prints; do it now)
+            import beambert.pipelines.wordpiece.tokenization  # noqa: F401  (its import prints; do it now)
     check_reachable(options, input=flags.input, output=flags.output)
-    inputs = files.match_inputs(flags.input)
+    inputs = input_files.match_inputs(flags.input)
     names = ("vocab_size", "do_lower_case", "format", "text_column")
     job = {
         "parameters": {name: getattr(flags, name) for name in names},

@@ -1,6 +1,6 @@
 """Evaluates a fine-tuned model on a task, by slice, and blesses it or does not.
 
-    python -m pipelines.evaluate --task=sst-2 --data_dir=glue/SST-2 --model=models/sst-2 \
+    python -m beambert.pipelines.evaluate --task=sst-2 --data_dir=glue/SST-2 --model=models/sst-2 \
         --output=evaluation/sst-2 --metric=accuracy --threshold=0.8
 
 A Beam pipeline predicts every example with the model's SavedModel and keeps the predictions as
@@ -15,169 +15,23 @@ checks the thresholds. The output folder holds
     BLESSED or NOT_BLESSED  written last, holds the reasons
 """
 
-import contextlib
-import hashlib
-import json
 import math
-import os
 import pathlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from pipelines import (
-    blessing,
-    console,
-    evaluation,
-    evaluation_folder,
-    evaluation_pipelines,
-    jobs,
-    mistakes,
-    models,
-    predictions,
-    worker_folder,
-)
-from pipelines.baseline import open_baseline
-from pipelines.blessing import Threshold
-from pipelines.errors import InputError
-from pipelines.evaluation_folder import BLESSED, NOT_BLESSED, OFFICIAL
-from pipelines.evaluation_job import EvaluationJob, read_labelled
-from pipelines.examples import Example
-from pipelines.metrics import METRICS
-from pipelines.mistakes import Mistake
-from pipelines.outcomes import OUTCOMES, Outcomes
-from pipelines.slices import slice_title
-from pipelines.span_predictions import INPUTS as SPAN_INPUTS
-from pipelines.span_predictions import SIGNATURE as SPAN_SIGNATURE
-from pipelines.span_predictions import SpanPredictor, predictions_of
-from pipelines.squad import Question
-from pipelines.squad_scoring import score
-from pipelines.task_flags import add_task_flags, task_of
-from pipelines.tasks import SPAN, Task
-from pipelines.weights import weights_sha256
-
-
-def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str, Any]:
-    """Evaluates a model and writes the output folder.
-
-    Args:
-      job: what is asked for.
-      pipeline_flags: Beam's flags. Without `--runner`, the pipelines run in this process.
-
-    Returns:
-      What metrics.json holds.
-
-    Raises:
-      InputError: something given cannot be used. An earlier evaluation in `output` is then as it
-        was.
-    """
-    with jobs.plain_errors():
-        return _evaluate(job, pipeline_flags)
-
-
-def _evaluate(job: EvaluationJob, pipeline_flags: Sequence[str]) -> dict[str, Any]:
-    task = job.task
-    folder = evaluation_folder.check_output(job.output)
-    model = models.find_model(job.model, task.kind)
-    examples = read_labelled(job, model.labels)
-    data_sha256 = hashlib.sha256(job.data_file().read_bytes()).hexdigest()
-    with evaluation_pipelines.quiet_libraries(), contextlib.ExitStack() as stack:
-        from pipelines import evaluation_metric
-
-        options = jobs.beam_options(pipeline_flags)
-        _check_model(model, task, examples)
-        measures = evaluation.measures_of(task, model.labels)
-        baseline = (
-            open_baseline(job.baseline, task, data_sha256, len(examples)) if job.baseline else None
-        )
-        print(f"Evaluating {job.model} on {len(examples):,} examples of {task.name} …", flush=True)
-        weights = weights_sha256(job.model)
-        unfinished = evaluation_folder.make_work_folder(folder)
-        rows, orders = predictions.make_rows(task, examples, model.labels)
-        sent = stack.enter_context(worker_folder.worker_folder(options))
-        predictor = _predictor(worker_folder.send_model(model, sent), task)
-        place = sent or str(unfinished)
-        evaluation_pipelines.predict(predictor, rows, f"{place}/predictions", options)
-        worker_folder.fetch(sent, "predictions", unfinished)
-        records = predictions.read_records(unfinished / "predictions")
-        predictions.check_records(task.kind, records, len(examples), model)
-        outcomes = OUTCOMES[task.kind].of_records(records)
-        constants = evaluation.constant_answers(outcomes, measures, model.labels)
-        requirements = blessing.of_thresholds(job.thresholds, constants)
-        if baseline:
-            requirements.append(baseline.requirement(measures.names[0], job.min_change))
-        config = evaluation_metric.eval_config(measures, requirements, orders)
-        evaluation_pipelines.analyse(config, f"{place}/predictions", f"{place}/tfma", options)
-        worker_folder.fetch(sent, "tfma", unfinished)
-        scores = evaluation_metric.load_scores(unfinished / "tfma", measures.names)
-        failures = evaluation_metric.load_failures(unfinished / "tfma")
-    if scores[None]["example_count"] != len(examples):
-        raise RuntimeError(f"{len(examples)} examples, but TFMA counted {scores[None]}")
-    verdicts = [
-        requirement.verdict(scores[None][requirement.metric], failures)
-        for requirement in requirements
-    ]
-    if failures and all(verdict["passed"] for verdict in verdicts):
-        raise RuntimeError(f"TFMA found what nobody asked for: {failures}")
-    metrics = {
-        "kind": evaluation_folder.KIND,
-        "task": task.name,
-        "task_kind": task.kind,
-        "split": job.split,
-        "data_dir": str(job.data_dir),
-        "data_sha256": data_sha256,
-        "model": os.path.abspath(job.model),
-        "weights_sha256": weights,
-        "labels": list(model.labels),
-        "metrics": list(measures.names),
-        "examples": len(examples),
-        "constant_answers": constants,
-        "baseline": baseline.describe(measures, outcomes) if baseline else None,
-        "blessed": all(verdict["passed"] for verdict in verdicts),
-        "thresholds": verdicts,
-        "overall": scores[None],
-        "slices": evaluation.by_slice(scores, orders),
-        "details": evaluation.details(outcomes),
-    }
-    if task.kind == SPAN:
-        found = predictions_of(examples, records, task.allows_no_answer)
-        official = score(examples, found.answers, task.allows_no_answer, found.null_odds or None)
-        metrics["details"]["official"] = official.metrics
-        _write_texts(unfinished / OFFICIAL, found.files())
-    worst = mistakes.worst_mistakes(task.kind, records, examples)
-    _write_results(unfinished, metrics, outcomes, worst)
-    evaluation_folder.publish(folder, metrics)
-    return metrics
-
-
-def _check_model(model: models.Model, task: Task, examples: Sequence[Example | Question]) -> None:
-    if task.kind == SPAN:
-        models.check_signature(model, task.kind, SPAN_INPUTS, SPAN_SIGNATURE)
-        models.check_task(model, task.name)
-    else:
-        models.check_signature(model, task.kind, predictions.model_inputs(examples[0]))
-
-
-def _predictor(model: models.Model, task: Task) -> predictions.Predictor | SpanPredictor:
-    if task.kind == SPAN:
-        return SpanPredictor(model, task.allows_no_answer)
-    return predictions.Predictor(task.kind, model)
-
-
-def _write_results(
-    folder: pathlib.Path, metrics: dict[str, Any], outcomes: Outcomes, worst: Sequence[Mistake]
-) -> None:
-    from pipelines import evaluation_report
-
-    page = evaluation_report.render(metrics, outcomes, worst)
-    text = json.dumps(metrics, indent=2, ensure_ascii=False) + "\n"
-    _write_texts(folder, {"metrics.json": text, "report.html": page})
-
-
-def _write_texts(folder: pathlib.Path, texts: Mapping[str, str]) -> None:
-    folder.mkdir(exist_ok=True)
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+from beambert.pipelines.evaluation import blessing
+from beambert.pipelines.evaluation import measures as evaluation
+from beambert.pipelines.evaluation.blessing import Threshold
+from beambert.pipelines.evaluation.evaluating import EvaluationJob, evaluate
+from beambert.pipelines.evaluation.folder import BLESSED, NOT_BLESSED
+from beambert.pipelines.evaluation.slices import slice_title
+from beambert.pipelines.shared import console, flags
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks.declarations import Task
+from beambert.pipelines.tasks.flags import add_task_flags, task_of
+from beambert.pipelines.tasks.metrics import METRICS
 
 
 def summary(metrics: dict[str, Any], output: str) -> str:
@@ -211,9 +65,9 @@ def _summary_line(name: str, part: dict[str, Any], widths: dict[str, int]) -> st
     return f"{name:<32.32}{part['example_count']:>9}" + "".join(scores)
 
 
-def build_parser() -> console.FlagParser:
+def build_parser() -> flags.FlagParser:
     """Returns the command's own flags; all others are Beam's."""
-    parser = console.FlagParser(
+    parser = flags.FlagParser(
         prog="beambert evaluate",
         description="Evaluates a fine-tuned model on a task, overall and by slice, and blesses "
         "it or does not. Any Beam flag may follow; without --runner it runs in this process.",

@@ -4,8 +4,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pipelines import console, jobs
-from pipelines.errors import InputError
+from beambert.pipelines.jobs import running
+from beambert.pipelines.shared import console
+from beambert.pipelines.shared import flags as console_flags
+from beambert.pipelines.shared.errors import InputError
 
 EPILOG = """examples:
   # a text on each line
@@ -25,12 +27,12 @@ rejects-*.jsonl, each with its reason; line 0 stands for a file, or what is left
 """
 
 
-def build_parser() -> console.FlagParser:
+def build_parser() -> console_flags.FlagParser:
     """Returns the command's own flags; all others are Beam's."""
-    parser = console.FlagParser(
+    parser = console_flags.FlagParser(
         prog="beambert predict",
         description="Answers all texts of some files with a fine-tuned model.",
-        epilog=EPILOG + jobs.BEAM_HELP,
+        epilog=EPILOG + running.BEAM_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -57,7 +59,7 @@ def main(argv: Sequence[str]) -> None:
     with console.quiet_stderr():
         import tensorflow  # noqa: F401  (its notices are nobody's concern)
 
-        from pipelines.batch_prediction import predict
+        from beambert.pipelines.prediction.batches import predict
     counts = predict(flags.model, flags.input, flags.output, flags.text_columns, pipeline_flags)
     print(f"{flags.output}: {counts['answers']:,} answers, {counts['rejects']:,} rejects")
     if not any(counts.values()):

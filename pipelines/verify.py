@@ -7,15 +7,17 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.console import FlagParser, ProgressTally, duration, quiet_stderr, run_main
-from pipelines.errors import InputError
-from pipelines.jobs import BEAM_HELP, beam_options, check_reachable, run_job
+from beambert.pipelines.jobs.running import BEAM_HELP, beam_options, check_reachable, run_job
+from beambert.pipelines.shared.console import duration, quiet_stderr, run_main
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.shared.progress import ProgressTally
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    from pipelines.record_files import FileReport
-    from pipelines.record_folders import RecordsFolder
+    from beambert.pipelines.records.decoding import FileReport
+    from beambert.pipelines.verification.found_folders import RecordsFolder
 
 JSON_FILE = "verification.json"
 PAGE_FILE = "verification.html"
@@ -64,7 +66,7 @@ def choose_output(inputs: Sequence[str], output: str | None) -> str:
     Raises:
       InputError: it must be named, or holds something else.
     """
-    from pipelines.files import list_folder
+    from beambert.pipelines.jobs.files import list_folder
 
     if output is None:
         if len(inputs) > 1 or set(inputs[0]) & set("*?["):
@@ -90,9 +92,9 @@ def verify_records(
     """Builds the pipeline and runs it to its end; it writes verification.json."""
     import apache_beam as beam
 
-    from pipelines.files import write_bytes
-    from pipelines.record_files import examine_file
-    from pipelines.verification import sample_limit, verify
+    from beambert.pipelines.jobs.files import write_bytes
+    from beambert.pipelines.records.decoding import examine_file
+    from beambert.pipelines.verification.findings import sample_limit, verify
 
     limit = sample_limit(folders)
     path = beam.io.filesystems.FileSystems.join(output, JSON_FILE)
@@ -144,7 +146,7 @@ def describe_progress(counts: dict[str, int], seconds: float, total_bytes: int) 
 
 def summarize(result: dict[str, Any]) -> str:
     """Returns what the command prints of verification.json."""
-    from pipelines.verification_report import plural
+    from beambert.pipelines.verification.report import plural
 
     lines = []
     for folder in result["folders"]:
@@ -159,7 +161,7 @@ def summarize(result: dict[str, Any]) -> str:
 
 
 def _folder_lines(folder: dict[str, Any]) -> list[str]:
-    from pipelines.verification_report import figure_rows, plural
+    from beambert.pipelines.verification.report import figure_rows, plural
 
     size = sum(file["bytes"] for file in folder["files"])
     records = sum(file["instances"] for file in folder["files"])
@@ -183,9 +185,9 @@ def main(argv: Sequence[str]) -> None:
         options = beam_options(beam_flags)
         from apache_beam.io.filesystems import FileSystems
 
-        from pipelines.files import delete_quietly, read_bytes, write_bytes
-        from pipelines.record_folders import find_folders
-        from pipelines.verification_report import render
+        from beambert.pipelines.jobs.files import delete_quietly, read_bytes, write_bytes
+        from beambert.pipelines.verification.found_folders import find_folders
+        from beambert.pipelines.verification.report import render
     folders = find_folders(flags.inputs, flags.vocab_file)
     output = choose_output(flags.inputs, flags.output)
     check_reachable(options, inputs=flags.inputs, output=output)

@@ -5,9 +5,9 @@ import os
 import pathlib
 
 import pytest
-from sample_text import WORDS
+from support.sample_text import WORDS
 
-from pipelines.records import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 

@@ -9,24 +9,27 @@ import sys
 
 import pytest
 
-import beambert
-from deploy import deliver, retrain
-from pipelines import (
+from beambert.commands import COMMANDS
+from beambert.deploy import deliver
+from beambert.deploy.retraining import command as retrain
+from beambert.pipelines import (
     create_pretraining_data,
     create_task_features,
     create_vocabulary,
     predict,
     verify,
 )
-from trainer import finetune_command, task
+from beambert.trainer.commands import export, glue, pretrain
+from beambert.trainer.commands import finetune as finetune_command
 
 ROOT = pathlib.Path(__file__).parents[1]
 HEAVY = ("tensorflow", "keras", "apache_beam", "tfx_bsl", "tensorflow_model_analysis", "matplotlib")
 # Prints the help and then what it took to print it.
 RUN = """
-import sys, beambert
+import sys
+from beambert import commands
 try:
-    status = beambert.main()
+    status = commands.main()
 except SystemExit as stop:
     status = stop.code
 print("LOADED", *(name for name in {heavy} if name in sys.modules))
@@ -36,11 +39,11 @@ PARSERS = {
     "vocab": create_vocabulary.build_parser,
     "data": create_pretraining_data.build_parser,
     "verify": verify.build_parser,
-    "pretrain": task.build_pretrain_parser,
+    "pretrain": pretrain.build_pretrain_parser,
     "features": create_task_features.build_parser,
     "finetune": finetune_command.build_finetune_parser,
-    "glue": finetune_command.build_glue_parser,
-    "export": task.build_export_parser,
+    "glue": glue.build_glue_parser,
+    "export": export.build_export_parser,
     "predict": predict.build_parser,
     "deliver": deliver.build_parser,
     "retrain": retrain.build_parser,
@@ -61,11 +64,11 @@ def run_beambert(*arguments):
 def test_help_lists_every_command(arguments):
     run = run_beambert(*arguments)
     assert (run.returncode, run.stderr) == (0, "")
-    for name in beambert.COMMANDS:
+    for name in COMMANDS:
         assert f"\n  {name} " in run.stdout
 
 
-@pytest.mark.parametrize("command", sorted(beambert.COMMANDS))
+@pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_help_of_a_command(command):
     """With an example to copy, and at once, as nothing heavy is loaded for it."""
     run = run_beambert(command, "--help")
@@ -86,17 +89,17 @@ def documented_commands():
     texts += [
         getattr(importlib.import_module(module), name)
         for module, name in (
-            ("pipelines.create_vocabulary", "EPILOG"),
-            ("pipelines.data_flags", "EPILOG"),
-            ("pipelines.verify", "EPILOG"),
-            ("pipelines.predict", "EPILOG"),
-            ("trainer.task", "PRETRAIN_EPILOG"),
-            ("pipelines.create_task_features", "EPILOG"),
-            ("trainer.finetune_command", "FINETUNE_EPILOG"),
-            ("trainer.finetune_command", "GLUE_EPILOG"),
-            ("trainer.task", "EXPORT_EPILOG"),
-            ("deploy.deliver", "EPILOG"),
-            ("deploy.retrain", "EPILOG"),
+            ("beambert.pipelines.create_vocabulary", "EPILOG"),
+            ("beambert.pipelines.pretraining_data.flags", "EPILOG"),
+            ("beambert.pipelines.verify", "EPILOG"),
+            ("beambert.pipelines.predict", "EPILOG"),
+            ("beambert.trainer.commands.pretrain", "PRETRAIN_EPILOG"),
+            ("beambert.pipelines.create_task_features", "EPILOG"),
+            ("beambert.trainer.commands.finetune", "FINETUNE_EPILOG"),
+            ("beambert.trainer.commands.glue", "GLUE_EPILOG"),
+            ("beambert.trainer.commands.export", "EXPORT_EPILOG"),
+            ("beambert.deploy.deliver", "EPILOG"),
+            ("beambert.deploy.retraining.command", "EPILOG"),
         )
     ]
     for text in texts:

@@ -1,35 +1,63 @@
-"""Which package may import which, and what importing one must not load."""
+"""Which package and room may import which, and what importing one must not load."""
 
 import ast
+import graphlib
 import pathlib
 import subprocess
 import sys
 
 import pytest
-from absent_packages import BEAM_PACKAGES, without
+from support.absent_packages import BEAM_PACKAGES, without
 
 ROOT = pathlib.Path(__file__).parents[1]
-PACKAGES = ("pipelines", "model", "trainer", "deploy", "demo")
+TOPS = ("beambert", "pipelines", "model", "trainer", "deploy", "demo")
+# The packages that no module of a package may import.
 FORBIDDEN = {
+    "beambert": set(),
     "pipelines": {"model", "trainer", "deploy", "demo"},
     "model": {"pipelines", "trainer", "deploy", "demo"},
     "trainer": {"deploy", "demo"},
     "deploy": {"model", "demo"},
     "demo": {"deploy"},
 }
-# What a machine with accelerators doesn't have.
-BEAM = {"apache_beam", "tfx_bsl"}
-# Besides all of `model` and `trainer`, what such a machine needs of `pipelines`.
-WITHOUT_BEAM = {
-    f"pipelines.{name}"
-    for name in (
-        *("records", "tasks", "folders", "errors", "console", "tokenization", "weights"),
-        *("masking", "shards", "ragged", "offsets", "squad", "squad_features", "squad_decoding"),
-        *("squad_scoring", "table_files", "examples", "task_flags", "task_features"),
-        *("text_features", "metrics", "entities", "task_splits", "task_files"),
-        "feature_records",
-    )
+# room of `pipelines` -> the rooms that it may import, besides its own modules. The command modules
+# at the top of `pipelines` may import every room.
+PIPELINES = {
+    "shared": "",
+    "storage": "shared",
+    "wordpiece": "shared",
+    "tasks": "shared",
+    "model_inputs": "shared tasks wordpiece",
+    "jobs": "shared storage",
+    "records": "jobs shared storage wordpiece",
+    "corpus": "jobs shared",
+    "instances": "records.contract shared wordpiece",
+    "text": "corpus",
+    "vocabulary_learning": "jobs corpus shared wordpiece",
+    "verification": "jobs records shared storage wordpiece",
+    "pretraining_data": "jobs corpus instances records shared storage text wordpiece",
+    "features": "jobs model_inputs records shared storage tasks wordpiece",
+    "prediction": "jobs shared storage tasks",
+    "evaluation": "jobs model_inputs prediction shared storage tasks wordpiece",
 }
+# The same of `trainer`; modules at its top count as rooms of their own.
+TRAINER = {
+    "model_folders": "",
+    "task_models": "model_folders",
+    "loop": "model_folders",
+    "weights": "model_folders task_models",
+    "serving": "model_folders task_models weights",
+    "pretraining": "loop model_folders weights",
+    "finetuning": "loop model_folders serving task_models weights",
+    "commands": "finetuning loop model_folders pretraining serving weights",
+    "task": "commands",
+    "tfx_module": "commands finetuning loop",
+}
+# What a machine with accelerators has: none of Beam's packages. All of `model` and `trainer` work
+# there, and of `pipelines` these, which is all that `trainer` takes of it.
+BEAM = {"apache_beam", "tfx_bsl"}
+BEAM_FREE_ROOMS = {"shared", "storage", "wordpiece", "tasks", "model_inputs", "instances"}
+BEAM_FREE_MODULES = {"pipelines.records.contract", "pipelines.features.contract"}
 
 
 def module_name(path: pathlib.Path) -> str:
@@ -39,13 +67,16 @@ def module_name(path: pathlib.Path) -> str:
 
 MODULES = {
     module_name(path): ast.parse(path.read_text("utf-8"))
-    for package in PACKAGES
-    for path in sorted((ROOT / package).rglob("*.py"))
+    for top in TOPS
+    for path in sorted((ROOT / top).rglob("*.py"))
 }
 
 
 def imported(nodes) -> set[str]:
-    """Dotted names that import statements load, `from a import b` as both a and a.b."""
+    """Dotted names that import statements load, `from a import b` as both a and a.b.
+
+    Of the project's own the name in the repository: pipelines.tasks for beambert.pipelines.tasks.
+    """
     names = set()
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -53,10 +84,15 @@ def imported(nodes) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, "relative imports are not used here"
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return names
+    short = {name.removeprefix("beambert.") for name in names}
+    assert not {name for name in names if name.split(".")[0] in TOPS[1:]}, "not installed so"
+    return {name for name in short if name.split(".")[0] in TOPS} | {
+        name for name in names if not name.startswith("beambert.")
+    }
 
 
 def anywhere(module: str) -> set[str]:
+    """All that a module imports, in functions and for type checkers too."""
     return imported(ast.walk(MODULES[module]))
 
 
@@ -93,15 +129,25 @@ def tops(names) -> set[str]:
     return {name.split(".")[0] for name in names}
 
 
+def own(names) -> set[str]:
+    """Those of the names that are modules of the project."""
+    return {name for name in names if name in MODULES}
+
+
+def room_of(module: str) -> str:
+    """The room of a module: a folder, or a module at the top of its package."""
+    return module.split(".")[1] if "." in module else ""
+
+
 def test_the_scan_sees_what_is_there():
     assert len(MODULES) > 25
-    assert "apache_beam" in tops(at_import("pipelines.transforms"))
+    assert "apache_beam" in tops(at_import("pipelines.pretraining_data.transforms"))
     assert "apache_beam" not in tops(at_import("pipelines.create_pretraining_data"))
     assert "apache_beam" in tops(anywhere("pipelines.create_pretraining_data"))
-    assert "tensorflow" in tops(closure("pipelines.tokenization"))
+    assert "tensorflow" in tops(closure("pipelines.wordpiece.tokenization"))
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", TOPS)
 def test_packages(package):
     found = {
         (module, name)
@@ -112,11 +158,72 @@ def test_packages(package):
     assert found == set()
 
 
-def test_no_beam_where_models_are_trained():
-    needed = [m for m in MODULES if m.split(".")[0] in ("model", "trainer")]
+@pytest.mark.parametrize("package, rooms", [("pipelines", PIPELINES), ("trainer", TRAINER)])
+def test_every_room_stands_in_the_table(package, rooms):
+    folders = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
+    assert folders <= set(rooms)
+
+
+@pytest.mark.parametrize(
+    "package, room, allowed",
+    [("pipelines", *rule) for rule in PIPELINES.items()]
+    + [("trainer", *rule) for rule in TRAINER.items()],
+)
+def test_rooms(package, room, allowed):
+    """A room imports itself and what its line of the table names."""
+    allowed = {f"{package}.{name}" for name in [room, *allowed.split()]}
     found = {
         (module, name)
-        for module in [*needed, *sorted(WITHOUT_BEAM)]
+        for module in MODULES
+        if module.startswith(f"{package}.") and room_of(module) == room
+        for name in own(anywhere(module))
+        if name.startswith(f"{package}.") and not name.endswith(".__init__")
+        if not any(name == may or name.startswith(f"{may}.") for may in allowed)
+        if not any(may.startswith(f"{name}.") for may in allowed)  # the package of what it may
+    }
+    assert found == set()
+
+
+def test_nothing_imports_a_command_of_pipelines_but_commands():
+    """Command modules stand on rooms, never the other way round."""
+    commands = {name for name in MODULES if name.count(".") == 1 and name.startswith("pipelines.")}
+    commands = {name for name in commands if room_of(name) not in PIPELINES}
+    found = {
+        (module, name)
+        for module in MODULES
+        if module.startswith(("pipelines.", "trainer."))
+        for name in anywhere(module) & commands
+    }
+    assert found == set()
+
+
+def test_no_circles():
+    """Not between modules, those that a function imports or a type checker reads included."""
+    graph = {module: own(anywhere(module)) - {module} for module in MODULES}
+    packages = {name for name in MODULES if (ROOT / name.replace(".", "/")).is_dir()}
+    for module in graph:
+        graph[module] -= packages
+    graphlib.TopologicalSorter(graph).prepare()
+
+
+def test_the_loop_knows_no_task():
+    """The training loop trains whatever it is given."""
+    modules = [module for module in MODULES if module.startswith("trainer.loop.")]
+    found = {
+        name
+        for module in modules
+        for name in own(anywhere(module))
+        if name.startswith(("model", "pipelines.tasks"))
+    }
+    assert found == set()
+
+
+def test_no_beam_where_models_are_trained():
+    needed = [m for m in MODULES if m.split(".")[0] in ("model", "trainer")]
+    needed += [m for m in MODULES if m.startswith("pipelines.") and room_of(m) in BEAM_FREE_ROOMS]
+    found = {
+        (module, name)
+        for module in [*needed, *sorted(BEAM_FREE_MODULES)]
         for name in tops(closure(module)) & BEAM
     }
     assert found == set()
@@ -127,10 +234,10 @@ def test_trainer_takes_of_pipelines_what_needs_no_beam():
         name
         for module in MODULES
         if module.startswith("trainer")
-        for name in anywhere(module)
-        if name in MODULES and name.startswith("pipelines.")
+        for name in own(anywhere(module))
+        if name.startswith("pipelines.") and room_of(name) not in BEAM_FREE_ROOMS
     }
-    assert used <= WITHOUT_BEAM
+    assert used - {"pipelines.records", "pipelines.features"} <= BEAM_FREE_MODULES
 
 
 def run(code: str) -> str:
@@ -142,21 +249,21 @@ def run(code: str) -> str:
 
 
 def test_importing_a_package_loads_nothing_heavy():
-    code = "import sys, pipelines, model, trainer, deploy, demo, beambert; print(*sys.modules)"
+    names = ", ".join(f"beambert.{top}" for top in TOPS[1:])
+    code = f"import sys, {names}; print(*sys.modules)"
     heavy = {"tensorflow", "keras", "apache_beam", "numpy", "tfx_bsl", "pyarrow"}
     assert tops(run(code).split()) & heavy == set()
 
 
 def test_trainer_without_beam():
     """As on a machine where neither Beam nor tfx-bsl is installed."""
-    code = (
-        without(BEAM_PACKAGES)
-        + """
+    modules = ("task", "pretraining.job", "finetuning.job", "serving.versions", "tfx_module")
+    imports = "\n".join(f"    import beambert.trainer.{name}" for name in modules)
+    code = f"""{without(BEAM_PACKAGES)}
 try:
     import apache_beam
 except ModuleNotFoundError:
-    import trainer.task, trainer.pretraining, trainer.finetuning, trainer.export, trainer.tfx_module
+{imports}
     print("imported")
 """
-    )
     assert run(code) == "imported"

@@ -4,26 +4,15 @@ from collections.abc import Sequence
 
 import keras
 
-from model.classifier import BertClassifier, BertTokenClassifier
-from model.config import BertConfig
-from pipelines.entities import OUTSIDE
-from pipelines.tasks import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
-from trainer.task_objectives import (
-    ChoiceObjective,
-    ClassificationObjective,
-    RegressionObjective,
-    SpanObjective,
-    TaggingObjective,
-    TaskObjective,
+from beambert.model.classifier import BertClassifier, BertTokenClassifier
+from beambert.model.config import BertConfig
+from beambert.pipelines.tasks.declarations import (
+    CLASSIFICATION,
+    SPAN,
+    TAGGING,
 )
-
-OBJECTIVES: dict[str, type[TaskObjective]] = {
-    CLASSIFICATION: ClassificationObjective,
-    REGRESSION: RegressionObjective,
-    CHOICE: ChoiceObjective,
-    TAGGING: TaggingObjective,
-    SPAN: SpanObjective,
-}
+from beambert.pipelines.tasks.entities import OUTSIDE
+from beambert.trainer import model_folders
 
 
 def build_model(
@@ -41,3 +30,16 @@ def build_model(
 def outside_index(labels: Sequence[str]) -> int:
     """Returns the label of a word that a sequence has no room for: that of no entity, if any is."""
     return labels.index(OUTSIDE) if OUTSIDE in labels else 0
+
+
+def task_model(found: model_folders.ModelFolder) -> keras.Model:
+    """Returns the fine-tuned model of a folder.
+
+    Raises:
+      InputError: its weights can't be read.
+    """
+    training = found.training
+    freeze_encoder = training.get("freeze_encoder", False)
+    model = build_model(training["kind"], found.config, len(training["labels"]), 0, freeze_encoder)
+    model_folders.load_weights(model, found.path)
+    return model

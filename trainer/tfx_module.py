@@ -12,12 +12,12 @@ import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from pipelines.errors import InputError
-from pipelines.feature_records import feature_names
-from pipelines.task_flags import task_of
-from pipelines.tasks import DEV, TRAIN
-from trainer.finetune_command import build_finetune_parser, make_job, run_job
-from trainer.folders import SAVED_MODEL_FOLDER
+from beambert.pipelines.features.contract import feature_names
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks.declarations import DEV, TRAIN
+from beambert.pipelines.tasks.flags import task_of
+from beambert.trainer.commands.finetune import build_finetune_parser, make_job, run_job
+from beambert.trainer.model_folders import SAVED_MODEL_FOLDER
 
 
 def run_fn(fn_args: Any) -> None:

@@ -10,8 +10,8 @@ from typing import NoReturn
 
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 
-import beambert
-from deploy.flex_template import to_arguments
+from beambert.commands import main as run_command
+from beambert.deploy.flex_template import to_arguments
 
 
 def main() -> int:
@@ -26,7 +26,7 @@ def main() -> int:
     # Before what was given, so that an image that was given counts.
     image = f"--sdk_container_image={os.environ['BEAMBERT_IMAGE']}"
     sys.argv[1:] = to_arguments(os.environ["BEAMBERT_COMMAND"], [image, *sys.argv[1:]])
-    return beambert.main()
+    return run_command()
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from demo import corpus, labelled_task, prose
-from pipelines.errors import InputError
+from beambert.demo import corpus, labelled_task, prose
+from beambert.pipelines.shared.errors import InputError
 
 NOUNS = [
     *("tensor", "matrix", "river", "sentence", "kernel", "widget", "parser", "schedule"),

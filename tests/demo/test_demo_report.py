@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from demo import report
+from beambert.demo import report
 
 EVIL = "<script>alert('x')</script> & more"
 
@@ -26,7 +26,11 @@ def summary() -> report.DemoSummary:
         {"split": "eval", "step": 5, "loss": 1.9, "accuracy": 0.6},
     ]
     return report.DemoSummary(
-        steps=[report.Step("corpus", "python -m demo.corpus --output=" + EVIL, 75.4, "/o", EVIL)],
+        steps=[
+            report.Step(
+                "corpus", "python -m beambert.demo.corpus --output=" + EVIL, 75.4, "/o", EVIL
+            )
+        ],
         machine={"cores": "2", "Python": "3.11"},
         corpus={"documents": "7,169"},
         vocabulary_size=8000,

@@ -7,19 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from demo import corpus, run
-from demo.summary import answer, slices
-from pipelines import create_pretraining_data, create_vocabulary
-from pipelines.errors import InputError
-from trainer import finetune_command, task
+from beambert.demo import corpus, run, steps
+from beambert.demo.summary import answer, slices
+from beambert.pipelines import create_pretraining_data, create_vocabulary
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer.commands import export as task_export
+from beambert.trainer.commands import finetune, glue, pretrain
 
 PARSERS = {
     "vocab": create_vocabulary.build_parser,
     "data": create_pretraining_data.build_parser,
-    "pretrain": task.build_pretrain_parser,
-    "finetune": finetune_command.build_finetune_parser,
-    "glue": finetune_command.build_glue_parser,
-    "export": task.build_export_parser,
+    "pretrain": pretrain.build_pretrain_parser,
+    "finetune": finetune.build_finetune_parser,
+    "glue": glue.build_glue_parser,
+    "export": task_export.build_export_parser,
 }
 
 
@@ -27,13 +28,13 @@ def python_step(name, code, output):
     """A step that runs a bit of Python instead of a command."""
     module = f"step_{name}"
     (output.parent / f"{module}.py").write_text(code)
-    return run.Command(name, module, ("x",), output)
+    return steps.Command(name, module, ("x",), output)
 
 
 def test_every_planned_command_has_real_flags(tmp_path):
     (tmp_path / "classifier-random").mkdir()
     (tmp_path / "classifier-random" / "results.json").write_text('{"accuracy": 0.5}')
-    commands = [*run.plan(tmp_path), *run.judge(tmp_path)]
+    commands = [*steps.plan(tmp_path), *steps.judge(tmp_path)]
     parsed = [c for c in commands if c.module == "beambert" and c.arguments[0] in PARSERS]
     assert len(parsed) == 6
     for command in parsed:
@@ -41,7 +42,7 @@ def test_every_planned_command_has_real_flags(tmp_path):
 
 
 def test_outputs_are_inputs_of_later_steps(tmp_path):
-    commands = run.plan(tmp_path)
+    commands = steps.plan(tmp_path)
     for output in (commands[1].output, commands[2].output, commands[3].output):
         users = [c for c in commands if c.output != output and str(output) in c.line]
         assert users, output
@@ -50,7 +51,7 @@ def test_outputs_are_inputs_of_later_steps(tmp_path):
 def test_the_bar_is_what_random_weights_reach(tmp_path):
     (tmp_path / "classifier-random").mkdir()
     (tmp_path / "classifier-random" / "results.json").write_text('{"accuracy": 0.4321}')
-    assert "--threshold=0.4321" in run.judge(tmp_path)[0].arguments
+    assert "--threshold=0.4321" in steps.judge(tmp_path)[0].arguments
 
 
 def test_a_done_step_is_not_run_again(tmp_path, monkeypatch, capfd):
@@ -116,7 +117,7 @@ def test_a_journal_cut_short_leaves_the_earlier_one(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Path, "write_text", cut_short)
-    journal, step = run.Journal(tmp_path), run.Command("two", "step_one", ("y",), tmp_path)
+    journal, step = run.Journal(tmp_path), steps.Command("two", "step_one", ("y",), tmp_path)
     with pytest.raises(KeyboardInterrupt):
         journal.run(step)
     assert (tmp_path / run.STEPS_FILE).read_text() == before
@@ -129,9 +130,9 @@ def test_a_wrong_flag_is_one_sentence(module):
 
 
 def test_answer_is_what_export_printed(tmp_path):
-    export = run.Command("export", "beambert", ("export",), tmp_path)
+    export = steps.Command("export", "beambert", ("export",), tmp_path)
     printed = ["serving/1: a SavedModel", '"A sentence."', "   93.1%  scipy", "    6.9%  nltk x"]
-    done = [run.Done(export, 1.0, printed)]
+    done = [steps.Done(export, 1.0, printed)]
     assert answer(done) == [("scipy", pytest.approx(0.931)), ("nltk x", pytest.approx(0.069))]
     assert answer([]) == []
 

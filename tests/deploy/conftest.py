@@ -1,8 +1,7 @@
 """gs:// for the tests of a module."""
 
 import pytest
-
-from tests.deploy.storage import emulated_storage
+from support.emulated_storage import emulated_storage
 
 
 @pytest.fixture(scope="module")

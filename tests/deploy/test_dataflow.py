@@ -8,17 +8,20 @@ import subprocess
 import sys
 
 import pytest
-from absent_packages import without
 from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import GoogleCloudOptions, WorkerOptions
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 from google.cloud import dataflow_v1beta3 as dataflow
+from support import emulated_storage as storage
+from support import growing_corpus as corpus
+from support.absent_packages import without
 
 import beambert
-from deploy import flex_template
-from pipelines import dataflow_estimate, files, worker_folder
-from pipelines.errors import InputError
-from tests.deploy import corpus, storage
+from beambert.deploy import flex_template
+from beambert.pipelines.jobs import files
+from beambert.pipelines.prediction import worker_folder
+from beambert.pipelines.pretraining_data import dataflow_cost
+from beambert.pipelines.shared.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
 BEAM_FLAGS = [
@@ -164,15 +167,16 @@ def test_every_pipeline_translates(translated, root, request, command):
 
 @pytest.mark.slow
 def test_the_second_pipeline_of_an_evaluation_translates(gs, jobs):
-    from pipelines import evaluation, evaluation_metric, evaluation_pipelines
-    from pipelines.tasks import TASKS
+    from beambert.pipelines.evaluation import beam_steps, tfma_metric
+    from beambert.pipelines.evaluation import measures as evaluation
+    from beambert.pipelines.tasks.declarations import TASKS
 
     measures = evaluation.measures_of(TASKS["sst-2"], ("0", "1"))
-    config = evaluation_metric.eval_config(measures, [], {})
+    config = tfma_metric.eval_config(measures, [], {})
     options = pipeline_options.PipelineOptions(BEAM_FLAGS)
     files.write_bytes(f"{gs}/in/part", b"")
     with pytest.raises(Translated):
-        evaluation_pipelines.analyse(config, "gs://bucket/in", "gs://bucket/out", options)
+        beam_steps.analyse(config, "gs://bucket/in", "gs://bucket/out", options)
     ((job, _),) = jobs
     transforms = job.proto_pipeline.components.transforms.values()
     assert {"Read", "Analyse"} <= {transform.unique_name for transform in transforms}
@@ -249,27 +253,27 @@ PRICED = {
 @pytest.mark.parametrize("flags", PRICED)
 def test_list_prices(flags):
     options = pipeline_options.PipelineOptions([*flags, "--max_num_workers=10"])
-    workers = dataflow_estimate.find_workers(options, None)
+    workers = dataflow_cost.find_workers(options, None)
     assert workers.vcpu_hour_price == pytest.approx(PRICED[flags], abs=0.001)
-    assert dataflow_estimate.find_workers(options, 0.5).vcpu_hour_price == 0.5
+    assert dataflow_cost.find_workers(options, 0.5).vcpu_hour_price == 0.5
 
 
 def test_cost_and_time():
     """8 hours of a core, a quarter more through Beam: 10 hours of 40 vCPUs are 15 minutes."""
-    workers = dataflow_estimate.Workers("n2-standard-4", 4, 10, 0.07, "mine")
-    told = dataflow_estimate.describe_cost(8 * 3600, 1000, workers)
+    workers = dataflow_cost.Workers("n2-standard-4", 4, 10, 0.07, "mine")
+    told = dataflow_cost.describe_cost(8 * 3600, 1000, workers)
     assert "10.00 vCPU hours" in told and "$0.70 at $0.070 each (mine)" in told
     assert "15 min 00 s on 10 n2-standard-4, 40 of their vCPUs" in told
     # No more than 5 have work at a time where there are 5 shards.
-    assert "2 h 00 min" in dataflow_estimate.describe_cost(8 * 3600, 5, workers)
-    open_ended = dataflow_estimate.Workers("n2-standard-4", 4, None, 0.07, "mine")
-    assert "--max_num_workers" in dataflow_estimate.describe_cost(8 * 3600, 1000, open_ended)
+    assert "2 h 00 min" in dataflow_cost.describe_cost(8 * 3600, 5, workers)
+    open_ended = dataflow_cost.Workers("n2-standard-4", 4, None, 0.07, "mine")
+    assert "--max_num_workers" in dataflow_cost.describe_cost(8 * 3600, 1000, open_ended)
 
 
 def test_a_machine_of_unknown_price():
     options = pipeline_options.PipelineOptions(["--machine_type=e2-small"])
     with pytest.raises(InputError, match="--machine_type=e2-small: what it costs"):
-        dataflow_estimate.find_workers(options, None)
+        dataflow_cost.find_workers(options, None)
 
 
 def test_a_missing_project_is_a_sentence(root, monkeypatch, capsys):
@@ -303,7 +307,7 @@ def test_submission(gs, storage_environment, root, monkeypatch):
 
 @pytest.mark.parametrize("command", flex_template.PARSERS)
 def test_templates_are_what_the_flags_are(command):
-    """After a change of flags: python -m deploy.flex_template."""
+    """After a change of flags: python -m beambert.deploy.flex_template."""
     found = (ROOT / "deploy" / "dataflow" / f"{command}.json").read_text("utf-8")
     assert found == flex_template.serialize(flex_template.metadata(command))
 
@@ -347,8 +351,7 @@ def test_launching_a_template(gs, root, tmp_path):
     done = subprocess.run(
         [sys.executable, ROOT / "deploy" / "dataflow" / "launch.py", *flags, *BEAM_FLAGS, location],
         cwd=tmp_path,
-        env=os.environ
-        | {"PYTHONPATH": str(ROOT), "BEAMBERT_COMMAND": "data", "BEAMBERT_IMAGE": "our/image"},
+        env=os.environ | {"BEAMBERT_COMMAND": "data", "BEAMBERT_IMAGE": "our/image"},
         capture_output=True,
         text=True,
         check=False,
@@ -385,13 +388,14 @@ def test_workers_can_be_made_of_the_sdist(tmp_path):
     code = f"""
 import sys
 sys.path = [{str(target)!r}] + [p for p in sys.path if p != {str(ROOT)!r}]
-import apache_beam as beam, importlib, pkgutil, pipelines
+import apache_beam as beam, importlib, pkgutil
+from beambert import pipelines
 assert pipelines.__file__.startswith({str(target)!r})
 found = []
-for module in pkgutil.iter_modules(pipelines.__path__):
-    if module.name.startswith("evaluation"):  # its extra is in the image
+for module in pkgutil.walk_packages(pipelines.__path__, "beambert.pipelines."):
+    if ".evaluat" in module.name:  # its extra is in the image
         continue
-    loaded = importlib.import_module("pipelines." + module.name)
+    loaded = importlib.import_module(module.name)
     own = [v for v in vars(loaded).values() if getattr(v, "__module__", "") == loaded.__name__]
     found += [v.__name__ for v in own if isinstance(v, type) and issubclass(v, beam.DoFn)]
 print(*found)

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from deploy.deliver import deliver
-from pipelines.errors import InputError
+from beambert.deploy.deliver import deliver
+from beambert.pipelines.shared.errors import InputError
 
 WORDS = {"good": ("river", "city"), "bad": ("war", "died")}
 

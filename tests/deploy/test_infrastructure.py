@@ -10,7 +10,7 @@ import tomllib
 import pytest
 import yaml
 
-from deploy.settings import Settings
+from beambert.deploy.settings import Settings
 
 FOLDER = pathlib.Path(__file__).parents[2] / "deploy" / "terraform"
 SOURCES = "".join(path.read_text() for path in sorted(FOLDER.glob("*.tf")))

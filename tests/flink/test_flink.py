@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 import pytest
-from sample_text import make_document
+from support.sample_text import make_document
 
 pytestmark = pytest.mark.flink
 

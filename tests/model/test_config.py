@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from model.config import PRESETS, BertConfig, preset
+from beambert.model.config import PRESETS, BertConfig, preset
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 
@@ -121,7 +121,7 @@ def test_published_file(shared_data):
 
 def test_importing_the_configuration_imports_no_framework():
     program = (
-        "import sys, model, model.config\n"
+        "import sys, model, beambert.model.config\n"
         "heavy = {'keras', 'tensorflow', 'jax', 'torch', 'apache_beam', 'tfx_bsl', 'numpy'}\n"
         "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
     )

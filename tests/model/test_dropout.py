@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from model.classifier import BertClassifier
-from model.config import BertConfig
-from model.dropout import dropout
-from trainer.strategy import has_xla
+from beambert.model.classifier import BertClassifier
+from beambert.model.config import BertConfig
+from beambert.model.dropout import dropout
+from beambert.trainer.loop.strategy import has_xla
 
 SIZE = 1 << 18
 # Every statistic below is compared with 5 standard deviations, which an honest mask exceeds once in
@@ -116,8 +116,8 @@ def test_every_site_of_a_model_has_a_number_of_its_own(classifier, monkeypatch):
         sites.append((site, rate))
         return x
 
-    monkeypatch.setattr("model.encoder.dropout", record)
-    monkeypatch.setattr("model.classifier.dropout", record)
+    monkeypatch.setattr("beambert.model.encoder.dropout", record)
+    monkeypatch.setattr("beambert.model.classifier.dropout", record)
     ids = np.zeros((1, 4), "int64")
     features = {"input_ids": ids, "input_mask": ids + 1, "segment_ids": ids}
     classifier(features, dropout_seed=tf.constant([1, 2]))

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from model.classifier import BertClassifier
-from model.config import BertConfig, preset
-from model.encoder import BertEncoder
-from model.heads import flat_positions
-from model.initialization import fold_seed, truncated_normal
-from model.pretrainer import BertPretrainer
+from beambert.model.classifier import BertClassifier
+from beambert.model.config import BertConfig, preset
+from beambert.model.encoder import BertEncoder
+from beambert.model.heads import flat_positions
+from beambert.model.initialization import fold_seed, truncated_normal
+from beambert.model.pretrainer import BertPretrainer
 
 CONFIG = BertConfig(60, 32, 2, 4, 64, max_position_embeddings=20)
 
@@ -46,7 +46,7 @@ def bfloat16_policy():
     [("tiny", 4_385_920), ("base", 109_482_240), ("large", 335_141_888)],
 )
 def test_parameter_counts(name, parameters, monkeypatch):
-    monkeypatch.setattr("model.encoder.truncated_normal", lambda stddev, seed: "zeros")
+    monkeypatch.setattr("beambert.model.encoder.truncated_normal", lambda stddev, seed: "zeros")
     config = preset(name)
     # Layers are alike, so two tell the size of all and large need not be allocated.
     one, two = (

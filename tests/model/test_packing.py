@@ -8,10 +8,10 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.config import BertConfig
-from model.packing import Capacity, Packing
-from model.pretrainer import BertPretrainer
-from trainer.objectives import PretrainingObjective
+from beambert.model.config import BertConfig
+from beambert.model.packing import Capacity, Packing
+from beambert.model.pretrainer import BertPretrainer
+from beambert.trainer.pretraining.objective import PretrainingObjective
 
 LENGTH, SLOTS = 12, 4
 CONFIG = BertConfig(

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from model.config import BertConfig
-from model.encoder import BertEncoder
-from model.pretrainer import BertPretrainer
-from trainer.strategy import has_xla
+from beambert.model.config import BertConfig
+from beambert.model.encoder import BertEncoder
+from beambert.model.pretrainer import BertPretrainer
+from beambert.trainer.loop.strategy import has_xla
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 TOLERANCE = 1e-5

@@ -8,28 +8,22 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from model.config import BertConfig
-from pipelines.encoding import RecordWriter, encode_examples
-from pipelines.masking import TokenIds
-from pipelines.records import (
-    INFO_FILE,
-    MARKER_FILE,
-    VOCABULARY_FILE,
-    RecordsInfo,
-    Vocabulary,
-    shard_name,
-)
-from pipelines.shards import (
-    HASH_BYTES,
-    CompactDocuments,
+from beambert.model.config import BertConfig
+from beambert.pipelines.instances.building import (
     DocumentCounts,
     InstanceCounts,
-    InstanceParameters,
     build_instances,
     order_documents,
     pair_documents,
 )
-from trainer.task import pretrain_main
+from beambert.pipelines.instances.compact_documents import HASH_BYTES, CompactDocuments
+from beambert.pipelines.instances.masking import TokenIds
+from beambert.pipelines.instances.parameters import InstanceParameters
+from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo, shard_name
+from beambert.pipelines.records.encoding import RecordWriter, encode_examples
+from beambert.pipelines.storage.claims import MARKER_FILE
+from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
+from beambert.trainer.commands.pretrain import pretrain_main
 
 # Before anything runs on TensorFlow: the devices of MirroredStrategy. Others use the first only.
 tf.config.set_logical_device_configuration(

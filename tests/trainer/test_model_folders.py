@@ -8,9 +8,10 @@ import textwrap
 
 import pytest
 
-from pipelines.errors import InputError
-from trainer import folders
-from trainer.progress import MetricsLog
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.trainer import model_folders
+from beambert.trainer.loop.progress import MetricsLog
 
 
 @pytest.fixture
@@ -28,18 +29,18 @@ def full_disk():
 
 
 def test_a_folder_stays_ours_on_a_full_disk(full_disk, tmp_path):
-    output, job = folders.TrainingFolders.of(str(tmp_path / "model")), {"steps": 3}
-    assert not folders.claim(output, job, chief=True)
-    folders.write(f"{output.model}/training.json", b"{}")
+    output, job = model_folders.TrainingFolders.of(str(tmp_path / "model")), {"steps": 3}
+    assert not model_folders.claim(output, job, chief=True)
+    tensorflow_files.write(f"{output.model}/training.json", b"{}")
     full_disk(True)
     with pytest.raises(InputError, match="_UNFINISHED: cannot be written"):
-        folders.claim(output, job, chief=True)
+        model_folders.claim(output, job, chief=True)
     with pytest.raises(InputError, match="_SUCCESS: cannot be written"):
-        folders.finish(output.model, job)
+        model_folders.finish(output.model, job)
     full_disk(False)
-    assert not folders.claim(output, job, chief=True)
-    folders.finish(output.model, job)
-    assert folders.claim(output, job, chief=True)
+    assert not model_folders.claim(output, job, chief=True)
+    model_folders.finish(output.model, job)
+    assert model_folders.claim(output, job, chief=True)
 
 
 def test_one_process_at_a_time_fills_a_folder(tmp_path):
@@ -55,13 +56,13 @@ def test_one_process_at_a_time_fills_a_folder(tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
         assert other.stdout.readline() == b"held\n"
         busy = pytest.raises(InputError, match="--model_dir=.* another process is at work there")
-        with busy, folders.held(str(tmp_path)):
+        with busy, model_folders.held(str(tmp_path)):
             pass
         # Workers that aren't the chief go by it.
-        with folders.held(str(tmp_path), chief=False):
+        with model_folders.held(str(tmp_path), chief=False):
             pass
         other.kill()
-    with folders.held(str(tmp_path)):
+    with model_folders.held(str(tmp_path)):
         pass
     assert not list(tmp_path.iterdir())
 
@@ -71,21 +72,23 @@ def test_a_folder_that_cannot_be_made_is_refused(flag, tmp_path):
     (tmp_path / "file").write_text("in the way")
     paths = {"model_dir": tmp_path / "m", flag: tmp_path / "file" / "folder"}
     model, *others = (paths.get(n) for n in ("model_dir", "checkpoint_dir", "tensorboard_dir"))
-    output = folders.TrainingFolders.of(str(model), *(other and str(other) for other in others))
+    output = model_folders.TrainingFolders.of(
+        str(model), *(other and str(other) for other in others)
+    )
     with pytest.raises(InputError, match=f"--{flag}=.*: cannot be made"):
-        folders.claim(output, {}, chief=True)
+        model_folders.claim(output, {}, chief=True)
 
 
 @pytest.mark.parametrize("is_open", [False, True])
 def test_events_on_a_full_disk_are_one_sentence(full_disk, is_open, tmp_path, monkeypatch):
-    output = folders.TrainingFolders.of(str(tmp_path / "model"))
-    folders.claim(output, {}, chief=True)
+    output = model_folders.TrainingFolders.of(str(tmp_path / "model"))
+    model_folders.claim(output, {}, chief=True)
     log = MetricsLog(output, 0)
     if is_open:
         log.write("train", 1, {"loss": 1.0})
         log.flush()
     log.write("train", 2, {"loss": 1.0})
-    monkeypatch.setattr(folders, "write", lambda *_: None)
+    monkeypatch.setattr(tensorflow_files, "write", lambda *_: None)
     full_disk(True)
     with pytest.raises(InputError, match="tensorboard: cannot be written") as caught:
         log.flush()

@@ -1,0 +1,1 @@
+"""BeamBERT: pre-trains BERT on one's own text with Apache Beam and Keras."""

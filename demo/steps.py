@@ -1,0 +1,165 @@
+"""The demonstration's steps, each one a command."""
+
+import dataclasses
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+# As in the paper, most updates are on short sequences; among so few tokens the tiny encoder soon
+# begins to use a token's neighbours. What fits in five minutes on two cores.
+SHORT_LENGTH, LONG_LENGTH = 32, 128
+PRETRAINING_STEPS = 2500
+PRETRAINING_BATCH_SIZE = 64
+PRETRAINING_LEARNING_RATE = 1e-3
+VOCABULARY_SIZE = 8000
+# The task has 800 training examples of at most 60 words.
+FINETUNING_EPOCHS = 6
+FINETUNING_LEARNING_RATE = 5e-4
+FINETUNING_LENGTH = 96
+SENTENCE = "Computes the eigenvalues of a symmetric matrix and returns them in ascending order."
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """One step of the demo.
+
+    Attributes:
+      name: for the summary.
+      module: that `python -m` runs.
+      arguments: of the command.
+      output: what it makes.
+    """
+
+    name: str
+    module: str
+    arguments: tuple[str, ...]
+    output: Path
+
+    @property
+    def line(self) -> str:
+        """The command as a person would type it."""
+        program = "beambert" if self.module == "beambert" else f"python -m {self.module}"
+        return f"{program} {shlex.join(self.arguments)}"
+
+
+def plan(folder: Path) -> list[Command]:
+    """Returns the steps whose arguments are known from the start."""
+    corpus, vocabulary, records = folder / "corpus", folder / "vocab.txt", folder / "records"
+    encoder, task = folder / "encoder", folder / "task"
+    documents = f"--input={corpus}/*.jsonl"
+
+    def beambert(name: str, output: Path, *arguments: str) -> Command:
+        return Command(name, "beambert", arguments, output)
+
+    def finetune(name: str, output: Path, *init: str) -> Command:
+        return beambert(
+            name,
+            output,
+            "finetune",
+            "--task=classification",
+            f"--data_dir={task}",
+            *init,
+            f"--model_dir={output}",
+            f"--num_train_epochs={FINETUNING_EPOCHS}",
+            f"--learning_rate={FINETUNING_LEARNING_RATE}",
+            f"--max_seq_length={FINETUNING_LENGTH}",
+        )
+
+    return [
+        Command("corpus", "beambert.demo.corpus", (f"--output={folder}",), corpus),
+        beambert(
+            "vocabulary",
+            vocabulary,
+            "vocab",
+            documents,
+            f"--output={vocabulary}",
+            f"--vocab_size={VOCABULARY_SIZE}",
+        ),
+        beambert(
+            "records",
+            records,
+            "data",
+            documents,
+            f"--vocab_file={vocabulary}",
+            f"--output={records}",
+            f"--max_seq_length={SHORT_LENGTH},{LONG_LENGTH}",
+            "--dupe_factor=2",
+            "--eval_fraction=0.02",
+        ),
+        beambert(
+            "pre-training",
+            encoder,
+            "pretrain",
+            f"--data={records / str(SHORT_LENGTH)}",
+            f"--long_data={records / str(LONG_LENGTH)}",
+            "--model=tiny",
+            f"--model_dir={encoder}",
+            f"--num_train_steps={PRETRAINING_STEPS}",
+            f"--train_batch_size={PRETRAINING_BATCH_SIZE}",
+            f"--learning_rate={PRETRAINING_LEARNING_RATE}",
+            "--eval_steps=500",
+        ),
+        finetune("fine-tuning", folder / "classifier", f"--init={encoder}"),
+        finetune(
+            "fine-tuning, random weights",
+            folder / "classifier-random",
+            "--init=random",
+            f"--model={encoder}/bert_config.json",
+            f"--vocab_file={encoder}/vocab.txt",
+        ),
+    ]
+
+
+def judge(folder: Path) -> list[Command]:
+    """Returns the last steps: the bar is what random weights reach with the same budget."""
+    bar = read_json(folder / "classifier-random" / "results.json")["accuracy"]
+    evaluation, classifier = folder / "evaluation", folder / "classifier"
+    return [
+        Command(
+            "evaluation",
+            "beambert",
+            (
+                "evaluate",
+                "--task=classification",
+                f"--data_dir={folder / 'task'}",
+                f"--model={classifier}",
+                f"--output={evaluation}",
+                "--metric=accuracy",
+                f"--threshold={bar:.4f}",
+            ),
+            evaluation,
+        ),
+        Command(
+            "export",
+            "beambert",
+            (
+                "export",
+                f"--model={classifier}",
+                f"--output={folder / 'serving'}",
+                f"--evaluation={evaluation}",
+                f"--text={SENTENCE}",
+            ),
+            folder / "serving",
+        ),
+    ]
+
+
+def read_json(path: Path) -> Any:
+    """Reads a JSON file."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """A step that is done.
+
+    Attributes:
+      command: what was run.
+      seconds: how long it took.
+      printed: its lines.
+    """
+
+    command: Command
+    seconds: float
+    printed: list[str]

@@ -1,0 +1,1 @@
+"""`beambert retrain`: new files to a new served version, if it is better."""

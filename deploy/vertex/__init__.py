@@ -1,0 +1,1 @@
+"""Training jobs and the retraining pipeline on Vertex AI."""

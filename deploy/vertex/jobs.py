@@ -1,0 +1,339 @@
+"""Jobs, schedules and models on Vertex AI, as its own protocol has them.
+
+    python -m beambert.deploy.vertex train --step=encoder     a step of the retraining
+    python -m beambert.deploy.vertex job -- pretrain --data=…  any command of the trainer
+    python -m beambert.deploy.vertex deploy  the retraining: configuration, pipeline, schedule
+    python -m beambert.deploy.vertex upload gs://B/retraining/runs/000001
+
+With --show, what would be sent is printed and nothing is sent.
+"""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beambert.deploy.settings import Settings
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import FlagParser
+
+FOLDER = pathlib.Path(__file__).parent
+SECONDS_BETWEEN_LOOKS = 30.0
+# Longer than any training here; Vertex's own default is a week.
+TIMEOUT = "604800s"
+SERVING_IMAGE = "tensorflow/serving:2.19.1"
+DISPLAY_NAME = "beambert"
+
+
+@dataclasses.dataclass(frozen=True)
+class Trainer:
+    """A machine to train on.
+
+    Attributes:
+      machine: Vertex's `machine_spec`.
+      image: of deploy/vertex/Dockerfile: tpu or gpu.
+      spot: at about a third of the price, taken back whenever others pay more; the job is started
+        again then, and continues from its last checkpoint.
+    """
+
+    machine: Mapping[str, Any]
+    image: str
+    spot: bool = False
+
+
+def _tpu(machine_type: str, topology: str, spot: bool = False) -> Trainer:
+    spec = {"machine_type": machine_type, "tpu_topology": topology}
+    return Trainer(spec, "tpu", spot)
+
+
+def _gpu(machine_type: str, kind: str, count: int, spot: bool = False) -> Trainer:
+    spec = {
+        "machine_type": machine_type,
+        "accelerator_type": kind,
+        "accelerator_count": count,
+    }
+    return Trainer(spec, "gpu", spot)
+
+
+# One host each: `--tpu=local` takes the chips of its own host. Vertex has TensorFlow for v5e, not
+# for v6e. https://cloud.google.com/vertex-ai/docs/training/configure-compute
+TRAINERS = {
+    "v5e-1": _tpu("ct5lp-hightpu-1t", "1x1"),
+    "v5e-4": _tpu("ct5lp-hightpu-4t", "2x2"),
+    "v5e-8": _tpu("ct5lp-hightpu-8t", "2x4"),
+    "v5e-8-spot": _tpu("ct5lp-hightpu-8t", "2x4", spot=True),
+    "l4": _gpu("g2-standard-12", "NVIDIA_L4", 1),
+    "l4-spot": _gpu("g2-standard-12", "NVIDIA_L4", 1, spot=True),
+    "a100-8": _gpu("a2-highgpu-8g", "NVIDIA_TESLA_A100", 8),
+    "h100-8-spot": _gpu("a3-highgpu-8g", "NVIDIA_H100_80GB", 8, spot=True),
+}
+
+
+def custom_job(settings: Settings, name: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """Returns a CustomJob that runs `beambert` with some arguments where things are trained.
+
+    Raises:
+      InputError: the settings name no trainer.
+    """
+    trainer = find_trainer(settings)
+    pool = {
+        "machine_spec": dict(trainer.machine),
+        "replica_count": 1,
+        "container_spec": {
+            "image_uri": settings.image(f"trainer-{trainer.image}"),
+            "args": list(arguments),
+        },
+    }
+    scheduling = {
+        "timeout": TIMEOUT,
+        "strategy": "SPOT" if trainer.spot else "STANDARD",
+        "restart_job_on_worker_restart": trainer.spot,
+    }
+    return {
+        "display_name": name,
+        "job_spec": {
+            "worker_pool_specs": [pool],
+            "scheduling": scheduling,
+            "service_account": settings.account("beambert-trainer"),
+        },
+    }
+
+
+def find_trainer(settings: Settings) -> Trainer:
+    """Returns what the settings train on.
+
+    Raises:
+      InputError: they name nothing here.
+    """
+    if settings.trainer not in TRAINERS:
+        raise InputError(f"trainer {settings.trainer}: choose one of {', '.join(TRAINERS)}")
+    return TRAINERS[settings.trainer]
+
+
+def step_arguments(settings: Settings, step: str) -> list[str]:
+    """Returns the arguments of `beambert` for a step of the retraining."""
+    return ["retrain", f"--config={settings.config}", f"--step={step}"]
+
+
+def pipeline_job(settings: Settings, pipeline: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a PipelineJob of a compiled pipeline."""
+    return {
+        "display_name": DISPLAY_NAME,
+        "pipeline_spec": dict(pipeline),
+        "runtime_config": {
+            "gcs_output_directory": f"gs://{settings.bucket}/pipeline",
+            "failure_policy": "PIPELINE_FAILURE_POLICY_FAIL_FAST",
+        },
+        "service_account": settings.account("beambert-pipeline"),
+    }
+
+
+def schedule(settings: Settings, pipeline: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a Schedule of a compiled pipeline: one run at a time, what is late is left out."""
+    return {
+        "display_name": DISPLAY_NAME,
+        "cron": f"TZ=UTC {settings.schedule}",
+        "max_concurrent_run_count": 1,
+        "allow_queueing": False,
+        "create_pipeline_job_request": {
+            "parent": settings.parent,
+            "pipeline_job": pipeline_job(settings, pipeline),
+        },
+    }
+
+
+def model(settings: Settings, run: str, result: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a Model of what a run published, served by TensorFlow Serving.
+
+    Args:
+      settings: of the project.
+      run: the run's folder.
+      result: its result.json.
+
+    Raises:
+      InputError: the run published nothing.
+    """
+    if result.get("version") is None:
+        raise InputError(f"{run}: published nothing ({'; '.join(result['reasons'])})")
+    workspace = run.rpartition("/runs/")[0]
+    path = f"/v1/models/{DISPLAY_NAME}"
+    return {
+        "display_name": DISPLAY_NAME,
+        "description": "; ".join(result["reasons"]),
+        "artifact_uri": f"{workspace}/serving",
+        "labels": {"run": run.rpartition("/")[2], "version": str(result["version"])},
+        "container_spec": {
+            "image_uri": SERVING_IMAGE,
+            "args": [
+                f"--model_name={DISPLAY_NAME}",
+                "--model_base_path=$(AIP_STORAGE_URI)",
+                "--rest_api_port=8080",
+            ],
+            "ports": [{"container_port": 8080}],
+            "predict_route": f"{path}:predict",
+            "health_route": path,
+        },
+    }
+
+
+def model_evaluation(metrics: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Returns the ModelEvaluation of a metrics.json, for the model's page in the registry.
+
+    None for tasks without classes, which its schema has no place for.
+    """
+    overall = metrics["overall"]
+    if "confusion_matrix" not in metrics["details"]:
+        return None
+    folder = "gs://google-cloud-aiplatform/schema/modelevaluation"
+    return {
+        "display_name": f"{metrics['task']} {metrics['split']}",
+        "metrics_schema_uri": f"{folder}/classification_metrics_1.0.0.yaml",
+        "metrics": {
+            "logLoss": overall["cross_entropy"],
+            "confidenceMetrics": [
+                {
+                    "confidenceThreshold": 0.0,
+                    "recall": overall["accuracy"],
+                    "precision": overall["accuracy"],
+                    "f1ScoreMacro": overall["macro_f1"],
+                }
+            ],
+            "confusionMatrix": {
+                "annotationSpecs": [{"displayName": label} for label in metrics["labels"]],
+                "rows": [{"row": row} for row in metrics["details"]["confusion_matrix"]],
+            },
+        },
+        "metadata": {"blessed": metrics["blessed"], "weights_sha256": metrics["weights_sha256"]},
+    }
+
+
+def _clients(settings: Settings) -> Any:
+    from google.cloud import aiplatform_v1
+
+    options = {"api_endpoint": f"{settings.region}-aiplatform.googleapis.com"}
+    return aiplatform_v1, options
+
+
+def run_job(settings: Settings, job: Mapping[str, Any]) -> None:
+    """Runs a job to its end; one of that name that is at work already is waited for instead.
+
+    Raises:
+      InputError: it failed.
+    """
+    aiplatform, options = _clients(settings)
+    client = aiplatform.JobServiceClient(client_options=options)
+    wanted = f'display_name="{job["display_name"]}"'
+    request = {"parent": settings.parent, "filter": wanted}
+    at_work = [of for of in client.list_custom_jobs(request=request) if not _is_over(of)]
+    found = at_work[0] if at_work else None
+    if found is None:
+        found = client.create_custom_job(parent=settings.parent, custom_job=job)
+    print(f"{found.name}: {'waiting' if at_work else 'started'}", flush=True)
+    while not _is_over(found):
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+        found = client.get_custom_job(name=found.name)
+    if found.state.name != "JOB_STATE_SUCCEEDED":
+        raise InputError(f"{found.name}: {found.state.name} ({found.error.message})")
+
+
+def _is_over(job: Any) -> bool:
+    ends = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "PARTIALLY_SUCCEEDED")
+    return job.state.name.removeprefix("JOB_STATE_") in ends
+
+
+def deploy(settings: Settings, show: bool) -> None:
+    """Puts the retraining's configuration and pipeline into the bucket, and schedules it."""
+    import yaml
+    from google.cloud import aiplatform_v1
+
+    from beambert.deploy.retraining.runs import Retraining
+    from beambert.pipelines.storage import tensorflow_files
+
+    config = settings.fill_in((FOLDER / "retrain.toml").read_text("utf-8"))
+    Retraining.from_toml(config, "deploy/retrain.toml")
+    compiled = (FOLDER / "retraining_pipeline.yaml").read_text("utf-8")
+    if settings.config not in compiled or settings.image("beam") not in compiled:
+        raise InputError(
+            "deploy/retraining_pipeline.yaml: was compiled for other names than those of "
+            "deploy/terraform/terraform.tfvars; give `make deploy-files` and build the images again"
+        )
+    pipeline = yaml.safe_load(compiled)
+    request = schedule(settings, pipeline)
+    if show:
+        print(json.dumps(request, indent=1))
+        return
+    job = aiplatform_v1.PipelineJob(pipeline_job(settings, pipeline))
+    tensorflow_files.write_text(settings.config, config)
+    sent = aiplatform_v1.PipelineJob.to_json(job, always_print_fields_with_no_presence=False)
+    tensorflow_files.write_text(settings.pipeline, sent)
+    aiplatform, options = _clients(settings)
+    client = aiplatform.ScheduleServiceClient(client_options=options)
+    wanted = {"parent": settings.parent, "filter": f'display_name="{DISPLAY_NAME}"'}
+    old = list(client.list_schedules(request=wanted))
+    created = client.create_schedule(parent=settings.parent, schedule=request)
+    for each in old:
+        client.delete_schedule(name=each.name)
+    print(f"{created.name}: {request['cron']}")
+
+
+def upload(settings: Settings, run: str, show: bool) -> None:
+    """Puts a published model and its evaluation into the registry."""
+    from beambert.deploy.retraining import workspace
+
+    run = run.rstrip("/")
+    request = model(settings, run, workspace.read_json(f"{run}/{workspace.RESULT_FILE}"))
+    evaluation = model_evaluation(workspace.read_json(f"{run}/evaluation/metrics.json"))
+    if show:
+        print(json.dumps([request, evaluation], indent=1))
+        return
+    aiplatform, options = _clients(settings)
+    client = aiplatform.ModelServiceClient(client_options=options)
+    uploaded = client.upload_model(parent=settings.parent, model=request).result()
+    if evaluation:
+        client.import_model_evaluation(parent=uploaded.model, model_evaluation=evaluation)
+    print(f"{uploaded.model}: uploaded")
+
+
+def build_parser() -> FlagParser:
+    """Returns the flags."""
+    parser = FlagParser(
+        prog="python -m beambert.deploy.vertex",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--show", action="store_true", help="print the request, send nothing")
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    train = kinds.add_parser("train", help="a step of the retraining")
+    train.add_argument("--step", required=True)
+    job = kinds.add_parser("job", help="a command of the trainer, after --")
+    job.add_argument("arguments", nargs="+")
+    kinds.add_parser("deploy", help="the retraining, its triggers and its configuration")
+    kinds.add_parser("upload", help="what a run published").add_argument("run")
+    return parser
+
+
+def main(argv: Sequence[str]) -> None:
+    """Runs the command.
+
+    Raises:
+      InputError: what was given can't be used, or a job failed.
+    """
+    flags = build_parser().parse_args(list(argv))
+    settings = Settings.read()
+    if flags.kind == "upload":
+        upload(settings, flags.run, flags.show)
+    elif flags.kind == "deploy":
+        deploy(settings, flags.show)
+    else:
+        name, arguments = f"{DISPLAY_NAME}-job", list(getattr(flags, "arguments", []))
+        if flags.kind == "train":
+            name, arguments = f"{DISPLAY_NAME}-{flags.step}", step_arguments(settings, flags.step)
+        request = custom_job(settings, name, arguments)
+        if flags.show:
+            print(json.dumps(request, indent=1))
+        else:
+            run_job(settings, request)

@@ -1,0 +1,50 @@
+"""The flags of every command that reads a corpus, and its progress line."""
+
+import argparse
+
+from beambert.pipelines.shared.console import duration
+
+
+def add_input_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags that say what to read."""
+    from beambert.pipelines.corpus.formats import (  # only these commands read a corpus
+        PARQUET,
+        READERS,
+    )
+
+    parser.add_argument(
+        "--input",
+        nargs="+",
+        action="extend",
+        required=True,
+        metavar="GLOB",
+        help="files to read; also .gz .bz2 .zst",
+    )
+    parser.add_argument(
+        "--format",
+        default="auto",
+        choices=["auto", *READERS, PARQUET],
+        help="of the files (default: auto)",
+    )
+    parser.add_argument(
+        "--text_column", default="text", help="of JSON Lines and Parquet (default: text)"
+    )
+    parser.add_argument(
+        "--max_reject_fraction",
+        type=float,
+        default=0.0,
+        help="share of the documents that may be unreadable before the job fails (default: 0)",
+    )
+
+
+def describe_reading(counts: dict[str, int], seconds: float, total_bytes: int) -> str:
+    """Returns the progress line of reading a corpus; empty before there is any."""
+    done = counts.get("bytes", 0)
+    if not done:
+        return ""
+    rate = done / seconds
+    return (
+        f"reading: {counts.get('documents', 0):,} documents, {done / 1e6:.1f} of "
+        f"{total_bytes / 1e6:.1f} MB, {rate / 1e6:.2f} MB/s, "
+        f"{duration((total_bytes - done) / rate)} left"
+    )

@@ -1,0 +1,96 @@
+"""Parquet files with a column of texts -> documents, a batch of rows at a time."""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beambert.pipelines.corpus.documents import Document, Reject, Skip
+from beambert.pipelines.shared.errors import InputError
+
+# Rows to decode at a time: a few MB of articles.
+_BATCH_ROWS = 1000
+# What pyarrow raises for a file that is damaged or cut off.
+DAMAGE = (pa.ArrowException, OSError)
+
+
+def read_parquet(
+    file: BinaryIO, text_column: str = "text", row_groups: range | None = None
+) -> Iterator[Document | Skip | Reject]:
+    """Reads the documents of some of a file's row groups, or of all; a null is skipped.
+
+    A reject's line is the row's number in the file, from 1.
+
+    Args:
+      file: seekable.
+      text_column: its name.
+      row_groups: their numbers, from 0.
+
+    Raises:
+      InputError: the file has no such column, or one of something else.
+    """
+    row = 0
+    try:
+        with pq.ParquetFile(file, pre_buffer=False) as parquet:
+            _check_column(parquet, text_column)
+            if row_groups is None:
+                row_groups = range(parquet.num_row_groups)
+            for group in row_groups:
+                row = sum(parquet.metadata.row_group(g).num_rows for g in range(group))
+                batches = parquet.iter_batches(_BATCH_ROWS, [group], [text_column])
+                for batch in batches:
+                    for value in batch.column(0):
+                        row += 1
+                        yield _row_document(value, row)
+    except DAMAGE as error:
+        yield Reject(row + 1, "corrupt_file", f"unreadable after row {row} ({error})")
+
+
+def row_group_bytes(file: BinaryIO, text_column: str = "text") -> list[int]:
+    """Returns what the texts of each row group take in a file, compressed.
+
+    Raises:
+      InputError: the file has no such column, or one of something else.
+      pyarrow.ArrowException, OSError: it is damaged or cut off.
+    """
+    with pq.ParquetFile(file, pre_buffer=False) as parquet:
+        _check_column(parquet, text_column)
+        metadata = parquet.metadata
+        sizes = []
+        for group in range(metadata.num_row_groups):
+            columns = map(metadata.row_group(group).column, range(metadata.num_columns))
+            texts = (c for c in columns if c.path_in_schema == text_column)
+            sizes.append(sum(c.total_compressed_size for c in texts))
+        return sizes
+
+
+def count_rows(file: BinaryIO, row_groups: range | None = None) -> int:
+    """Returns how many rows some of a file's row groups have, or all; 0 if it is damaged."""
+    try:
+        with pq.ParquetFile(file, pre_buffer=False) as parquet:
+            groups = range(parquet.num_row_groups) if row_groups is None else row_groups
+            return sum(parquet.metadata.row_group(group).num_rows for group in groups)
+    except DAMAGE:
+        return 0
+
+
+def _check_column(parquet: pq.ParquetFile, text_column: str) -> None:
+    schema = parquet.schema_arrow
+    if text_column not in schema.names:
+        columns = ", ".join(schema.names)
+        raise InputError(f"--text_column={text_column}: there is no such column, only {columns}")
+    kind = schema.field(text_column).type
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    is_text = pa.types.is_string(value) or pa.types.is_large_string(value)
+    if not (is_text or pa.types.is_string_view(value)):
+        raise InputError(f"--text_column={text_column}: holds {kind}, not text; name another")
+
+
+def _row_document(value: pa.Scalar, row: int) -> Document | Skip | Reject:
+    try:
+        text = value.as_py()
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        return Reject(row, "not_utf8", f"byte 0x{byte:02x} in row {row} is not UTF-8")
+    return Skip("null_text") if text is None else Document(text)

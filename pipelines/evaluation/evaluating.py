@@ -1,0 +1,233 @@
+"""Judging a model: its answers, their scores, the page, the blessing."""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beambert.pipelines.evaluation import beam_steps, blessing, mistakes, predictions
+from beambert.pipelines.evaluation import folder as evaluation_folder
+from beambert.pipelines.evaluation import measures as evaluation
+from beambert.pipelines.evaluation.baseline import open_baseline
+from beambert.pipelines.evaluation.blessing import Threshold
+from beambert.pipelines.evaluation.folder import OFFICIAL
+from beambert.pipelines.evaluation.mistakes import Mistake
+from beambert.pipelines.evaluation.outcomes import OUTCOMES, Outcomes
+from beambert.pipelines.evaluation.span_predictions import INPUTS as SPAN_INPUTS
+from beambert.pipelines.evaluation.span_predictions import SIGNATURE as SPAN_SIGNATURE
+from beambert.pipelines.evaluation.span_predictions import SpanPredictor, predictions_of
+from beambert.pipelines.jobs import running
+from beambert.pipelines.prediction import saved_models, worker_folder
+from beambert.pipelines.prediction.saved_models import local_path
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.weights import weights_sha256
+from beambert.pipelines.tasks.declarations import CHOICE, SPAN, TAGGING, Task
+from beambert.pipelines.tasks.examples import Example, read_examples
+from beambert.pipelines.tasks.files import split_path
+from beambert.pipelines.tasks.squad import Question, read_questions
+from beambert.pipelines.tasks.squad_scoring import score
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationJob:
+    """What is asked for.
+
+    Attributes:
+      task: which files, labels and metrics.
+      data_dir: the folder of the task's files.
+      model: a folder, see `models.find_model`.
+      output: a folder that does not exist, is empty, or holds an earlier evaluation.
+      split: which file of the task to evaluate on.
+      thresholds: what to reach, all of them.
+      baseline: an earlier evaluation on the same file, or None.
+      min_change: how much better than the baseline's the task's first metric must be.
+      skip_bad_rows: leaves out rows that cannot be used, and names them.
+    """
+
+    task: Task
+    data_dir: str
+    model: str
+    output: str
+    split: str
+    thresholds: tuple[Threshold, ...]
+    baseline: str | None = None
+    min_change: float = 0.0
+    skip_bad_rows: bool = False
+
+    def data_file(self) -> pathlib.Path:
+        """Returns the file of the split.
+
+        Raises:
+          InputError: there is none.
+        """
+        return split_path(self.task, local_path(self.data_dir, "--data_dir"), self.split)
+
+
+def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str, Any]:
+    """Evaluates a model and writes the output folder.
+
+    Args:
+      job: what is asked for.
+      pipeline_flags: Beam's flags. Without `--runner`, the pipelines run in this process.
+
+    Returns:
+      What metrics.json holds.
+
+    Raises:
+      InputError: something given cannot be used. An earlier evaluation in `output` is then as it
+        was.
+    """
+    with running.plain_errors():
+        return _evaluate(job, pipeline_flags)
+
+
+def _evaluate(job: EvaluationJob, pipeline_flags: Sequence[str]) -> dict[str, Any]:
+    task = job.task
+    folder = evaluation_folder.check_output(job.output)
+    model = saved_models.find_model(job.model, task.kind)
+    examples = read_labelled(job, model.labels)
+    data_sha256 = hashlib.sha256(job.data_file().read_bytes()).hexdigest()
+    with beam_steps.quiet_libraries(), contextlib.ExitStack() as stack:
+        from beambert.pipelines.evaluation import tfma_metric
+
+        options = running.beam_options(pipeline_flags)
+        _check_model(model, task, examples)
+        measures = evaluation.measures_of(task, model.labels)
+        baseline = (
+            open_baseline(job.baseline, task, data_sha256, len(examples)) if job.baseline else None
+        )
+        print(f"Evaluating {job.model} on {len(examples):,} examples of {task.name} …", flush=True)
+        weights = weights_sha256(job.model)
+        unfinished = evaluation_folder.make_work_folder(folder)
+        rows, orders = predictions.make_rows(task, examples, model.labels)
+        sent = stack.enter_context(worker_folder.worker_folder(options))
+        predictor = _predictor(worker_folder.send_model(model, sent), task)
+        place = sent or str(unfinished)
+        beam_steps.predict(predictor, rows, f"{place}/predictions", options)
+        worker_folder.fetch(sent, "predictions", unfinished)
+        records = predictions.read_records(unfinished / "predictions")
+        predictions.check_records(task.kind, records, len(examples), model)
+        outcomes = OUTCOMES[task.kind].of_records(records)
+        constants = evaluation.constant_answers(outcomes, measures, model.labels)
+        requirements = blessing.of_thresholds(job.thresholds, constants)
+        if baseline:
+            requirements.append(baseline.requirement(measures.names[0], job.min_change))
+        config = tfma_metric.eval_config(measures, requirements, orders)
+        beam_steps.analyse(config, f"{place}/predictions", f"{place}/tfma", options)
+        worker_folder.fetch(sent, "tfma", unfinished)
+        scores = tfma_metric.load_scores(unfinished / "tfma", measures.names)
+        failures = tfma_metric.load_failures(unfinished / "tfma")
+    if scores[None]["example_count"] != len(examples):
+        raise RuntimeError(f"{len(examples)} examples, but TFMA counted {scores[None]}")
+    verdicts = [
+        requirement.verdict(scores[None][requirement.metric], failures)
+        for requirement in requirements
+    ]
+    if failures and all(verdict["passed"] for verdict in verdicts):
+        raise RuntimeError(f"TFMA found what nobody asked for: {failures}")
+    metrics = {
+        "kind": evaluation_folder.KIND,
+        "task": task.name,
+        "task_kind": task.kind,
+        "split": job.split,
+        "data_dir": str(job.data_dir),
+        "data_sha256": data_sha256,
+        "model": os.path.abspath(job.model),
+        "weights_sha256": weights,
+        "labels": list(model.labels),
+        "metrics": list(measures.names),
+        "examples": len(examples),
+        "constant_answers": constants,
+        "baseline": baseline.describe(measures, outcomes) if baseline else None,
+        "blessed": all(verdict["passed"] for verdict in verdicts),
+        "thresholds": verdicts,
+        "overall": scores[None],
+        "slices": evaluation.by_slice(scores, orders),
+        "details": evaluation.details(outcomes),
+    }
+    if task.kind == SPAN:
+        found = predictions_of(examples, records, task.allows_no_answer)
+        official = score(examples, found.answers, task.allows_no_answer, found.null_odds or None)
+        metrics["details"]["official"] = official.metrics
+        _write_texts(unfinished / OFFICIAL, found.files())
+    worst = mistakes.worst_mistakes(task.kind, records, examples)
+    _write_results(unfinished, metrics, outcomes, worst)
+    evaluation_folder.publish(folder, metrics)
+    return metrics
+
+
+def _check_model(
+    model: saved_models.Model, task: Task, examples: Sequence[Example | Question]
+) -> None:
+    if task.kind == SPAN:
+        saved_models.check_signature(model, task.kind, SPAN_INPUTS, SPAN_SIGNATURE)
+        saved_models.check_task(model, task.name)
+    else:
+        saved_models.check_signature(model, task.kind, saved_models.model_inputs(examples[0]))
+
+
+def _predictor(model: saved_models.Model, task: Task) -> predictions.Predictor | SpanPredictor:
+    if task.kind == SPAN:
+        return SpanPredictor(model, task.allows_no_answer)
+    return predictions.Predictor(task.kind, model)
+
+
+def _write_results(
+    folder: pathlib.Path, metrics: dict[str, Any], outcomes: Outcomes, worst: Sequence[Mistake]
+) -> None:
+    from beambert.pipelines.evaluation import report
+
+    page = report.render(metrics, outcomes, worst)
+    text = json.dumps(metrics, indent=2, ensure_ascii=False) + "\n"
+    _write_texts(folder, {"metrics.json": text, "report.html": page})
+
+
+def _write_texts(folder: pathlib.Path, texts: Mapping[str, str]) -> None:
+    folder.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def read_labelled(job: EvaluationJob, labels: Sequence[str]) -> list[Example] | list[Question]:
+    """Reads the examples of the split, which must have labels.
+
+    Args:
+      job: what is asked for.
+      labels: of the model.
+
+    Raises:
+      InputError: as `examples.read_examples` and `squad.read_questions`; or there are no labels, or
+        others than the model's.
+    """
+    return _read_questions(job) if job.task.kind == SPAN else _read_examples(job, labels)
+
+
+def _read_examples(job: EvaluationJob, labels: Sequence[str]) -> list[Example]:
+    task, file = job.task, job.data_file()
+    if task.labels is not None and set(task.labels) != set(labels):
+        raise InputError(
+            f"--model has the labels {', '.join(labels)} but task {task.name} has "
+            f"{', '.join(task.labels)}: name a model that was fine-tuned on {task.name}."
+        )
+    on_bad_row = print if job.skip_bad_rows else None
+    found = read_examples(task, job.data_dir, job.split, labels or None, on_bad_row)
+    if any((e.tags if task.kind == TAGGING else e.label) is None for e in found):
+        raise InputError(f"{file} has no labels to compare with: choose another --split.")
+    uneven = [e for e in found if task.kind == CHOICE and len(e.choices) != len(labels)]
+    if uneven:
+        raise InputError(
+            f"{file} has {len(uneven[0].choices)} endings in some rows but --model chooses from "
+            f"{len(labels)}: name a model of that many."
+        )
+    return found
+
+
+def _read_questions(job: EvaluationJob) -> list[Question]:
+    found = read_questions(job.data_file(), job.task.allows_no_answer)
+    for sentence in found.notes():
+        print(sentence)
+    return list(found.questions)

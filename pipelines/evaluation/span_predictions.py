@@ -1,0 +1,145 @@
+"""The predictions of a fine-tuned SavedModel on questions, as records; see `predictions`."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from beambert.pipelines.evaluation import slices
+from beambert.pipelines.evaluation.outcomes import Record
+from beambert.pipelines.evaluation.predictions import Row, encode_record
+from beambert.pipelines.model_inputs.answers import DecodingParameters, SquadPredictions, decode
+from beambert.pipelines.model_inputs.windows import WindowParameters, Windows, make_windows
+from beambert.pipelines.prediction.saved_models import Model, load
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks.squad import Question
+from beambert.pipelines.tasks.squad_scoring import score
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+
+if TYPE_CHECKING:  # Its module imports TensorFlow.
+    from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
+
+SIGNATURE = "windows"
+INPUTS = ("input_ids", "input_mask", "segment_ids")
+# Windows that the model gets at a time.
+_WINDOWS_AT_A_TIME = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class _Loaded:
+    """What a worker process has once."""
+
+    model: Any
+    tokenizer: "OffsetTokenizer"
+
+
+class SpanPredictor:
+    """Turns a batch of questions into serialized tf.Examples with the model's answers.
+
+    The model is loaded once in a worker process, whatever the number of its threads.
+    """
+
+    def __init__(self, model: Model, allows_no_answer: bool) -> None:
+        """Reads the model's vocabulary.
+
+        Args:
+          model: as found, in a folder that `beambert finetune` finished.
+          allows_no_answer: whether "no answer" is an answer (v2.0).
+
+        Raises:
+          InputError: the folder does not say how the model was trained.
+        """
+        from apache_beam.utils import shared
+
+        self._model = model
+        self._allows_no_answer = allows_no_answer
+        self._vocabulary = _vocabulary(model)
+        self._shared = shared.Shared()
+
+    def __call__(self, rows: Sequence[Row]) -> list[bytes]:
+        """Returns one serialized tf.Example for each row."""
+        loaded = self._shared.acquire(self._load)
+        length = self._model.training["max_seq_length"]
+        questions = [row.example for row in rows]
+        windows = make_windows(questions, loaded.tokenizer, WindowParameters.of_length(length))
+        logits = _logits(loaded.model, windows, length)
+        found = decode(questions, windows, *logits, self._allows_no_answer, DecodingParameters())
+        scores = score(questions, found.answers, self._allows_no_answer)
+        records = []
+        for i, row in enumerate(rows):
+            of_row = {"exact_match": [float(scores.exact[i])], "squad_f1": [float(scores.f1[i])]}
+            records.append({**row.record, **self._answer(row.example, found), **of_row})
+        return [encode_record(record) for record in records]
+
+    def _answer(self, question: Question, found: SquadPredictions) -> Record:
+        answer, n_best = found.answers[question.id], found.n_best[question.id]
+        probability = next(one["probability"] for one in n_best if one["text"] == answer)
+        record = {
+            "answer": [answer.encode()],
+            "probability": [probability],
+            "n_best": [json.dumps(n_best).encode()],
+        }
+        if self._allows_no_answer:
+            given = slices.ANSWER if answer else slices.NO_ANSWER
+            record |= {
+                "null_odds": [found.null_odds[question.id]],
+                slices.PREDICTION: [given.encode()],
+            }
+        return record
+
+    def _load(self) -> _Loaded:
+        from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
+
+        tokenizer = OffsetTokenizer(self._vocabulary, self._model.training["do_lower_case"])
+        return _Loaded(load(self._model), tokenizer)
+
+
+def predictions_of(
+    questions: Sequence[Question], records: Sequence[Record], allows_no_answer: bool
+) -> SquadPredictions:
+    """Returns the predictions that records hold."""
+    names = ("answer", "n_best", *(["null_odds"] if allows_no_answer else []))
+    found = {
+        name: {q.id: r[name][0] for q, r in zip(questions, records, strict=True)} for name in names
+    }
+    return SquadPredictions(
+        {name: answer.decode() for name, answer in found["answer"].items()},
+        {name: json.loads(n_best) for name, n_best in found["n_best"].items()},
+        found.get("null_odds", {}),
+    )
+
+
+def _vocabulary(model: Model) -> Vocabulary:
+    file = model.path.parent / "vocab.txt"
+    if not model.training or not file.is_file():
+        raise InputError(
+            f"--model={model.path} has no training.json and vocab.txt beside it: name a folder "
+            "that `beambert finetune` finished."
+        )
+    vocabulary = Vocabulary.parse(file.read_bytes(), str(file))
+    if vocabulary.sha256 != model.training["vocabulary_sha256"]:
+        raise InputError(
+            f"{file} is not the vocabulary that the model was trained with: put that one there."
+        )
+    return vocabulary
+
+
+def _logits(model: Any, windows: Windows, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the logits of starts and ends, float32 [windows, width]."""
+    import tensorflow as tf
+
+    signature = model.signatures[SIGNATURE]
+    is_token = np.arange(width) < windows.lengths[:, None]
+    inputs = {name: np.zeros(is_token.shape, np.int32) for name in INPUTS}
+    inputs["input_mask"][is_token] = 1
+    inputs["input_ids"][is_token] = windows.input_ids
+    inputs["segment_ids"][is_token] = windows.segment_ids
+    found = []
+    for first in range(0, len(windows), _WINDOWS_AT_A_TIME):
+        some = slice(first, first + _WINDOWS_AT_A_TIME)
+        outputs = signature(**{name: tf.constant(of[some]) for name, of in inputs.items()})
+        found.append([outputs[name].numpy() for name in ("start_logits", "end_logits")])
+    starts, ends = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return starts, ends

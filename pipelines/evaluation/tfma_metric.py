@@ -1,0 +1,143 @@
+"""The official metrics and their intervals as a metric of TensorFlow Model Analysis."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import apache_beam as beam
+import tensorflow_model_analysis as tfma
+from tensorflow_model_analysis.metrics import metric_types
+from tensorflow_model_analysis.proto import config_pb2
+
+from beambert.pipelines.evaluation.blessing import Requirement
+from beambert.pipelines.evaluation.intervals import intervals
+from beambert.pipelines.evaluation.measures import Measures
+from beambert.pipelines.evaluation.outcomes import OUTCOMES, Record
+
+_COUNT, _LOW, _HIGH = "example_count", "_low_95", "_high_95"
+
+
+def _key(name: str) -> metric_types.MetricKey:
+    # The thresholds of a MetricsSpec are on keys that say nothing of weights.
+    return metric_types.MetricKey(name, example_weighted=None)
+
+
+class OfficialScores(metric_types.Metric):
+    """Scores of a slice, each with the ends of its interval, and the number of its examples."""
+
+    def __init__(
+        self, kind: str, names: Sequence[str], positive: int, name: str = "official_scores"
+    ) -> None:
+        """Takes the kind of the task, names of `metrics.METRICS` and the class that F1 is of."""
+        super().__init__(_computations, kind=kind, names=names, positive=positive, name=name)
+
+
+metric_types.register_metric(OfficialScores)
+
+
+def _computations(
+    kind: str, names: Sequence[str], positive: int, name: str
+) -> metric_types.MetricComputations:
+    features = metric_types.FeaturePreprocessor(
+        ["row", *OUTCOMES[kind].FEATURES], include_default_inputs=False
+    )
+    ends = [f"{of}{end}" for of in names for end in (_LOW, _HIGH)]
+    return [
+        metric_types.MetricComputation(
+            keys=[_key(each) for each in (_COUNT, *names, *ends)],
+            preprocessors=[features],
+            combiner=_ScoreRecords(kind, names, positive),
+        )
+    ]
+
+
+class _ScoreRecords(beam.CombineFn):
+    """Gathers the records of a slice; correlations and intervals need them all at once."""
+
+    def __init__(self, kind: str, names: Sequence[str], positive: int) -> None:
+        self._kind, self._names, self._positive = kind, tuple(names), positive
+
+    def create_accumulator(self) -> list[Record]:
+        return []
+
+    def add_input(
+        self, accumulator: list[Record], element: metric_types.StandardMetricInputs
+    ) -> list[Record]:
+        accumulator.append(element.features)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[list[Record]]) -> list[Record]:
+        return [record for records in accumulators for record in records]
+
+    def extract_output(self, accumulator: list[Record]) -> dict[metric_types.MetricKey, float]:
+        # Beam's order differs from run to run, and the bootstrap must not.
+        records = sorted(accumulator, key=lambda record: record["row"][0])
+        outcomes = OUTCOMES[self._kind].of_records(records)
+        found = {_COUNT: float(len(records)), **outcomes.scores(self._names, self._positive)}
+        for name, (low, high) in intervals(outcomes, self._names, self._positive).items():
+            found |= {f"{name}{_LOW}": low, f"{name}{_HIGH}": high}
+        return {_key(name): value for name, value in found.items()}
+
+
+def eval_config(
+    measures: Measures,
+    requirements: Sequence[Requirement],
+    slice_features: Iterable[str],
+) -> config_pb2.EvalConfig:
+    """Returns TFMA's configuration: the metrics, the slices, and the bounds over all examples."""
+    scores = config_pb2.MetricConfig(
+        class_name=OfficialScores.__name__,
+        module=__name__,
+        config=json.dumps(dataclasses.asdict(measures)),
+    )
+    spec = config_pb2.MetricsSpec(metrics=[scores])
+    for requirement in requirements:
+        # A plain `threshold` would be checked on every slice.
+        spec.per_slice_thresholds[requirement.metric].thresholds.add(
+            slicing_specs=[config_pb2.SlicingSpec()],
+            threshold=config_pb2.MetricThreshold(value_threshold=requirement.to_tfma()),
+        )
+    return config_pb2.EvalConfig(
+        # The records hold predictions, and the metric reads them itself.
+        model_specs=[config_pb2.ModelSpec()],
+        metrics_specs=[spec],
+        slicing_specs=[
+            config_pb2.SlicingSpec(),
+            *(config_pb2.SlicingSpec(feature_keys=[name]) for name in slice_features),
+        ],
+    )
+
+
+def load_scores(
+    folder: pathlib.Path, names: Sequence[str]
+) -> dict[tuple[str, str] | None, dict[str, Any]]:
+    """Reads what TFMA wrote.
+
+    Returns:
+      (slice feature, value), or None for all examples, -> `example_count`, the scores by name and
+      `intervals_95`, each rounded to six places.
+    """
+    found: dict[tuple[str, str] | None, dict[str, Any]] = {}
+    for metrics in tfma.load_metrics(str(folder)):
+        values = {
+            item.key.name: item.value.double_value.value for item in metrics.metric_keys_and_values
+        }
+        keys = metrics.slice_key.single_slice_keys
+        found[(keys[0].column, keys[0].bytes_value.decode()) if keys else None] = {
+            _COUNT: round(values[_COUNT]),
+            **{name: round(values[name], 6) for name in names},
+            "intervals_95": {
+                name: [round(values[f"{name}{end}"], 6) for end in (_LOW, _HIGH)] for name in names
+            },
+        }
+    return found
+
+
+def load_failures(folder: pathlib.Path) -> list[Any]:
+    """Reads which bounds TFMA found missed, as its ValidationFailures."""
+    validation = tfma.load_validation_result(str(folder))
+    return [
+        failure for part in validation.metric_validations_per_slice for failure in part.failures
+    ]

@@ -1,0 +1,264 @@
+"""The contract of a features folder, and reading one. Neither Beam nor tfx-bsl is needed.
+
+A features folder holds a folder of record files for each split of a task, `schema.pbtxt`,
+`labels.txt`, `vocab.txt` (what its ids mean), `info.json` (`FeaturesInfo`) and `_SUCCESS`, written
+last. A record is an example, or a window of a question:
+
+    row                             of the example among those of its split that are used
+    input_ids, segment_ids          of its tokens, without padding
+    sequence_lengths                of a choice: tokens of each ending's sequence, end to end
+    label_ids                       index of the label, a number, or an index for each token
+    start_positions, end_positions  of a span
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from beambert.pipelines.model_inputs.examples import TaskFeatures
+from beambert.pipelines.records.contract import INFO_FILE
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.ragged import ranges, starts_of
+from beambert.pipelines.storage.claims import MARKER_FILE, first_difference
+from beambert.pipelines.tasks.declarations import (
+    CHOICE,
+    CLASSIFICATION,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+    Task,
+)
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+
+FORMAT_VERSION = 1
+LABELS_FILE = "labels.txt"
+ROW, SEQUENCE_LENGTHS = "row", "sequence_lengths"
+TOKEN_FEATURES = ("input_ids", "segment_ids")
+# Kind of task -> name and type of what an example has one of.
+TARGETS = {
+    CLASSIFICATION: {"label_ids": np.int32},
+    REGRESSION: {"label_ids": np.float32},
+    CHOICE: {"label_ids": np.int32},
+    TAGGING: {},
+    SPAN: {"start_positions": np.int32, "end_positions": np.int32},
+}
+# And of what each token has one of.
+TOKEN_TARGETS = {kind: ("label_ids",) if kind == TAGGING else () for kind in TARGETS}
+# In info.json's counts of a split.
+LOST_TOKENS = "sequences_that_lost_tokens"
+_RECORDS_AT_A_TIME = 4096
+
+
+def feature_names(kind: str) -> set[str]:
+    """Returns the names of a record's features."""
+    of_choice = (SEQUENCE_LENGTHS,) if kind == CHOICE else ()
+    return {ROW, *TOKEN_FEATURES, *of_choice, *TARGETS[kind], *TOKEN_TARGETS[kind]}
+
+
+def made_from(
+    task: Task,
+    labels: Sequence[str],
+    vocabulary: Vocabulary,
+    do_lower_case: bool,
+    max_seq_length: int,
+    data_sha256: Mapping[str, str],
+) -> dict[str, Any]:
+    """Returns what decides the features of a task, as JSON has it.
+
+    Args:
+      task: its declaration.
+      labels: in index order.
+      vocabulary: of the ids.
+      do_lower_case: how text is normalized.
+      max_seq_length: most tokens of a sequence.
+      data_sha256: hash of each split's file.
+    """
+    decided = {
+        "task": dataclasses.asdict(task),
+        "labels": list(labels),
+        "vocabulary_sha256": vocabulary.sha256,
+        "do_lower_case": do_lower_case,
+        "max_seq_length": max_seq_length,
+        "data_sha256": dict(data_sha256),
+    }
+    return json.loads(json.dumps(decided))
+
+
+@dataclasses.dataclass(frozen=True)
+class FeaturesInfo:
+    """The info.json of a features folder.
+
+    Attributes:
+      made_from: see the function of that name.
+      splits: by name, what was read, used and left out of the split, counts of what it became,
+        and its `files`: `name` in the features folder, `records`, `bytes`, `sha256`.
+      versions: of the libraries that shaped the records.
+    """
+
+    made_from: Mapping[str, Any]
+    splits: Mapping[str, Mapping[str, Any]]
+    versions: Mapping[str, str]
+
+    def to_json(self) -> str:
+        """Returns the text of info.json."""
+        fields = {"format_version": FORMAT_VERSION} | dataclasses.asdict(self)
+        return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, name: str) -> "FeaturesInfo":
+        """Reads info.json.
+
+        Raises:
+          InputError: it is not ours, or of another format.
+        """
+        try:
+            fields = json.loads(text)
+            if fields.pop("format_version") != FORMAT_VERSION:
+                raise ValueError("of another format")
+            info = cls(**fields)
+            missing = {"task", "max_seq_length", "data_sha256"} - info.made_from.keys()
+            for of in info.splits.values():
+                missing |= {"files", LOST_TOKENS} - of.keys()
+            if missing:
+                raise KeyError(missing)
+            return info
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"{name}: not the info.json of a features folder; make the features again with "
+                "`beambert features`"
+            ) from error
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskFeatureFiles:
+    """The features of a task, made earlier.
+
+    Attributes:
+      flag: what the user named them by, for messages.
+      info: of their folder.
+      files: of each split.
+    """
+
+    flag: str
+    info: FeaturesInfo
+    files: Mapping[str, Sequence[str]]
+
+    def check(self, wanted: Mapping[str, Any]) -> None:
+        """Refuses features that aren't those that would be made.
+
+        Args:
+          wanted: see `made_from`; splits that it has no file of don't count.
+
+        Raises:
+          InputError: naming both values.
+        """
+        found = dict(self.info.made_from)
+        hashes = found["data_sha256"]
+        found["data_sha256"] = {split: hashes.get(split) for split in wanted["data_sha256"]}
+        difference = first_difference(found, wanted)
+        if difference:
+            raise InputError(
+                f"{self.flag}: not the features of what is asked for ({difference}); make them "
+                "again with `beambert features`, or leave the flag out"
+            )
+
+    def count_cut(self, split: str) -> int:
+        """Returns how many sequences of a split lost tokens."""
+        return self.info.splits[split][LOST_TOKENS]
+
+    def read(self, split: str) -> TaskFeatures:
+        """Reads the features of a split.
+
+        Raises:
+          InputError: a file can't be read, or has other records.
+        """
+        return read_features(self.info.made_from["task"]["kind"], self.files[split], self.flag)
+
+
+def open_features(folder: str, flag: str) -> TaskFeatureFiles:
+    """Opens a finished features folder.
+
+    Args:
+      folder: its path, on any file system that TensorFlow knows.
+      flag: it was given by, for messages.
+
+    Raises:
+      InputError: there is none, or a file of it isn't as it was written.
+    """
+    folder, flag = folder.rstrip("/"), f"{flag}={folder}"
+    if not tf.io.gfile.exists(f"{folder}/{MARKER_FILE}"):
+        raise InputError(
+            f"{flag}: not a finished features folder; make one with `beambert features`"
+        )
+    name = f"{folder}/{INFO_FILE}"
+    try:
+        info = FeaturesInfo.from_json(tf.io.gfile.GFile(name, "r").read(), name)
+        for file in (file for split in info.splits.values() for file in split["files"]):
+            data = tf.io.gfile.GFile(f"{folder}/{file['name']}", "rb").read()
+            if hashlib.sha256(data).hexdigest() != file["sha256"]:
+                raise InputError(
+                    f"{flag}: {file['name']} is not as it was written; make the features again"
+                )
+    except tf.errors.OpError as error:
+        raise InputError(f"{flag}: cannot be read ({error.message}); make it again") from error
+    files = {
+        split: [f"{folder}/{file['name']}" for file in of["files"]]
+        for split, of in info.splits.items()
+    }
+    return TaskFeatureFiles(flag, info, files)
+
+
+def read_features(kind: str, paths: Sequence[str], flag: str) -> TaskFeatures:
+    """Reads record files, whatever order their records are in.
+
+    Args:
+      kind: of the task.
+      paths: of the files; .gz are decompressed.
+      flag: they were given by, for messages.
+
+    Raises:
+      InputError: they can't be read, or their records aren't of that kind.
+    """
+    is_compressed = all(path.endswith(".gz") for path in paths)
+    records = tf.data.TFRecordDataset(list(paths), "GZIP" if is_compressed else "")
+    tokens = (*TOKEN_FEATURES, *TOKEN_TARGETS[kind])
+    ragged = (*tokens, SEQUENCE_LENGTHS) if kind == CHOICE else tokens
+    spec = {name: tf.io.RaggedFeature(tf.int64) for name in ragged}
+    spec[ROW] = tf.io.FixedLenFeature([], tf.int64)
+    for name, dtype in TARGETS[kind].items():
+        parsed = tf.float32 if dtype is np.float32 else tf.int64
+        spec[name] = tf.io.FixedLenFeature([], parsed)
+    batches = records.batch(_RECORDS_AT_A_TIME).map(lambda some: tf.io.parse_example(some, spec))
+    try:
+        parts = list(batches)
+    except (tf.errors.OpError, ValueError) as error:
+        raise InputError(
+            f"{flag}: its records can't be read as those of a {kind} task; make them again with "
+            "`beambert features`"
+        ) from error
+    if not parts:
+        raise InputError(f"{flag}: {paths[0]} … has no records; make them again")
+
+    def joined(name: str) -> np.ndarray:
+        return np.concatenate([getattr(p[name], "values", p[name]).numpy() for p in parts])
+
+    totals = np.concatenate([part["input_ids"].row_lengths().numpy() for part in parts])
+    order = np.argsort(joined(ROW), kind="stable")
+    places = ranges(starts_of(totals)[order], totals[order])
+    lengths = totals[:, None]
+    if kind == CHOICE:
+        lengths = joined(SEQUENCE_LENGTHS).reshape(len(totals), -1)
+    ids, segments = (joined(name)[places].astype(np.int32) for name in TOKEN_FEATURES)
+    return TaskFeatures(
+        ids,
+        segments,
+        lengths[order].ravel().astype(np.int64),
+        {name: joined(name)[order].astype(dtype) for name, dtype in TARGETS[kind].items()},
+        {name: joined(name)[places].astype(np.int32) for name in TOKEN_TARGETS[kind]},
+        lengths.shape[1],
+    )

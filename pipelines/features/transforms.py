@@ -1,0 +1,121 @@
+"""The Beam transforms of `beambert features`."""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+
+from beambert.pipelines.features.contract import LABELS_FILE, FeaturesInfo
+from beambert.pipelines.features.job import FeatureJob, Shard
+from beambert.pipelines.jobs.files import (
+    delete_prefixed,
+    finish_output,
+    open_atomically,
+    write_bytes,
+)
+from beambert.pipelines.records.contract import INFO_FILE
+from beambert.pipelines.shared.console import quiet_stderr
+from beambert.pipelines.shared.progress import ProgressTally
+from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
+from beambert.pipelines.tasks.declarations import SPAN
+from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardReport:
+    """What became of a shard.
+
+    Attributes:
+      split: of the task.
+      file: its entry in info.json.
+      counts: see `ShardFeatures.make`; they add up.
+    """
+
+    split: str
+    file: Mapping[str, Any]
+    counts: Mapping[str, int]
+
+
+class WriteFeatures(beam.DoFn):
+    """Shard -> its record file; gives a report."""
+
+    def __init__(self, job: FeatureJob, progress_folder: str | None):
+        """Takes what every worker needs."""
+        self._job = job
+        self._progress_folder = progress_folder
+
+    def setup(self) -> None:
+        """Loads the tokenizer and the encoder, and opens the worker's tally."""
+        with quiet_stderr():
+            import beambert.pipelines.features.encoding  # noqa: F401  (its import prints)
+            from beambert.pipelines.features.shards import ShardFeatures
+
+            self._features = ShardFeatures(
+                self._job.task.kind,
+                self._job.labels,
+                self._job.vocabulary,
+                self._job.do_lower_case,
+                self._job.max_seq_length,
+            )
+        self._progress = ProgressTally(self._progress_folder)
+
+    def process(self, shard: Shard) -> Iterator[ShardReport]:
+        """Makes, encodes and writes the features of one shard."""
+        from beambert.pipelines.features.encoding import encode_features
+        from beambert.pipelines.records.encoding import RecordWriter
+
+        features, examples, counts = self._features.make(shard.examples)
+        records = encode_features(self._job.task.kind, features, examples + shard.first_row)
+        with open_atomically(FileSystems.join(self._job.output, shard.name)) as file:
+            writer = RecordWriter(file)
+            writer.write(records)
+            writer.finish()
+        self._progress.add(examples=len(shard.examples))
+        self._progress.flush()
+        entry = {"name": shard.name, "records": len(records)}
+        entry |= {"bytes": writer.bytes, "sha256": writer.sha256}
+        yield ShardReport(shard.split, entry, counts)
+
+
+class FinishFeatures(beam.DoFn):
+    """Writes the folder's small files and, last of all, its marker."""
+
+    def __init__(self, job: FeatureJob):
+        """Takes what is known before the work."""
+        self._job = job
+
+    def process(self, _: None, reports: Iterable[ShardReport]) -> None:
+        """Runs once, after every shard is written."""
+        from beambert.pipelines.features.schema import features_schema
+        from beambert.pipelines.records.schema import SCHEMA_FILE, serialize_schema
+
+        job, reports = self._job, list(reports)
+        splits = {}
+        for split, counts in job.counts.items():
+            mine = sorted((r for r in reports if r.split == split), key=lambda r: r.file["name"])
+            sums = {name: sum(r.counts[name] for r in mine) for name in mine[0].counts}
+            if job.task.kind != SPAN and sum(r.file["records"] for r in mine) != counts["used"]:
+                raise RuntimeError(f"{counts['used']} examples of {split}, but {mine}")
+            splits[split] = {**counts, **sums, "files": [dict(r.file) for r in mine]}
+        schema = features_schema(
+            job.task.kind,
+            len(job.labels),
+            job.choices,
+            len(job.vocabulary),
+            job.max_seq_length,
+            tuple(splits),
+            job.unlabelled,
+        )
+        info = FeaturesInfo(job.made_from(), splits, job.versions)
+        for name, data in (
+            (SCHEMA_FILE, serialize_schema(schema)),
+            (VOCABULARY_FILE, job.vocabulary.serialize()),
+            (LABELS_FILE, "".join(f"{label}\n" for label in job.labels).encode()),
+            (INFO_FILE, info.to_json().encode()),
+        ):
+            write_bytes(FileSystems.join(job.output, name), data)
+        for split in splits:
+            delete_prefixed(FileSystems.join(job.output, split), TEMPORARY_PREFIX)
+        finish_output(job.output, job.identity())

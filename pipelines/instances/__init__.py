@@ -1,0 +1,1 @@
+"""Tokenized documents to pre-training instances: pairs and masks."""

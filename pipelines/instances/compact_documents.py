@@ -1,0 +1,152 @@
+"""A tokenized document as bytes, and the hash that decides where it goes."""
+
+import dataclasses
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+
+import numpy as np
+
+# Bytes of a document's hash: enough that 10^12 documents don't collide.
+HASH_BYTES = 16
+_HEADER = struct.Struct("<III")
+
+
+def document_hash(sentences: Sequence[str]) -> bytes:
+    """Returns the hash that decides a document's shard, split and place in the shard.
+
+    Of the sentences rather than the text: documents of equal hash are equal in all that follows.
+    """
+    text = "\n".join(sentences).encode("utf-8", "surrogatepass")
+    return blake2b(text, digest_size=HASH_BYTES).digest()
+
+
+@dataclasses.dataclass(frozen=True)
+class CompactDocuments:
+    """Tokenized documents, end to end.
+
+    Attributes:
+      hashes: `V16` [documents].
+      document_sentences: uint32 [documents], each document's number of sentences, none 0.
+      sentence_lengths: uint32 [sentences], each sentence's number of tokens, none 0.
+      tokens: uint16, or uint32 for vocabularies of more than 65,536 tokens.
+    """
+
+    hashes: np.ndarray
+    document_sentences: np.ndarray
+    sentence_lengths: np.ndarray
+    tokens: np.ndarray
+
+    @classmethod
+    def empty(cls) -> "CompactDocuments":
+        """Returns no documents."""
+        none = np.zeros(0, np.uint32)
+        return cls(np.zeros(0, f"V{HASH_BYTES}"), none, none, np.zeros(0, np.uint16))
+
+    def pack(self) -> bytes:
+        """Returns the bytes that travel through the shuffle."""
+        counts = (len(self.hashes), len(self.sentence_lengths), len(self.tokens))
+        arrays = (self.hashes, self.document_sentences, self.sentence_lengths, self.tokens)
+        return _HEADER.pack(*counts) + b"".join(array.tobytes() for array in arrays)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "CompactDocuments":
+        """Reads what `pack` returned."""
+        documents, sentences, tokens = _HEADER.unpack_from(data)
+        arrays, offset = [], _HEADER.size
+        token_bytes = len(data) - offset - (HASH_BYTES + 4) * documents - 4 * sentences
+        token_type = np.uint16 if token_bytes == 2 * tokens else np.uint32
+        for dtype, count in (
+            (f"V{HASH_BYTES}", documents),
+            (np.uint32, documents),
+            (np.uint32, sentences),
+            (token_type, tokens),
+        ):
+            arrays.append(np.frombuffer(data, dtype, count, offset))
+            offset += arrays[-1].nbytes
+        return cls(*arrays)
+
+    @classmethod
+    def concatenate(cls, parts: Iterable["CompactDocuments"]) -> "CompactDocuments":
+        """Joins batches in the order given."""
+        columns = zip(
+            *((p.hashes, p.document_sentences, p.sentence_lengths, p.tokens) for p in parts),
+            strict=True,
+        )
+        return cls(*(np.concatenate(column) for column in columns))
+
+    def take(self, order: np.ndarray) -> "CompactDocuments":
+        """Returns the chosen documents in the order given (indices [documents taken])."""
+        return self._take(order, *self._ends())
+
+    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns where each document's sentences and each sentence's tokens end."""
+        return (
+            np.cumsum(self.document_sentences, dtype=np.int64),
+            np.cumsum(self.sentence_lengths, dtype=np.int64),
+        )
+
+    def _take(
+        self, order: np.ndarray, sentence_ends: np.ndarray, token_ends: np.ndarray
+    ) -> "CompactDocuments":
+        sentence_index = _ranges(sentence_ends, self.document_sentences, order)
+        token_index = _ranges(token_ends, self.sentence_lengths, sentence_index)
+        return CompactDocuments(
+            self.hashes[order],
+            self.document_sentences[order],
+            self.sentence_lengths[sentence_index],
+            self.tokens[token_index],
+        )
+
+    def pack_by_key(self, keys: np.ndarray) -> Iterator[tuple[int, bytes]]:
+        """Yields every key (int [documents]) with its documents packed, in ascending order."""
+        ends = self._ends()
+        order = np.argsort(keys, kind="stable")
+        for indices in np.split(order, np.flatnonzero(np.diff(keys[order])) + 1):
+            if len(indices):
+                yield int(keys[indices[0]]), self._take(indices, *ends).pack()
+
+
+def _ranges(ends: np.ndarray, lengths: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Returns the indices of the ranges `order` of consecutive ranges, end to end."""
+    taken = lengths[order].astype(np.int64)
+    if not len(taken):
+        return np.zeros(0, np.int64)
+    shift = (ends[order] - taken) - (np.cumsum(taken) - taken)
+    return np.arange(taken.sum()) + np.repeat(shift, taken)
+
+
+def compact_documents(
+    sentences: Sequence[Sequence[str]], tokens: np.ndarray, lengths: np.ndarray, vocab_size: int
+) -> CompactDocuments:
+    """Packs tokenized documents; those without any token are left out.
+
+    Args:
+      sentences: of each document.
+      tokens: ids of all sentences, end to end.
+      lengths: number of ids of each sentence.
+      vocab_size: decides how many bytes an id takes.
+    """
+    owner = np.repeat(np.arange(len(sentences)), np.array([len(of) for of in sentences], int))
+    per_document = np.bincount(owner[lengths > 0], minlength=len(sentences))
+    has_tokens = per_document > 0
+    hashes = [document_hash(sentences[i]) for i in np.flatnonzero(has_tokens)]
+    return CompactDocuments(
+        np.frombuffer(b"".join(hashes), f"V{HASH_BYTES}"),
+        per_document[has_tokens].astype(np.uint32),
+        lengths[lengths > 0].astype(np.uint32),
+        tokens.astype(np.uint32 if vocab_size > 1 << 16 else np.uint16),
+    )
+
+
+def shard_of(hashes: np.ndarray, num_shards: int) -> np.ndarray:
+    """Returns the shard of each document, int64 [documents], of its hash (`V16` [documents])."""
+    return (hashes.view("<u8")[::2] % np.uint64(num_shards)).astype(np.int64)
+
+
+def is_held_out(hashes: np.ndarray, eval_fraction: float) -> np.ndarray:
+    """Returns whether each document belongs to the held-out ones, bool [documents].
+
+    By the other half of the hash, so that it says nothing about the shard.
+    """
+    return hashes.view("<u8")[1::2] < np.uint64(eval_fraction * 2**64)

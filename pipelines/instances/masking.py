@@ -1,0 +1,259 @@
+"""Pairs -> masked, padded arrays, thousands of rows at a time. Pure numpy.
+
+Legend: N rows, L max_seq_length, P max_predictions_per_seq.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from beambert.pipelines.wordpiece.vocabulary import (
+    CLASSIFY,
+    MASK,
+    PADDING,
+    SEPARATE,
+    SPECIAL_TOKENS,
+    UNKNOWN,
+    Vocabulary,
+)
+
+# Paper, section 3.1, task 1: of the chosen positions 80 % become [MASK], 10 % a random token and
+# 10 % stay.
+MASK_SHARE, RANDOM_SHARE = 0.8, 0.1
+# Of a random key 12 bits give way to the position; 20 random bits are left.
+LONGEST_SEQUENCE = (1 << 12) - 1
+POSITION_BITS = np.uint32(LONGEST_SEQUENCE)
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenIds:
+    """The vocabulary as masking needs it.
+
+    Attributes:
+      padding, classify, separate, mask, unknown: ids of the special tokens.
+      is_fixed: bool [vocabulary], true for ids that are never chosen to be predicted.
+      replacements: int32, ids that a random replacement may take.
+      is_continuation: bool [vocabulary], true for pieces that continue a word ("##…").
+      joins_segments: whether pieces that continue a word at the start of B, whose front was cut
+        off, belong to the last word of A.
+    """
+
+    padding: int
+    classify: int
+    separate: int
+    mask: int
+    unknown: int
+    is_fixed: np.ndarray
+    replacements: np.ndarray
+    is_continuation: np.ndarray
+    joins_segments: bool
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary, is_reference: bool = False) -> "TokenIds":
+        """Looks the ids up.
+
+        Args:
+          vocabulary: to look in.
+          is_reference: as the original, which predicts [UNK], replaces tokens by any other, [PAD]
+            and unused ones among them, and joins segments.
+        """
+        ids = {token: vocabulary.id_of(token) for token in SPECIAL_TOKENS}
+        replacements = [
+            index
+            for index, token in enumerate(vocabulary.tokens)
+            if is_reference or (token not in SPECIAL_TOKENS and not token.startswith("[unused"))
+        ]
+        fixed = {CLASSIFY, SEPARATE, PADDING} | (set() if is_reference else {UNKNOWN})
+        return cls(
+            padding=ids[PADDING],
+            classify=ids[CLASSIFY],
+            separate=ids[SEPARATE],
+            mask=ids[MASK],
+            unknown=ids[UNKNOWN],
+            is_fixed=np.array([token in fixed for token in vocabulary.tokens]),
+            replacements=np.array(replacements, np.int32),
+            is_continuation=np.array([token.startswith("##") for token in vocabulary.tokens]),
+            joins_segments=is_reference,
+        )
+
+
+def with_frame(tokens: np.ndarray, max_seq_length: int) -> np.ndarray:
+    """Returns the tokens and room behind them, so that every row can be gathered whole."""
+    return np.concatenate([tokens, np.zeros(max_seq_length, tokens.dtype)])
+
+
+def assemble_rows(
+    tokens: np.ndarray, pairs: np.ndarray, max_seq_length: int, ids: TokenIds
+) -> dict[str, np.ndarray]:
+    """Lays pairs out as [CLS] A [SEP] B [SEP] and padding.
+
+    Args:
+      tokens: what `with_frame` returned for the ids that the pairs' offsets point into.
+      pairs: int32 [N, 5], see `pairs.build_pairs`; each fits the length.
+      max_seq_length: L.
+      ids: of the special tokens.
+
+    Returns:
+      `input_ids` int32, `input_mask` and `segment_ids` uint8, each [N, L].
+    """
+    position_L = np.arange(max_seq_length, dtype=np.int32)[None]
+    a_start, a_end, b_start, b_end, _ = pairs.T
+    first_separator_N = a_end - a_start + 1
+    last_separator_N = first_separator_N + b_end - b_start + 1
+    is_second_NL = position_L > first_separator_N[:, None]
+    shift_NL = np.where(
+        is_second_NL, (b_start - first_separator_N - 1)[:, None], (a_start - 1)[:, None]
+    )
+    shift_NL += position_L
+    input_ids_NL = tokens[shift_NL].astype(np.int32)
+    row_N = np.arange(len(pairs))
+    input_ids_NL[:, 0] = ids.classify
+    input_ids_NL[row_N, first_separator_N] = ids.separate
+    input_ids_NL[row_N, last_separator_N] = ids.separate
+    mask_NL = position_L <= last_separator_N[:, None]
+    np.copyto(input_ids_NL, ids.padding, where=~mask_NL)
+    return {
+        "input_ids": input_ids_NL,
+        "input_mask": mask_NL.view(np.uint8),
+        "segment_ids": (mask_NL & is_second_NL).view(np.uint8),
+    }
+
+
+def mask_rows(
+    input_ids: np.ndarray,
+    input_mask: np.ndarray,
+    *,
+    max_predictions_per_seq: int,
+    masked_lm_prob: float,
+    do_whole_word_mask: bool,
+    ids: TokenIds,
+    random: np.random.Generator,
+) -> dict[str, np.ndarray]:
+    """Chooses positions to predict and hides them.
+
+    As the original's create_masked_lm_predictions: `masked_lm_prob` of the row's tokens, special
+    ones counted, at least 1 and at most P, each with a roll of its own; but, unless `ids` say so,
+    [UNK] is never chosen (it cannot be learned), nor taken as a replacement, nor any other special
+    or unused token.
+
+    Args:
+      input_ids: int32 [N, L], without masks.
+      input_mask: uint8 [N, L], 1 where a token stands.
+      max_predictions_per_seq: P.
+      masked_lm_prob: 0.15 in the paper.
+      do_whole_word_mask: choose all pieces of a word or none.
+      ids: of the vocabulary; L is at most `LONGEST_SEQUENCE`.
+      random: the source of every draw.
+
+    Returns:
+      `input_ids` int32 [N, L] with masks; `masked_lm_positions` and `masked_lm_ids`, int32 [N, P],
+      ascending and padded with 0; `masked_lm_weights` float32 [N, P], 1 for a prediction.
+    """
+    rows, length = input_ids.shape
+    slots = min(max_predictions_per_seq, length)
+    fixed_NL = ids.is_fixed[input_ids]
+    wanted_N = np.rint(input_mask.sum(axis=1) * masked_lm_prob).astype(np.int64)
+    wanted_N = np.clip(wanted_N, 1, slots)
+    wanted_N = np.minimum(wanted_N, length - fixed_NL.sum(axis=1))
+    # No two keys of a row are equal, so their order is the same on every processor.
+    key_NL = random.integers(0, 1 << 32, (rows, length), np.uint32)
+    key_NL = (key_NL & ~POSITION_BITS) | np.arange(length, dtype=np.uint32)
+    if do_whole_word_mask:
+        is_start_NL = ~ids.is_continuation[input_ids]
+        if not ids.joins_segments:
+            is_start_NL |= np.pad(fixed_NL, ((0, 0), (1, 0)))[:, :-1]
+        position_NS = choose_words(key_NL, is_start_NL, fixed_NL, wanted_N, slots)
+    else:
+        position_NS = choose_tokens(key_NL, fixed_NL, wanted_N, slots)
+    is_used_NS = position_NS < length
+    row_NS = np.arange(rows)[:, None]
+    position_NS[~is_used_NS] = 0
+
+    label_NS = np.where(is_used_NS, input_ids[row_NS, position_NS], 0)
+    roll_NS = random.random((rows, slots), np.float32)
+    replacement_NS = ids.replacements[random.integers(0, len(ids.replacements), (rows, slots))]
+    hidden_NS = np.where(
+        roll_NS < MASK_SHARE,
+        ids.mask,
+        np.where(roll_NS < MASK_SHARE + RANDOM_SHARE, replacement_NS, label_NS),
+    )
+    masked_NL = input_ids.copy()
+    row_K = np.broadcast_to(row_NS, is_used_NS.shape)[is_used_NS]
+    masked_NL[row_K, position_NS[is_used_NS]] = hidden_NS[is_used_NS]
+
+    pad = ((0, 0), (0, max_predictions_per_seq - slots))
+    return {
+        "input_ids": masked_NL,
+        "masked_lm_positions": np.pad(position_NS.astype(np.int32), pad),
+        "masked_lm_ids": np.pad(label_NS.astype(np.int32), pad),
+        "masked_lm_weights": np.pad(is_used_NS.astype(np.float32), pad),
+    }
+
+
+def choose_tokens(
+    key_NL: np.ndarray, fixed_NL: np.ndarray, wanted_N: np.ndarray, most: int
+) -> np.ndarray:
+    """Chooses tokens by the smallest keys: a uniform choice without replacement.
+
+    Args:
+      key_NL: uint32 [N, L], random but for the low bits, which are the position.
+      fixed_NL: bool [N, L], what may not be chosen.
+      wanted_N: int [N], how many; no more than may be chosen, nor than `most`.
+      most: the largest that `wanted_N` can be.
+
+    Returns:
+      int64 [N, most], the positions in ascending order, and L where there are no more.
+    """
+    key_NL = np.where(fixed_NL, np.uint32(0xFFFFFFFF), key_NL)
+    # Sorted whole: processors sort numbers faster than they find the places of the smallest.
+    smallest_NS = np.sort(key_NL, axis=1)[:, :most]
+    position_NS = (smallest_NS & POSITION_BITS).astype(np.int64)
+    position_NS[np.arange(most)[None] >= wanted_N[:, None]] = key_NL.shape[1]
+    return np.sort(position_NS, axis=1)
+
+
+def choose_words(
+    key_NL: np.ndarray,
+    is_start_NL: np.ndarray,
+    fixed_NL: np.ndarray,
+    wanted_N: np.ndarray,
+    most: int,
+) -> np.ndarray:
+    """Chooses whole words in the order of their first token's key, passing over what doesn't fit.
+
+    As the original's create_masked_lm_predictions with do_whole_word_mask, for all rows at once:
+    round k looks at the k-th word of every row.
+
+    Args:
+      key_NL: uint32 [N, L], no two equal in a row.
+      is_start_NL: bool [N, L], where a word starts, besides the first.
+      fixed_NL: bool [N, L], what may not be chosen and belongs to no word.
+      wanted_N: int [N], how many tokens at most.
+      most: the largest that `wanted_N` can be.
+
+    Returns:
+      int64 [N, most], the positions in ascending order, and L where there are no more.
+    """
+    rows, length = key_NL.shape
+    is_first_NL = np.arange(length) == np.argmin(fixed_NL, axis=1)[:, None]
+    is_start_NL = (is_start_NL | is_first_NL) & ~fixed_NL
+    # What stands before the first word is fixed, and may count to it.
+    word_NL = np.maximum(np.cumsum(is_start_NL, axis=1) - 1, 0)
+    flat_word = (word_NL + length * np.arange(rows)[:, None])[~fixed_NL]
+    size_NW = np.bincount(flat_word, minlength=rows * length).reshape(rows, length)
+    key_NW = np.full((rows, length), 0xFFFFFFFF, np.uint32)
+    row_K, position_K = np.nonzero(is_start_NL)
+    key_NW[row_K, word_NL[row_K, position_K]] = key_NL[row_K, position_K]
+    order_NW = np.argsort(key_NW, axis=1)
+    left_N = wanted_N.copy()
+    chosen_NW = np.zeros((rows, length), bool)
+    most_words = int((key_NW != 0xFFFFFFFF).sum(axis=1).max(initial=0))
+    row_N = np.arange(rows)
+    for word_N in order_NW[:, :most_words].T:
+        size_N = size_NW[row_N, word_N]
+        fits_N = (size_N <= left_N) & (key_NW[row_N, word_N] != 0xFFFFFFFF)
+        chosen_NW[row_N, word_N] = fits_N
+        left_N -= size_N * fits_N
+    chosen_NL = np.take_along_axis(chosen_NW, word_NL, axis=1) & ~fixed_NL
+    position_NL = np.where(chosen_NL, np.arange(length), length)
+    return np.sort(position_NL, axis=1)[:, :most]

@@ -1,0 +1,209 @@
+"""Sentence lengths -> sentence pairs, as offsets. Pure: integers in, integers out.
+
+The original's algorithm (create_pretraining_data.py, create_instances_from_document) with two flaws
+mended: it labels every one-sentence chunk "random next", so that more than half of its pairs are;
+and after ten unlucky draws it takes a "random" B from A's own document. On demand, with both.
+"""
+
+import dataclasses
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from random import Random
+
+import numpy as np
+
+from beambert.pipelines.records.contract import IS_NEXT, RANDOM_NEXT
+
+# [CLS] A [SEP] B [SEP]
+SPECIAL_TOKENS_A_PAIR = 3
+# The original draws a short target from 2 tokens up (one for A, one for B).
+SHORTEST_TARGET = 2
+# Chunks over which, at least, the coin's bias makes up for what the labels are off balance: long
+# enough that no chunk's coin tells of the chunk before, short enough for a shard of a few thousand.
+BALANCE_HORIZON = 100
+# How often the original draws another document for B before it takes A's own.
+REFERENCE_DRAWS = 10
+
+
+@dataclasses.dataclass
+class Balance:
+    """The labels so far; carried over from pass to pass of a shard.
+
+    Attributes:
+      forced: chunks that had to be "random next", but for those of books that aim at few tokens.
+      free: chunks that a coin decided on, but for the same; a few at first, so that the first
+        forced one counts little.
+      ahead: "random next" pairs more than "is next" ones.
+    """
+
+    forced: int = 0
+    free: int = 10
+    ahead: int = 0
+
+
+@dataclasses.dataclass
+class PairCounts:
+    """What pairing did; sums over shards.
+
+    Attributes:
+      is_next: pairs whose B follows A.
+      random_next: pairs whose B comes from another document.
+      forced_random_next: of those, the ones whose chunk had one sentence only.
+      without_partner: one-sentence chunks given up because no other document was there.
+      truncated_tokens: tokens cut off to fit the sequence length.
+    """
+
+    is_next: int = 0
+    random_next: int = 0
+    forced_random_next: int = 0
+    without_partner: int = 0
+    truncated_tokens: int = 0
+
+
+def build_pairs(
+    sentence_lengths: Sequence[int],
+    document_sentences: Sequence[int],
+    *,
+    max_seq_length: int,
+    short_seq_prob: float,
+    balance: Balance | None,
+    random: Random,
+) -> tuple[np.ndarray, PairCounts]:
+    """Walks once over the documents and pairs their sentences.
+
+    Half of the pairs are "is next". A chunk of one sentence has to be "random next"; a coin that is
+    biased just enough to make up for those decides on the others. All of them alike: were a fair
+    coin turned over right after such a chunk, which is mostly a document's last, the openings of
+    documents would be "is next" more often than the rest, and the model would learn to see that.
+
+    Long documents that aim at a shorter length come first: at a few tokens nearly all of their
+    chunks have one sentence, thousands in a book. What they put off balance is made up for by all
+    that comes after them, rather than by what happens to come next, if anything.
+
+    Args:
+      sentence_lengths: tokens of each sentence, all documents end to end; none is 0.
+      document_sentences: sentences of each document; none is 0.
+      max_seq_length: of the record, special tokens included.
+      short_seq_prob: how often a document's pairs aim at a random shorter length (original: 0.1).
+      balance: of the passes before; takes in this one. None for the original's distribution: a fair
+        coin on chunks of several sentences, and rarely a "random" B from A's own document.
+      random: the source of every draw.
+
+    Returns:
+      int32 [n, 5]: where A starts and ends, where B starts and ends (offsets into the tokens, all
+      sentences end to end), and the label; and what was counted.
+    """
+    limit = max_seq_length - SPECIAL_TOKENS_A_PAIR
+    starts = [0, *np.cumsum(np.asarray(sentence_lengths, np.int64)).tolist()]
+    firsts = [0, *np.cumsum(np.asarray(document_sentences, np.int64)).tolist()]
+    documents = len(firsts) - 1
+    counts = PairCounts()
+    rows: list[int] = []
+    draw = random.random
+    is_reference = balance is None
+    balance = balance or Balance()
+    forced, free, ahead = balance.forced, balance.free, balance.ahead
+    tokens_left = starts[-1]
+    targets: Iterable[tuple[int, int]] = (
+        (document, _draw_target(limit, short_seq_prob, random)) for document in range(documents)
+    )
+
+    def is_steady(aim: tuple[int, int]) -> bool:
+        sentences = firsts[aim[0] + 1] - firsts[aim[0]]
+        return aim[1] == limit or sentences <= BALANCE_HORIZON
+
+    for document, target in targets if is_reference else sorted(targets, key=is_steady):
+        sentence, end = firsts[document], firsts[document + 1]
+        counts_for_rate = is_steady((document, target))
+        tokens_left -= starts[end] - starts[sentence]
+        # About as many chunks as a coin will still decide on.
+        horizon = max(BALANCE_HORIZON, tokens_left * free // (limit * (free + forced)))
+        while sentence < end:
+            a_start = starts[sentence]
+            chunk_end = min(bisect_left(starts, a_start + target, sentence + 1, end), end)
+            sentences = chunk_end - sentence
+            a_last = sentence + 1
+            if sentences > 1:
+                a_last += int(draw() * (sentences - 1))
+            a_end = starts[a_last]
+            if sentences > 1 and is_reference:
+                is_next = draw() >= 0.5
+            elif sentences > 1:
+                free += counts_for_rate
+                share = 0.5 * (1 + forced / free) + 0.5 * ahead / horizon
+                is_next = draw() < share or documents == 1
+            elif documents == 1 and not is_reference:
+                counts.without_partner += 1
+                sentence = chunk_end
+                continue
+            else:
+                counts.forced_random_next += 1
+                forced += counts_for_rate
+                is_next = False
+
+            if is_next:
+                ahead -= 1
+                b_start, b_end = a_end, starts[chunk_end]
+                sentence = chunk_end
+            else:
+                ahead += 1
+                if is_reference:
+                    other = _draw_as_the_original(document, documents, random)
+                else:
+                    other = int(draw() * (documents - 1))
+                    other += other >= document
+                first, last = firsts[other], firsts[other + 1]
+                b_first = first + int(draw() * (last - first))
+                b_start = starts[b_first]
+                wanted = target - (a_end - a_start)
+                b_end = starts[min(bisect_left(starts, b_start + wanted, b_first + 1, last), last)]
+                sentence = a_last  # the chunk's unused sentences are put back
+
+            excess = (a_end - a_start) + (b_end - b_start) - limit
+            if excess > 0:
+                counts.truncated_tokens += excess
+                a_start, a_end, b_start, b_end = _truncate(
+                    a_start, a_end, b_start, b_end, excess, random
+                )
+            rows += (a_start, a_end, b_start, b_end, IS_NEXT if is_next else RANDOM_NEXT)
+
+    pairs = np.array(rows, np.int32).reshape(-1, 5)
+    balance.forced, balance.free, balance.ahead = forced, free, ahead
+    counts.random_next = int(pairs[:, 4].sum())
+    counts.is_next = len(pairs) - counts.random_next
+    return pairs, counts
+
+
+def _draw_target(limit: int, short_seq_prob: float, random: Random) -> int:
+    """Returns how many tokens a document's pairs aim at in a pass."""
+    if random.random() < short_seq_prob:
+        return SHORTEST_TARGET + int(random.random() * (limit - SHORTEST_TARGET + 1))
+    return limit
+
+
+def _draw_as_the_original(document: int, documents: int, random: Random) -> int:
+    """Returns another document, or with some luck, if there are few, the same."""
+    other = document
+    for _ in range(REFERENCE_DRAWS):
+        other = int(random.random() * documents)
+        if other != document:
+            break
+    return other
+
+
+def _truncate(
+    a_start: int, a_end: int, b_start: int, b_end: int, excess: int, random: Random
+) -> tuple[int, int, int, int]:
+    """Cuts `excess` tokens, one at a time from the longer of A and B, at either end by a coin.
+
+    The original's truncate_seq_pair in closed form: B is cut when the lengths are equal.
+    """
+    a, b = a_end - a_start, b_end - b_start
+    from_longer = min(excess, abs(a - b))
+    rest = excess - from_longer
+    from_a = (from_longer if a > b else 0) + rest // 2
+    from_b = excess - from_a
+    a_front = random.getrandbits(from_a).bit_count() if from_a else 0
+    b_front = random.getrandbits(from_b).bit_count() if from_b else 0
+    a_back, b_back = from_a - a_front, from_b - b_front
+    return a_start + a_front, a_end - a_back, b_start + b_front, b_end - b_back

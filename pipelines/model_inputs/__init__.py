@@ -1,0 +1,1 @@
+"""A task's examples to a model's inputs, and its logits to answers."""

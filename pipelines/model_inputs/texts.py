@@ -1,0 +1,93 @@
+"""Texts and words -> model inputs, as one graph for fine-tuning and for the exported model."""
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from beambert.pipelines.wordpiece.tokenization import Tokenizer
+from beambert.pipelines.wordpiece.vocabulary import CLASSIFY, PADDING, SEPARATE, Vocabulary
+
+
+class TextFeatures(tf.Module):
+    """[CLS] text [SEP] or [CLS] text [SEP] text_b [SEP], cut and padded to a fixed length.
+
+    As the original's run_classifier.py, convert_single_example: what is too long loses tokens at
+    its end, the longer of a pair first.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, do_lower_case: bool, max_seq_length: int):
+        """Builds the tokenizer."""
+        super().__init__()
+        self.vocabulary = vocabulary
+        self.do_lower_case = do_lower_case
+        self.max_seq_length = max_seq_length
+        self.tokenizer = Tokenizer(vocabulary, do_lower_case)
+        self._classify = vocabulary.id_of(CLASSIFY)
+        self._separate = vocabulary.id_of(SEPARATE)
+        self._padding = vocabulary.id_of(PADDING)
+
+    def __call__(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Converts one string [n] tensor, or two for pairs.
+
+        Returns:
+          `input_ids`, `input_mask` and `segment_ids`, int32 [n, max_seq_length].
+        """
+        segments = [self.tokenizer.tokenize(text) for text in texts]
+        return self.frame(cut_longest(segments, self.max_seq_length - 1 - len(segments)))
+
+    def of_words(self, text: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        """Converts texts whose words have labels.
+
+        Args:
+          text: string [n], the words set apart by single spaces.
+
+        Returns:
+          what calling it returns, and the position of each word's first piece, int32
+          [n, most words]: 0 for a word that was cut off or has no piece, -1 after the last word.
+        """
+        words = tf.strings.split(text, " ")
+        pieces = self.tokenizer.tokenize(words.flat_values)
+        lengths = words.with_values(pieces.row_lengths())
+        ends = tf.ragged.map_flat_values(tf.cumsum, lengths)
+        before = tf.concat([[0], ends.flat_values], 0)
+        starts = ends.flat_values - lengths.flat_values
+        starts -= tf.gather(tf.gather(before, words.row_splits[:-1]), words.value_rowids())
+        room = self.max_seq_length - 2
+        has_place = (lengths.flat_values > 0) & (starts < room)
+        first_pieces = words.with_values(tf.where(has_place, starts + 1, 0))
+        sentences = tf.RaggedTensor.from_row_splits(
+            pieces.flat_values, tf.gather(before, words.row_splits)
+        )
+        features = self.frame([sentences[:, :room]])
+        return features, tf.cast(first_pieces.to_tensor(-1), tf.int32)
+
+    def frame(self, segments: list[tf.RaggedTensor]) -> dict[str, tf.Tensor]:
+        """Puts [CLS] before, [SEP] behind each segment of ids and padding after them."""
+        ids, segment_ids = tf_text.combine_segments(segments, self._classify, self._separate)
+        ids, mask = tf_text.pad_model_inputs(ids, self.max_seq_length, self._padding)
+        segment_ids, _ = tf_text.pad_model_inputs(segment_ids, self.max_seq_length)
+        features = {"input_ids": ids, "input_mask": mask, "segment_ids": segment_ids}
+        return {name: tf.cast(value, tf.int32) for name, value in features.items()}
+
+
+def cut_longest(segments: list[tf.RaggedTensor], room: int) -> list[tf.RaggedTensor]:
+    """Cuts one or two segments at their ends until they fit.
+
+    run_classifier.py, _truncate_seq_pair, in closed form: tokens go from the longer, from the
+    second where both are equally long.
+
+    Args:
+      segments: each [n, (tokens)].
+      room: tokens for all of them.
+    """
+    if len(segments) == 1:
+        return [segments[0][:, :room]]
+    first, second = segments
+    halves = (room - room // 2, room // 2)
+    others = (second.row_lengths(), first.row_lengths())
+    cut = []
+    for segment, other, half in zip((first, second), others, halves, strict=True):
+        kept = tf.maximum(room - other, half)
+        positions = tf.ragged.range(segment.row_lengths())
+        is_kept = positions.values < tf.gather(kept, segment.value_rowids())
+        cut.append(tf.ragged.boolean_mask(segment, segment.with_values(is_kept)))
+    return cut

@@ -1,0 +1,1 @@
+"""SavedModels and their answers, in batches."""

@@ -1,0 +1,172 @@
+"""What a corpus would become, from a sample of it: `beambert data --dry_run`."""
+
+import dataclasses
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from beambert.pipelines.corpus.documents import Document, Reject
+from beambert.pipelines.corpus.parts import FilePart
+from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
+from beambert.pipelines.instances.building import (
+    DocumentCounts,
+    InstanceCounts,
+    build_instances,
+    order_documents,
+    pair_documents,
+)
+from beambert.pipelines.instances.compact_documents import CompactDocuments, compact_documents
+from beambert.pipelines.instances.masking import TokenIds
+from beambert.pipelines.instances.parameters import REFERENCE
+from beambert.pipelines.jobs.input_files import InputFile
+from beambert.pipelines.pretraining_data.layout import Layout
+from beambert.pipelines.records.encoding import RecordWriter, encode_examples
+from beambert.pipelines.shared.console import duration
+from beambert.pipelines.text.preparation import TextOptions, prepare_documents
+from beambert.pipelines.wordpiece.tokenization import Tokenizer
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+
+# Places of the corpus to read at, and characters to read at each: 16 MB in all, which take a few
+# seconds.
+SAMPLES = 16
+CHARACTERS_PER_SAMPLE = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """What was found in a sample, and how much of the corpus that is.
+
+    Attributes:
+      share: of the corpus, by bytes as stored, that was read.
+      documents: read.
+      rejects: of those, what can't be read and why, "file: detail" each.
+      used: of those.
+      tokens: of those used.
+      instances: max_seq_length -> how many they became.
+      bytes: max_seq_length -> how many those take.
+      seconds: that all of it took one processor, without Beam.
+    """
+
+    share: float
+    documents: int
+    rejects: Sequence[str]
+    used: int
+    tokens: int
+    instances: dict[int, int]
+    bytes: dict[int, int]
+    seconds: float
+
+
+class _ByteCount:
+    """Stands in for a `ProgressTally`."""
+
+    bytes = 0
+
+    def add(self, **counts: int) -> None:
+        self.bytes += counts.get("bytes", 0)
+
+
+class _Nowhere:
+    """A file that forgets what is written."""
+
+    def write(self, data: bytes) -> int:
+        return len(data)
+
+
+def choose_parts(inputs: Sequence[InputFile], options: ReadOptions) -> list[FilePart]:
+    """Returns parts at up to `SAMPLES` places, evenly spread over the bytes of the corpus."""
+    total = sum(file.bytes for file in inputs)
+    targets = [total * (2 * n + 1) / (2 * SAMPLES) for n in range(SAMPLES)]
+    chosen, position = [], 0
+    for file in inputs:
+        here = [t - position for t in targets if position <= t < position + file.bytes]
+        parts = split_file(file, options) if here else []
+        # The last part whose start isn't beyond the place; a part once only.
+        found = {max((p for p in parts if p.start <= t), key=lambda p: p.start) for t in here}
+        chosen += sorted(found, key=lambda part: part.start)
+        position += file.bytes
+    return chosen
+
+
+def estimate(
+    inputs: Sequence[InputFile],
+    vocabulary: Vocabulary,
+    read_options: ReadOptions,
+    text_options: TextOptions,
+    layout: Layout,
+) -> Estimate:
+    """Makes a sample of the corpus into instances, without writing them.
+
+    Raises:
+      InputError: a file can't be read.
+    """
+    tokenizer = Tokenizer(vocabulary, text_options.do_lower_case)
+    ids = TokenIds.of(vocabulary, layout.lengths[0].pairs == REFERENCE)
+    started = time.process_time()  # whatever else the machine does
+    counts: Counter[str] = Counter()
+    size, batches, rejects = _ByteCount(), [], []
+    for part in choose_parts(inputs, read_options):
+        sample, characters = [], 0
+        for document in read_part(part, read_options, size):
+            counts["read"] += 1
+            if isinstance(document, Document):
+                sample.append(document)
+                characters += len(document.text)
+            elif isinstance(document, Reject):
+                rejects.append(f"{part.file.path}: {document.detail}")
+            if characters >= CHARACTERS_PER_SAMPLE:
+                break
+        sentences = prepare_documents(sample, text_options, counts)
+        if sentences:
+            tokens, lengths = tokenizer.tokenize_batch([s for of in sentences for s in of])
+            batches.append(compact_documents(sentences, tokens, lengths, len(vocabulary)))
+    documents = CompactDocuments.concatenate([CompactDocuments.empty(), *batches])
+    used = DocumentCounts()
+    documents = order_documents(documents, ids, used)
+    instances, written = {}, {}
+    for parameters in layout.lengths:
+        made, writer = InstanceCounts(), RecordWriter(_Nowhere(), layout.compression)
+        pairs = pair_documents(documents, parameters, 0, made)
+        for rows in build_instances(documents.tokens, pairs, ids, parameters, 0, made):
+            writer.write(encode_examples(rows))
+        instances[parameters.max_seq_length] = made.instances
+        written[parameters.max_seq_length] = writer.bytes
+    return Estimate(
+        share=size.bytes / max(1, sum(file.bytes for file in inputs)),
+        documents=counts["read"],
+        rejects=rejects,
+        used=used.documents,
+        tokens=used.tokens,
+        instances=instances,
+        bytes=written,
+        seconds=time.process_time() - started,
+    )
+
+
+def describe(found: Estimate, layout: Layout) -> str:
+    """Returns what a user wants to know of a corpus before making it into records."""
+    lines = []
+    if found.rejects:
+        lines.append(
+            f"{len(found.rejects)} of {found.documents} documents in a sample cannot be read, the "
+            f"first is {found.rejects[0]}; mend them, or allow a share with --max_reject_fraction"
+        )
+    if not found.share or not found.used:
+        lines.append(
+            f"no document to use in a sample of {found.documents}; check --format and the files"
+        )
+        return "\n".join(lines)
+    scale = 1 / found.share
+    lines += [
+        f"from a sample of {found.share:.1%}, about:",
+        f"  {scale * found.documents:,.0f} documents, {scale * found.used:,.0f} of them used, "
+        f"{scale * found.tokens:,.0f} tokens",
+    ]
+    lines += [
+        f"  {scale * count:,.0f} instances of {length} tokens, "
+        f"{scale * found.bytes[length] / 1e9:,.2f} GB"
+        for length, count in found.instances.items()
+    ]
+    seconds = duration(scale * found.seconds)
+    lines.append(f"  {layout.total_shards} shards; {seconds} of one processor like this one")
+    return "\n".join(lines)

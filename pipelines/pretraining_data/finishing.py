@@ -1,0 +1,207 @@
+"""The end of the records pipeline: counts that add up, info.json, and the marker."""
+
+import dataclasses
+import functools
+import json
+import operator
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+
+from beambert.pipelines.corpus.reading import check_rejects
+from beambert.pipelines.jobs.files import finish_output, write_bytes
+from beambert.pipelines.jobs.input_files import InputFile
+from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
+from beambert.pipelines.pretraining_data.transforms import ShardEntry
+from beambert.pipelines.records.contract import (
+    INFO_FILE,
+    REJECTS_FILE,
+    STATISTICS_FILE,
+    RecordsInfo,
+)
+from beambert.pipelines.records.figures import figures
+from beambert.pipelines.records.schema import SCHEMA_FILE, records_schema, serialize_schema
+from beambert.pipelines.records.statistics import RecordStatistics
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """What `FinishFolders` writes besides the counts.
+
+    Attributes:
+      parameters: of the job, but for those that differ between its folders.
+      vocabulary, inputs, versions: as in `RecordsInfo`.
+      max_reject_fraction: above it the job fails.
+    """
+
+    parameters: Mapping[str, Any]
+    vocabulary: Vocabulary
+    inputs: list[InputFile]
+    versions: Mapping[str, str]
+    max_reject_fraction: float
+
+    def parameters_of(self, folder: RecordsFolder) -> dict[str, Any]:
+        """Returns every parameter that shapes a folder's records."""
+        return dataclasses.asdict(folder.parameters) | dict(self.parameters)
+
+    def job(self, folder: RecordsFolder) -> dict[str, Any]:
+        """Returns what makes two jobs that write to a folder the same."""
+        return {
+            "parameters": self.parameters_of(folder),
+            "vocabulary": self.vocabulary.sha256,
+            "inputs": [dataclasses.asdict(file) for file in self.inputs],
+        }
+
+
+class FinishFolders(beam.DoFn):
+    """Writes every folder's small files and, last of all, its marker."""
+
+    def __init__(self, manifest: Manifest, layout: Layout):
+        """Takes what is known before the work."""
+        self._manifest = manifest
+        self._layout = layout
+
+    def process(
+        self,
+        _: None,
+        shards: Iterable[ShardEntry],
+        read_counts: Iterable[Counter[str]],
+        rejects: Iterable[str],
+    ) -> None:
+        """Runs once, after every shard is written.
+
+        Raises:
+          InputError: too much was rejected, or there was nothing to learn from.
+        """
+        folders, shards = self._layout.folders(), list(shards)
+        read: Counter[str] = sum(read_counts, Counter())
+        rejected = sorted(rejects)
+        if rejected:
+            rejects_path = FileSystems.join(folders[0].path, REJECTS_FILE)
+            write_bytes(rejects_path, "".join(row + "\n" for row in rejected).encode())
+            remedy = (
+                f"mend them (all are in {rejects_path}) and choose another --output or delete this "
+                "one"
+            )
+            check_rejects(rejected, read["read"], self._manifest.max_reject_fraction, remedy)
+        # Everything is checked before any folder is finished; held-out ones are finished first.
+        used = count_documents(shards, read)
+        infos = [self._info(folder, shards, read, used) for folder in folders]
+        for folder, info in zip(reversed(folders), reversed(infos), strict=True):
+            self._finish(folder, info, shards)
+
+    def _info(
+        self,
+        folder: RecordsFolder,
+        shards: list[ShardEntry],
+        read: Counter[str],
+        used: int,
+    ) -> RecordsInfo:
+        """Returns a folder's info.json."""
+        manifest = self._manifest
+        mine = [shard for shard in shards if folder.path in shard.files]
+        entries = [shard.files[folder.path] for shard in mine]
+        counts = _sum(shard.counts for shard in mine)
+        instances = _sum(entry["counts"] for entry in entries)
+        of_all = _sum(shard.counts for shard in shards)
+        dropped = _reasons(read, "dropped ") | {
+            name: of_all[name] for name in ("duplicates", "near_duplicates") if of_all[name]
+        }
+        documents = {
+            "read": read["read"],
+            "used": counts["documents"],
+            "in_other_split": used - counts["documents"],
+            "dropped": dropped,
+            "rejected": _reasons(read, "rejected "),
+            "encodings": _reasons(read, "encoding "),
+        }
+        if not instances["instances"]:
+            self._refuse_empty(folder, documents)
+        names = ("name", "instances", "bytes", "sha256")
+        files = [{name: entry[name] for name in names} for entry in entries]
+        parameters = manifest.parameters_of(folder)
+        return RecordsInfo(
+            parameters=parameters,
+            vocabulary={"size": len(manifest.vocabulary), "sha256": manifest.vocabulary.sha256},
+            inputs=[dataclasses.asdict(file) for file in manifest.inputs],
+            files=sorted(files, key=lambda file: file["name"]),
+            counts={"documents": documents} | _record_counts(counts, instances, parameters),
+            versions=manifest.versions,
+        )
+
+    def _refuse_empty(self, folder: RecordsFolder, documents: Mapping[str, Any]) -> None:
+        fraction = self._layout.eval_fraction
+        if folder.is_eval:
+            raise InputError(
+                f"--eval_fraction={fraction}: held out {documents['used']} of {documents['read']} "
+                "documents, too few for an instance; raise it or leave it out, and choose another "
+                "--output or delete this one"
+            )
+        raise InputError(
+            f"--input: no document gave an instance ({documents['read']} documents in "
+            f"{len(self._manifest.inputs)} files, {documents}); check --format and that the files "
+            "hold text"
+        )
+
+    def _finish(self, folder: RecordsFolder, info: RecordsInfo, shards: list[ShardEntry]) -> None:
+        def write(name: str, data: bytes) -> None:
+            write_bytes(FileSystems.join(folder.path, name), data)
+
+        entries = (of.files[folder.path] for of in shards if folder.path in of.files)
+        found = (RecordStatistics.from_json(entry["statistics"]) for entry in entries)
+        total = functools.reduce(operator.add, found)
+        statistics = {"figures": figures(total), "counts": total.to_json()}
+        write(STATISTICS_FILE, (json.dumps(statistics, indent=1) + "\n").encode())
+        lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
+        schema = records_schema(*lengths, len(self._manifest.vocabulary))
+        write(SCHEMA_FILE, serialize_schema(schema))
+        write(VOCABULARY_FILE, self._manifest.vocabulary.serialize())
+        write(INFO_FILE, info.to_json().encode())
+        finish_output(folder.path, self._manifest.job(folder))
+
+
+def count_documents(shards: Iterable[ShardEntry], read: Mapping[str, int]) -> int:
+    """Returns how many documents all shards use.
+
+    Raises:
+      RuntimeError: what was read isn't what was used, dropped and rejected.
+    """
+    of_all = _sum(shard.counts for shard in shards)
+    used = of_all["documents"]
+    left_out = of_all["duplicates"] + of_all["near_duplicates"]
+    left_out += sum(_reasons(read, "dropped ").values()) + sum(_reasons(read, "rejected ").values())
+    if read["read"] != used + left_out:
+        raise RuntimeError(f"documents were lost: {dict(read)} read, {dict(of_all)} in the shards")
+    return used
+
+
+def _sum(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return total
+
+
+def _reasons(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
+    named = {name.removeprefix(prefix): n for name, n in counts.items() if name.startswith(prefix)}
+    return {reason: count for reason, count in sorted(named.items()) if count}
+
+
+def _record_counts(
+    documents: Mapping[str, int], instances: Mapping[str, int], parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    totals = {name: documents[name] for name in ("sentences", "tokens", "unknown_tokens")}
+    totals |= dict(instances)
+    count = max(instances["instances"], 1)
+    shares = {
+        "is_next_share": instances["is_next"] / count,
+        "filled_share": instances["filled_tokens"] / (count * parameters["max_seq_length"]),
+        "unknown_share": documents["unknown_tokens"] / max(documents["tokens"], 1),
+        "predictions_per_instance": instances["predictions"] / count,
+    }
+    return totals | {name: round(value, 6) for name, value in shares.items()}

@@ -1,0 +1,294 @@
+"""The Beam wiring: files -> parts -> tokenized documents by shard -> record files."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.metrics import Metrics
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
+
+from beambert.pipelines.corpus.documents import Document, Reject, Skip
+from beambert.pipelines.corpus.parts import FilePart
+from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row
+from beambert.pipelines.corpus.transforms import COUNTS, REJECTS
+from beambert.pipelines.instances.building import (
+    DocumentCounts,
+    InstanceCounts,
+    build_instances,
+    order_documents,
+    pair_documents,
+)
+from beambert.pipelines.instances.compact_documents import (
+    CompactDocuments,
+    compact_documents,
+    document_hash,
+)
+from beambert.pipelines.instances.masking import TokenIds
+from beambert.pipelines.instances.parameters import REFERENCE
+from beambert.pipelines.jobs.clock import StageClock
+from beambert.pipelines.jobs.files import open_atomically
+from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
+from beambert.pipelines.pretraining_data.near_duplicates import (
+    NearDuplicateSettings,
+    band_rows,
+    near_duplicates,
+    rows_by_bucket,
+)
+from beambert.pipelines.pretraining_data.spills import (
+    SPILL_TOKENS,
+    Segment,
+    read_segments,
+    write_spill,
+)
+from beambert.pipelines.records.statistics import (
+    RecordStatistics,
+    VocabularyIds,
+    count_records,
+    restore_ids,
+)
+from beambert.pipelines.shared.console import quiet_stderr
+from beambert.pipelines.shared.progress import ProgressTally
+from beambert.pipelines.text.preparation import KEEP, NEAR, TextOptions, prepare_documents
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+
+# Characters that are split and tokenized at a time: TensorFlow's call costs nothing beside it.
+BATCH_CHARACTERS = 1 << 20
+BANDS = "bands"
+NEAR_DUPLICATES = NearDuplicateSettings()
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardEntry:
+    """What became of one shard.
+
+    Attributes:
+      counts: of its documents, see `shards.DocumentCounts`.
+      files: folder -> the file's entry in info.json, and its `counts`, see
+        `shards.InstanceCounts`, and `statistics`, see `record_statistics.RecordStatistics`.
+    """
+
+    counts: dict[str, int]
+    files: dict[str, dict[str, Any]]
+
+
+class TokenizeParts(beam.DoFn):
+    """FilePart -> (shard key, segment of tokenized documents); the rest as side outputs.
+
+    Documents are collected over the parts of a bundle, so that many small files cost no more than
+    a few large ones.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        read_options: ReadOptions,
+        text_options: TextOptions,
+        layout: Layout,
+        run: str,
+    ):
+        """Takes what every worker needs; the tokenizer itself is built there."""
+        self._vocabulary = vocabulary
+        self._read_options = read_options
+        self._text_options = text_options
+        self._layout = layout
+        self._run = run
+        self._documents_read = Metrics.counter("beambert", "documents")
+
+    def setup(self) -> None:
+        """Builds the tokenizer, once a worker."""
+        with quiet_stderr():
+            from beambert.pipelines.wordpiece.tokenization import Tokenizer
+
+        self._tokenizer = Tokenizer(self._vocabulary, self._text_options.do_lower_case)
+        self._progress = ProgressTally(self._read_options.progress_folder)
+        self._clock = StageClock()
+
+    def start_bundle(self) -> None:
+        """Starts with nothing collected."""
+        self._counts: Counter[str] = Counter()
+        self._documents: list[Document] = []
+        self._characters = 0
+        self._tokenized: list[CompactDocuments] = []
+        self._bands: list[np.ndarray] = []
+
+    def process(self, part: FilePart) -> Iterator[Any]:
+        """Reads one part; gives what has become enough for a file."""
+        self._clock.start()
+        for document in read_part(part, self._read_options, self._progress):
+            self._counts["read"] += 1
+            self._progress.add(documents=1)
+            if isinstance(document, Reject):
+                self._counts["rejected " + document.reason] += 1
+                yield beam.pvalue.TaggedOutput(REJECTS, reject_row(part, document))
+            elif isinstance(document, Skip):
+                self._counts["dropped " + document.reason] += 1
+            else:
+                self._counts["encoding " + document.encoding] += 1
+                self._documents.append(document)
+                self._characters += len(document.text)
+                del document
+                if self._characters >= BATCH_CHARACTERS:
+                    self._tokenize()
+                    if sum(len(batch.tokens) for batch in self._tokenized) >= SPILL_TOKENS:
+                        yield from self._spill()
+        self._clock.lap("read")
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """Gives the rest."""
+        self._clock.start()
+        self._tokenize()
+        self._documents_read.inc(self._counts["read"])
+        self._progress.flush()
+        counts = beam.pvalue.TaggedOutput(COUNTS, self._counts)
+        for output in [*self._spill(), counts]:
+            yield _in_global_window(output)
+
+    def _tokenize(self) -> None:
+        """Splits and tokenizes what was read; drops what is filtered or has no token."""
+        self._clock.lap("read")
+        options = self._text_options
+        sentences = prepare_documents(self._documents, options, self._counts)
+        if options.duplicates == NEAR:
+            self._bands += [band_rows(document_hash(of), of, NEAR_DUPLICATES) for of in sentences]
+        self._characters = 0
+        self._clock.lap("split")
+        if not sentences:
+            return
+        tokens, lengths = self._tokenizer.tokenize_batch([s for of in sentences for s in of])
+        compact = compact_documents(sentences, tokens, lengths, len(self._vocabulary))
+        self._counts["dropped no_tokens"] += len(sentences) - len(compact.hashes)
+        self._tokenized.append(compact)
+        self._clock.lap("tokenize")
+
+    def _spill(self) -> Iterator[Any]:
+        """Writes what is tokenized to files and gives their segments."""
+        layout = self._layout
+        if self._tokenized:
+            documents = CompactDocuments.concatenate(self._tokenized)
+            self._tokenized = []
+            items = documents.pack_by_key(layout.keys(documents.hashes))
+            yield from write_spill(layout.output, self._run, items)
+        if self._bands:
+            rows = np.concatenate(self._bands)
+            self._bands = []
+            items = rows_by_bucket(rows, layout.total_shards)
+            for segment in write_spill(layout.output, self._run, items):
+                yield beam.pvalue.TaggedOutput(BANDS, segment)
+        self._clock.lap("shuffle")
+
+
+def _in_global_window(output: Any) -> Any:
+    """Wraps what a bundle gives at its end, as Beam wants it."""
+    if isinstance(output, beam.pvalue.TaggedOutput):
+        return beam.pvalue.TaggedOutput(output.tag, _in_global_window(output.value))
+    return WindowedValue(output, GlobalWindow().max_timestamp(), [GlobalWindow()])
+
+
+class FindNearDuplicates(beam.DoFn):
+    """(Bucket, segments of band rows) -> (shard key, hashes of documents to drop)."""
+
+    def __init__(self, layout: Layout):
+        """Takes where documents go."""
+        self._layout = layout
+
+    def process(self, element: tuple[int, Iterable[Segment]]) -> Iterator[tuple[int, bytes]]:
+        """Compares the documents of one bucket."""
+        data = b"".join(read_segments(element[1]))
+        hashes = near_duplicates(np.frombuffer(data, NEAR_DUPLICATES.row_type), NEAR_DUPLICATES)
+        keys = self._layout.keys(hashes)
+        for key in np.unique(keys):
+            yield int(key), hashes[keys == key].tobytes()
+
+
+class WriteShard(beam.DoFn):
+    """(Shard key, segments and hashes to drop) -> its record files; gives what info.json says."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        layout: Layout,
+        duplicates: str,
+        progress_folder: str | None,
+    ):
+        """Takes what every worker needs."""
+        is_reference = layout.lengths[0].pairs == REFERENCE
+        self._ids = TokenIds.of(vocabulary, is_reference)
+        self._vocabulary_ids = VocabularyIds.of(vocabulary)
+        self._layout = layout
+        self._duplicates = duplicates
+        self._progress_folder = progress_folder
+        self._instances = Metrics.counter("beambert", "instances")
+
+    def setup(self) -> None:
+        """Loads the encoder and opens the worker's tally."""
+        with quiet_stderr():
+            import beambert.pipelines.records.decoding  # noqa: F401  (its import prints)
+
+        self._progress = ProgressTally(self._progress_folder)
+        self._clock = StageClock()
+
+    def process(self, element: tuple[int, Iterable[Segment | bytes]]) -> Iterator[ShardEntry]:
+        """Builds and writes one shard in every folder of its split."""
+        key, values = element[0], list(element[1])
+        self._clock.start()
+        segments = sorted(value for value in values if isinstance(value, tuple))
+        marked = b"".join(value for value in values if isinstance(value, bytes))
+        packed = (CompactDocuments.unpack(data) for data in read_segments(segments))
+        documents = CompactDocuments.concatenate([CompactDocuments.empty(), *packed])
+        counts = DocumentCounts()
+        documents = order_documents(
+            documents,
+            self._ids,
+            counts,
+            drop_duplicates=self._duplicates != KEEP,
+            near_duplicates=np.frombuffer(marked, documents.hashes.dtype),
+        )
+        self._clock.lap("shuffle")
+        files = {}
+        for folder, name in self._layout.files_of(key):
+            files[folder.path] = self._write(documents, key, folder, name)
+        self._progress.add(shards=1)
+        self._progress.flush()
+        yield ShardEntry(dataclasses.asdict(counts), files)
+
+    def _write(
+        self, documents: CompactDocuments, key: int, folder: RecordsFolder, name: str
+    ) -> dict[str, Any]:
+        """Writes one file; returns its entry, see `ShardEntry`."""
+        from beambert.pipelines.records.decoding import check_encoded
+        from beambert.pipelines.records.encoding import RecordWriter, encode_examples
+
+        parameters = folder.parameters
+        counts, lap = InstanceCounts(), self._clock.lap
+        lengths = (parameters.max_seq_length, parameters.max_predictions_per_seq)
+        statistics = RecordStatistics.empty(*lengths)
+        pairs = pair_documents(documents, parameters, key, counts)
+        lap("pairs")
+        with open_atomically(FileSystems.join(folder.path, name)) as file:
+            writer = RecordWriter(file, self._layout.compression)
+            batches = build_instances(documents.tokens, pairs, self._ids, parameters, key, counts)
+            for number, rows in enumerate(batches):
+                lap("masks")
+                examples = encode_examples(rows)
+                lap("encode")
+                writer.write(examples)
+                lap("write")
+                statistics += count_records(rows, restore_ids(rows), self._vocabulary_ids)
+                if number == 0:
+                    check_encoded(rows, examples, self._vocabulary_ids)
+                lap("statistics")
+                self._instances.inc(len(examples))
+                self._progress.add(instances=len(examples))
+            writer.finish()
+        lap("write")
+        entry = {"name": name, "instances": counts.instances}
+        entry |= {"bytes": writer.bytes, "sha256": writer.sha256}
+        return entry | {
+            "counts": dataclasses.asdict(counts),
+            "statistics": statistics.to_json(),
+        }

@@ -1,0 +1,299 @@
+"""Counts of records -> figures for people, and warnings of what has gone wrong for others. Pure.
+
+A warning is one sentence with the figure and the remedy. Records that draw one are in order and can
+be trained on; the model may not be what was hoped for.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from beambert.pipelines.records.repeats import OPENING_TOKENS, HashCounts
+from beambert.pipelines.records.statistics import RecordStatistics
+
+# A share is off when it is further from what it should be than this many standard errors: by chance
+# 1 time in 16,000.
+STANDARD_ERRORS = 4
+# Paper, section 3.1, task 1.
+MASKED_LM_PROB = 0.15
+HIDDEN_AS = {"mask": 0.8, "other": 0.1, "same": 0.1}
+
+# Random next more often than this has one cause: almost every document has one sentence.
+ONE_SENTENCE_SHARE = 0.9
+# Off balance by less, the next sentence head learns all the same.
+BALANCE_TOLERANCE = 0.02
+# Google's vocabularies leave 0.1 % of English Wikipedia's tokens unknown, the wrong case 10 % and
+# more.
+MOST_UNKNOWN = 0.02
+# Wikipedia fills 0.83 of 128 and 0.54 of 512 positions.
+LEAST_FILLED = 0.4
+MOST_LOST_PREDICTIONS = 0.02
+MOST_REPEATED_RECORDS = 0.05
+# 0.1 % and less on Wikipedia; 5 % where a third of the documents stand there twice.
+MOST_REPEATED_TEXT = 0.01
+MOST_OVERLAP = 0.02
+
+
+@dataclasses.dataclass(frozen=True)
+class MadeWith:
+    """What is known of how the records were made; None is unknown.
+
+    Attributes:
+      masked_lm_prob: share of the filled positions to predict.
+      dupe_factor: passes over the documents.
+      documents: that the records are made of.
+      vocab_size: of the vocabulary.
+    """
+
+    masked_lm_prob: float | None = None
+    dupe_factor: int | None = None
+    documents: int | None = None
+    vocab_size: int | None = None
+
+    @property
+    def prediction_share(self) -> float:
+        """`masked_lm_prob`, or the paper's where it is unknown."""
+        return MASKED_LM_PROB if self.masked_lm_prob is None else self.masked_lm_prob
+
+
+def _share(part: int, whole: int) -> float | None:
+    return round(part / whole, 6) if whole else None
+
+
+def figures(statistics: RecordStatistics) -> dict[str, Any]:
+    """Returns what people want to know: shares and averages, None where there is nothing."""
+    records, text = statistics.measured, text_tokens(statistics)
+    length = len(statistics.mask_positions)
+    filled, predictions = total(statistics.filled), total(statistics.predictions)
+    with_vocabulary = statistics.with_vocabulary > 0
+    hidden = {name: getattr(statistics, f"hidden_as_{name}") for name in ("mask", "other", "same")}
+    of_hidden = sum(hidden.values())
+    return {
+        "instances": statistics.instances,
+        "max_seq_length": length,
+        "max_predictions_per_seq": len(statistics.predictions) - 1,
+        "is_next_share": _share(records - statistics.random_next, records),
+        "random_next_share": _share(statistics.random_next, records),
+        "filled_share": _share(filled, records * length),
+        "a_tokens_average": _share(total(statistics.a_tokens), records),
+        "b_tokens_average": _share(total(statistics.b_tokens), records),
+        "predictions_average": _share(predictions, records),
+        "predictions_at_maximum_share": _share(int(statistics.predictions[-1]), records),
+        "predictions_per_filled_position": _share(predictions, filled),
+        "predictions_per_text_token": _share(predictions, text),
+        "hidden_as_mask_share": _share(hidden["mask"], of_hidden),
+        "hidden_as_other_share": _share(hidden["other"], of_hidden),
+        "hidden_as_same_share": _share(hidden["same"], of_hidden),
+        "reserved_replacement_share": _share(statistics.reserved_replacements, hidden["other"]),
+        "unknown_share": _share(statistics.unknown_tokens, text) if with_vocabulary else None,
+        "lowest_id": statistics.lowest_id if records else None,
+        "highest_id": statistics.highest_id if records else None,
+    }
+
+
+def total(histogram: np.ndarray) -> int:
+    """Returns the sum over records of what a histogram counts them by."""
+    return int(histogram @ np.arange(len(histogram)))
+
+
+def text_tokens(statistics: RecordStatistics) -> int:
+    """Returns the number of tokens of all segments, [CLS] and [SEP] left out."""
+    return total(statistics.a_tokens) + total(statistics.b_tokens)
+
+
+def lost_predictions_share(statistics: RecordStatistics, masked_lm_prob: float) -> float | None:
+    """Returns the share of the wanted predictions that max_predictions_per_seq cut off."""
+    most = len(statistics.predictions) - 1
+    wanted = np.maximum(np.rint(np.arange(len(statistics.filled)) * masked_lm_prob), 1)
+    lost = int(statistics.filled @ np.maximum(wanted - most, 0))
+    return _share(lost, int(statistics.filled @ wanted))
+
+
+def warn(
+    statistics: RecordStatistics, repeats: Mapping[str, HashCounts], made_with: MadeWith
+) -> list[str]:
+    """Returns the warnings that records deserve, one sentence each.
+
+    Args:
+      statistics: of all records of a folder.
+      repeats: see `record_repeats.count_hashes`.
+      made_with: what is known of their making.
+    """
+    if not statistics.measured:
+        return []
+    found = [
+        _single_document_warning(made_with) or _label_warning(statistics, made_with),
+        _hidden_warning(statistics, made_with),
+        _unknown_warning(statistics),
+        _filled_warning(statistics),
+        _lost_predictions_warning(statistics, made_with),
+        *_repeat_warnings(repeats, made_with),
+    ]
+    return [text for text in found if text]
+
+
+def _label_warning(statistics: RecordStatistics, made_with: MadeWith) -> str:
+    share = statistics.random_next / statistics.measured
+    tolerance = BALANCE_TOLERANCE + _bound(0.5, statistics.measured)
+    if share >= ONE_SENTENCE_SHARE:
+        return (
+            f"{share:.1%} of the labels are random next, as when a blank line follows every "
+            "sentence and makes it a document of its own: put blank lines between documents only"
+        )
+    if share > 0.5 + tolerance and made_with.documents is not None:
+        return (
+            f"{share:.1%} of the labels are random next, which a model that always says so gets "
+            "right; a chunk of one sentence has to be, and too many are: raise --max_seq_length "
+            "or --dupe_factor, give longer documents, or leave --pairs=reference out"
+        )
+    if share > 0.5 + tolerance:
+        return (
+            f"{share:.1%} of the labels are random next, which a model that always says so gets "
+            "right; the original script labels every chunk of one sentence so: make the records "
+            "with `beambert data`, or give it longer documents"
+        )
+    if share < 0.5 - tolerance:
+        return (
+            f"only {share:.1%} of the labels are random next, as when there are too few documents "
+            "to take a B from: check that documents are told apart, take more of them, or make "
+            "fewer --num_shards, since B comes from A's shard"
+        )
+    return ""
+
+
+def _single_document_warning(made_with: MadeWith) -> str:
+    if made_with.documents != 1:
+        return ""
+    return (
+        "all records come from 1 document, so that no B is from another one: check --format and "
+        "what separates documents in the input"
+    )
+
+
+def _hidden_warning(statistics: RecordStatistics, made_with: MadeWith) -> str:
+    counts = {name: getattr(statistics, f"hidden_as_{name}") for name in HIDDEN_AS}
+    predictions = sum(counts.values())
+    if not predictions:
+        return ""
+    # A random replacement is the same token, or [MASK], once in as many tokens as it is drawn from.
+    chance = HIDDEN_AS["other"] * 2 / (made_with.vocab_size or math.inf)
+    shares = {name: count / predictions for name, count in counts.items()}
+    bounds = {name: _bound(share, predictions) + chance for name, share in HIDDEN_AS.items()}
+    if all(abs(shares[name] - HIDDEN_AS[name]) <= bounds[name] for name in HIDDEN_AS):
+        return ""
+    return (
+        f"predicted tokens are [MASK] / another / the same in "
+        f"{' / '.join(f'{share:.2%}' for share in shares.values())} of {predictions:,} cases, "
+        f"not 80 / 10 / 10 (± {' / '.join(f'{bound:.2%}' for bound in bounds.values())} by "
+        "chance): if that was meant, make the records again with `beambert data`"
+    )
+
+
+def _unknown_warning(statistics: RecordStatistics) -> str:
+    tokens = text_tokens(statistics)
+    share = statistics.unknown_tokens / max(tokens, 1)
+    if not statistics.with_vocabulary or share <= MOST_UNKNOWN:
+        return ""
+    return (
+        f"{share:.1%} of the tokens are [UNK]: the vocabulary is not this text's, or of the other "
+        "case; check --vocab_file and --do_lower_case, or learn one with `beambert vocab`"
+    )
+
+
+def _filled_warning(statistics: RecordStatistics) -> str:
+    length = len(statistics.mask_positions)
+    share = total(statistics.filled) / (statistics.measured * length)
+    if share >= LEAST_FILLED:
+        return ""
+    return (
+        f"only {share:.1%} of the {length} positions are filled, the rest is computed for nothing: "
+        "choose a smaller --max_seq_length, or check that documents aren't cut into pieces"
+    )
+
+
+def _lost_predictions_warning(statistics: RecordStatistics, made_with: MadeWith) -> str:
+    wanted = made_with.prediction_share
+    lost = lost_predictions_share(statistics, wanted) or 0.0
+    if lost <= MOST_LOST_PREDICTIONS:
+        return ""
+    at_most = statistics.predictions[-1] / statistics.measured
+    enough = math.ceil(wanted * len(statistics.mask_positions))
+    return (
+        f"{at_most:.1%} of the records have all {len(statistics.predictions) - 1} predictions that "
+        f"fit, and {lost:.1%} of those wanted (masked_lm_prob {wanted:g}) are missing: raise "
+        f"--max_predictions_per_seq to {enough}"
+    )
+
+
+def _repeat_warnings(repeats: Mapping[str, HashCounts], made_with: MadeWith) -> list[str]:
+    warnings = []
+    share = repeat_shares(repeats, made_with)
+    if (same := share["repeated_records_share"] or 0.0) > MOST_REPEATED_RECORDS:
+        warnings.append(
+            f"{same:.1%} of the records equal an earlier one in every token and mask: remove "
+            "duplicate inputs and documents, or lower --dupe_factor"
+        )
+    if (same := share["repeated_text_share"] or 0.0) > MOST_REPEATED_TEXT:
+        warnings.append(
+            f"at least {same:.1%} of the records repeat text of another document (their first "
+            f"{OPENING_TOKENS} tokens occur more often than dupe_factor {made_with.dupe_factor} "
+            "explains): remove duplicate documents"
+        )
+    return warnings
+
+
+def repeat_shares(
+    repeats: Mapping[str, HashCounts], made_with: MadeWith
+) -> dict[str, float | None]:
+    """Returns what repeats.
+
+    In one pass over a corpus every token is in at most one A. So an opening of A that occurs more
+    often than there were passes stands in the corpus more than once; that share is a lower bound.
+    """
+    if not repeats:
+        return dict.fromkeys(
+            ("repeated_records_share", "repeated_sequences_share", "repeated_text_share")
+        )
+    records, sequences, openings = (repeats[k] for k in ("records", "sequences", "openings"))
+    passes = made_with.dupe_factor
+    return {
+        "repeated_records_share": _share(records.beyond(1), records.total),
+        "repeated_sequences_share": _share(sequences.beyond(1), sequences.total),
+        "repeated_text_share": _share(openings.beyond(passes), openings.total) if passes else None,
+    }
+
+
+def overlap_shares(
+    repeats: Mapping[str, HashCounts], of_training: Mapping[str, HashCounts]
+) -> dict[str, float | None]:
+    """Returns how much of held-out records also stands in the training records."""
+    if not repeats or not of_training:
+        return {"sequences_also_in_training": None, "openings_also_in_training": None}
+    return {
+        f"{kind}_also_in_training": _share(
+            repeats[kind].also_in(of_training[kind]), repeats[kind].total
+        )
+        for kind in ("sequences", "openings")
+    }
+
+
+def overlap_warning(shares: Mapping[str, float | None]) -> str:
+    """Returns the warning that held-out records deserve; see `overlap_shares`."""
+    sequences = shares["sequences_also_in_training"] or 0.0
+    openings = shares["openings_also_in_training"] or 0.0
+    if max(sequences, openings) <= MOST_OVERLAP:
+        return ""
+    return (
+        f"{sequences:.1%} of the held-out records stand whole in the training records, and "
+        f"{openings:.1%} begin with the same {OPENING_TOKENS} tokens as one of those: figures on "
+        "them will look better than they are; split by document with --eval_fraction, and remove "
+        "near-duplicates"
+    )
+
+
+def _bound(share: float, count: int) -> float:
+    """Returns how far a share of `count` draws may be off by chance."""
+    return STANDARD_ERRORS * math.sqrt(share * (1 - share) / count)

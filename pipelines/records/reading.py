@@ -1,0 +1,109 @@
+"""TFRecord files -> their records, with every checksum checked. Any file system that Beam knows."""
+
+import gzip
+import hashlib
+import io
+import itertools
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import google_crc32c
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from beambert.pipelines.jobs.files import STORAGE_ERRORS
+from beambert.pipelines.shared.errors import InputError
+
+_LENGTH = struct.Struct("<QI")
+_CHECKSUM = struct.Struct("<I")
+# Of a gzip stream. As a record's length they would mean half a megabyte and more.
+_GZIP_START = b"\x1f\x8b\x08"
+
+
+class CorruptRecordsError(Exception):
+    """A record file that is damaged or cut off, from some point on."""
+
+
+class HashedFile(io.RawIOBase):
+    """Hashes and counts the bytes that are read through it."""
+
+    def __init__(self, file: BinaryIO):
+        """Takes a file that is open for reading."""
+        self._file = file
+        self._sha256 = hashlib.sha256()
+        self.bytes = 0
+
+    def readable(self) -> bool:
+        """Says that it can be read."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Reads into a buffer; returns how much."""
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        self._sha256.update(data)
+        self.bytes += len(data)
+        return len(data)
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the bytes read so far."""
+        return self._sha256.hexdigest()
+
+
+def open_hashed(path: str) -> HashedFile:
+    """Opens a file to read its bytes as stored.
+
+    Raises:
+      InputError: it can't be opened.
+    """
+    try:
+        return HashedFile(FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
+    except (*STORAGE_ERRORS, ValueError) as error:
+        raise InputError(f"{path}: cannot be read; check the path and permissions") from error
+
+
+def read_records(file: io.BufferedReader) -> Iterator[bytes]:
+    """Yields the records of a TFRecord file, plain or gzip, checking every checksum.
+
+    Raises:
+      CorruptRecordsError: naming the first record that can't be read; nothing after it is.
+    """
+    if file.peek(3)[:3] == _GZIP_START:
+        file = io.BufferedReader(gzip.GzipFile(fileobj=file), 1 << 20)
+    for number in itertools.count(1):
+        try:
+            header = file.read(_LENGTH.size)
+            if not header:
+                return
+            yield _read_record(file, header, number)
+        except (EOFError, OSError, zlib.error) as error:
+            if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
+                raise  # not the file's contents but the disk or the network
+            raise CorruptRecordsError(f"the gzip data is damaged at record {number}") from error
+
+
+def _read_record(file: io.BufferedReader, header: bytes, number: int) -> bytes:
+    if len(header) < _LENGTH.size:
+        raise CorruptRecordsError(f"cut off in record {number}")
+    size, checksum = _LENGTH.unpack(header)
+    if _masked_crc(header[:8]) != checksum:
+        raise CorruptRecordsError(
+            "not a TFRecord file, or damaged in its first bytes"
+            if number == 1
+            else f"damaged in the length of record {number}"
+        )
+    record, trailer = file.read(size), file.read(_CHECKSUM.size)
+    if len(trailer) < _CHECKSUM.size:
+        raise CorruptRecordsError(f"cut off in record {number}")
+    if _masked_crc(record) != _CHECKSUM.unpack(trailer)[0]:
+        raise CorruptRecordsError(f"damaged in record {number}")
+    return record
+
+
+def _masked_crc(data: bytes) -> int:
+    # TensorFlow's core/lib/hash/crc32c.h, Mask. The writer's code is not used to check its work.
+    crc = google_crc32c.value(data)
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF

@@ -1,0 +1,317 @@
+"""Records -> counts that add up over batches, files and workers. Pure numpy.
+
+What is counted is read back from finished records, whoever made them. Nothing here trusts how they
+were made, so what was hidden is restored from the labels first.
+
+Legend: N rows, L max_seq_length, P max_predictions_per_seq, K predictions of all rows.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from beambert.pipelines.records.contract import (
+    LABEL_FEATURE,
+    PREDICTION_FEATURES,
+    SEQUENCE_FEATURES,
+)
+from beambert.pipelines.wordpiece.vocabulary import (
+    CLASSIFY,
+    MASK,
+    PADDING,
+    SEPARATE,
+    SPECIAL_TOKENS,
+    UNKNOWN,
+    Vocabulary,
+)
+
+FEATURES = (*SEQUENCE_FEATURES, *PREDICTION_FEATURES, LABEL_FEATURE)
+
+# Kinds of fault -> what the records with it have. Each counts the records that have it.
+FAULTS = {
+    "not_an_example": "can't be parsed, or hold a feature of another type",
+    "wrong_lengths": "lack a feature or have another length than the first record",
+    "input_mask": "have an input_mask that is not ones and then zeros",
+    "segment_ids": "have segment_ids that are not zeros and then ones over the filled positions",
+    "padding": "have an id or a segment that is not 0 where input_mask is 0",
+    "classify_first": "don't begin with the vocabulary's [CLS]",
+    "separators": "don't have the vocabulary's [SEP] exactly where A and B end",
+    "ids": "have an id below 0 or beyond the vocabulary, which no embedding has: check that the "
+    "vocabulary is the one they were made with",
+    "weights": "have masked_lm_weights that are not ones and then zeros",
+    "unused_predictions": "have a position or an id that is not 0 where masked_lm_weights is 0",
+    "positions_order": "have masked_lm_positions that don't ascend",
+    "positions_outside": "predict a position outside of the filled ones",
+    "positions_special": "predict a [CLS] or [SEP]",
+    "labels": "have a next_sentence_labels that is neither 0 nor 1",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class VocabularyIds:
+    """What the checks need of a vocabulary.
+
+    Attributes:
+      size: ids are less than it.
+      padding, unknown, classify, separate, mask: ids of the special tokens.
+      is_reserved: bool [size], true for special and `[unused…]` tokens.
+    """
+
+    size: int
+    padding: int
+    unknown: int
+    classify: int
+    separate: int
+    mask: int
+    is_reserved: np.ndarray
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> "VocabularyIds":
+        """Looks the ids up."""
+        return cls(
+            len(vocabulary),
+            *map(vocabulary.id_of, (PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK)),
+            np.array([t in SPECIAL_TOKENS or t.startswith("[unused") for t in vocabulary.tokens]),
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RecordStatistics:
+    """Counts of records; `+` adds those of other records with the same lengths.
+
+    Without a vocabulary, the counts that need one are 0 and `with_vocabulary` is 0.
+
+    Attributes:
+      instances: records read.
+      measured: of those, the ones that all counts below are of; the others have no usable shape.
+      with_vocabulary: of those, the ones that a vocabulary was at hand for.
+      random_next: measured records with label 1.
+      hidden_as_mask, hidden_as_other, hidden_as_same: predicted tokens, by what stands there.
+      reserved_replacements: of `hidden_as_other`, special and unused tokens.
+      unknown_tokens: [UNK] in the text, before anything was hidden.
+      lowest_id, highest_id: of input_ids and masked_lm_ids.
+      filled: int64 [L + 1], records by their number of filled positions.
+      predictions: int64 [P + 1], records by their number of predictions.
+      a_tokens, b_tokens: int64 [L + 1], records by the length of a segment, special tokens left
+        out.
+      mask_positions: int64 [L], predictions by position.
+      faults: kind -> records, see `FAULTS`.
+    """
+
+    instances: int
+    measured: int
+    with_vocabulary: int
+    random_next: int
+    hidden_as_mask: int
+    hidden_as_other: int
+    hidden_as_same: int
+    reserved_replacements: int
+    unknown_tokens: int
+    lowest_id: int
+    highest_id: int
+    filled: np.ndarray
+    predictions: np.ndarray
+    a_tokens: np.ndarray
+    b_tokens: np.ndarray
+    mask_positions: np.ndarray
+    faults: Mapping[str, int]
+
+    @classmethod
+    def empty(cls, max_seq_length: int, max_predictions_per_seq: int) -> "RecordStatistics":
+        """Returns the counts of no records."""
+        lengths = {
+            "filled": max_seq_length + 1,
+            "predictions": max_predictions_per_seq + 1,
+            "a_tokens": max_seq_length + 1,
+            "b_tokens": max_seq_length + 1,
+            "mask_positions": max_seq_length,
+        }
+        counts: dict[str, Any] = {field.name: 0 for field in dataclasses.fields(cls)}
+        counts |= {name: np.zeros(length, np.int64) for name, length in lengths.items()}
+        # Ids are at most int64's, so the first record's replace these.
+        limits = np.iinfo(np.int64)
+        counts |= {"lowest_id": int(limits.max), "highest_id": int(limits.min), "faults": {}}
+        return cls(**counts)
+
+    def __add__(self, other: "RecordStatistics") -> "RecordStatistics":
+        """Returns the counts of both."""
+        total = {
+            field.name: getattr(self, field.name) + getattr(other, field.name)
+            for field in dataclasses.fields(self)
+            if field.name not in ("lowest_id", "highest_id", "faults")
+        }
+        return RecordStatistics(
+            **total,
+            lowest_id=min(self.lowest_id, other.lowest_id),
+            highest_id=max(self.highest_id, other.highest_id),
+            faults={
+                kind: self.faults.get(kind, 0) + other.faults.get(kind, 0)
+                for kind in FAULTS
+                if kind in self.faults or kind in other.faults
+            },
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns plain types for json.dumps; `from_json` reads them."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in values.items()}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "RecordStatistics":
+        """Reads what `to_json` returned."""
+        return cls(
+            **{k: np.array(v, np.int64) if isinstance(v, list) else v for k, v in values.items()}
+        )
+
+
+def restore_ids(rows: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Returns input_ids before anything was hidden, int64 [N, L].
+
+    Args:
+      rows: feature -> [N, L or P or 1], as `FEATURES`.
+    """
+    restored_NL = rows["input_ids"].copy()
+    row_K, slot_K, position_K = _predictions(rows)
+    restored_NL[row_K, position_K] = rows["masked_lm_ids"][row_K, slot_K]
+    return restored_NL
+
+
+def _predictions(rows: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns row, slot and position of every prediction that points into its row, each [K]."""
+    position_NP, length = rows["masked_lm_positions"], rows["input_ids"].shape[1]
+    is_inside_NP = (position_NP >= 0) & (position_NP < length)
+    row_K, slot_K = np.nonzero((rows["masked_lm_weights"] != 0) & is_inside_NP)
+    return row_K, slot_K, position_NP[row_K, slot_K]
+
+
+def count_records(
+    rows: Mapping[str, np.ndarray], restored_NL: np.ndarray, vocabulary: VocabularyIds | None
+) -> RecordStatistics:
+    """Counts well-shaped records.
+
+    Args:
+      rows: feature -> [N, L or P or 1], as `FEATURES`, of any integer type (weights: float32).
+      restored_NL: see `restore_ids`.
+      vocabulary: None leaves out what needs it.
+    """
+    ids_NL, label_NP = rows["input_ids"], rows["masked_lm_ids"]
+    (count, length), slots = ids_NL.shape, label_NP.shape[1]
+    empty = RecordStatistics.empty(length, slots)
+    if not count:
+        return empty
+    is_filled_NL = rows["input_mask"] != 0
+    is_b_NL = is_filled_NL & (rows["segment_ids"] != 0)
+    filled_N, b_N = np.count_nonzero(is_filled_NL, axis=1), np.count_nonzero(is_b_NL, axis=1)
+    a_N = filled_N - b_N  # [CLS] and [SEP] counted
+    row_K, slot_K, position_K = _predictions(rows)
+    counted = dataclasses.replace(
+        empty,
+        instances=count,
+        measured=count,
+        random_next=int((rows[LABEL_FEATURE] == 1).sum()),
+        lowest_id=int(min(ids_NL.min(), label_NP.min())),
+        highest_id=int(max(ids_NL.max(), label_NP.max())),
+        filled=np.bincount(filled_N, minlength=length + 1),
+        predictions=np.bincount(
+            np.count_nonzero(rows["masked_lm_weights"], axis=1), minlength=slots + 1
+        ),
+        a_tokens=np.bincount(np.maximum(a_N - 2, 0), minlength=length + 1),
+        b_tokens=np.bincount(np.maximum(b_N - 1, 0), minlength=length + 1),
+        mask_positions=np.bincount(position_K, minlength=length),
+    )
+    faults = _structure_faults(rows, is_filled_NL, is_b_NL, filled_N, a_N)
+    hidden_K, label_K = ids_NL[row_K, position_K], label_NP[row_K, slot_K]
+    if vocabulary is None:
+        padding = ids_NL != 0
+        hidden: dict[str, int] = {}
+    else:
+        padding = (ids_NL != 0) & (ids_NL != vocabulary.padding)
+        hidden = _vocabulary_counts(restored_NL, hidden_K, label_K, is_filled_NL, vocabulary)
+        faults |= _vocabulary_faults(rows, restored_NL, filled_N, a_N, vocabulary)
+    faults["padding"] = ((padding | (rows["segment_ids"] != 0)) & ~is_filled_NL).any(axis=1)
+    found = {kind: int(faults[kind].sum()) for kind in FAULTS if kind in faults}
+    return dataclasses.replace(counted, **hidden, faults={k: n for k, n in found.items() if n})
+
+
+def _structure_faults(
+    rows: Mapping[str, np.ndarray],
+    is_filled_NL: np.ndarray,
+    is_b_NL: np.ndarray,
+    filled_N: np.ndarray,
+    a_N: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Returns kind -> bool [N] of what can be seen without a vocabulary."""
+    position_L = np.arange(is_filled_NL.shape[1])[None]
+    should_fill_NL = position_L < filled_N[:, None]
+    should_b_NL = should_fill_NL & (position_L >= a_N[:, None])
+    weight_NP, position_NP = rows["masked_lm_weights"], rows["masked_lm_positions"]
+    is_used_NP = weight_NP != 0
+    used_N = np.count_nonzero(is_used_NP, axis=1)
+    should_use_NP = np.arange(weight_NP.shape[1])[None] < used_N[:, None]
+    descends_NP = (position_NP[:, 1:] <= position_NP[:, :-1]) & is_used_NP[:, 1:]
+    is_outside_NP = (position_NP < 0) | (position_NP >= filled_N[:, None])
+    is_special_NP = (
+        (position_NP == 0)
+        | (position_NP == a_N[:, None] - 1)
+        | (position_NP == filled_N[:, None] - 1)
+    )
+    label_N = rows[LABEL_FEATURE][:, 0]
+    wrong_segment_NL = is_filled_NL & (rows["segment_ids"] != should_b_NL)
+    return {
+        "input_mask": (rows["input_mask"] != should_fill_NL).any(axis=1) | (filled_N == 0),
+        "segment_ids": wrong_segment_NL.any(axis=1) | (a_N == 0) | (a_N == filled_N),
+        "weights": (weight_NP != should_use_NP).any(axis=1),
+        "unused_predictions": (
+            ((position_NP != 0) | (rows["masked_lm_ids"] != 0)) & ~is_used_NP
+        ).any(axis=1),
+        "positions_order": descends_NP.any(axis=1),
+        "positions_outside": (is_outside_NP & is_used_NP).any(axis=1),
+        "positions_special": (is_special_NP & is_used_NP).any(axis=1),
+        "labels": (label_N != 0) & (label_N != 1),
+    }
+
+
+def _vocabulary_faults(
+    rows: Mapping[str, np.ndarray],
+    restored_NL: np.ndarray,
+    filled_N: np.ndarray,
+    a_N: np.ndarray,
+    vocabulary: VocabularyIds,
+) -> dict[str, np.ndarray]:
+    """Returns kind -> bool [N] of what takes a vocabulary to see."""
+    row_N = np.arange(len(restored_NL))
+    is_separator_NL = restored_NL == vocabulary.separate
+    beyond_NL, beyond_NP = (
+        (rows[name] < 0) | (rows[name] >= vocabulary.size)
+        for name in ("input_ids", "masked_lm_ids")
+    )
+    return {
+        "classify_first": rows["input_ids"][:, 0] != vocabulary.classify,
+        "separators": (np.count_nonzero(is_separator_NL, axis=1) != 2)
+        | ~is_separator_NL[row_N, a_N - 1]
+        | ~is_separator_NL[row_N, filled_N - 1],
+        "ids": beyond_NL.any(axis=1) | beyond_NP.any(axis=1),
+    }
+
+
+def _vocabulary_counts(
+    restored_NL: np.ndarray,
+    hidden_K: np.ndarray,
+    label_K: np.ndarray,
+    is_filled_NL: np.ndarray,
+    vocabulary: VocabularyIds,
+) -> dict[str, int]:
+    is_same_K = hidden_K == label_K
+    is_mask_K = ~is_same_K & (hidden_K == vocabulary.mask)
+    other_K = hidden_K[~is_same_K & ~is_mask_K]
+    other_K = other_K[(other_K >= 0) & (other_K < vocabulary.size)]
+    return {
+        "with_vocabulary": len(restored_NL),
+        "hidden_as_mask": int(is_mask_K.sum()),
+        "hidden_as_same": int(is_same_K.sum()),
+        "hidden_as_other": int((~is_same_K & ~is_mask_K).sum()),
+        "reserved_replacements": int(vocabulary.is_reserved[other_K].sum()),
+        "unknown_tokens": int(((restored_NL == vocabulary.unknown) & is_filled_NL).sum()),
+    }

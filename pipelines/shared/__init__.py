@@ -1,0 +1,1 @@
+"""What every room needs: errors, flags, what commands print, pages, ragged arrays."""

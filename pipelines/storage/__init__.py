@@ -1,0 +1,1 @@
+"""Files and folders, local or on object storage: reading, writing aside, claiming."""

@@ -1,0 +1,1 @@
+"""Supervised tasks: their declarations, files, examples and official metrics."""

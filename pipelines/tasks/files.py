@@ -1,0 +1,54 @@
+"""Where the files of a task lie; the standard library alone."""
+
+import pathlib
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks import tables
+from beambert.pipelines.tasks.declarations import TAGGING, TEST, Task
+
+_TAGGED_ENDINGS = (".conll", ".txt", ".tsv")
+
+
+def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
+    """Returns the file of a split.
+
+    Raises:
+      InputError: the split name is unknown, or the folder or the file is missing, or two files
+        could be meant.
+    """
+    if split not in task.files:
+        raise InputError(f"--split={split} is not a split: choose one of {', '.join(task.files)}.")
+    folder = pathlib.Path(data_dir)
+    if not folder.is_dir():
+        raise InputError(
+            f"--data_dir={data_dir} is not a local folder: name that of the {task.name} files."
+        )
+    names = _file_names(task, split)
+    found = [folder / name for name in names if (folder / name).is_file()]
+    if not found:
+        raise InputError(
+            f"--data_dir={data_dir} has no {' or '.join(names)}: the {split} split of "
+            f"{task.name} is read from there."
+        )
+    if len(found) > 1:
+        raise InputError(
+            f"--data_dir={data_dir} has both {found[0].name} and {found[1].name}: keep one of them."
+        )
+    return found[0]
+
+
+def has_split(task: Task, data_dir: str, split: str) -> bool:
+    """Whether a file of a split is there."""
+    return any((pathlib.Path(data_dir) / name).is_file() for name in _file_names(task, split))
+
+
+def _file_names(task: Task, split: str) -> list[str]:
+    """Returns the names that the file of a split may have."""
+    declared = task.files[split]
+    endings = _TAGGED_ENDINGS if task.kind == TAGGING else tables.ENDINGS
+    return [declared] if "." in declared else [declared + ending for ending in endings]
+
+
+def is_labelled(split: str) -> bool:
+    """Whether every row of a split must have a label."""
+    return not split.startswith(TEST)

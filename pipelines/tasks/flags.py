@@ -1,0 +1,107 @@
+"""The flags that name a task and its data; `finetune`, `evaluate` and others have them."""
+
+import argparse
+import dataclasses
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import SWITCH
+from beambert.pipelines.tasks.declarations import (
+    CHOICE,
+    CLASSIFICATION,
+    OWN_TASKS,
+    REGRESSION,
+    TAGGING,
+    TASKS,
+    Task,
+    find_task,
+)
+
+# Which tasks of one's own a flag can say something of.
+_TABLES = (CLASSIFICATION, REGRESSION, CHOICE)
+_KINDS_WITH = {
+    "text_columns": _TABLES,
+    "label_column": _TABLES,
+    "choice_columns": (CHOICE,),
+    "labels": (CLASSIFICATION, TAGGING),
+}
+# Of a task of the user's own.
+_COLUMN_FLAGS = ("text_columns", "label_column", "choice_columns", "labels")
+
+
+def add_task_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds --task, --data_dir, and what names the columns of a user's own task."""
+    add = parser.add_argument
+    add("--task", required=True, help=f"one of {', '.join(TASKS)}")
+    add("--data_dir", required=True, metavar="DIR", help="the folder of the task's files")
+    add(
+        "--text_columns",
+        type=_names,
+        metavar="A,B",
+        help="of a task of your own: the column of the text, and that of a second one "
+        "(default: text, and text_b if there is one)",
+    )
+    add("--label_column", metavar="NAME", help="of a task of your own (default: label)")
+    add(
+        "--choice_columns",
+        type=_names,
+        metavar="A,B,…",
+        help="of a task of your own with choices (default: all that begin with choice)",
+    )
+    add(
+        "--labels",
+        type=_names,
+        metavar="A,B,…",
+        help="of a task of your own (default: those of the training data, sorted)",
+    )
+    add_skip_bad_rows_flag(parser)
+
+
+def add_skip_bad_rows_flag(parser: argparse.ArgumentParser) -> None:
+    """Adds --skip_bad_rows."""
+    parser.add_argument(
+        "--skip_bad_rows",
+        **SWITCH,
+        help="leave out rows that can't be used, and name them, instead of stopping",
+    )
+
+
+def task_of(flags: argparse.Namespace) -> Task:
+    """Returns the task that the flags declare.
+
+    Raises:
+      InputError: no such task, or its columns can't be named.
+    """
+    task = find_task(flags.task)
+    given = {name: getattr(flags, name) for name in _COLUMN_FLAGS}
+    given = {name: value for name, value in given.items() if value is not None}
+    if given and task.name not in OWN_TASKS:
+        others = f", or take --task={task.kind}" if task.kind in OWN_TASKS else ""
+        raise InputError(
+            f"--{next(iter(given))}: {task.name} has its own columns and labels; leave it "
+            f"out{others}"
+        )
+    for name in given:
+        if task.kind not in _KINDS_WITH[name]:
+            raise InputError(f"--{name}: a task of {task.kind} has none; leave it out")
+    if "text_columns" in given:
+        if not 1 <= len(given["text_columns"]) <= 2:
+            raise InputError(f"--text_columns={','.join(given['text_columns'])}: name one or two")
+        given["text_b_is_optional"] = False
+    labels = given.get("labels")
+    if labels is not None and (len(labels) < 2 or len({*labels, ""}) <= len(labels)):
+        raise InputError(f"--labels={','.join(labels)}: name at least two, each once")
+    return dataclasses.replace(task, **given)
+
+
+def task_arguments(flags: argparse.Namespace) -> list[str]:
+    """Returns what `add_task_flags` read as a command line has it."""
+    arguments = []
+    for name in ("task", "data_dir", *_COLUMN_FLAGS):
+        value = getattr(flags, name)
+        if value is not None:
+            arguments.append(f"--{name}={','.join(value) if isinstance(value, tuple) else value}")
+    return [*arguments, "--skip_bad_rows"] if flags.skip_bad_rows else arguments
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))

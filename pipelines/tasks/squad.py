@@ -1,0 +1,214 @@
+"""SQuAD's official JSON (Rajpurkar et al. 2016, 2018), v1.1 and v2.0 -> questions.
+
+Standard library only. No question is dropped: what is wrong with an answer's place is mended or
+told, and what cannot be read stops the job with the file and the question named.
+"""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+from beambert.pipelines.shared.errors import InputError
+
+_TYPE_NAMES = {str: "string", list: "list", dict: "object", int: "whole number"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """A right answer.
+
+    Attributes:
+      text: as the file has it.
+      start: its first character in the context, or None where the context doesn't have it.
+    """
+
+    text: str
+    start: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """A question on a paragraph.
+
+    Attributes:
+      id: what the files of predictions know it by.
+      question: its text.
+      context: the paragraph that answers it, or not.
+      answers: the right answers; none where it is impossible.
+      is_impossible: the context does not answer it (v2.0).
+      title: of the article.
+    """
+
+    id: str
+    question: str
+    context: str
+    answers: tuple[Answer, ...]
+    is_impossible: bool
+    title: str
+
+
+@dataclasses.dataclass(frozen=True)
+class QuestionFile:
+    """What a file holds.
+
+    Attributes:
+      path: of the file.
+      questions: all of them, in the order of the file.
+      moved: ids of the questions, one for each answer that is not at its `answer_start` but
+        elsewhere in its context: the occurrence nearest to it was taken.
+      rejected: ids of the questions that have answers, none of which is in the context. They can
+        be asked and scored, but not learned from.
+    """
+
+    path: pathlib.Path
+    questions: tuple[Question, ...]
+    moved: tuple[str, ...]
+    rejected: tuple[str, ...]
+
+    def learnable(self) -> list[Question]:
+        """Returns the questions without the rejected ones.
+
+        Raises:
+          InputError: there are none.
+        """
+        rejected = set(self.rejected)
+        found = [question for question in self.questions if question.id not in rejected]
+        if not found:
+            raise InputError(
+                f"{self.path}: none of the answers is in its context, so that there is nothing to "
+                "learn from: correct them."
+            )
+        return found
+
+    def notes(self) -> list[str]:
+        """Returns a sentence for each kind of answer that is not where its file says."""
+        sentences = []
+        if self.moved:
+            sentences.append(
+                f"{self.path}: {len(self.moved)} answers are not at their answer_start and were "
+                f"found elsewhere in their contexts; the first is of question {self.moved[0]!r}."
+            )
+        if self.rejected:
+            sentences.append(
+                f"{self.path}: {len(self.rejected)} questions have no answer that is in their "
+                f"contexts and are not learned from: {', '.join(self.rejected)}."
+            )
+        return sentences
+
+
+def read_questions(path: pathlib.Path, allows_no_answer: bool = True) -> QuestionFile:
+    """Reads a file of questions; a byte order mark does not matter.
+
+    Args:
+      path: of the file.
+      allows_no_answer: whether questions may be impossible (v2.0).
+
+    Raises:
+      InputError: the file cannot be read or is not JSON of SQuAD's layout, an id stands twice, a
+        question has no answers and is not marked as impossible, or has and is, or an answer is
+        empty; or a question is impossible that must not be.
+    """
+    articles = _get(_load(path), "data", list, f"{path}:")
+    questions: dict[str, Question] = {}
+    moved: list[str] = []
+    for number, article in enumerate(articles, 1):
+        for question, moved_answers in _read_article(article, f"{path}: article {number}"):
+            if question.id in questions:
+                raise InputError(
+                    f"{path}: two questions have the id {question.id!r}: predictions are kept by "
+                    "it, so give each its own."
+                )
+            questions[question.id] = question
+            moved += [question.id] * moved_answers
+    if not questions:
+        raise InputError(f'{path} has no questions: put at least one under "data".')
+    impossible = [question.id for question in questions.values() if question.is_impossible]
+    if impossible and not allows_no_answer:
+        raise InputError(
+            f"{path}: {len(impossible)} of {len(questions)} questions are impossible, the first is "
+            f"{impossible[0]!r}: take the task squad2.0, or leave them out."
+        )
+    return QuestionFile(
+        path=path,
+        questions=tuple(questions.values()),
+        moved=tuple(moved),
+        rejected=tuple(
+            question.id
+            for question in questions.values()
+            if question.answers and all(answer.start is None for answer in question.answers)
+        ),
+    )
+
+
+def _load(path: pathlib.Path) -> Any:
+    try:
+        return json.loads(path.read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): check the path.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path} is not UTF-8 text (byte {error.start}): convert it, or name SQuAD's JSON."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON ({error}): name a file of SQuAD's layout.") from error
+
+
+def _get(parent: Any, key: str, kind: type, where: str) -> Any:
+    """Returns the value of a key that must be there."""
+    value = parent.get(key) if isinstance(parent, dict) else None
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise InputError(
+            f'{where} has no {_TYPE_NAMES[kind]} under "{key}": SQuAD\'s layout is data, '
+            "paragraphs, context and qas, question, id and answers, text and answer_start."
+        )
+    # Of a lone surrogate (half a character, from a broken escape) no file could hold the answer.
+    return value.encode("utf-8", "replace").decode() if kind is str else value
+
+
+def _read_article(article: Any, where: str) -> Iterator[tuple[Question, int]]:
+    """Yields an article's questions, each with the number of its answers that were moved."""
+    paragraphs = _get(article, "paragraphs", list, where)
+    title = article.get("title")
+    for number, paragraph in enumerate(paragraphs, 1):
+        place = f"{where}, paragraph {number}"
+        context = _get(paragraph, "context", str, place)
+        for entry in _get(paragraph, "qas", list, place):
+            yield _read_question(entry, context, title if isinstance(title, str) else "", place)
+
+
+def _read_question(entry: Any, context: str, title: str, place: str) -> tuple[Question, int]:
+    identifier = _get(entry, "id", str, f"{place}: a question")
+    where = f"{place}: question {identifier!r}"
+    text = _get(entry, "question", str, where)
+    answers = _get(entry, "answers", list, where)
+    is_impossible = entry.get("is_impossible", False)
+    if not isinstance(is_impossible, bool):
+        raise InputError(f'{where} has neither true nor false under "is_impossible": write one.')
+    if is_impossible == bool(answers):
+        raise InputError(
+            f"{where} is marked as impossible and has answers: remove one or the other."
+            if answers
+            else f'{where} has no answers: add one, or mark it with "is_impossible": true.'
+        )
+    found, moved = [], 0
+    for answer in answers:
+        answer_text = _get(answer, "text", str, f"{where}: an answer")
+        stated = _get(answer, "answer_start", int, f"{where}: an answer")
+        if not answer_text.strip():
+            raise InputError(f"{where} has an empty answer: fill it in, or remove it.")
+        start = _nearest(context, answer_text, stated)
+        moved += start is not None and start != stated
+        found.append(Answer(answer_text, start))
+    return Question(identifier, text, context, tuple(found), is_impossible, title), moved
+
+
+def _nearest(context: str, text: str, stated: int) -> int | None:
+    """Returns where the text's occurrence nearest to the stated place starts."""
+    stated = max(stated, 0)
+    if context.startswith(text, stated):
+        return stated
+    before, after = context.rfind(text, 0, stated + len(text)), context.find(text, stated)
+    found = [start for start in (before, after) if start >= 0]
+    return min(found, key=lambda start: abs(start - stated), default=None)

@@ -1,0 +1,156 @@
+"""Rows of .tsv, .csv and .jsonl files, with their line numbers; the standard library alone.
+
+Reading is strict: what can't be a row raises, naming the file and the line.
+"""
+
+import collections
+import csv
+import io
+import json
+import pathlib
+from collections.abc import Iterator
+
+from beambert.pipelines.shared.errors import InputError
+
+ENDINGS = (".tsv", ".csv", ".jsonl")
+
+
+class BadRow(InputError):
+    """A row that can't be used, in a file that otherwise can."""
+
+    def __init__(self, path: pathlib.PurePath, line: int, reason: str, remedy: str):
+        """Takes the place, what is wrong with it as `has …`, and what to do."""
+        super().__init__(path, line, reason, remedy)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """Returns the sentence."""
+        path, line, reason, remedy = self.args
+        return f"{path}, line {line} {reason}: {remedy}"
+
+
+Row = tuple[int, dict[str, str] | BadRow]
+
+
+def read_rows(path: pathlib.Path, headerless_columns: tuple[str, ...] = ()) -> Iterator[Row]:
+    """Yields (line number, fields by column, or what is wrong with the row).
+
+    Args:
+      path: its ending says what it is; all but .csv and .jsonl is tab-separated.
+      headerless_columns: names of the columns, if the file has no header line.
+
+    Raises:
+      InputError: the file has no header, or isn't UTF-8 or CSV.
+    """
+    yield from rows_of(path, read_text(path), headerless_columns)
+
+
+def rows_of(
+    path: pathlib.Path, text: str, headerless_columns: tuple[str, ...] = ()
+) -> Iterator[Row]:
+    """Yields `read_rows` of a file's text."""
+    if path.suffix == ".jsonl":
+        yield from _json_rows(path, text)
+        return
+    records = _comma_separated(path, text) if path.suffix == ".csv" else _tab_separated(text)
+    columns = headerless_columns
+    if not columns:
+        _, header = next(records, (0, None))
+        if header is None:
+            raise InputError(
+                f"{path} is empty: it needs a header line and one row for each example."
+            )
+        columns = tuple(header)
+        repeated = [name for name, count in collections.Counter(columns).items() if count > 1]
+        if repeated:
+            raise InputError(f"{path} has two columns named {repeated[0]!r}: rename one of them.")
+    for number, fields in records:
+        if len(fields) == len(columns):
+            yield number, dict(zip(columns, fields, strict=True))
+        else:
+            reason = f"has not {len(columns)} fields ({', '.join(columns)}) but {len(fields)}"
+            yield number, BadRow(path, number, reason, "correct that row.")
+
+
+def read_text(path: pathlib.Path) -> str:
+    """Returns a file's text without a byte order mark.
+
+    Raises:
+      InputError: it isn't UTF-8.
+    """
+    return decode(path, path.read_bytes())
+
+
+def decode(path: pathlib.PurePath, content: bytes) -> str:
+    """Returns a file's content as text, without a byte order mark.
+
+    Raises:
+      InputError: it isn't UTF-8.
+    """
+    try:
+        return content.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{path}, line {line}, byte {error.start} is not UTF-8: convert the file, for example "
+            "with iconv -t UTF-8."
+        ) from error
+
+
+def lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yields (line number, line); only line feeds end a line, the rest is text."""
+    parts = text.split("\n")
+    if parts[-1] == "":
+        parts.pop()
+    for number, line in enumerate(parts, start=1):
+        yield number, line.removesuffix("\r")
+
+
+def _tab_separated(text: str) -> Iterator[tuple[int, list[str]]]:
+    # GLUE's quotes are literal: a reader that interprets them joins rows of MRPC and loses them.
+    for number, line in lines(text):
+        yield number, line.split("\t")
+
+
+def _comma_separated(path: pathlib.PurePath, text: str) -> Iterator[tuple[int, list[str]]]:
+    # The standard library's 128 KiB limit on a field is for untrusted input; texts can be longer.
+    csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    first_line = 1
+    try:
+        for record in reader:
+            yield first_line, record
+            first_line = reader.line_num + 1
+    except csv.Error as error:
+        raise InputError(
+            f"{path}, line {first_line} is not CSV ({error}): put the field in double quotes and "
+            "double the quotes inside it."
+        ) from error
+
+
+def _json_rows(path: pathlib.PurePath, text: str) -> Iterator[Row]:
+    for number, line in lines(text):
+        yield number, _json_row(path, number, line)
+
+
+def _json_row(path: pathlib.PurePath, number: int, line: str) -> dict[str, str] | BadRow:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        reason = f"is not JSON ({getattr(error, 'msg', error)})"
+        return BadRow(path, number, reason, "put one object on each line.")
+    if not isinstance(row, dict):
+        return BadRow(path, number, "is not a JSON object", "write one on each line.")
+    fields = {name: _json_field(value) for name, value in row.items()}
+    try:
+        "".join([*fields, *fields.values()]).encode()
+    except UnicodeEncodeError as error:
+        half = ascii(error.object[error.start])
+        return BadRow(path, number, f"has half a character ({half})", "correct the row.")
+    return fields
+
+
+def _json_field(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

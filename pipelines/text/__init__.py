@@ -1,0 +1,1 @@
+"""Documents to sentences: cleaning, filtering, splitting."""

@@ -1,0 +1,1 @@
+"""Finished records to findings, faults and warnings."""

@@ -1,0 +1,212 @@
+"""What a verification finds: reports of files -> figures, faults and warnings of folders. Pure."""
+
+import dataclasses
+import functools
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from beambert.pipelines.records.contract import INFO_FILE
+from beambert.pipelines.records.decoding import FileReport
+from beambert.pipelines.records.figures import (
+    figures,
+    lost_predictions_share,
+    overlap_shares,
+    overlap_warning,
+    repeat_shares,
+    total,
+    warn,
+)
+from beambert.pipelines.records.repeats import HashCounts, hash_limit, sum_repeats
+from beambert.pipelines.records.statistics import FAULTS, RecordStatistics
+from beambert.pipelines.verification.found_folders import RecordsFolder
+from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
+
+KIND = "beambert verification"
+HISTOGRAMS = ("filled", "predictions", "a_tokens", "b_tokens", "mask_positions")
+
+
+@dataclasses.dataclass(frozen=True)
+class Findings:
+    """The reports of a folder's files, added up.
+
+    Attributes:
+      files: by path.
+      statistics: None where no record could be read.
+      repeats: see `record_repeats.count_hashes`.
+    """
+
+    files: tuple[FileReport, ...]
+    statistics: RecordStatistics | None
+    repeats: Mapping[str, HashCounts]
+
+    @classmethod
+    def of(cls, reports: Iterable[FileReport]) -> "Findings":
+        """Adds reports up; their order doesn't matter."""
+        reports = tuple(sorted(reports, key=lambda report: report.path))
+        counted = [r.statistics for r in reports if r.statistics is not None]
+        statistics = functools.reduce(operator.add, counted) if counted else None
+        return cls(reports, statistics, sum_repeats(report.repeats for report in reports))
+
+
+def verify(
+    folders: Sequence[RecordsFolder], reports: Iterable[tuple[int, FileReport]]
+) -> dict[str, Any]:
+    """Returns what verification.json holds.
+
+    Args:
+      folders: what was to be verified.
+      reports: of every file, with its folder's index.
+    """
+    by_folder: dict[int, list[FileReport]] = {index: [] for index in range(len(folders))}
+    for index, report in reports:
+        by_folder[index].append(report)
+    findings = {folders[i].path: Findings.of(of) for i, of in by_folder.items()}
+    results = [
+        _folder_result(folder, findings[folder.path], findings.get(folder.training))
+        for folder in folders
+    ]
+    return {
+        "kind": KIND,
+        "faults": sum(len(result["faults"]) for result in results),
+        "warnings": sum(len(result["warnings"]) for result in results),
+        "hashes_sampled": sample_share(folders),
+        "folders": results,
+    }
+
+
+def sample_limit(folders: Sequence[RecordsFolder]) -> int:
+    """Returns the largest hash to keep, the same for all folders, see `record_repeats`."""
+    return hash_limit(sum(folder.expected_records for folder in folders))
+
+
+def sample_share(folders: Sequence[RecordsFolder]) -> float:
+    """Returns the share of the different texts that repeats are counted of."""
+    return round(sample_limit(folders) / hash_limit(0), 6)
+
+
+def _folder_result(
+    folder: RecordsFolder, findings: Findings, training: Findings | None
+) -> dict[str, Any]:
+    statistics = findings.statistics
+    result: dict[str, Any] = {
+        "path": folder.path,
+        "held_out_of": folder.training or None,
+        "files": [
+            {
+                "path": report.path,
+                "instances": report.records,
+                "bytes": report.bytes,
+                "sha256": report.sha256,
+            }
+            for report in findings.files
+        ],
+        "faults": [*folder.faults, *_file_faults(folder, findings)],
+        "warnings": [],
+        "not_checked": _not_checked(folder, findings, training),
+        "figures": {},
+        "histograms": {},
+    }
+    if statistics is None:
+        result["faults"] = result["faults"] or [f"{folder.path}: there is no record; make it again"]
+        return result
+    made_with = folder.made_with
+    result["figures"] = {
+        **figures(statistics),
+        **_shares_from_info(folder, statistics),
+        "lost_predictions_share": lost_predictions_share(statistics, made_with.prediction_share),
+        **repeat_shares(findings.repeats, made_with),
+    }
+    result["histograms"] = {name: getattr(statistics, name).tolist() for name in HISTOGRAMS}
+    if not result["faults"]:  # else they would say the same once more
+        result["faults"] += _count_faults(folder, statistics)
+    result["faults"] += _record_faults(findings)
+    result["warnings"] = warn(statistics, findings.repeats, made_with)
+    if training is not None:
+        shares = overlap_shares(findings.repeats, training.repeats)
+        result["figures"] |= shares
+        result["warnings"] += [text for text in [overlap_warning(shares)] if text]
+    return result
+
+
+def _file_faults(folder: RecordsFolder, findings: Findings) -> list[str]:
+    """Names every file that is damaged or not what info.json says of it."""
+    listed = {} if folder.info is None else {file["name"]: file for file in folder.info.files}
+    faults = []
+    for report in findings.files:
+        entry = listed.get(report.path.rpartition("/")[2], {})
+        found = {"bytes": report.bytes, "instances": report.records, "sha256": report.sha256}
+        differs = [name for name, value in found.items() if entry and entry[name] != value]
+        if report.damage:
+            faults.append(
+                f"{report.path}: {report.damage}, {report.records:,} records before that; make it "
+                "again or copy it again"
+            )
+        elif differs:
+            # The first explains the others.
+            faults.append(
+                f"{report.path}: {differs[0]} {found[differs[0]]}, but {INFO_FILE} says "
+                f"{entry[differs[0]]}"
+            )
+    return faults
+
+
+def _record_faults(findings: Findings) -> list[str]:
+    """Names what is wrong with records, how many have it, and the first file that has some."""
+    faults = []
+    for kind, meaning in FAULTS.items():
+        having = [r for r in findings.files if r.statistics and r.statistics.faults.get(kind)]
+        if having:
+            count = sum(report.statistics.faults[kind] for report in having)
+            where = having[0].path if len(having) == 1 else f"{having[0].path} and others"
+            faults.append(f"{count:,} records {meaning} (in {where})")
+    return faults
+
+
+def _count_faults(folder: RecordsFolder, statistics: RecordStatistics) -> list[str]:
+    """Compares the counts of info.json with what the records hold."""
+    if folder.info is None:
+        return []
+    found = {
+        "instances": statistics.instances,
+        "random_next": statistics.random_next,
+        "filled_tokens": total(statistics.filled),
+        "predictions": total(statistics.predictions),
+    }
+    counts = folder.info.counts
+    return [
+        f"{folder.path}: the records have {count:,} {name}, {INFO_FILE} says {counts[name]:,}"
+        for name, count in found.items()
+        if name in counts and counts[name] != count
+    ]
+
+
+def _shares_from_info(folder: RecordsFolder, statistics: RecordStatistics) -> dict[str, Any]:
+    """Returns what records don't show but info.json tells; None where it doesn't."""
+    counts = folder.info.counts if folder.info else {}
+    forced, instances = counts.get("forced_random_next"), max(statistics.instances, 1)
+    return {
+        "forced_random_next_share": None if forced is None else round(forced / instances, 6),
+        "truncated_tokens": counts.get("truncated_tokens"),
+    }
+
+
+def _not_checked(folder: RecordsFolder, findings: Findings, training: Findings | None) -> list[str]:
+    """Says what could not be looked at, and why."""
+    if findings.statistics is None:
+        return ["the records: none could be read"]
+    missing = []
+    if folder.vocabulary is None:
+        missing.append(
+            "special tokens, [MASK] / another / the same, unknown tokens and the range of the ids: "
+            f"there is no {VOCABULARY_FILE} beside the records, give one with --vocab_file"
+        )
+    if folder.info is None:
+        missing.append(
+            "checksums, the share of random next that was forced, truncated tokens, the number of "
+            f"documents and text that repeats between them: only {INFO_FILE} tells how records "
+            "were made"
+        )
+    if folder.training and training is None:
+        missing.append(f"overlap with the training records: there are none in {folder.training}")
+    return missing

@@ -1,0 +1,242 @@
+"""What lies in a records folder, and what ought to: files, info.json, vocabulary, layout.
+
+A folder of ours may hold the held-out records in `eval/`, and one folder for each length where
+several were made at once (`128/`, `512/`); each of them is a records folder. Any other folder with
+TFRecord files, or files named one by one, is taken as it is.
+"""
+
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from apache_beam.io.filesystems import FileSystems
+
+from beambert.pipelines.jobs.files import STORAGE_ERRORS, read_bytes
+from beambert.pipelines.records.contract import EVAL_FOLDER, INFO_FILE, RecordsInfo
+from beambert.pipelines.records.decoding import RecordLayout, find_layout, first_record
+from beambert.pipelines.records.figures import MadeWith
+from beambert.pipelines.records.statistics import VocabularyIds
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.claims import MARKER_FILE, TEMPORARY_PREFIX, UNFINISHED_FILE
+from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
+
+# What record files are called, by us and by most others.
+_IN_NAME = "tfrecord"
+# Of records as stored, about; only the size of a sample hangs on them.
+_BYTES_A_POSITION = 5
+_GZIP_RATIO = 6
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordsFolder:
+    """Records to verify together.
+
+    Attributes:
+      path: of the folder, or the pattern that the files were given by.
+      files: path -> bytes.
+      info: of a folder of ours that has one.
+      vocabulary: None where there is none at hand.
+      layout: None where no record can be read.
+      training: path of the folder that these records are held out of; empty if they aren't.
+      faults: what is wrong with the folder itself, one sentence each.
+      expected_records: a rough number, for the size of samples.
+    """
+
+    path: str
+    files: Mapping[str, int]
+    info: RecordsInfo | None
+    vocabulary: VocabularyIds | None
+    layout: RecordLayout | None
+    training: str
+    faults: tuple[str, ...]
+    expected_records: int
+
+    @property
+    def made_with(self) -> MadeWith:
+        """What is known of how the records were made."""
+        vocab_size = self.vocabulary.size if self.vocabulary else None
+        if self.info is None:
+            return MadeWith(vocab_size=vocab_size)
+        return MadeWith(
+            self.info.parameters.get("masked_lm_prob"),
+            self.info.parameters.get("dupe_factor"),
+            self.info.counts.get("documents", {}).get("used"),
+            vocab_size,
+        )
+
+
+def find_folders(inputs: Sequence[str], vocab_file: str | None) -> list[RecordsFolder]:
+    """Lists what is to be verified.
+
+    Args:
+      inputs: folders, or patterns of files.
+      vocab_file: of all of them; without it, the one that lies beside the records is taken.
+
+    Raises:
+      InputError: there is nothing there, or nothing that holds records.
+    """
+    given = _read_vocabulary(vocab_file, "--vocab_file") if vocab_file else None
+    found: dict[str, RecordsFolder] = {}
+    for path in inputs:
+        tree = _list_tree(path)
+        if tree is None:
+            found[path] = _loose_files(path, given)
+            continue
+        folders = {
+            inner: names
+            for inner, names in tree.items()
+            if any(_IN_NAME in name or name in (INFO_FILE, UNFINISHED_FILE) for name in names)
+        }
+        if not folders:
+            raise InputError(
+                f"{path}: holds no records (no {INFO_FILE} and no file with {_IN_NAME!r} in its "
+                f"name); check the path, or name the files: '{FileSystems.join(path, '*')}'"
+            )
+        for inner, names in folders.items():
+            folder = _join(path, inner)
+            outer = inner.removesuffix(EVAL_FOLDER).rstrip("/")
+            is_held_out = inner.split("/")[-1] == EVAL_FOLDER
+            vocabularies = [
+                _join(path, place, VOCABULARY_FILE)
+                for place in (inner, outer, "")
+                if VOCABULARY_FILE in tree.get(place, {})
+            ]
+            training = _join(path, outer) if is_held_out else ""
+            if training or folder not in found:  # given once more, without its training records
+                found[folder] = _folder(folder, names, training, given, vocabularies)
+    return list(found.values())
+
+
+def _join(path: str, *names: str) -> str:
+    return FileSystems.join(path.rstrip("/") or "/", *(name for name in names if name))
+
+
+def _list_tree(path: str) -> dict[str, dict[str, int]] | None:
+    """Returns folder -> file name -> bytes for the folders that may hold records.
+
+    None if the path is no folder.
+    """
+    if "://" not in path:
+        if not os.path.isdir(path):
+            return None
+        sizes = dict(_walk(path))
+    elif set(path) & set("*?["):
+        return None
+    else:
+        start = path.rstrip("/") + "/"
+        sizes = {m.path.removeprefix(start): m.size_in_bytes for m in _match(start + "**")}
+        if not sizes:
+            return None
+    tree: dict[str, dict[str, int]] = {"": {}}
+    for name, size in sorted(sizes.items()):
+        inner, _, name = name.rpartition("/")
+        if _may_hold_records(inner) and not name.startswith(TEMPORARY_PREFIX):
+            tree.setdefault(inner, {})[name] = size
+    return tree
+
+
+def _walk(path: str) -> Iterator[tuple[str, int]]:
+    """Yields name and bytes of the files in a local folder and the ones inside that matter."""
+    for folder, inner, names in os.walk(path):
+        relative = os.path.relpath(folder, path)
+        prefix = "" if relative == "." else relative + "/"
+        inner[:] = [name for name in inner if _may_hold_records(prefix + name)]
+        for name in names:
+            yield prefix + name, os.path.getsize(os.path.join(folder, name))
+
+
+def _may_hold_records(inner: str) -> bool:
+    """Whether a folder inside a given one is "", "eval", "128" or "128/eval"."""
+    *length, last = inner.split("/")
+    if last == EVAL_FOLDER:
+        return not length or (len(length) == 1 and length[0].isdecimal())
+    return not length and (last == "" or last.isdecimal())
+
+
+def _match(pattern: str) -> list:
+    try:
+        (result,) = FileSystems.match([pattern])
+        return [m for m in result.metadata_list if m.size_in_bytes is not None]
+    except (*STORAGE_ERRORS, ValueError) as error:
+        raise InputError(f"{pattern}: cannot be listed ({error})") from error
+
+
+def _loose_files(pattern: str, given: Vocabulary | None) -> RecordsFolder:
+    files = {m.path: m.size_in_bytes for m in sorted(_match(pattern), key=lambda m: m.path)}
+    if not files:
+        raise InputError(f"{pattern}: there is no such file or folder; check the path")
+    if given is None:
+        beside = FileSystems.join(FileSystems.split(next(iter(files)))[0], VOCABULARY_FILE)
+        if FileSystems.exists(beside):
+            given = _read_vocabulary(beside)
+    return _records_folder(pattern, files, vocabulary=given)
+
+
+def _folder(
+    folder: str,
+    names: Mapping[str, int],
+    training: str,
+    given: Vocabulary | None,
+    vocabularies: Sequence[str],
+) -> RecordsFolder:
+    """Reads what a folder says of itself and compares it with what is there."""
+    files = {_join(folder, name): size for name, size in names.items() if _IN_NAME in name}
+    info, faults = None, []
+    if INFO_FILE in names:
+        path = _join(folder, INFO_FILE)
+        info = RecordsInfo.from_json(read_bytes(path, "info").decode("utf-8", "replace"), path)
+        listed = {_join(folder, file["name"]) for file in info.files}
+        faults += [f"{path} is listed in {INFO_FILE} but missing" for path in listed - files.keys()]
+        faults += [f"{path} isn't listed in {INFO_FILE}" for path in files.keys() - listed]
+        faults.sort()
+    if (info or UNFINISHED_FILE in names) and MARKER_FILE not in names:
+        faults.insert(
+            0,
+            f"{folder} is unfinished (no {MARKER_FILE}): give the same `beambert data` command "
+            "again",
+        )
+    vocabulary = given
+    if vocabulary is None and vocabularies:
+        vocabulary = _read_vocabulary(vocabularies[0])
+    if info and vocabulary and vocabulary.sha256 != info.vocabulary["sha256"]:
+        faults.append(f"{vocabulary.name} isn't the vocabulary that the records were made with")
+    if info and VOCABULARY_FILE not in names:
+        faults.append(f"{_join(folder, VOCABULARY_FILE)} is missing")
+    made = _records_folder(folder, files, info=info, vocabulary=vocabulary, training=training)
+    if info and made.layout:
+        for name in ("max_seq_length", "max_predictions_per_seq"):
+            said, there = info.parameters.get(name), getattr(made.layout, name)
+            if isinstance(said, int) and said != there:
+                faults.append(f"{folder}: {INFO_FILE} says {name} {said}, the records have {there}")
+    return dataclasses.replace(made, faults=tuple(faults))
+
+
+def _records_folder(
+    path: str,
+    files: Mapping[str, int],
+    *,
+    vocabulary: Vocabulary | None,
+    info: RecordsInfo | None = None,
+    training: str = "",
+) -> RecordsFolder:
+    """Finds out the layout from the first record that can be read."""
+    records = ((record, name) for name in files if (record := first_record(name)) is not None)
+    layout = next((find_layout(record, name) for record, name in records), None)
+    positions = sum(
+        size * (_GZIP_RATIO if name.endswith(".gz") else 1) / _BYTES_A_POSITION
+        for name, size in files.items()
+    )
+    return RecordsFolder(
+        path,
+        files,
+        info,
+        VocabularyIds.of(vocabulary) if vocabulary else None,
+        layout,
+        training,
+        faults=(),
+        expected_records=int(positions / layout.max_seq_length) if layout else 0,
+    )
+
+
+def _read_vocabulary(path: str, flag: str = "vocabulary") -> Vocabulary:
+    return Vocabulary.parse(read_bytes(path, flag), path)

@@ -1,0 +1,1 @@
+"""The Beam job from a corpus to a WordPiece vocabulary."""

@@ -1,0 +1,158 @@
+"""Text -> WordPiece ids, equal to the original tokenization.py, as one TensorFlow graph.
+
+The same graph serves the data pipeline (batches of sentences) and the exported model (raw
+strings), so that training and serving cannot differ.
+
+One exception to "equal": TensorFlow's tables are those of Unicode 13, so it doesn't lower the few
+capitals that came later (Vithkuqi, and five letters of Latin and Glagolitic).
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from beambert.pipelines.wordpiece.vocabulary import UNKNOWN, Vocabulary
+
+# Characters that TensorFlow sees at a time: a call costs nothing beside them, and its memory, a
+# multiple of the text, stays small.
+BATCH_CHARACTERS = 1 << 20
+
+# tokenization.py, WordpieceTokenizer: a word of more characters is [UNK].
+MAX_CHARACTERS_PER_WORD = 200
+# The fast tokenizer counts bytes; a character has up to 4.
+MAX_BYTES_PER_WORD = 4 * MAX_CHARACTERS_PER_WORD
+
+# tokenization.py, BasicTokenizer._clean_text: NUL, U+FFFD and the control and format characters
+# (general categories Cc and Cf) go; tab, line feed and carriage return are white space and stay.
+_DROPPED = r"[\x00\x{FFFD}\x01-\x08\x0B\x0C\x0E-\x1F\x7F-\x{9F}\p{Cf}]"
+_ACCENTS = r"\p{Mn}"
+# BasicTokenizer._is_chinese_char: each such character is a word.
+_CHINESE = (
+    r"[\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
+    r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}]"
+)
+# tokenization.py, _is_punctuation: all ASCII that is neither letter, digit nor space counts.
+_PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
+# Python's str.split: line and paragraph separators are white space too.
+_SEPARATORS = r"[\p{Zs}\x{2028}\x{2029}]"
+# Words of over 200 characters, once punctuation and separators are set apart; before that, text
+# that may hold such a word.
+_LONG_WORD = rf"[^\s!-/:-@\[-`{{-~]{{{MAX_CHARACTERS_PER_WORD + 1},}}"
+_RARE = rf"[\x{{2028}}\x{{2029}}]|{_LONG_WORD}"
+# A character that no vocabulary holds, so that the word is [UNK].
+_NONCHARACTER = "\uffff"
+
+
+def normalize(text: tf.Tensor, do_lower_case: bool) -> tf.Tensor:
+    """Cleans strings as the original's BasicTokenizer does before it splits them.
+
+    Args:
+      text: string [n], UTF-8.
+      do_lower_case: lower the case and strip the accents, as for uncased vocabularies.
+
+    Returns:
+      string [n]: controls dropped, Chinese characters set apart by spaces.
+    """
+    text = tf.strings.regex_replace(text, _DROPPED, "")
+    text = tf.strings.regex_replace(text, _CHINESE, r" \0 ")
+    if do_lower_case:
+        text = tf.strings.lower(text, encoding="utf-8")
+        text = tf_text.normalize_utf8(text, "NFD")
+        text = tf.strings.regex_replace(text, _ACCENTS, "")
+    return text
+
+
+def _split_words(text: tf.Tensor) -> tf.Tensor:
+    """Sets the words of normalized strings apart by ASCII spaces."""
+    text = tf.strings.regex_replace(text, _PUNCTUATION, r" \0 ")
+    return tf.strings.regex_replace(text, _SEPARATORS, " ")
+
+
+def words_of(text: tf.Tensor, do_lower_case: bool) -> tf.RaggedTensor:
+    """Returns the words of strings [n], as WordPiece takes them apart: a string [n, (words)]."""
+    return tf.strings.split(_split_words(normalize(text, do_lower_case)))
+
+
+def word_splitter(do_lower_case: bool) -> Callable[[Sequence[str]], list[bytes]]:
+    """Returns a function from texts to all their words."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    def split(text: tf.Tensor) -> tf.Tensor:
+        return words_of(text, do_lower_case).flat_values
+
+    return lambda texts: split(encode_texts(texts)).numpy().tolist()
+
+
+def encode_texts(texts: Sequence[str]) -> tf.Tensor:
+    """Returns texts as a string [n] tensor in UTF-8."""
+    # Lone surrogates (half a character, from broken JSON escapes) become "?".
+    return tf.constant([text.encode("utf-8", "replace") for text in texts], tf.string)
+
+
+def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Divides texts into at least one batch of about `BATCH_CHARACTERS`."""
+    ends = np.cumsum([len(text) for text in texts])
+    cuts = np.flatnonzero(np.diff(ends // BATCH_CHARACTERS)) + 1
+    for start, end in itertools.pairwise([0, *cuts.tolist(), len(texts)]):
+        yield texts[start:end]
+
+
+class Tokenizer(tf.Module):
+    """WordPiece over batches of strings; trackable, so that a SavedModel can hold it."""
+
+    def __init__(self, vocabulary: Vocabulary, do_lower_case: bool):
+        """Builds the tokenizer's automaton (0.3 s for 30,522 tokens)."""
+        super().__init__()
+        self.do_lower_case = do_lower_case
+        self._word_pieces = tf_text.FastWordpieceTokenizer(
+            vocab=list(vocabulary.tokens),
+            suffix_indicator="##",
+            max_bytes_per_word=MAX_BYTES_PER_WORD,
+            token_out_type=tf.int32,
+            unknown_token=UNKNOWN,
+        )
+
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of strings [n] as a ragged [n, (tokens)] int32 tensor."""
+        return self._cut(normalize(text, self.do_lower_case))
+
+    def _cut(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Cuts normalized strings into pieces."""
+        # The fast tokenizer splits words by itself, but for what is so rare that looking for it in
+        # a batch costs less than always splitting.
+        is_rare = tf.reduce_any(tf.strings.regex_full_match(text, rf"(?s).*(?:{_RARE}).*"))
+
+        def split() -> tf.Tensor:
+            return tf.strings.regex_replace(_split_words(text), _LONG_WORD, _NONCHARACTER)
+
+        return self._word_pieces.tokenize(tf.cond(is_rare, split, lambda: text))
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    def _normalize(self, text: tf.Tensor) -> tf.Tensor:
+        return normalize(text, self.do_lower_case)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    def _cut_flat(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        ids = self._cut(text)
+        return ids.values, ids.row_lengths()
+
+    def _normalize_batch(self, texts: Sequence[str]) -> tf.Tensor:
+        """Normalizes texts; most are plain ASCII, of which only the case can change."""
+        is_plain = [text.isascii() and text.isprintable() for text in texts]
+        plain = (text.lower() for text in texts) if self.do_lower_case else texts
+        normalized = [text.encode("utf-8", "replace") for text in plain]
+        others = [index for index, plain in enumerate(is_plain) if not plain]
+        if others:
+            found = self._normalize(encode_texts([texts[index] for index in others])).numpy()
+            for index, text in zip(others, found, strict=True):
+                normalized[index] = text
+        return tf.constant(normalized, tf.string)
+
+    def tokenize_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the ids of all texts end to end, int32, and each text's number of ids, int64."""
+        found = [self._cut_flat(self._normalize_batch(batch)) for batch in _batches(texts)]
+        values, lengths = zip(*found, strict=True)
+        return np.concatenate(values), np.concatenate(lengths)

@@ -1,0 +1,91 @@
+"""A WordPiece vocabulary: vocab.txt and its special tokens."""
+
+import dataclasses
+import hashlib
+
+from beambert.pipelines.shared.errors import InputError
+
+VOCABULARY_FILE = "vocab.txt"
+PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
+SPECIAL_TOKENS = (PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK)
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+    """A WordPiece vocabulary: its tokens in the order of their ids.
+
+    Attributes:
+      tokens: one token an id.
+      name: where it came from, for error messages.
+    """
+
+    tokens: tuple[str, ...]
+    name: str = VOCABULARY_FILE
+
+    def __post_init__(self) -> None:
+        """Checks what every user of a vocabulary relies on."""
+        missing = [token for token in SPECIAL_TOKENS if token not in self.tokens]
+        if missing:
+            raise InputError(
+                f"{self.name}: the vocabulary lacks {', '.join(missing)}; "
+                "add one line for each, or learn a vocabulary with `beambert vocab`"
+            )
+        if len(set(self.tokens)) != len(self.tokens):
+            seen: set[str] = set()
+            twice = next(token for token in self.tokens if token in seen or seen.add(token))
+            raise InputError(f"{self.name}: the token {twice!r} stands on two lines; remove one")
+
+    @classmethod
+    def parse(cls, data: bytes, name: str) -> "Vocabulary":
+        """Reads the original's vocab.txt: one token a line, the line number is the id.
+
+        Raises:
+          InputError: not UTF-8, a special token is missing, or a token stands twice.
+        """
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{name}: the vocabulary is not UTF-8 text (byte {error.start}); convert it"
+            ) from error
+        # Only line feeds end a token: vocabularies hold U+2028 and the like as tokens.
+        lines = text.removesuffix("\n").split("\n") if text else []
+        return cls(tuple(line.strip(" \t\r") for line in lines), name)
+
+    def serialize(self) -> bytes:
+        """Returns the bytes of vocab.txt."""
+        return "".join(f"{token}\n" for token in self.tokens).encode()
+
+    @property
+    def sha256(self) -> str:
+        """The hash that records and models are compared by."""
+        return hashlib.sha256(self.serialize()).hexdigest()
+
+    def __len__(self) -> int:
+        """The number of ids."""
+        return len(self.tokens)
+
+    def id_of(self, token: str) -> int:
+        """Returns the id of a token that is known to be there."""
+        return self.tokens.index(token)
+
+    def check_case(self, do_lower_case: bool) -> None:
+        """Refuses a cased vocabulary on lower-cased text and the reverse.
+
+        Raises:
+          InputError: naming the vocabulary and the flag.
+        """
+        words = [t for t in self.tokens if not (t.startswith("[") and t.endswith("]"))]
+        capitals = sum(token != token.lower() for token in words)
+        # Google's uncased vocabulary has none, its cased one 30 %; the gap is wide.
+        if do_lower_case and capitals > 0.02 * len(words):
+            raise InputError(
+                f"{self.name}: {capitals} of its {len(words)} tokens have capitals, so it is a "
+                "cased vocabulary; pass --do_lower_case=False"
+            )
+        has_case = any(token != token.upper() for token in words)
+        if not do_lower_case and has_case and capitals == 0:
+            raise InputError(
+                f"{self.name}: none of its tokens has a capital, so it is an uncased vocabulary; "
+                "pass --do_lower_case=True"
+            )

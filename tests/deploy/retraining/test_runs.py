@@ -1,0 +1,428 @@
+"""What a retraining decides, with stand-ins for the commands that write only their markers."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+from support import growing_corpus as corpus
+
+from beambert.deploy.retraining import command as retrain
+from beambert.deploy.retraining import lock, workspace
+from beambert.deploy.retraining.runs import STEPS, Retraining, Run, command, is_needed
+from beambert.pipelines import create_pretraining_data, evaluate
+from beambert.pipelines.jobs.input_files import match_inputs
+from beambert.pipelines.pretraining_data.since import new_inputs
+from beambert.pipelines.records.contract import RecordsInfo
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer.commands import export, finetune, pretrain
+
+ROOT = pathlib.Path(__file__).parents[3]
+PARSERS = {
+    "data": create_pretraining_data.build_parser,
+    "pretrain": pretrain.build_pretrain_parser,
+    "finetune": finetune.build_finetune_parser,
+    "evaluate": evaluate.build_parser,
+    "export": export.build_export_parser,
+}
+
+
+class KilledError(BaseException):
+    """The process is gone: nothing after it runs."""
+
+
+class Commands:
+    """Stands in for the commands; each writes what the real one leaves on disk.
+
+    Attributes:
+      accuracies: of the classifier that a run's folder name ends with.
+      ran: (step, arguments) of all that ran to their end.
+      kill: a step that is killed half-way, once, and how.
+    """
+
+    def __init__(self):
+        self.accuracies = {}
+        self.ran = []
+        self.kill = None
+        self.fail = None
+
+    def __call__(self, step, arguments, descriptors):
+        flags, _ = PARSERS[arguments[0]]().parse_known_args(arguments[1:])
+        if (step, "before") == self.kill:
+            self._die()
+        if step == self.fail:
+            raise InputError(f"the step {step} failed")
+        output = pathlib.Path(getattr(flags, "output", None) or flags.model_dir)
+        (output if step != "serving" else output / "0.unfinished").mkdir(
+            parents=True, exist_ok=True
+        )
+        if (step, "half-way") == self.kill:
+            self._die()
+        getattr(self, f"_{arguments[0]}")(flags, output)
+        self.ran.append((step, flags))
+        if (step, "after") == self.kill:
+            self._die()
+
+    def _die(self):
+        self.kill = None
+        raise KilledError
+
+    def _data(self, flags, output):
+        inputs = match_inputs(flags.input)
+        if flags.since:
+            inputs = new_inputs(inputs, flags.since, flags.output)
+        info = RecordsInfo({}, {}, [vars(file) for file in inputs], [], {}, {})
+        (output / "info.json").write_text(info.to_json())
+        (output / "_SUCCESS").write_text("{}")
+
+    def _pretrain(self, flags, output):
+        (output / "_SUCCESS").write_text("{}")
+
+    _finetune = _pretrain
+
+    def _evaluate(self, flags, output):
+        accuracy = self.accuracies[pathlib.Path(flags.model).parent.name]
+        is_blessed = accuracy >= (flags.threshold[0] if flags.threshold else 0.5)
+        if flags.baseline:
+            served = json.loads(pathlib.Path(flags.baseline, "metrics.json").read_text())
+            is_blessed &= accuracy >= served["overall"]["accuracy"] + flags.min_change
+        metrics = {"overall": {"accuracy": accuracy}, "examples": 100}
+        (output / "metrics.json").write_text(json.dumps(metrics))
+        marker = output / ("BLESSED" if is_blessed else "NOT_BLESSED")
+        marker.write_text(f"accuracy {accuracy}\n")
+
+    def _export(self, flags, output):
+        (output / "0.unfinished").rmdir()
+        names = [int(path.name) for path in output.iterdir()]
+        version = output / str(max(names, default=0) + 1)
+        version.mkdir()
+        (version / "model").write_text(flags.model)
+
+
+@pytest.fixture
+def commands(monkeypatch):
+    commands = Commands()
+    monkeypatch.setattr(retrain, "_run", commands)
+    return commands
+
+
+@pytest.fixture
+def config(tmp_path):
+    corpus.deliver(tmp_path, 1)
+    return workspace.read_config(str(corpus.write_config(tmp_path)))
+
+
+def served(config):
+    folder = pathlib.Path(config.workspace, "serving")
+    return {path.name: (path / "model").read_text() for path in folder.glob("[0-9]")}
+
+
+def test_a_year_of_runs(tmp_path, config, commands, capsys):
+    """First, nothing new, better, worse, and better again with the refused one's text."""
+    commands.accuracies = {"000001": 0.8, "000002": 0.9, "000003": 0.9, "000004": 0.95}
+    retrain.retrain(config)
+    one = f"{config.workspace}/runs/000001"
+    assert served(config) == {"1": f"{one}/classifier"}
+    assert [step for step, _ in commands.ran] == [step for step in STEPS if step != "baseline"]
+    assert not commands.ran[1][1].init and not commands.ran[0][1].since
+
+    commands.ran.clear()
+    retrain.retrain(config)
+    assert commands.ran == [] and "nothing new" in capsys.readouterr().out
+
+    corpus.deliver(tmp_path, 2)
+    retrain.retrain(config)
+    flags = dict(commands.ran)
+    assert [step for step, _ in commands.ran] == list(STEPS)
+    assert flags["records"].since == [f"{one}/records"]
+    assert flags["encoder"].init == f"{one}/encoder"
+    assert flags["baseline"].model == f"{one}/classifier"
+    two = f"{config.workspace}/runs/000002"
+    assert flags["evaluation"].baseline == f"{two}/baseline"
+    assert 0 < flags["evaluation"].min_change < 1e-3
+    assert sorted(served(config)) == ["1", "2"]
+
+    # As good as what is served is not better.
+    corpus.deliver(tmp_path, 3)
+    retrain.retrain(config)
+    assert sorted(served(config)) == ["1", "2"]
+    assert "000003: refused: accuracy 0.9" in capsys.readouterr().out
+    commands.ran.clear()
+    retrain.retrain(config)
+    assert commands.ran == []
+
+    corpus.deliver(tmp_path, 4)
+    retrain.retrain(config)
+    flags = dict(commands.ran)
+    assert flags["encoder"].init == f"{two}/encoder"
+    assert flags["records"].since == [f"{one}/records", f"{two}/records"]
+    info = json.loads(pathlib.Path(config.workspace, "runs/000004/records/info.json").read_text())
+    assert [pathlib.Path(of["path"]).name for of in info["inputs"]] == ["3.jsonl", "4.jsonl"]
+    assert served(config)["3"] == f"{config.workspace}/runs/000004/classifier"
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("when", ["before", "half-way", "after"])
+def test_killed_at_any_step(tmp_path, config, commands, step, when):
+    """The next start ends as if nothing had been, and repeats at most the step that was cut."""
+    commands.accuracies = {"000001": 0.8, "000002": 0.9}
+    retrain.retrain(config)
+    corpus.deliver(tmp_path, 2)
+    commands.ran.clear()
+    commands.kill = (step, when)
+    with pytest.raises(KilledError):
+        retrain.retrain(config)
+    is_exported = (step, when) == ("serving", "after")
+    assert sorted(served(config)) == (["1", "2"] if is_exported else ["1"])
+    retrain.retrain(config)
+    assert [name for name, _ in commands.ran] == list(STEPS)
+    assert sorted(served(config)) == ["1", "2"]
+    assert workspace.read_history(config.workspace).published[-1].endswith("000002")
+
+
+def test_cut_in_the_records_takes_what_came_since(tmp_path, config, commands):
+    commands.kill = ("records", "half-way")
+    with pytest.raises(KilledError):
+        retrain.retrain(config)
+    corpus.deliver(tmp_path, 2)
+    commands.accuracies = {"000001": 0.8}
+    retrain.retrain(config)
+    info = json.loads(pathlib.Path(config.workspace, "runs/000001/records/info.json").read_text())
+    assert len(info["inputs"]) == 2
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_that_fails_leaves_what_is_served(tmp_path, config, commands, step):
+    commands.accuracies = {"000001": 0.8, "000002": 0.9}
+    retrain.retrain(config)
+    corpus.deliver(tmp_path, 2)
+    commands.fail = step
+    with pytest.raises(InputError, match=step):
+        retrain.retrain(config)
+    assert sorted(served(config)) == ["1"]
+    commands.fail = None
+    retrain.retrain(config)
+    assert sorted(served(config)) == ["1", "2"]
+
+
+def test_steps_one_by_one_as_a_pipeline_runs_them(tmp_path, config, commands):
+    commands.accuracies = {"000001": 0.8}
+    path, outcome = str(tmp_path / "retrain.toml"), tmp_path / "outcome"
+    with pytest.raises(InputError, match="no run is open"):
+        retrain.main([f"--config={path}", "--step=encoder"])
+    retrain.main([f"--config={path}", "--step=plan", f"--outcome_file={outcome}"])
+    assert outcome.read_text() == "new"
+    with pytest.raises(InputError, match="records of .* isn't done"):
+        retrain.main([f"--config={path}", "--step=encoder"])
+    for step in STEPS:
+        retrain.main([f"--config={path}", f"--step={step}"])
+    assert sorted(served(config)) == ["1"]
+    retrain.main([f"--config={path}", "--step=plan", f"--outcome_file={outcome}"])
+    assert outcome.read_text() == "nothing_new"
+
+
+def test_dry_run_changes_nothing(tmp_path, config, commands, capsys):
+    retrain.main([f"--config={tmp_path / 'retrain.toml'}", "--dry_run"])
+    assert commands.ran == [] and not pathlib.Path(config.workspace).exists()
+    assert "[encoder] beambert pretrain --data=" in capsys.readouterr().out
+
+
+MANIFESTS = {
+    '{"files": [{"path": "1.jsonl", "by': "half-written",
+    '{"files": [{"path": "1.jsonl"}]}': "half-written",
+    '{"files": [{"path": 1, "bytes": 5}]}': "half-written",
+    '["1.jsonl"]': "half-written",
+    '{"files": [{"path": "9.jsonl", "bytes": 5}]}': "9.jsonl is missing",
+    '{"files": [{"path": "1.jsonl", "bytes": 5}]}': "should have 5",
+}
+
+
+@pytest.mark.parametrize("text", MANIFESTS)
+def test_deliveries_that_are_not_complete(tmp_path, commands, text):
+    corpus.deliver(tmp_path, 1)
+    more = f'manifests = ["{tmp_path}/text/*.manifest"]\n'
+    config = workspace.read_config(str(corpus.write_config(tmp_path, more=more)))
+    manifest = tmp_path / "text" / "1.manifest"
+    manifest.write_text(text)
+    with pytest.raises(InputError, match=MANIFESTS[text]):
+        retrain.retrain(config)
+    assert commands.ran == []
+    size = (tmp_path / "text" / "1.jsonl").stat().st_size
+    manifest.write_text(json.dumps({"files": [{"path": "1.jsonl", "bytes": size}]}))
+    commands.accuracies = {"000001": 0.8}
+    retrain.retrain(config)
+    assert sorted(served(config)) == ["1"]
+
+
+def test_no_manifest_yet(tmp_path, commands, capsys):
+    corpus.deliver(tmp_path, 1)
+    more = f'manifests = ["{tmp_path}/text/*.manifest"]\n'
+    retrain.retrain(workspace.read_config(str(corpus.write_config(tmp_path, more=more))))
+    assert commands.ran == [] and "no manifest yet" in capsys.readouterr().out
+
+
+def test_deliveries_in_a_row_are_taken_together(tmp_path, commands, capsys):
+    corpus.deliver(tmp_path, 1)
+    more = f'manifests = ["{tmp_path}/text/*.manifest"]\nsettle_minutes = 10\n'
+    config = workspace.read_config(str(corpus.write_config(tmp_path, more=more)))
+    for name, minutes in (("1", 30), ("2", 9)):
+        manifest = tmp_path / "text" / f"{name}.manifest"
+        manifest.write_text('{"files": []}')
+        os.utime(manifest, (time.time() - 60 * minutes,) * 2)
+    retrain.retrain(config)
+    assert commands.ran == [] and "younger than 10 minutes" in capsys.readouterr().out
+    os.utime(manifest, (time.time() - 660,) * 2)
+    commands.accuracies = {"000001": 0.8}
+    retrain.retrain(config)
+    assert sorted(served(config)) == ["1"]
+
+
+HOLD = """
+import subprocess, sys, time
+from deploy import lock
+with lock.one_at_a_time(sys.argv[1]) as descriptors:
+    child = subprocess.Popen(["sleep", "60"], pass_fds=descriptors)
+    print(child.pid, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_two_at_once(tmp_path, config, commands):
+    """Also after a kill, as long as a step that the killed run began is still at work."""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, config.workspace],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    child = int(holder.stdout.readline())
+    arguments = [f"--config={tmp_path / 'retrain.toml'}"]
+    try:
+        with pytest.raises(SystemExit) as stopped:
+            retrain.main(arguments)
+        assert stopped.value.code == retrain.STATUS_OF_BUSY
+        holder.kill()
+        holder.wait()
+        with pytest.raises(lock.BusyError, match=f"process {holder.pid}"):
+            retrain.retrain(config)
+    finally:
+        holder.kill()
+        subprocess.run(["kill", str(child)], check=True)
+    commands.accuracies = {"000001": 0.8}
+    for _ in range(100):
+        try:
+            retrain.retrain(config)
+            break
+        except lock.BusyError:
+            time.sleep(0.1)  # the kernel is still at it
+    assert sorted(served(config)) == ["1"]
+
+
+def test_workspace_that_cannot_be_written(tmp_path, commands):
+    corpus.deliver(tmp_path, 1)
+    path = corpus.write_config(tmp_path)
+    (tmp_path / "workspace").write_text("a file")
+    with pytest.raises(InputError, match="workspace.* cannot be written"):
+        retrain.main([f"--config={path}"])
+
+
+# what to replace in the configuration, by what -> what the message says
+BAD = {
+    ("[evaluate]", "[evaluates]"): "no such key: evaluates",
+    ("vocab_file =", "vocabulary ="): "no such key: vocabulary",
+    ("[evaluate]", ""): "lacks evaluate",
+    ("dupe_factor", "output = 'x'\ndupe_factor"): "data.output is set by each run",
+    ("learning_rate", "learn_rate"): "finetune.learn_rate is no flag",
+    ("[pretrain.further]", "[pretrain.further]\nsteps = 1"): "pretrain.steps is no flag",
+    ('task = "classification"', ""): "needs task and data_dir",
+    ("[pretrain]", "[pretrain"): "is not TOML",
+    ('workspace = "', 'workspace = 5 # "'): "workspace must be a path",
+    ("vocab_file =", "settle_minutes = '10'\nvocab_file ="): "settle_minutes must be a number",
+    ("vocab_file =", "manifests = [1]\nvocab_file ="): "manifests must be a list of paths",
+    ("vocab_file =", "finetune = 'x'\nvocab_file ="): "is not TOML",
+    ("dupe_factor = 1", "dupe_factor = [1, 2]"): "data.dupe_factor takes one value",
+    ("dupe_factor = 1", "dupe_factor = 'ten'"): "data. argument --dupe_factor: invalid int value",
+    ("max_seq_length = 32", "max_seq_length = '8,16,32'"): "one length, or a short and a long one",
+    ('recipe = "tiny"', 'recipe = "huge"'): "pretrain. argument --recipe: invalid choice: 'huge'",
+    ("num_train_steps = 10", "num_train_steps = 'x'"): "pretrain. argument --num_train_steps",
+    ("[pretrain.first]", "further = 3\n[pretrain.first]"): "is not TOML|must be a table",
+    ("learning_rate = 0.003", "learning_rate = 'fast'"): "finetune. argument --learning_rate",
+}
+
+
+@pytest.mark.parametrize(("old", "new"), BAD)
+def test_bad_configuration(tmp_path, old, new):
+    text = corpus.write_config(tmp_path).read_text()
+    assert old in text
+    with pytest.raises(InputError, match=BAD[old, new]) as caught:
+        Retraining.from_toml(text.replace(old, new), "my.toml")
+    assert "my.toml" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_no_such_flag_of_beam(tmp_path, config, commands):
+    path = corpus.write_config(tmp_path, data="max_num_worker = 5")
+    with pytest.raises(InputError, match="--max_num_worker=5: no such flag"):
+        retrain.main([f"--config={path}"])
+    assert commands.ran == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("result.json", '{"outcome": '),
+        ("result.json", '{"outcome": "publishd"}'),
+        ("result.json", "[]"),
+        ("run.json", '{"path": "x", "since": 5}'),
+        ("run.json", '{"steps": []}'),
+    ],
+)
+def test_damaged_files_of_a_run(config, commands, name, text):
+    path = pathlib.Path(config.workspace, "runs/000001", name)
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    with pytest.raises(InputError, match=f"000001/{name}: is damaged .*; mend it, or delete"):
+        retrain.retrain(config)
+    assert commands.ran == []
+
+
+def test_a_job_on_dataflow_has_the_name_of_its_run(tmp_path):
+    """A second one of that name is refused while the first, of a cut start, is at work."""
+    data = 'runner = "DataflowRunner"'
+    config = workspace.read_config(str(corpus.write_config(tmp_path, data=data)))
+    names = {
+        argument
+        for run in (Run("w/runs/000001", 1), Run("w/runs/000001", 1), Run("w/runs/000002", 1))
+        for argument in command("records", config, run)
+        if argument.startswith("--job_name=")
+    }
+    assert len(names) == 2
+    # https://cloud.google.com/dataflow/docs/reference/rest/v1b3/projects.jobs
+    assert all(re.fullmatch("--job_name=[a-z]([-a-z0-9]*[a-z0-9])?", name) for name in names)
+
+
+def test_input_must_be_a_list(tmp_path):
+    text = corpus.write_config(tmp_path).read_text()
+    with pytest.raises(InputError, match="must be a list"):
+        Retraining.from_toml(text.replace("[" + f'"{tmp_path}/text/*.jsonl"' + "]", '"x"'), "c")
+
+
+def test_commands_of_the_example_have_real_flags():
+    path = ROOT / "deploy" / "retrain.toml"
+    config = Retraining.from_toml(path.read_text(), str(path))
+    one = Run("w/runs/000001", 1)
+    two = Run("w/runs/000002", 1, ("w/runs/000001/records",), "e", "c")
+    for run in (one, two):
+        for step in STEPS:
+            if is_needed(step, run):
+                name, *arguments = command(step, config, run)
+                _, others = PARSERS[name]().parse_known_args(arguments)
+                assert not others or name in ("data", "evaluate")
+    encoder = PARSERS["pretrain"]().parse_args(command("encoder", config, two)[1:])
+    assert (encoder.data, encoder.long_data) == (
+        "w/runs/000002/records/128",
+        "w/runs/000002/records/512",
+    )

@@ -1,0 +1,361 @@
+"""gs:// through Beam, Google's client and TensorFlow, on an emulator."""
+
+import datetime
+import functools
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+import types
+
+import pytest
+import tensorflow as tf
+import yaml
+from support import growing_corpus as corpus
+
+from beambert.deploy.retraining import command, lock, workspace
+from beambert.deploy.retraining.runs import STEPS
+from beambert.deploy.settings import Settings
+from beambert.deploy.vertex import jobs, pipeline
+from beambert.pipelines import create_pretraining_data
+from beambert.pipelines.jobs import files, input_files
+from beambert.pipelines.pretraining_data.since import new_inputs
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.trainer import model_folders
+
+ROOT = pathlib.Path(__file__).parents[3]
+SETTINGS = Settings("my-project", "us-central1", "bucket", "a@b", "0 3 * * *", "v5e-8-spot")
+
+
+def beambert(environment, *arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "beambert", *arguments],
+        cwd=ROOT,
+        env=os.environ | environment | {"CUDA_VISIBLE_DEVICES": "-1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_data_command(gs, tmp_path):
+    """The same bytes as in a folder, and what it took is known the next time."""
+    corpus.make(tmp_path)
+    text = (tmp_path / "text" / "1.jsonl").read_bytes()
+    files.write_bytes(f"{gs}/text/1.jsonl", text)
+    files.write_bytes(f"{gs}/vocab.txt", (tmp_path / "vocab.txt").read_bytes())
+    flags = ["--max_seq_length=32", "--num_shards=2", "--dupe_factor=1"]
+    for root in (gs, str(tmp_path)):
+        files_of_root = [f"--input={root}/text/*", f"--vocab_file={root}/vocab.txt"]
+        create_pretraining_data.main([*files_of_root, f"--output={root}/records", *flags])
+    names = files.list_folder(f"{gs}/records")
+    assert names == files.list_folder(f"{tmp_path}/records")
+    for name in names:
+        if name.endswith(".tfrecord"):
+            stored = files.read_bytes(f"{gs}/records/{name}", "")
+            assert stored == (tmp_path / "records" / name).read_bytes()
+    inputs = input_files.match_inputs([f"{gs}/text/*"])
+    assert new_inputs(inputs, [f"{gs}/records"], f"{gs}/more") == []
+    files.write_bytes(f"{gs}/text/1.jsonl", text + text)  # another object of the same name
+    inputs = input_files.match_inputs([f"{gs}/text/*"])
+    assert new_inputs(inputs, [f"{gs}/records"], f"{gs}/more") == inputs
+
+
+def make_records(gs, tmp_path, monkeypatch, change):
+    """Runs `data` on two objects, of which one changes after they were listed."""
+    corpus.make(tmp_path)
+    root = f"{gs}/{tmp_path.name}"
+    for number in (1, 2):
+        text = corpus.deliver(tmp_path, number).read_bytes()
+        files.write_bytes(f"{root}/text/{number}.jsonl", text)
+    match_inputs = input_files.match_inputs
+
+    def then_change(patterns):
+        inputs = match_inputs(patterns)
+        change(f"{root}/text/2.jsonl")
+        return inputs
+
+    flags = [f"--input={root}/text/*", f"--vocab_file={tmp_path}/vocab.txt"]
+    flags += [f"--output={root}/records", "--max_seq_length=32", "--num_shards=1"]
+    with monkeypatch.context() as patch:
+        patch.setattr(input_files, "match_inputs", then_change)
+        create_pretraining_data.main(flags)
+    return new_inputs(match_inputs([f"{root}/text/*"]), [f"{root}/records"], f"{root}/more")
+
+
+def test_an_object_that_is_deleted_after_it_was_listed(gs, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="text/2.jsonl cannot be read .*404.*leave it out"):
+        make_records(gs, tmp_path, monkeypatch, tf.io.gfile.remove)
+    assert "_SUCCESS" not in files.list_folder(f"{gs}/{tmp_path.name}/records")
+
+
+def test_an_object_that_is_replaced_after_it_was_listed(gs, tmp_path, monkeypatch):
+    """It counts as new the next time, whatever was read of it."""
+    text = corpus.deliver(tmp_path, 3, documents=5).read_bytes()
+    new = make_records(gs, tmp_path, monkeypatch, lambda path: files.write_bytes(path, text))
+    assert [pathlib.PurePath(file.path).name for file in new] == ["2.jsonl"]
+
+
+def test_files_directly_in_a_bucket(gs):
+    files.write_bytes(f"{gs}/a.txt", b"by Beam")
+    tensorflow_files.write_text(f"{gs}/b.txt", "by TensorFlow")
+    assert tensorflow_files.read_text(f"{gs}/a.txt") == "by Beam"
+    assert tensorflow_files.read_text(f"{gs}/b.txt") == "by TensorFlow"
+
+
+def test_why_accounts_may_look_at_the_bucket(gs):
+    """TensorFlow goes up to it to make the first folder: objectUser alone doesn't do."""
+    with pytest.raises(tf.errors.PermissionDeniedError):
+        tf.io.gfile.makedirs("gs://objects-only/model")
+    accounts = (ROOT / "deploy" / "terraform" / "accounts.tf").read_text()
+    granted = re.search(r"bucket_roles = {(.*?)}", accounts, re.DOTALL)[1]
+    for line in granted.strip().splitlines():
+        if re.search("pipeline|worker|trainer", line):
+            assert '"roles/storage.legacyBucketReader"' in line
+
+
+def test_an_interrupted_upload_leaves_nothing(gs):
+    with pytest.raises(KeyboardInterrupt), files.open_atomically(f"{gs}/cut/info.json") as file:
+        file.write(b"half")
+        raise KeyboardInterrupt
+    assert files.list_folder(f"{gs}/cut") == []
+
+
+def test_checkpoints_of_tensorflow(gs):
+    value = tf.random.normal([100, 100])
+    checkpoint = tf.train.Checkpoint(variable=tf.Variable(value))
+    manager = tf.train.CheckpointManager(checkpoint, f"{gs}/checkpoints", max_to_keep=2)
+    for _ in range(3):
+        manager.save()
+    checkpoint.variable.assign(tf.zeros_like(value))
+    checkpoint.restore(manager.latest_checkpoint).assert_consumed()
+    assert tf.reduce_all(checkpoint.variable == value)
+    assert sorted(tf.io.gfile.glob(f"{gs}/checkpoints/*.index")) == [
+        f"{gs}/checkpoints/ckpt-{n}.index" for n in (2, 3)
+    ]
+
+
+def test_configuration_of_an_encoder(gs):
+    files.write_bytes(f"{gs}/bad.json", json.dumps(corpus.BERT_CONFIG).encode())
+    with pytest.raises(InputError, match="--model=gs://.*json: vocab_size must be a positive"):
+        model_folders.model_config(f"{gs}/bad.json", 10)
+    config = corpus.BERT_CONFIG | {"vocab_size": 10}
+    files.write_bytes(f"{gs}/bert_config.json", json.dumps(config).encode())
+    assert model_folders.model_config(f"{gs}/bert_config.json", 10).hidden_size == 32
+    with pytest.raises(InputError, match="--model=gs://bucket/none.json: cannot be read"):
+        model_folders.model_config(f"{gs}/none.json", 10)
+
+
+def test_model_folders(gs):
+    output = model_folders.TrainingFolders.of(f"{gs}/model")
+    assert not model_folders.claim(output, {"job": 1}, chief=True)
+    with pytest.raises(InputError, match="not a finished model folder"):
+        model_folders.open_model(output.model, "--init")
+    model_folders.finish(output.model, {"job": 1})
+    assert model_folders.claim(output, {"job": 1}, chief=True)
+    with pytest.raises(InputError, match="another job"):
+        model_folders.claim(output, {"job": 2}, chief=True)
+
+
+def test_the_lease_has_one_holder(gs):
+    first, second = lock.Lease(f"{gs}/one"), lock.Lease(f"{gs}/one")
+    first.acquire("first", lock.LEASE)
+    with pytest.raises(lock.BusyError, match="first .until"):
+        second.acquire("second", lock.LEASE)
+    first.acquire("first", lock.LEASE)  # as in a renewal
+    first.release()
+    second.acquire("second", lock.LEASE)
+    first.release()  # no longer its own
+    assert json.loads(files.read_bytes(f"{gs}/one/LOCK", ""))["holder"] == "second"
+    lock.release(f"{gs}/one", "second")
+    assert files.list_folder(f"{gs}/one") == []
+
+
+def test_a_lease_of_a_killed_run_ends(gs):
+    lock.Lease(f"{gs}/dead").acquire("killed", datetime.timedelta(seconds=-1))
+    lock.Lease(f"{gs}/dead").acquire("next", lock.LEASE)
+
+
+def test_clocks_that_differ(gs, monkeypatch):
+    """A machine that is a day ahead must not take a lease that isn't over."""
+
+    class Tomorrow(datetime.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.datetime.now(tz) + datetime.timedelta(days=1)
+
+    lock.Lease(f"{gs}/clocks").acquire("first", lock.LEASE)
+    ahead = types.SimpleNamespace(**vars(datetime) | {"datetime": Tomorrow})
+    monkeypatch.setattr(lock, "datetime", ahead)
+    with pytest.raises(lock.BusyError, match="first .until"):
+        lock.Lease(f"{gs}/clocks").acquire("second", lock.LEASE)
+    assert files.list_folder(f"{gs}/clocks") == [lock.LOCK_FILE]
+
+
+def test_a_lock_that_is_damaged(gs):
+    files.write_bytes(f"{gs}/damaged/LOCK", b'{"holder": ')
+    with pytest.raises(InputError, match="damaged/LOCK: is damaged; delete it"):
+        lock.Lease(f"{gs}/damaged").acquire("me", lock.LEASE)
+
+
+def test_no_such_bucket(gs):
+    with pytest.raises(InputError, match="gs://other/w/LOCK: cannot be read and written .*404"):
+        lock.Lease("gs://other/w").acquire("me", lock.LEASE)
+
+
+def test_nobody_in_particular(gs, monkeypatch):
+    """Without an account there is a sentence, and soon."""
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere.json")
+    monkeypatch.delenv("STORAGE_EMULATOR_HOST")
+    with pytest.raises(InputError, match="LOCK: cannot be read and written .*nowhere.json"):
+        lock.Lease(f"{gs}/nobody").acquire("me", lock.LEASE)
+
+
+def test_many_in_the_same_moment(gs):
+    outcomes, barrier = [], threading.Barrier(4)
+
+    def take(name):
+        lease = lock.Lease(f"{gs}/race")
+        barrier.wait()
+        try:
+            lease.acquire(name, lock.LEASE)
+            outcomes.append(name)
+        except lock.BusyError:
+            outcomes.append(None)
+
+    threads = [threading.Thread(target=take, args=(f"run {n}",)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(outcomes) == 4 and sum(outcome is not None for outcome in outcomes) == 1
+
+
+def test_a_bucket_without_permission(gs, tmp_path):
+    with pytest.raises(InputError, match="forbidden/LOCK: cannot be read and written .*403"):
+        lock.Lease(f"{gs}/forbidden").acquire("me", lock.LEASE)
+    with pytest.raises(InputError, match="forbidden/retrain.toml: cannot be read"):
+        command.main([f"--config={gs}/forbidden/retrain.toml"])
+    with pytest.raises(InputError, match="forbidden/run.json.*: cannot be written"):
+        workspace.write_json(f"{gs}/forbidden/run.json", {})
+    with pytest.raises(InputError, match="forbidden/runs: cannot be listed .*403"):
+        workspace.read_history(f"{gs}/forbidden")  # it must not seem to be empty
+    with pytest.raises(InputError, match="forbidden/.: cannot be listed .*403"):
+        workspace.check_manifests([f"{gs}/forbidden/*"])
+    with pytest.raises(InputError, match="--vocab_file=gs://bucket/forbidden/v: cannot be read"):
+        files.read_bytes(f"{gs}/forbidden/v", "--vocab_file")
+    with pytest.raises(InputError, match="--input: gs://bucket/forbidden/a cannot be read .*403"):
+        input_files.open_stored(f"{gs}/forbidden/a")
+    with pytest.raises(InputError, match="forbidden/o: cannot be written .*403"):
+        files.write_bytes(f"{gs}/forbidden/o", b"x")
+    with pytest.raises(InputError, match="--input=gs://bucket/forbidden/.: "):
+        input_files.match_inputs([f"{gs}/forbidden/*"])
+
+
+def test_a_plan_on_a_bucket(gs, tmp_path):
+    """As the first component of the pipeline runs it; twice at once."""
+    corpus.make(tmp_path)
+    files.write_bytes(f"{gs}/plan/text/1.jsonl", (tmp_path / "text" / "1.jsonl").read_bytes())
+    text = corpus.write_config(tmp_path).read_text().replace(str(tmp_path), f"{gs}/plan")
+    files.write_bytes(f"{gs}/plan/retrain.toml", text.encode())
+    flags = [f"--config={gs}/plan/retrain.toml", f"--outcome_file={tmp_path}/outcome"]
+    outcomes = []
+    for step, holder in (("plan", "a"), ("plan", "b"), ("plan", "a"), ("release", "a")):
+        command.main([*flags, f"--step={step}", f"--holder={holder}"])
+        outcomes.append((tmp_path / "outcome").read_text())
+    assert outcomes[:3] == ["new", "busy", "new"]
+    assert files.list_folder(f"{gs}/plan/workspace") == []
+    run = workspace.read_history(f"{gs}/plan/workspace").open
+    assert run.path == f"{gs}/plan/workspace/runs/000001"
+
+
+RETRAIN = """
+import sys
+from deploy import lock, retrain
+lock.SECONDS_BETWEEN_RENEWALS = 0.2
+retrain.main(sys.argv[1:])
+"""
+
+
+@pytest.mark.slow
+def test_a_lease_that_is_lost_stops_the_run(gs, storage_environment, tmp_path):
+    """And the real step that is at work; nothing of it counts."""
+    corpus.make(tmp_path)
+    text = corpus.write_config(tmp_path).read_text()
+    workspace_there = f"{gs}/lost/workspace"
+    config = tmp_path / "lost.toml"
+    config.write_text(text.replace(f"{tmp_path}/workspace", workspace_there))
+    run = subprocess.Popen(
+        [sys.executable, "-c", RETRAIN, f"--config={config}"],
+        cwd=ROOT,
+        env=os.environ | storage_environment | {"CUDA_VISIBLE_DEVICES": "-1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    for line in run.stdout:
+        if line.startswith("[records] $"):
+            break
+    with pytest.raises(lock.BusyError, match="process"):
+        lock.Lease(workspace_there).acquire("thief", lock.LEASE)
+    held = json.loads(files.read_bytes(f"{workspace_there}/LOCK", ""))
+    assert held["holder"].startswith(f"process {run.pid} on ")
+    stolen = json.dumps(held | {"holder": "thief"})
+    files.write_bytes(f"{workspace_there}/LOCK", stolen.encode())
+    printed, _ = run.communicate(timeout=60)
+    assert run.returncode == 128 + signal.SIGTERM, printed
+    # Whose it is can't be said if it was taken between the look at it and its renewal.
+    assert re.search("the lock is another's now: .* (thief|another run)", printed), printed
+    assert not workspace.is_done("records", workspace.read_history(workspace_there).open)
+    assert files.read_bytes(f"{workspace_there}/LOCK", "") == stolen.encode()
+
+
+HOLDER = "projects/1/locations/r/pipelineJobs/beambert-1"
+
+
+def component(spec, task, outputs):
+    """Returns what a pipeline's component runs, its parameters in their places.
+
+    Of those that wait for a custom job, what the job's container runs.
+    """
+    container = spec["deploymentSpec"]["executors"][f"exec-{task}"]["container"]
+    words = [*container["command"], *container["args"]]
+    if words[:4] == ["python", "-m", "beambert.deploy.vertex", "train"]:
+        job = jobs.custom_job(SETTINGS, task, jobs.step_arguments(SETTINGS, task))
+        return job["job_spec"]["worker_pool_specs"][0]["container_spec"]["args"]
+    assert words[0] == "beambert"
+    values = {"{{$.inputs.parameters['holder']}}": HOLDER}
+    values["{{$.outputs.parameters['outcome'].output_file}}"] = str(outputs / "outcome")
+    return [functools.reduce(lambda w, v: w.replace(*v), values.items(), w) for w in words[1:]]
+
+
+@pytest.mark.slow
+def test_the_components_make_a_served_version(gs, storage_environment, tmp_path):
+    """Those of the compiled pipeline, each a process, with all that they share in the bucket."""
+    corpus.make(tmp_path)
+    text = corpus.write_config(tmp_path).read_text()
+    for name in ("text/1.jsonl", "vocab.txt", "bert_config.json"):
+        files.write_bytes(f"{gs}/all/{name}", (tmp_path / name).read_bytes())
+    for name in ("workspace", "text", "vocab.txt", "bert_config.json"):
+        text = text.replace(f"{tmp_path}/{name}", f"{gs}/all/{name}")
+    files.write_bytes(SETTINGS.config, text.encode())
+    pipeline.compile_to(tmp_path / "pipeline.yaml", SETTINGS)
+    spec = yaml.safe_load((tmp_path / "pipeline.yaml").read_text())
+    for task in ("plan", *STEPS, "release"):
+        run = beambert(storage_environment, *component(spec, task, tmp_path))
+        assert run.returncode == 0, run.stdout + run.stderr
+        held = "LOCK" in files.list_folder(f"{gs}/all/workspace")
+        assert held == (task != "release")
+        assert (tmp_path / "outcome").read_text() == "new"
+    import tensorflow_text  # noqa: F401  (its operations are in the graph)
+
+    loaded = tf.saved_model.load(f"{gs}/all/workspace/serving/1")
+    answer = loaded.signatures["serving_default"](text=tf.constant(["song album music"]))
+    assert answer["label"].numpy() == [b"music"]
+    again = beambert(storage_environment, "retrain", f"--config={SETTINGS.config}")
+    assert again.returncode == 0 and "nothing new" in again.stdout

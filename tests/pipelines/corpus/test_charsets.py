@@ -1,0 +1,149 @@
+"""Encodings: what Python's own codecs wrote is read back exactly, or not at all."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beambert.pipelines.corpus.charsets import decode
+
+# ruff: noqa: E501  (a letter is wider than one place in some scripts)
+
+exact = settings(derandomize=True, max_examples=100, deadline=None, database=None)
+
+SENTENCES = {
+    "French": "Les élèves étaient assis près de la fenêtre où l'été déjà finissait; le maître, très "
+    "âgé, expliquait à ses élèves que la forêt brûlée renaîtrait. Ça ne fait rien, répondit-il, "
+    "voilà une idée française. ",
+    "German": "Die Größe der Bäume überraschte die müden Wanderer, denn früher hätten sie für "
+    "möglich gehalten, daß über den Flüssen höhere Wälder wüchsen. ",
+    "English": "“It’s no use,” said Alice — “I can’t explain myself, you see.” The cat only grinned "
+    "when it saw Alice, and she thought it had a good nature. ",
+    "Spanish": "El veloz murciélago hindú comía feliz cardillo y kiwi. La cigüeña tocaba el saxofón "
+    "detrás del palenque de paja. Mañana será otro día, señor. ",
+    "Swedish": "Under sommaren åkte många familjer till skärgården för att bada och äta på öarna. "
+    "Flygande bäckasiner söka hwila på mjuka tuvor. ",
+    "Italian": "Perché non è venuto più? Così è la città, dove ogni novità è già vecchia. La libertà "
+    "e l'unità sono le virtù. ",
+    "Portuguese": "À noite, vovô Kowalsky vê o ímã cair no pé do pinguim queixoso. Não há coração "
+    "que não sinta a emoção da canção. ",
+    "Polish": "Zażółć gęślą jaźń. W Szczebrzeszynie chrząszcz brzmi w trzcinie i Szczebrzeszyn z "
+    "tego słynie. Litwo, ojczyzno moja, ty jesteś jak zdrowie. ",
+    "Czech": "Když se ráno probudil, zjistil, že venku sněží a že město je úplně tiché. Děti běžely "
+    "ke škole. Příliš žluťoučký kůň úpěl ďábelské ódy. ",
+    "Hungarian": "A magyar nyelv az uráli nyelvcsalád tagja, és körülbelül tizenhárom millió ember "
+    "beszéli szerte a világon. Árvíztűrő tükörfúrógép. ",
+    "Turkish": "Türkçe dünyanın en çok konuşulan dillerinden biridir ve İstanbul büyük bir şehirdir. "
+    "Pijamalı hasta yağız şoföre çabucak güvendi. ",
+    "Lithuanian": "Įlinkdama fechtuotojo špaga sublykčiojusi pragręžė apvalų arbūzą. Lietuvių kalba "
+    "yra viena iš seniausių gyvų kalbų. ",
+    "Russian": "Все счастливые семьи похожи друг на друга, каждая несчастливая семья несчастлива "
+    "по-своему. Все смешалось в доме Облонских. Жена узнала, что муж был в связи. ",
+    "Ukrainian": "Жебракують філософи при ґанку церкви в Гадячі, ще й шатро їхнє п'яне знаємо. "
+    "Україна є державою у східній Європі. ",
+    "Greek": "Η ελληνική γλώσσα είναι μία από τις αρχαιότερες γλώσσες του κόσμου και μιλιέται ακόμα "
+    "σήμερα. ",
+    "Hebrew": "דג סקרן שט בים מאוכזב ולפתע מצא לו חברה. השפה העברית היא שפה שמית המדוברת בעיקר "
+    "בישראל. ",
+    "Arabic": "اللغة العربية هي أكثر اللغات السامية تحدثا، وإحدى أكثر اللغات انتشارا في العالم. ",
+    "Japanese": "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。何でも薄暗いじめじめした所でニャーニャー泣いていた事だけは記憶している。",
+    "Chinese": "天地玄黄,宇宙洪荒。日月盈昃,辰宿列张。中国人民站起来了,我们今天开始学习新的课程。",
+    "Korean": "대한민국의 수도는 서울이며 인구는 약 천만 명이다. 한국어는 한반도에서 사용되는 언어이다. ",
+    "Thai": "ภาษาไทยเป็นภาษาที่มีระดับเสียงของคำแน่นอน และเป็นภาษาราชการของประเทศไทย ",
+}
+CODECS = [
+    "latin-1", "cp1252", "cp1250", "iso8859-2", "cp1251", "koi8-r", "koi8-u", "cp1253", "cp1254",
+    "cp1255", "cp1256", "cp1257", "cp932", "euc-jp", "cp949", "gb18030", "big5",
+    "tis-620", "cp437", "cp850", "cp866", "mac-roman",
+]  # fmt: skip
+
+
+def encodings_of(text: str) -> list[str]:
+    def can_hold(codec: str) -> bool:
+        try:
+            return bool(text.encode(codec))
+        except UnicodeEncodeError:
+            return False
+
+    return list(filter(can_hold, CODECS))
+
+
+CASES = [(language, codec) for language, text in SENTENCES.items() for codec in encodings_of(text)]
+
+
+@pytest.mark.parametrize(("language", "codec"), CASES)
+@pytest.mark.parametrize("times", [1, 30])
+def test_read_back_exactly_or_not_at_all(language, codec, times):
+    text = SENTENCES[language] * times
+    try:
+        found, _ = decode(text.encode(codec))
+    except UnicodeDecodeError:
+        return
+    assert found == text
+
+
+@pytest.mark.parametrize(
+    ("language", "codec", "name"),
+    [
+        ("French", "latin-1", "cp1252"),
+        ("German", "latin-1", "cp1252"),
+        ("English", "cp1252", "cp1252"),
+        ("Spanish", "latin-1", "cp1252"),
+        ("Swedish", "latin-1", "cp1252"),
+        ("Russian", "cp1251", "cp1251"),
+        ("Russian", "koi8-r", "koi8_r"),
+        ("Greek", "cp1253", "cp1253"),
+        ("Japanese", "cp932", "cp932"),
+        ("Chinese", "gb18030", "gb18030"),
+        ("Korean", "cp949", "cp949"),
+    ],
+)
+def test_the_usual_ones_are_told(language, codec, name):
+    text = SENTENCES[language] * 30
+    assert decode(text.encode(codec)) == (text, name)
+
+
+@exact
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+@pytest.mark.parametrize(
+    ("codec", "name"),
+    [("utf-8", "utf-8"), ("utf-8-sig", "utf-8"), ("utf-16", "utf-16"), ("utf-32", "utf-32")],
+)
+def test_unicode(codec, name, text):
+    if not text.startswith("\ufeff"):
+        assert decode(text.encode(codec)) == (text, name)
+
+
+@pytest.mark.parametrize("mark", [b"\xfe\xff", b"\xff\xfe"])
+def test_utf16_that_is_cut_off(mark):
+    with pytest.raises(UnicodeDecodeError):
+        decode(mark + b"\0a\0")
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+@pytest.mark.parametrize("stray", [b"\xff", b"\xe9", b"\xc3", b"\x80"])
+def test_a_stray_byte_in_utf8_is_damage(language, stray):
+    if language == "English":
+        pytest.skip("has nearly nothing beyond ASCII")
+    data = (SENTENCES[language] * 5).encode()
+    middle = len(data) // 2
+    with pytest.raises(UnicodeDecodeError, match="utf-8"):
+        decode(data[:middle] + b" " + stray + b" " + data[middle:])
+
+
+@pytest.mark.parametrize("size", [64, 500, 4096])
+def test_random_bytes_are_no_text(size):
+    generator = random.Random(size)
+    for _ in range(20):
+        with pytest.raises(UnicodeDecodeError):
+            decode(b"\xff" + generator.randbytes(size))
+
+
+def test_real_files(shared_data):
+    found = {}
+    for path in sorted((shared_data / "gutenberg_mixed_encodings").iterdir()):
+        _, encoding = decode(path.read_bytes())
+        if encoding != "utf-8":
+            found[path.name] = encoding
+    assert found == {"chesterton-ball.txt": "cp1252", "shakespeare-caesar.txt": "cp1252"}

@@ -1,0 +1,124 @@
+"""A file in parts: cut where documents may start, its documents are those of the whole."""
+
+import io
+import itertools
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beambert.pipelines.corpus.documents import Document, Reject, Skip
+from beambert.pipelines.corpus.formats import DOCUMENT_STARTS, READERS
+
+exact = settings(derandomize=True, max_examples=150, deadline=None, database=None)
+
+PAGE = b"""  <page>
+    <title>A</title>
+    <ns>%d</ns>%s
+    <revision>
+      <text>%s</text>
+    </revision>
+  </page>
+"""
+# Lines that matter to a format, in any order: sound documents and every kind of damage.
+LINES = {
+    "wikiextractor": [
+        b'<doc id="1" url="u" title="T">\n', b"T\n", b"\n", b"Text.\n", b"</doc>\n", b"\xff\n",
+        b'<doc id="2">\r\n', b" <doc \n",
+    ],
+    "lines": [b"One.\n", b"Two.\r\n", b"\n", b" \t\r\n", b"\xe9\n", b"\0\n"],
+    "wikitext": [
+        b" = A = \n", b" = = S = = \n", b" \n", b"Text .\n", b"\xff\n", b" = = = T = = = \n",
+    ],
+    "jsonl": [b'{"text": "a"}\n', b'{"text": null}\n', b"\n", b"{\n", b'{"a": 1}\n', b'"\xff"\n'],
+    "mediawiki": [
+        PAGE % (0, b"", b"One.\n[[File:x.png|y]] [[Datei:y.png|z]]\n* Two"),
+        PAGE % (1, b"", b"Talk"),
+        PAGE % (0, b'\n    <redirect title="B" />', b""),
+        PAGE % (0, b"", b"a & b"),
+        PAGE % (0, b"", b"\xff"),
+        PAGE % (0, b"", b"\0"),
+        PAGE.replace(b"  </page>\n", b"") % (0, b"", b"Cut off"),
+        b"  <logitem />\n",
+    ],
+}  # fmt: skip
+HEADER = b"""<mediawiki xml:lang="de">
+  <siteinfo><namespaces><namespace key="6" case="first-letter">Datei</namespace></namespaces>
+  </siteinfo>
+"""
+END = b"</mediawiki>\n"
+
+
+def parts_of(name: str, lines: list[bytes], cuts: list[int]) -> list[list[bytes]]:
+    """Cuts lines at the first place from each cut on where a document may start."""
+    starts = [i for i, line in enumerate(lines) if DOCUMENT_STARTS[name](line)]
+    chosen = sorted({next((i for i in starts if i >= cut), len(lines)) for cut in cuts})
+    ends = [0, *chosen, len(lines)]
+    return [lines[a:b] for a, b in itertools.pairwise(ends) if a < b]
+
+
+def read_parts(name: str, lines: list[bytes], cuts: list[int]):
+    if name == "mediawiki":
+        first = next((i for i, line in enumerate(lines) if DOCUMENT_STARTS[name](line)), None)
+        if first is None:
+            return list(READERS[name](lines))
+        header, lines = lines[:first], lines[first:]
+        parts = parts_of(name, lines, cuts)
+        last = parts.pop()
+        parts = [[*header, *part, END] for part in parts] + [[*header, *last]]
+    else:
+        parts = parts_of(name, lines, cuts)
+    return [found for part in parts for found in READERS[name](part)]
+
+
+def without_lines(found: list[Document | Skip | Reject]) -> list:
+    """Line numbers count from the part's start."""
+    return [f.reason if isinstance(f, Reject) else f for f in found]
+
+
+def test_text_alone_cannot_be_cut():
+    assert set(READERS) - set(DOCUMENT_STARTS) == {"text"}
+    assert set(LINES) == set(DOCUMENT_STARTS)
+
+
+@pytest.mark.parametrize("name", LINES)
+@exact
+@given(st.data())
+def test_the_same_documents_in_parts(name, data):
+    chunks = data.draw(st.lists(st.sampled_from(LINES[name]), max_size=25))
+    if name == "mediawiki":
+        chunks = [HEADER, *chunks, END]
+    lines = list(io.BytesIO(b"".join(chunks)))
+    cuts = data.draw(st.lists(st.integers(0, len(lines)), max_size=5))
+    whole = list(READERS[name](lines))
+    assert without_lines(read_parts(name, lines, cuts)) == without_lines(whole)
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [
+        ("wikiextractor", "wiki_extracted/wiki_0[01]"),
+        ("lines", "google_sample/*"),
+        ("wikitext", "wikitext2/wiki.valid*"),
+        ("mediawiki", "wiki_xml/*.xml"),
+    ],
+)
+def test_real_files(shared_data, name, pattern):
+    for path in sorted(shared_data.glob(pattern)):
+        lines = list(io.BytesIO(path.read_bytes()))
+        cuts = [len(lines) * i // 7 for i in range(1, 7)]
+        whole = list(READERS[name](lines))
+        assert len(parts_of(name, lines, cuts)) > 1
+        assert read_parts(name, lines, cuts) == whole
+        assert not [row for row in whole if isinstance(row, Reject)]
+
+
+def test_wikiextractor_json(shared_data):
+    """Its `--json` output holds the articles of its `<doc>` output, redirects as empty texts."""
+    data = (shared_data / "wiki_extracted" / "wiki_05").read_bytes()
+    documents = list(READERS["wikiextractor"](io.BytesIO(data)))
+    rows = [{"id": "1", "url": "u", "title": "T", "text": d.text.strip()} for d in documents]
+    assert any(not row["text"] for row in rows)
+    lines = io.BytesIO("".join(json.dumps(row) + "\n" for row in rows).encode())
+    assert [d.text for d in READERS["jsonl"](lines)] == [row["text"] for row in rows]

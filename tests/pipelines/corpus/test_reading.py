@@ -1,0 +1,227 @@
+"""Large files: their parts give the documents of the whole, in every format."""
+
+import bz2
+import json
+import random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.sample_text import make_document
+
+from beambert.pipelines.corpus import parts, reading
+from beambert.pipelines.corpus.documents import Document, Reject, Skip
+from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row, split_file
+from beambert.pipelines.jobs.input_files import match_inputs
+from beambert.pipelines.shared.errors import InputError
+
+PART = 3000  # bytes, instead of 16 MB
+AUTO = ReadOptions()
+
+
+class Tally:
+    bytes = 0
+
+    def add(self, **counts):
+        self.bytes += counts.get("bytes", 0)
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    monkeypatch.setattr(parts, "PART_BYTES", PART)
+    monkeypatch.setattr(reading, "PART_BYTES", PART)
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    generator = random.Random(0)
+    return [make_document(generator, generator.randint(1, 9)) for _ in range(60)]
+
+
+def page(number, document, namespace=0):
+    text = "\n\n".join(document).replace("<", "&lt;")
+    return (
+        f"  <page>\n    <title>Page {number}</title>\n    <ns>{namespace}</ns>\n"
+        f"    <revision>\n      <text>{text}</text>\n    </revision>\n  </page>\n"
+    )
+
+
+DUMP_HEAD = "<mediawiki>\n  <siteinfo>\n  </siteinfo>\n"
+
+
+def write(folder, name, corpus):
+    """Writes the corpus in a format; returns the file's path."""
+    lines = ["\n".join(document) for document in corpus]
+    if name == "parquet":
+        path = folder / "corpus.parquet"
+        pq.write_table(pa.table({"text": lines}), path, row_group_size=7, compression="none")
+        return path
+    text = {
+        "wikiextractor": "".join(f'<doc id="1" title="x">\n{t}\n</doc>\n' for t in lines),
+        "lines": "\n\n".join(lines) + "\n",
+        "jsonl": "".join(json.dumps({"text": t}) + "\n" for t in lines),
+        "wikitext": "".join(f" = Title {i} = \n\n {t}\n\n" for i, t in enumerate(lines)),
+        "mediawiki": DUMP_HEAD + "".join(map(page, range(60), corpus)) + "</mediawiki>\n",
+        "text": "\n".join(lines),
+    }[name]
+    path = folder / "corpus"
+    path.write_text(text)
+    return path
+
+
+def read(path, options=AUTO):
+    """Returns a file's parts, what they give, and the bytes that were told."""
+    (file,) = match_inputs([str(path)])
+    tally, found = Tally(), []
+    divided = split_file(file, options)
+    for part in divided:
+        found += read_part(part, options, tally)
+    assert tally.bytes == file.bytes
+    return divided, found
+
+
+@pytest.mark.parametrize(
+    "name", ["wikiextractor", "lines", "jsonl", "wikitext", "mediawiki", "parquet"]
+)
+def test_parts_give_the_documents_of_the_whole(tmp_path, corpus, name, monkeypatch):
+    path = write(tmp_path, name, corpus)
+    divided, found = read(path)
+    monkeypatch.setattr(reading, "PART_BYTES", 1 << 30)
+    whole, expected = read(path)
+    assert len(divided) > 3 and len(whole) == 1
+    assert found == expected and len(found) == len(corpus)
+    assert all(isinstance(document, Document) for document in found)
+    assert sum(part.bytes for part in divided) == path.stat().st_size
+
+
+def test_one_document_stays_whole(tmp_path, corpus):
+    divided, found = read(write(tmp_path, "text", corpus), ReadOptions("text"))
+    assert len(divided) == len(found) == 1
+
+
+def test_compressed_file_stays_whole(tmp_path, corpus):
+    path = write(tmp_path, "jsonl", corpus * 20)
+    packed = tmp_path / "corpus.bz2"
+    packed.write_bytes(bz2.compress(path.read_bytes()))
+    divided, found = read(packed)
+    assert packed.stat().st_size > 2 * PART
+    assert len(divided) == 1 and len(found) == 20 * len(corpus)
+
+
+class TestMultistream:
+    """A dump as Wikimedia writes it: head, streams of pages, end; and the list of the streams."""
+
+    @pytest.fixture
+    def dump(self, tmp_path, corpus):
+        path = tmp_path / "xwiki-20240101-pages-articles-multistream.xml.bz2"
+        generator = random.Random(1)
+        documents = [make_document(generator, 20) for _ in range(60)]
+        index, data = [], bz2.compress(DUMP_HEAD.encode())
+        for first in range(0, 60, 5):
+            numbers = range(first, first + 5)
+            index += [f"{len(data)}:{n}:Page: {n}" for n in numbers]
+            # One page in each stream isn't an article.
+            pages = [page(n, documents[n], namespace=0 if n % 5 else 4) for n in numbers]
+            data += bz2.compress("".join(pages).encode())
+        path.write_bytes(data + bz2.compress(b"</mediawiki>\n"))
+        self.index = tmp_path / "xwiki-20240101-pages-articles-multistream-index.txt.bz2"
+        self.index.write_bytes(bz2.compress("\n".join(index).encode() + b"\n"))
+        return path
+
+    def test_divided_by_the_index(self, dump):
+        divided, found = read(dump)
+        assert len(divided) > 2
+        self.index.unlink()
+        whole, expected = read(dump)
+        assert len(whole) == 1 and found == expected
+        assert sum(isinstance(document, Document) for document in found) == 48
+        assert sum(isinstance(document, Skip) for document in found) == 12
+
+    def test_damage_in_one_part_costs_no_other(self, dump):
+        data = bytearray(dump.read_bytes())
+        divided, _ = read(dump)
+        middle = divided[1].start + divided[1].bytes // 2
+        data[middle : middle + 4] = b"\xff\x00\xff\x00"
+        dump.write_bytes(data)
+        _, found = read(dump)
+        rejects = [document for document in found if isinstance(document, Reject)]
+        assert [reject.reason for reject in rejects] == ["corrupt_file"]
+        assert sum(not isinstance(document, Reject) for document in found) >= 40
+
+    @pytest.mark.parametrize("index", [b"not an index\n", b"99999999:1:Page\n"])
+    def test_wrong_index(self, dump, index):
+        self.index.write_bytes(bz2.compress(index))
+        with pytest.raises(InputError, match="index"):
+            read(dump)
+
+
+def test_rejects_say_from_where_lines_are_counted(tmp_path, corpus):
+    path = write(tmp_path, "jsonl", corpus)
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[-2] = b'{"text": 1}\n'
+    path.write_bytes(b"".join(lines))
+    (file,) = match_inputs([str(path)])
+    options = ReadOptions()
+    for part in split_file(file, options):
+        for document in read_part(part, options, Tally()):
+            if isinstance(document, Reject):
+                row = json.loads(reject_row(part, document))
+    rest = path.read_bytes()[row_start(row) :].splitlines()
+    # The part's first line may be the end of one that belongs to the part before.
+    assert rest[row["line"] - 1] == b'{"text": 1}' or rest[row["line"]] == b'{"text": 1}'
+    assert row["file"] == str(path) and row["reason"] == "no_text"
+
+
+def row_start(row) -> int:
+    return int(row["detail"].rsplit("from byte ", 1)[1].split(" ")[0].replace(",", ""))
+
+
+def test_byte_order_mark(tmp_path, corpus):
+    path = write(tmp_path, "lines", corpus)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    _, found = read(path)
+    assert [d.text.split("\n")[0].strip() for d in found] == [d[0] for d in corpus]
+
+
+def test_parquet_without_the_column(tmp_path, corpus):
+    path = write(tmp_path, "parquet", corpus)
+    for column_of in (
+        split_file,
+        lambda file, options: list(read_part(parts.FilePart(file, "parquet"), options, Tally())),
+    ):
+        with pytest.raises(InputError, match=f"^{path}: --text_column=body"):
+            column_of(match_inputs([str(path)])[0], ReadOptions(text_column="body"))
+    path.write_bytes(path.read_bytes()[:-100])
+    _, found = read(path)
+    assert [document.reason for document in found] == ["corrupt_file"]
+
+
+def test_dump_whose_last_part_has_no_page(tmp_path, corpus):
+    """The last page began before the last part, and the end of the XML went with it."""
+    long = [corpus[0], corpus[1], ["A very long page."] * 400]
+    path = tmp_path / "dump.xml"
+    path.write_text(DUMP_HEAD + "".join(map(page, range(3), long)) + "</mediawiki>\n")
+    divided, found = read(path)
+    assert len(divided) > 2 and [type(document) for document in found] == [Document] * 3
+    # On the line of the last page, too; and where the file was cut after that page.
+    whole = path.read_text()
+    path.write_text(whole.replace("</page>\n</mediawiki>", "</page></mediawiki>"))
+    assert [type(document) for document in read(path)[1]] == [Document] * 3
+    path.write_text(whole.removesuffix("</mediawiki>\n"))
+    divided, found = read(path)
+    assert len(divided) > 2 and [type(document) for document in found] == [Document] * 3 + [Reject]
+    assert found[-1].reason == "cut_off"
+
+
+@pytest.mark.parametrize("name", ["lines", "parquet"])
+def test_who_stops_reading_learns_how_far_it_was(tmp_path, corpus, name):
+    path = write(tmp_path, name, corpus * 20)
+    (file,) = match_inputs([str(path)])
+    tally = Tally()
+    reader = read_part(parts.FilePart(file, "auto"), AUTO, tally)
+    for _ in range(10 * len(corpus)):
+        next(reader)
+    reader.close()
+    # Lines are read ahead, in blocks of some kilobytes.
+    assert tally.bytes == pytest.approx(file.bytes / 2, abs=8192)
+    assert tally.bytes > 0

@@ -1,0 +1,246 @@
+"""Evaluation of the other kinds of task, each with a stand-in model whose answers are known."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import scipy.stats
+from support.stand_in_models import Chooser, Finder, Regressor, Tagger, save_model
+
+from beambert.pipelines import evaluate
+from beambert.pipelines.shared.errors import InputError
+
+LENGTHS = ((5, 0.5), (12, 1), (31, 2), (40, 4.5), (3, 1))
+NUMBERS = [("x" * length, label) for length, label in LENGTHS]
+CHOICES = [
+    ("He sat", "down", "up the tree", "0"),
+    ("She ran", "away from it", "in", "0"),
+    ("They ate", "up", "something warm", "1"),
+]
+SENTENCES = [
+    (["Anna", "saw", "Bo", "Li"], ["B-person", "O", "B-person", "I-person"]),
+    (["nobody", "came"], ["O", "O"]),
+    (["to", "Rome"], ["O", "B-place"]),
+]
+TAGS = ("B-person", "B-place", "I-person", "O")
+
+
+def run(task, data, model, output, *more):
+    """Evaluates and returns metrics.json and the page."""
+    evaluate.main(
+        [f"--task={task}", f"--data_dir={data}", f"--model={model}", f"--output={output}", *more]
+    )
+    return json.loads((output / "metrics.json").read_text()), (output / "report.html").read_text()
+
+
+def test_regression(tmp_path):
+    """Against SciPy; labels are sliced by quarter."""
+    lines = ["text\tlabel", *(f"{text}\t{label}" for text, label in NUMBERS)]
+    (tmp_path / "dev.tsv").write_text("\n".join(lines) + "\n")
+    model = save_model(Regressor(), tmp_path / "model")
+    metrics, page = run("regression", tmp_path, model, tmp_path / "output")
+    labels = np.array([label for _, label in NUMBERS])
+    scores = np.array([len(text) / 10 for text, _ in NUMBERS])
+    overall = metrics["overall"]
+    assert overall["pearson"] == pytest.approx(scipy.stats.pearsonr(labels, scores)[0], abs=1e-6)
+    assert overall["spearman"] == pytest.approx(scipy.stats.spearmanr(labels, scores)[0], abs=1e-6)
+    squares = (labels - scores) ** 2
+    assert overall["mean_squared_error"] == pytest.approx(squares.mean(), abs=1e-6)
+    assert {name: part["example_count"] for name, part in metrics["slices"]["label"].items()} == {
+        "0.5 to 1": 3,
+        "2 to 2": 1,
+        "4.5 to 4.5": 1,
+    }
+    assert metrics["thresholds"][0]["reason"].startswith("Pearson 0.9")
+    assert "Predicted numbers" in page and "Calibration" not in page
+    # The text of 31 letters is furthest from its label, by 1.1.
+    first = page[page.index("Worst errors") :].split("<td")[1]
+    assert f">{'x' * 31}<" in first
+
+
+def test_choice(tmp_path):
+    """Endings stand in columns."""
+    header = "text\tchoice0\tchoice1\tlabel"
+    lines = [header, *("\t".join(row) for row in CHOICES)]
+    (tmp_path / "dev.tsv").write_text("\n".join(lines) + "\n")
+    model = save_model(Chooser(), tmp_path / "model", ("0", "1"))
+    metrics, page = run(
+        "choice", tmp_path, model, tmp_path / "output", "--metric=accuracy", "--threshold=0.5"
+    )
+    assert metrics["overall"]["accuracy"] == pytest.approx(2 / 3, abs=1e-6)
+    assert metrics["blessed"] is True
+    assert metrics["details"]["confusion_matrix"] == [[1, 1], [0, 1]]
+    mistakes = page[page.index("Worst errors") :]
+    assert "He sat" in mistakes and ">down<" in mistakes and ">up the tree<" in mistakes
+    assert "She ran" not in mistakes
+    three = save_model(Chooser(), tmp_path / "three", ("0", "1", "2"))
+    with pytest.raises(InputError, match="2 endings in some rows but --model chooses from 3"):
+        run("choice", tmp_path, three, tmp_path / "other")
+
+
+@pytest.fixture(scope="module")
+def tagged(tmp_path_factory):
+    """A folder with sentences in columns."""
+    folder = tmp_path_factory.mktemp("tagged")
+    sentences = (
+        "".join(f"{word}\t{tag}\n" for word, tag in zip(*sentence, strict=True))
+        for sentence in SENTENCES
+    )
+    (folder / "dev.conll").write_text("\n".join(sentences))
+    return folder
+
+
+def test_tagging(tagged, tmp_path):
+    """Right: Anna. Predicted besides: Bo, Li, Rome. Missed: Bo Li, Rome as a place."""
+    model = save_model(Tagger(), tmp_path / "model", TAGS)
+    metrics, page = run(
+        "tagging", tagged, model, tmp_path / "output", "--metric=entity_recall", "--threshold=0.34"
+    )
+    overall = metrics["overall"]
+    assert overall["entity_precision"] == pytest.approx(1 / 4)
+    assert overall["entity_recall"] == pytest.approx(1 / 3, abs=1e-6)
+    assert overall["entity_f1"] == pytest.approx(2 / 7, abs=1e-6)
+    assert overall["accuracy"] == pytest.approx(6 / 8)
+    assert metrics["details"]["by_type"]["place"]["true"] == 1
+    assert metrics["details"]["by_type"]["person"]["predicted"] == 4
+    reason = (tmp_path / "output" / "NOT_BLESSED").read_text()
+    assert reason == "entity recall 0.3333 is not at least 0.3400\n"
+    mistakes = page[page.index("Worst errors") :]
+    assert "Bo Li (person)" in mistakes and "Rome (place)" in mistakes
+    assert "nobody" not in mistakes
+
+
+def test_a_tagger_with_other_labels_is_refused(tagged, tmp_path):
+    """Its answers would mean something else."""
+    model = save_model(Tagger(), tmp_path / "model", ("B-place", "I-person", "O"))
+    with pytest.raises(InputError, match="label 'B-person', which is not one of"):
+        run("tagging", tagged, model, tmp_path / "output")
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "dev.conll").write_text("to\tO\nRome\tB-place\n")
+    with pytest.raises(InputError, match="gives 'B-person', which is not in labels.txt"):
+        run("tagging", place, model, tmp_path / "output")
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory):
+    """SQuAD 2.0's layout: right, right to say nothing, half right, wrong, wrong to say nothing."""
+    paragraphs = [
+        ("The film was found in new york.", [("found", 13)]),
+        ("The film was new.", []),
+        ("A song was found river house.", [("found river house", 11)]),
+        ("found the city and the river", [("city", 10)]),
+        ("The city was old", [("old", 13)]),
+    ]
+    entries = [
+        {
+            "context": context,
+            "qas": [
+                {
+                    "id": str(number),
+                    "question": "What was it?",
+                    "answers": [{"text": text, "answer_start": at} for text, at in answers],
+                    "is_impossible": not answers,
+                }
+            ],
+        }
+        for number, (context, answers) in enumerate(paragraphs)
+    ]
+    folder = tmp_path_factory.mktemp("questions")
+    (folder / "dev-v2.0.json").write_text(json.dumps({"data": [{"paragraphs": entries}]}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reader(vocabulary, tmp_path_factory):
+    """Answers `found`, or nothing; windows are so short that contexts take several."""
+    folder = tmp_path_factory.mktemp("reader")
+    save_model(finder := Finder(vocabulary.id_of("found"), 14), folder, (), **finder.specs)
+    (folder / "vocab.txt").write_bytes(vocabulary.serialize())
+    training = {"kind": "span", "max_seq_length": 14, "do_lower_case": True}
+    training |= {"vocabulary_sha256": vocabulary.sha256, "task": "squad2.0"}
+    (folder / "training.json").write_text(json.dumps(training))
+    (folder / "_SUCCESS").write_text("")
+    return folder
+
+
+def test_span(questions, reader, tmp_path):
+    """Overall, by slice, and as the official files and scorer have it."""
+    metrics, page = run("squad2.0", questions, reader, tmp_path / "output")
+    exact = [1, 1, 0, 0, 0]
+    f1 = [1, 1, 2 * 1 / (1 + 3), 0, 0]
+    assert metrics["overall"]["exact_match"] == pytest.approx(np.mean(exact))
+    assert metrics["overall"]["squad_f1"] == pytest.approx(np.mean(f1))
+    assert metrics["slices"]["label"]["no answer"]["squad_f1"] == 1
+    assert metrics["slices"]["label"]["answer"]["squad_f1"] == pytest.approx(1.5 / 4)
+    assert metrics["slices"]["prediction"]["no answer"]["example_count"] == 2
+    bins = metrics["details"]["calibration"]["bins"]
+    assert sum(one["examples"] for one in bins) == 5
+    official = metrics["details"]["official"]
+    assert official["HasAns_f1"] == pytest.approx(100 * 1.5 / 4)
+    assert official["NoAns_exact"] == 100
+    assert metrics["thresholds"][0]["threshold"] == pytest.approx(1 / 5)
+    mistakes = page[page.index("Worst errors") :]
+    assert "found the city and the river" in mistakes and "A song was" not in mistakes
+    files = {
+        path.name: json.loads(path.read_text())
+        for path in (tmp_path / "output" / "official").iterdir()
+    }
+    assert files["predictions.json"] == dict(
+        zip("01234", ["found", "", "found", "found", ""], strict=True)
+    )
+    assert [entry["text"] for entry in files["nbest_predictions.json"]["0"]][:1] == ["found"]
+    # A piece has 2 * 5, [CLS] 2 * 2, any other 0.
+    assert list(files["null_odds.json"].values()) == [-6, 4, -6, -6, 4]
+
+
+def test_a_file_without_impossible_questions(questions, reader, tmp_path):
+    """The task says whether there may be no answer, not the file."""
+    file = json.loads((questions / "dev-v2.0.json").read_text())
+    (answered,) = [dict(of) for of in file["data"]]
+    answered["paragraphs"] = [of for of in answered["paragraphs"] if of["qas"][0]["answers"]]
+    for version in ("v1.1", "v2.0"):
+        (tmp_path / f"dev-{version}.json").write_text(json.dumps({"data": [answered]}))
+    metrics, _ = run("squad2.0", tmp_path, reader, tmp_path / "2")
+    assert metrics["details"]["official"]["HasAns_total"] == 4
+    assert metrics["slices"]["prediction"]["no answer"]["example_count"] == 1
+    predictions = json.loads((tmp_path / "2" / "official" / "predictions.json").read_text())
+    assert predictions["4"] == ""
+    with pytest.raises(InputError, match="was fine-tuned on squad2.0, .* give --task=squad2.0"):
+        run("squad1.1", tmp_path, reader, tmp_path / "1")
+    folder = shutil.copytree(reader, tmp_path / "reader")
+    training = json.loads((folder / "training.json").read_text())
+    (folder / "training.json").write_text(json.dumps(training | {"task": "squad1.1"}))
+    metrics, page = run("squad1.1", tmp_path, folder, tmp_path / "1")
+    f1 = metrics["details"]["official"]["f1"]
+    assert f'<td>f1</td><td class="number">{f1:.3f}</td>' in page
+    assert set(metrics["details"]["official"]) == {"exact_match", "f1"}
+    assert "prediction" not in metrics["slices"]
+    names = {path.name for path in (tmp_path / "1" / "official").iterdir()}
+    assert names == {"predictions.json", "nbest_predictions.json"}
+    (tmp_path / "dev-v1.1.json").write_text(json.dumps(file))
+    with pytest.raises(InputError, match="1 of 5 questions are impossible.*take the task squad2.0"):
+        run("squad1.1", tmp_path, folder, tmp_path / "3")
+
+
+def test_another_vocabulary_than_the_models_is_refused(questions, reader, vocabulary, tmp_path):
+    """Its answers would be of other words."""
+    folder = shutil.copytree(reader, tmp_path / "reader")
+    lines = vocabulary.serialize().splitlines(keepends=True)
+    (folder / "vocab.txt").write_bytes(b"".join([*lines[:-2], lines[-1], lines[-2]]))
+    with pytest.raises(InputError, match="vocab.txt is not the vocabulary that the model was"):
+        run("squad2.0", questions, folder, tmp_path / "output")
+
+
+def test_a_span_model_without_its_vocabulary_is_refused(questions, tmp_path):
+    """A bare SavedModel does not say how to make its inputs."""
+    save_model(finder := Finder(7, 14), tmp_path / "model", (), **finder.specs)
+    with pytest.raises(InputError, match="has no training.json and vocab.txt beside it"):
+        run("squad2.0", questions, tmp_path / "model", tmp_path / "output")
+
+
+def test_a_metric_of_another_task_is_refused(tagged, tmp_path):
+    """With those that this task has."""
+    with pytest.raises(InputError, match="--metric=pearson is not a metric of this task: choose"):
+        run("tagging", tagged, tmp_path, tmp_path / "output", "--metric=pearson")

@@ -1,0 +1,64 @@
+"""The page at its limits; those of whole evaluations are tested with the command."""
+
+import numpy as np
+
+from beambert.pipelines.evaluation import intervals, outcomes, report
+from beambert.pipelines.evaluation import measures as evaluation
+from beambert.pipelines.tasks import declarations
+
+
+def metrics_of(found, kind, labels, slices):
+    """Returns what metrics.json would hold, with the same scores in every slice."""
+    measures = evaluation.measures_of(declarations.Task("own", kind), labels)
+    part = {
+        "example_count": len(found),
+        **measures.scores(found),
+        "intervals_95": intervals.intervals(found, measures.names, measures.positive),
+    }
+    return {
+        "task": "own",
+        "task_kind": kind,
+        "split": "dev",
+        "model": "m",
+        "data_dir": "d",
+        "examples": len(found),
+        "labels": labels,
+        "metrics": measures.names,
+        "constant_answers": evaluation.constant_answers(found, measures, labels),
+        "baseline": None,
+        "blessed": False,
+        "thresholds": [{"reason": "a < b"}],
+        "overall": part,
+        "slices": {name: dict.fromkeys(values, part) for name, values in slices.items()},
+        "details": evaluation.details(found),
+    }
+
+
+def test_a_report_without_mistakes_and_with_many_labels():
+    """The confusion matrix has its limit, and the page says so."""
+    labels = np.arange(31)
+    found = outcomes.ClassOutcomes(labels, labels, np.eye(31))
+    metrics = metrics_of(
+        found,
+        declarations.CLASSIFICATION,
+        [str(i) for i in labels],
+        {"length": ["1-8"], "label": ["$0", "x" * 80]},
+    )
+    page = report.render(metrics, found, [])
+    assert "With 31 labels it is too large to draw" in page
+    assert "There are none." in page
+    assert "a &lt; b" in page
+    # Slices, lengths, calibration.
+    assert page.count("<svg") == 3
+
+
+def test_a_report_of_many_numbers_stays_light():
+    """A dot for every example would make a page that no browser likes."""
+    generator = np.random.default_rng(7)
+    numbers = generator.normal(size=3001)
+    found = outcomes.NumberOutcomes(numbers, numbers + generator.normal(size=3001))
+    metrics = metrics_of(found, declarations.REGRESSION, [], {"length": ["1-8", "9-16"]})
+    page = report.render(metrics, found, [])
+    assert page.count("<svg") == 2
+    # 1,001 of them, and 30 bars.
+    assert page.count("<use") < 1500

@@ -1,0 +1,66 @@
+"""How examples are parted."""
+
+import pytest
+
+from beambert.pipelines.evaluation import slices
+from beambert.pipelines.tasks import declarations
+from beambert.pipelines.tasks.examples import ChoiceExample, TaggedExample, TextExample
+from beambert.pipelines.tasks.squad import Question
+
+
+@pytest.mark.parametrize(
+    ("words", "bucket"),
+    [(1, "1-8"), (8, "1-8"), (9, "9-16"), (32, "17-32"), (256, "129-256"), (257, "257+")],
+)
+def test_length_buckets(words, bucket):
+    """Bounds are inclusive; a pair counts both texts, a choice its longest ending."""
+    assert slices.length_bucket(TextExample("w " * words, None, None, {})) == bucket
+    pair = TextExample("w", "w " * (words - 1), None, {})
+    assert slices.length_bucket(pair) == bucket
+    assert slices.length_bucket(TaggedExample(("w",) * words, None)) == bucket
+    choice = ChoiceExample("", None, ("w", "w " * words), None, {})
+    assert slices.length_bucket(choice) == bucket
+    question = Question("id", "w", "w " * (words - 1), (), True, "")
+    assert slices.length_bucket(question) == bucket
+
+
+def test_slice_titles_show_blank_values():
+    """CoLA has such a column."""
+    assert slices.slice_title("source", "web") == "source = web"
+    assert slices.slice_title("source", "") == "source = ''"
+    assert slices.slice_title("source", " *") == "source = ' *'"
+
+
+def numbered(labels, columns=({},)):
+    """Returns examples of these labels."""
+    return [
+        TextExample("w", None, str(label), columns[i % len(columns)])
+        for i, label in enumerate(labels)
+    ]
+
+
+def found(kind, examples, labels=()):
+    """Returns the ways by name."""
+    return {one.name: one for one in slices.slicings(kind, examples, labels, ("row",))}
+
+
+def test_numbers_are_parted_into_quarters():
+    """Of as many examples where they differ; equal ones stay together."""
+    label = found(declarations.REGRESSION, numbered([5, 1, 2, 3, 4, 6, 8, 7]))["label"]
+    assert label.order == ("1 to 2", "3 to 4", "5 to 6", "7 to 8")
+    assert label.values[:2] == ("5 to 6", "1 to 2")
+    label = found(declarations.REGRESSION, numbered([1, 1, 1, 1, 1, 1, 2, 9]))["label"]
+    assert label.order == ("1 to 1", "2 to 9")
+
+
+def test_columns_with_few_values_part():
+    """Not one with a single value, nor one with more than 20."""
+    columns = [
+        {"source": "ab"[i % 2], "one": "x", "id": str(i), "length": "yn"[i % 2], "row": "yn"[i % 2]}
+        for i in range(21)
+    ]
+    ways = found(declarations.CLASSIFICATION, numbered("10" * 10 + "1", columns), ["1", "0"])
+    assert set(ways) == {"length", "label", "source", "column length", "column row"}
+    assert ways["source"].order == ("a", "b")
+    assert ways["label"].order == ("1", "0")
+    assert set(ways["length"].values) == {"1-8"}

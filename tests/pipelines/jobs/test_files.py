@@ -1,0 +1,67 @@
+"""Files: listed once each, decompressed to their end, written whole or not at all."""
+
+import bz2
+import gzip
+
+import pytest
+import zstandard
+
+from beambert.pipelines.jobs.files import open_atomically
+from beambert.pipelines.jobs.input_files import CorruptFileError, decompress, match_inputs
+from beambert.pipelines.shared.errors import InputError
+
+COMPRESS = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".zst": zstandard.ZstdCompressor().compress,
+}
+
+
+def test_a_file_asked_for_by_several_names_is_listed_once(tmp_path, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    path = tmp_path / "folder" / "one.txt"
+    path.write_text("text")
+    monkeypatch.chdir(tmp_path / "folder")
+    (file,) = match_inputs(["one.txt", "./*.txt", "../folder/one.txt", str(path)])
+    assert (file.path, file.bytes) == (str(path), 4)
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(InputError, match=r"is a folder; name its files: '.*/\*'"):
+        match_inputs([f"{tmp_path}/"])
+
+
+def read(path):
+    with open(path, "rb") as stored:
+        return decompress(str(path), stored).read()
+
+
+@pytest.mark.parametrize("ending", COMPRESS)
+def test_no_byte_is_no_compressed_file(tmp_path, ending):
+    """What a transfer that failed at once leaves."""
+    path = tmp_path / f"file{ending}"
+    path.write_bytes(b"")
+    with pytest.raises(CorruptFileError, match="cut off"):
+        read(path)
+    path.write_bytes(COMPRESS[ending](b""))
+    assert read(path) == b""
+
+
+@pytest.mark.parametrize("zeros", [10, 200_000])
+def test_zeros_after_a_stream(tmp_path, zeros):
+    """Padding, as gzip itself takes it, however much; then another stream."""
+    path = tmp_path / "file.gz"
+    path.write_bytes(gzip.compress(b"one ") + bytes(zeros) + gzip.compress(b"two") + bytes(zeros))
+    assert read(path) == gzip.decompress(path.read_bytes()) == b"one two"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, InputError("too large"), ValueError("bug")])
+def test_what_fails_while_writing_leaves_nothing(tmp_path, error):
+    """And passes as it is: it says nothing about the file."""
+    path = tmp_path / "folder" / "file"
+    kind = type(error) if isinstance(error, Exception) else error
+    with pytest.raises(kind) as raised, open_atomically(str(path)) as file:
+        file.write(b"half")
+        raise error
+    assert "cannot be written" not in str(raised.value)
+    assert list(path.parent.iterdir()) == []

@@ -1,0 +1,220 @@
+"""Answers against the original's write_predictions, a search of all spans, and SQuAD itself."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from support.questions import GOLDEN, ask, write
+
+from beambert.pipelines.model_inputs.answers import DecodingParameters, decode
+from beambert.pipelines.model_inputs.windows import (
+    WindowParameters,
+    has_most_context,
+    lost_answers,
+    make_windows,
+)
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks.squad import read_questions
+from beambert.pipelines.tasks.squad_scoring import score
+from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+
+PARAMETERS = DecodingParameters(GOLDEN["n_best_size"], GOLDEN["max_answer_length"])
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return OffsetTokenizer(Vocabulary(tuple(GOLDEN["vocabulary"])), True)
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory):
+    return read_questions(write(tmp_path_factory.mktemp("squad"), GOLDEN["dataset"])).questions
+
+
+@pytest.fixture(scope="module")
+def windows(questions, tokenizer):
+    return make_windows(questions, tokenizer, WindowParameters(**GOLDEN["parameters"]))
+
+
+@pytest.fixture(scope="module")
+def logits():
+    return np.array(GOLDEN["logits"], np.float64).transpose(1, 0, 2)
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_original(version, questions, windows, logits):
+    expected = GOLDEN["predictions"][version]
+    found = decode(questions, windows, *logits, version == "v2", PARAMETERS)
+    assert found.answers == expected["predictions"]
+    assert found.null_odds == expected.get("null_odds", {})
+    assert found.n_best.keys() == expected["n_best"].keys()
+    for name, entries in found.n_best.items():
+        for entry, original in zip(entries, expected["n_best"][name], strict=True):
+            assert entry.pop("probability") == pytest.approx(original.pop("probability"))
+            assert entry == original
+
+
+def best_spans(questions, windows, start_logits, end_logits, most_pieces):
+    """Each question's spans and scores, found by trying all."""
+    found = [{} for _ in questions]
+    for number, owner in enumerate(windows.question_index):
+        first, count = windows.context_positions[number], windows.context_lengths[number]
+        for start, end in itertools.combinations_with_replacement(range(first, first + count), 2):
+            if end - start < most_pieces and has_most_context(
+                windows, np.array([number]), np.array([start])
+            ):
+                a, b = windows.characters(number, np.array([start]), np.array([end]))
+                text = questions[owner].context[a[0] : b[0]]
+                score = start_logits[number, start] + end_logits[number, end]
+                found[owner][text] = max(score, found[owner].get(text, -np.inf))
+    return found
+
+
+def test_all_spans(questions, windows):
+    """With as many starts and ends as there are, nothing is better than what is found."""
+    few = questions[5:8]
+    is_own = (windows.question_index >= 5) & (windows.question_index < 8)
+    start_logits, end_logits = np.random.default_rng(2).normal(size=(2, is_own.sum(), 40))
+    few_windows = type(windows)(
+        **{
+            name: value[is_own] if len(value) == len(windows) else value
+            for name, value in vars(windows).items()
+        }
+        | {"question_index": windows.question_index[is_own] - 5}
+    )
+    expected = best_spans(few, few_windows, start_logits, end_logits, 4)
+    found = decode(few, few_windows, start_logits, end_logits, False, DecodingParameters(40, 4))
+    for question, spans in zip(few, expected, strict=True):
+        ranked = sorted(spans.items(), key=lambda item: -item[1])[:40]
+        entries = found.n_best[question.id]
+        assert [entry["text"] for entry in entries] == [text for text, _ in ranked]
+        scores = np.array([score for _, score in ranked])
+        shares = np.exp(scores) / np.exp(scores).sum()
+        assert [entry["probability"] for entry in entries] == pytest.approx(shares.tolist())
+        assert found.answers[question.id] == ranked[0][0]
+
+
+def test_padding_does_not_count(questions, windows, logits):
+    longer = np.pad(logits, ((0, 0), (0, 0), (0, 9)))
+    is_padding = np.arange(longer.shape[2]) >= windows.lengths[:, None]
+    rows = [np.where(is_padding, padding, longer) for padding in (-100.0, 100.0, np.nan)]
+    found = [decode(questions, windows, *pair, True, PARAMETERS) for pair in rows]
+    assert found[0] == found[1] == found[2]
+
+
+def test_questions_are_independent(questions, windows, logits, monkeypatch):
+    together = decode(questions, windows, *logits, True, PARAMETERS)
+    monkeypatch.setattr("beambert.pipelines.model_inputs.answers._QUESTIONS_AT_A_TIME", 2)
+    assert decode(questions, windows, *logits, True, PARAMETERS) == together
+
+
+def test_threshold(questions, windows, logits):
+    odds = decode(questions, windows, *logits, True, PARAMETERS).null_odds
+    threshold = sorted(odds.values())[7]
+    some = DecodingParameters(5, 4, null_score_diff_threshold=threshold)
+    found = decode(questions, windows, *logits, True, some)
+    assert {name for name, answer in found.answers.items() if not answer} == {
+        name for name, value in odds.items() if value > threshold
+    }
+    always = decode(questions, windows, *logits, True, DecodingParameters(5, 4, np.inf))
+    assert all(always.answers.values())
+
+
+def test_characters_of_the_original_text(tokenizer):
+    context = "Old  Cafe\u0301s,\nthe\u200b RIVER."
+    windows = make_windows([ask(context)], tokenizer, WindowParameters())
+    first = windows.context_positions[0]
+    start, end = np.zeros((2, 1, 30))
+    # "old caf ##es , the river ."
+    start[0, first + 1], end[0, first + 5] = 9, 9
+    found = decode([ask(context)], windows, start, end, False, DecodingParameters())
+    assert list(found.answers.values()) == ["Cafe\u0301s,\nthe\u200b RIVER"]
+
+
+@pytest.mark.parametrize("allows_no_answer", [True, False])
+def test_starts_that_go_with_no_end(tokenizer, allows_no_answer):
+    """The best of all spans is taken where those of the best starts and ends are none."""
+    question = ask("river old bridge")
+    windows = make_windows([question], tokenizer, WindowParameters())
+    first = windows.context_positions[0]
+    start, end = np.zeros((2, 1, 8))
+    start[0, first + 2], end[0, first] = 5, 6
+    parameters = DecodingParameters(n_best_size=1, null_score_diff_threshold=-1.0)
+    found = decode([question], windows, start, end, allows_no_answer, parameters)
+    # From the third word to the first is none, the first by itself has 0 + 6, the third 5 + 0.
+    assert found.answers[question.id] == "river"
+    assert found.null_odds == ({question.id: -6.0} if allows_no_answer else {})
+
+
+def test_no_answer_comes_after_an_answer_of_the_same_score(tokenizer):
+    question = ask("river")
+    windows = make_windows([question], tokenizer, WindowParameters())
+    found = decode([question], windows, *np.zeros((2, 1, 8)), True, DecodingParameters())
+    assert [entry["text"] for entry in found.n_best[question.id]] == ["river", ""]
+    assert found.answers == {question.id: "river"}
+
+
+@pytest.mark.parametrize("allows_no_answer", [True, False])
+def test_nothing_to_answer_with(tokenizer, allows_no_answer):
+    windows = make_windows([ask("")], tokenizer, WindowParameters())
+    logits = np.zeros((2, 1, 384))
+    found = decode([ask("")], windows, *logits, allows_no_answer, DecodingParameters())
+    assert found.answers == {"0": ""}
+    entry = {"text": "", "probability": 1.0, "start_logit": 0.0, "end_logit": 0.0}
+    assert found.n_best == {"0": [entry]}
+    assert all(odds > 1e30 for odds in found.null_odds.values())
+    assert len(found.null_odds) == allows_no_answer
+    json.loads(json.dumps(found.null_odds), parse_constant=pytest.fail)
+
+
+def test_files(questions, windows, logits):
+    found = decode(questions, windows, *logits, True, PARAMETERS)
+    files = {name: json.loads(text) for name, text in found.files().items()}
+    assert files == {
+        "predictions.json": found.answers,
+        "nbest_predictions.json": found.n_best,
+        "null_odds.json": found.null_odds,
+    }
+    version_1 = decode(questions, windows, *logits, False, PARAMETERS).files()
+    assert list(version_1) == ["predictions.json", "nbest_predictions.json"]
+
+
+def test_logits_that_are_none(questions, windows, logits):
+    broken = logits.copy()
+    broken[1, 3, 2] = np.nan
+    with pytest.raises(InputError, match="not numbers"):
+        decode(questions, windows, *broken, True, PARAMETERS)
+    with pytest.raises(ValueError, match="shape"):
+        decode(questions, windows, *logits[:, 1:], True, PARAMETERS)
+    with pytest.raises(ValueError, match="shape"):
+        decode(questions, windows, *logits[:, :, :20], True, PARAMETERS)
+
+
+@pytest.mark.parametrize(
+    ("file", "too_long"), [("dev-v1.1.reconstructed.json", 9), ("dev-v2.0.reconstructed.json", 9)]
+)
+def test_perfect_logits(shared_data, file, too_long):
+    """They answer every question of SQuAD, but for those whose answers the features can't give."""
+    name = "bert-base-uncased-vocab.txt"
+    vocabulary = Vocabulary.parse((shared_data / "vocab" / name).read_bytes(), name)
+    read = read_questions(shared_data / "squad" / file)
+    windows = make_windows(read.questions, OffsetTokenizer(vocabulary, True), WindowParameters())
+    start_logits, end_logits = np.random.default_rng(3).uniform(-11, -9, (2, len(windows), 384))
+    rows = np.arange(len(windows))
+    start_logits[rows, windows.start_positions] = 10
+    end_logits[rows, windows.end_positions] = 10
+    is_v2 = "v2.0" in file
+    found = decode(read.questions, windows, start_logits, end_logits, is_v2, DecodingParameters())
+    scores = score(read.questions, found.answers, is_v2, found.null_odds or None)
+    lost = {answer.id for answer in lost_answers(read.questions, windows)}
+    # 30 pieces are the most that an answer may have.
+    is_long = (windows.end_positions - windows.start_positions >= 30) & (
+        windows.start_positions > 0
+    )
+    long = {read.questions[owner].id for owner in windows.question_index[is_long]} - lost
+    assert len(long) <= too_long
+    expected = np.array([question.id not in lost | long for question in read.questions])
+    assert scores.exact[expected].mean() == scores.f1[expected].mean() == 1
+    assert expected.mean() > 0.998

@@ -1,0 +1,181 @@
+"""`beambert predict`: every text is answered or told of."""
+
+import gzip
+import json
+
+import pytest
+import tensorflow as tf
+from support import stand_in_models
+
+from beambert.pipelines.predict import main
+from beambert.pipelines.shared.errors import InputError
+
+
+def model_folder(folder, model, kind, labels=(), is_pair=False, **specs):
+    """A folder as `finetune` leaves it, with a model whose answers are known."""
+    folder.mkdir()
+    stand_in_models.save_model(model, folder, labels, **specs)
+    columns = {"text_columns": ["text", "text_b"], "choice_columns": ["choice*"]}
+    training = {"kind": kind, "labels": list(labels), "is_pair": is_pair, "columns": columns}
+    (folder / "training.json").write_text(json.dumps(training))
+    (folder / "_SUCCESS").write_text("")
+    (folder / "model.weights.h5").write_bytes(b"weights")
+    return folder
+
+
+@pytest.fixture
+def classifier(tmp_path):
+    return model_folder(
+        tmp_path / "model",
+        stand_in_models.Classifier(),
+        "classification",
+        stand_in_models.LABELS,
+    )
+
+
+def lines_of(output, name):
+    found = [line for path in sorted(output.glob(f"{name}-*")) for line in path.open()]
+    return sorted((json.loads(line) for line in found), key=lambda row: (row["file"], row["line"]))
+
+
+def run(model, output, *inputs, more=()):
+    main([f"--model={model}", f"--output={output}", *(f"--input={one}" for one in inputs), *more])
+    return lines_of(output, "part"), lines_of(output, "rejects")
+
+
+def test_texts_on_lines_and_in_tables(classifier, tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("so good\n\nquite bad\n")
+    with gzip.open(tmp_path / "b.txt.gz", "wt") as file:
+        file.write("neither\n")
+    (tmp_path / "c.csv").write_text('id,text\n7,"good, really"\n8,bad,9\n')
+    answers, rejects = run(classifier, tmp_path / "out", tmp_path / "*.txt*", tmp_path / "c.csv")
+    places = [(row["file"].rsplit("/")[-1], row["line"], row["label"]) for row in answers]
+    assert places == [
+        ("a.txt", 1, "positive"),
+        ("a.txt", 3, "negative"),
+        ("b.txt.gz", 1, "negative"),
+        ("c.csv", 2, "positive"),
+    ]
+    assert answers[0]["probabilities"] == pytest.approx({"negative": 0.1, "positive": 0.9})
+    assert [(row["line"], row["reason"].split(": ")[-1]) for row in rejects] == [
+        (2, "fill it in"),
+        (3, "correct that row."),
+    ]
+    assert "4 answers, 2 rejects" in capsys.readouterr().out
+    info = json.loads((tmp_path / "out" / "info.json").read_text())
+    assert (info["answers"], info["rejects"], len(info["input"])) == (4, 2, 3)
+    assert (tmp_path / "out" / "_SUCCESS").exists()
+
+
+def test_the_same_command_again_has_nothing_to_do(classifier, tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("so good\n")
+    run(classifier, tmp_path / "out", tmp_path / "a.txt")
+    run(classifier, tmp_path / "out", tmp_path / "a.txt")
+    assert "already finished" in capsys.readouterr().out
+    (tmp_path / "a.txt").write_text("so good, and more\n")
+    with pytest.raises(InputError, match="--output=.*of another job"):
+        run(classifier, tmp_path / "out", tmp_path / "a.txt")
+
+
+def test_a_file_that_is_not_text_is_a_reject(classifier, tmp_path):
+    (tmp_path / "a.txt").write_text("so good\n")
+    (tmp_path / "b.txt").write_bytes(b"caf\xe9\n")
+    answers, rejects = run(classifier, tmp_path / "out", tmp_path / "*.txt")
+    assert len(answers) == 1
+    assert len(rejects) == 1 and "b.txt, line 1, byte 3 is not UTF-8" in rejects[0]["reason"]
+
+
+def test_a_line_that_is_not_json_is_one_reject(classifier, tmp_path):
+    """The lines after it are answered."""
+    lines = [
+        '{"text": "so good"}',
+        '{"text": "so',
+        "[]",
+        '{"text": "bad \\ud83d"}',
+        '{"body": "x"}',
+        '{"text": "bad"}',
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    answers, rejects = run(classifier, tmp_path / "out", tmp_path / "a.jsonl")
+    assert [(row["line"], row["label"]) for row in answers] == [(1, "positive"), (6, "negative")]
+    reasons = [
+        "is not JSON (Unterminated string starting at): put one object on each line.",
+        "is not a JSON object: write one on each line.",
+        r"has half a character ('\ud83d'): correct the row.",
+        "has no column 'text' (it has body): name those that it has with --text_columns",
+    ]
+    assert [row["reason"].split(f"line {row['line']} ")[1] for row in rejects] == reasons
+
+
+def test_nothing_that_can_be_answered(classifier, tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("body\ngood\n")
+    more = ["--text_columns=text"]
+    for _ in range(2):  # the second time it is finished already
+        with pytest.raises(InputError, match=r"none of the rows could be answered; see why in"):
+            run(classifier, tmp_path / "out", tmp_path / "a.csv", more=more)
+    (tmp_path / "b.txt").write_text("")
+    assert run(classifier, tmp_path / "none", tmp_path / "b.txt") == ([], [])
+    assert "there is no text in" in capsys.readouterr().out
+
+
+def test_what_a_killed_run_left_is_not_mixed_in(classifier, tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("so good\n")
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr("apache_beam.Pipeline.run", raise_interrupt)
+        run(classifier, tmp_path / "out", tmp_path / "a.txt")
+    (tmp_path / "out" / "part-00001-of-00007.jsonl").write_text("{}\n")
+    (tmp_path / "out" / "beam-temp-part-1").mkdir()
+    answers, _ = run(classifier, tmp_path / "out", tmp_path / "a.txt")
+    assert [row["label"] for row in answers] == ["positive"]
+    assert not list((tmp_path / "out").glob("beam-temp-*"))
+
+
+def raise_interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_a_model_that_cannot_be_loaded_is_one_sentence(classifier, tmp_path):
+    (tmp_path / "a.txt").write_text("so good\n")
+    for path in (classifier / "saved_model" / "variables").iterdir():
+        path.write_bytes(path.read_bytes()[:20])
+    with pytest.raises(InputError, match=r"saved_model cannot be loaded \(.*\): copy it again, or"):
+        run(classifier, tmp_path / "out", tmp_path / "a.txt")
+
+
+def test_pairs_numbers_and_tags(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"left": "x", "right": "good"}\n')
+    pairs = model_folder(
+        tmp_path / "pairs",
+        stand_in_models.Classifier(),
+        "classification",
+        stand_in_models.LABELS,
+        is_pair=True,
+        text=tf.TensorSpec([None], tf.string, name="text"),
+        text_b=tf.TensorSpec([None], tf.string, name="text_b"),
+    )
+    columns = ["--text_columns=left,right"]
+    answers, _ = run(pairs, tmp_path / "1", tmp_path / "a.jsonl", more=columns)
+    assert answers[0]["label"] == "positive"
+    with pytest.raises(InputError, match="--text_columns=left: .* takes two texts"):
+        run(pairs, tmp_path / "2", tmp_path / "a.jsonl", more=["--text_columns=left"])
+    (tmp_path / "a.txt").write_text("Ann saw  Bob\n")
+    scorer = model_folder(tmp_path / "scorer", stand_in_models.Regressor(), "regression")
+    answers, _ = run(scorer, tmp_path / "3", tmp_path / "a.txt")
+    assert answers[0]["score"] == pytest.approx(1.2)
+    tagger = model_folder(
+        tmp_path / "tagger", stand_in_models.Tagger(), "tagging", ("B-person", "O")
+    )
+    answers, _ = run(tagger, tmp_path / "4", tmp_path / "a.txt")
+    assert answers[0]["tags"] == ["B-person", "O", "B-person"]
+
+
+def test_what_answers_no_texts(tmp_path, classifier):
+    (tmp_path / "a.txt").write_text("so good\n")
+    encoder = model_folder(tmp_path / "encoder", stand_in_models.Regressor(), "pretraining")
+    with pytest.raises(InputError, match=r"answers no texts \(pretraining\)"):
+        run(encoder, tmp_path / "out", tmp_path / "a.txt")
+    with pytest.raises(InputError, match=r"answers no texts \(no training\.json\)"):
+        run(tmp_path, tmp_path / "out", tmp_path / "a.txt")
+    with pytest.raises(InputError, match="--input"):
+        run(classifier, tmp_path / "out", tmp_path / "none*")
+    assert not (tmp_path / "out").exists()

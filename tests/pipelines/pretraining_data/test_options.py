@@ -1,0 +1,260 @@
+"""What the data command can do besides: each option end to end, in one process."""
+
+import hashlib
+import json
+import random
+
+import pytest
+import tensorflow as tf
+from support.sample_text import make_document
+
+from beambert.pipelines.create_pretraining_data import main
+from beambert.pipelines.pretraining_data.flags import build_parser, plan_lengths
+from beambert.pipelines.shared.console import run_main
+
+SMALL = ["--max_predictions_per_seq=5", "--dupe_factor=2", "--num_shards=2"]
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    generator = random.Random(0)
+    return [make_document(generator, generator.randint(1, 12)) for _ in range(60)]
+
+
+def write_lines(path, corpus):
+    """One sentence a line, a blank line between documents."""
+    path.write_text("\n\n".join("\n".join(document) for document in corpus) + "\n")
+    return path
+
+
+@pytest.fixture
+def run(tmp_path, capsys, vocabulary):
+    """Runs the command on an input into a folder of that name; returns (folder, output)."""
+    vocab_file = tmp_path / "vocab.txt"
+    vocab_file.write_bytes(vocabulary.serialize())
+
+    def run(name, source, *flags, status=0):
+        output = tmp_path / name
+        arguments = [f"--vocab_file={vocab_file}", f"--output={output}", f"--input={source}"]
+        found = run_main("data", main, [*arguments, *SMALL, *map(str, flags)])
+        printed = capsys.readouterr()
+        assert found == status, printed.err
+        assert status == 0 or printed.err.count("\n") == 1
+        return output, printed.out + printed.err
+
+    return run
+
+
+def info(folder):
+    return json.loads((folder / "info.json").read_text())
+
+
+def hashes(folder):
+    return [file["sha256"] for file in info(folder)["files"]]
+
+
+def documents(folder):
+    return info(folder)["counts"]["documents"]
+
+
+@pytest.fixture
+def source(tmp_path, corpus):
+    return write_lines(tmp_path / "corpus.txt", corpus)
+
+
+def test_two_lengths_in_one_pass(run, source):
+    both = ["--max_seq_length=32,64", "--max_predictions_per_seq=5,9", "--eval_fraction=0.3"]
+    folder, printed = run("both", source, *both)
+    for length, most in ((32, 5), (64, 9)):
+        alone = [f"--max_seq_length={length}", f"--max_predictions_per_seq={most}"]
+        single, _ = run(f"single{length}", source, *alone, "--eval_fraction=0.3")
+        for part in ("", "eval"):
+            made = folder / str(length) / part
+            assert hashes(made) == hashes(single / part)
+            assert info(made)["parameters"] == info(single)["parameters"]
+            assert str(made) in printed
+    assert {path.name for path in folder.iterdir()} == {"32", "64"}
+    # Again is nothing to do; one length alone doesn't fit into that folder, nor the reverse.
+    assert "nothing to do" in run("both", source, *both)[1]
+    assert "something else" in run("both", source, status=2)[1]
+    assert "something else" in run("single32", source, *both, status=2)[1]
+
+
+def test_default_number_of_predictions():
+    """20 of 128 as the original's default; 77 of 512, between MLPerf's 76 and NVIDIA's 80."""
+    flags = ["--input=x", "--vocab_file=x", "--output=x", "--max_seq_length=128,512"]
+    lengths = plan_lengths(build_parser().parse_args(flags))
+    assert [of.max_predictions_per_seq for of in lengths] == [20, 77]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--max_seq_length=32,32"], "--max_seq_length"),
+        (["--max_seq_length=32,64"], "--max_predictions_per_seq"),
+        (["--max_seq_length=32,x"], "--max_seq_length"),
+        (["--max_predictions_per_seq=0"], "--max_predictions_per_seq=0"),
+        (["--min_document_characters=-1"], "--min_document_characters=-1"),
+        (["--duplicates=some"], "--duplicates"),
+        (["--since=/nowhere"], "--since=/nowhere"),
+    ],
+)
+def test_bad_flags(run, source, flags, message):
+    folder, error = run("out", source, *flags, status=2)
+    assert message in error and not folder.exists()
+
+
+def test_gzip(run, source):
+    plain, _ = run("plain", source)
+    packed, _ = run("packed", source, "--compression=gzip")
+    for file, entry in zip(sorted(plain.glob("part*")), info(packed)["files"], strict=True):
+        path = packed / entry["name"]
+        assert path.name == file.name + ".gz" and path.stat().st_size < file.stat().st_size / 2
+        content = path.read_bytes()
+        assert (len(content), hashlib.sha256(content).hexdigest()) == (
+            entry["bytes"],
+            entry["sha256"],
+        )
+        same = zip(
+            tf.data.TFRecordDataset(str(file)).as_numpy_iterator(),
+            tf.data.TFRecordDataset(str(path), "GZIP").as_numpy_iterator(),
+            strict=True,
+        )
+        assert all(one == other for one, other in same)
+    again, _ = run("again", source, "--compression=gzip")
+    assert hashes(again) == hashes(packed)
+
+
+def test_many_spills_and_parts_give_the_same_bytes(run, source, monkeypatch):
+    whole, _ = run("whole", source)
+    monkeypatch.setattr("beambert.pipelines.pretraining_data.transforms.SPILL_TOKENS", 50)
+    monkeypatch.setattr("beambert.pipelines.pretraining_data.transforms.BATCH_CHARACTERS", 500)
+    for module in ("parts", "reading"):
+        monkeypatch.setattr(f"pipelines.{module}.PART_BYTES", 2000)
+    spilled, _ = run("spilled", source)
+    assert hashes(spilled) == hashes(whole)
+    assert {path.name for path in spilled.iterdir()} == {path.name for path in whole.iterdir()}
+
+
+def test_nothing_temporary_is_left_of_a_failed_run(run, source, monkeypatch):
+    from beambert.pipelines.pretraining_data import transforms
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(transforms.CompactDocuments, "unpack", full)
+    with pytest.raises(Exception, match="No space left"):
+        run("out", source)
+    monkeypatch.undo()
+    folder, _ = run("out", source)
+    assert not [path for path in folder.iterdir() if path.name.startswith("_tmp")]
+
+
+class TestDuplicates:
+    @pytest.fixture
+    def mixed(self, tmp_path):
+        """20 long documents, 5 of them twice, and 4 more with one word of 100 changed."""
+        generator = random.Random(3)
+        originals = [make_document(generator, 20) for _ in range(20)]
+        near = [[*document[:-1], "Another house began."] for document in originals[:4]]
+        return [*originals, *originals[10:15], *near]
+
+    def dropped(self, run, tmp_path, corpus, name, *flags):
+        folder, _ = run(name, write_lines(tmp_path / f"{name}.txt", corpus), *flags)
+        counts = documents(folder)
+        assert counts["read"] == counts["used"] + sum(counts["dropped"].values()) == 29
+        return counts["dropped"], hashes(folder)
+
+    def test_kept(self, run, tmp_path, mixed):
+        assert self.dropped(run, tmp_path, mixed, "keep")[0] == {}
+
+    def test_exact(self, run, tmp_path, mixed):
+        dropped, found = self.dropped(run, tmp_path, mixed, "exact", "--duplicates=exact")
+        assert dropped == {"duplicates": 5}
+        dropped, other = self.dropped(run, tmp_path, mixed[::-1], "back", "--duplicates=exact")
+        assert dropped == {"duplicates": 5} and other == found
+
+    def test_near(self, run, tmp_path, mixed):
+        dropped, found = self.dropped(run, tmp_path, mixed, "near", "--duplicates=near")
+        assert dropped == {"duplicates": 5, "near_duplicates": 4}
+        dropped, other = self.dropped(run, tmp_path, mixed[::-1], "back", "--duplicates=near")
+        assert dropped == {"duplicates": 5, "near_duplicates": 4} and other == found
+
+
+def test_filters(run, tmp_path, corpus):
+    symbols = ["# # # # # # # # # # # # # # # # # # # # # # # # # # # # #"] * 3
+    source = write_lines(tmp_path / "corpus.txt", [*corpus, symbols, ["The end."]])
+    flags = ["--quality_filter=gopher", "--min_document_characters=12"]
+    folder, _ = run("out", source, *flags, "--format=lines")
+    dropped = documents(folder)["dropped"]
+    assert dropped["too_short"] == 1
+    assert sum(dropped.values()) >= 2
+    assert documents(folder)["read"] == documents(folder)["used"] + sum(dropped.values())
+
+
+def test_lines_are_sentences(run, tmp_path):
+    """A line of two sentences is one where the flag says so."""
+    rows = [{"text": "The river. A city.\nThe old house. A song."}] * 4
+    source = tmp_path / "corpus.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sentences = {}
+    for kind in ("sentencex", "line"):
+        folder, _ = run(kind, source, f"--sentences={kind}")
+        sentences[kind] = info(folder)["counts"]["sentences"]
+    assert sentences == {"sentencex": 16, "line": 8}
+
+
+def test_reference_has_more_random_next(run, source):
+    folder, _ = run("reference", source, "--pairs=reference", "--dupe_factor=20")
+    assert info(folder)["counts"]["is_next_share"] < 0.46
+    folder, _ = run("balanced", source, "--dupe_factor=20")
+    assert info(folder)["counts"]["is_next_share"] == pytest.approx(0.5, abs=0.005)
+
+
+class TestSince:
+    def test_new_and_changed_files_only(self, run, tmp_path, corpus):
+        folder = tmp_path / "corpus"
+        folder.mkdir()
+        for i in range(3):
+            write_lines(folder / f"{i}.txt", corpus[i * 10 : i * 10 + 10])
+        run("first", folder / "*")
+        write_lines(folder / "3.txt", corpus[30:40])
+        write_lines(folder / "1.txt", corpus[40:50])  # changed: another size
+        since = f"--since={tmp_path}/first"
+        second, _ = run("second", folder / "*", since)
+        names = [file["path"].rsplit("/", 1)[1] for file in info(second)["inputs"]]
+        assert names == ["1.txt", "3.txt"]
+        third = run("third", folder / "*", f"--since={tmp_path}/*")
+        assert "nothing new" in third[1] and not third[0].exists()
+
+    def test_unfinished_folders_dont_count(self, run, tmp_path, source):
+        first, _ = run("first", source)
+        (first / "_SUCCESS").unlink()
+        _, error = run("second", source, f"--since={first}", status=2)
+        assert f"--since={first}" in error
+
+
+def test_dry_run(run, tmp_path):
+    generator = random.Random(4)
+    corpus = [make_document(generator, generator.randint(1, 40)) for _ in range(1200)]
+    source = write_lines(tmp_path / "corpus.txt", corpus)
+    flags = ["--max_seq_length=64", "--eval_fraction=0"]
+    folder, printed = run("out", source, *flags, "--dry_run")
+    assert not folder.exists() and "from a sample of" in printed
+    estimate = int(printed.split(" instances")[0].rsplit("\n", 1)[1].replace(",", ""))
+    folder, _ = run("out", source, *flags)
+    assert estimate == pytest.approx(info(folder)["counts"]["instances"], rel=0.1)
+
+
+def test_dry_run_tells_what_cannot_be_read(run, tmp_path, corpus):
+    source = tmp_path / "corpus.jsonl"
+    rows = [json.dumps({"text": " ".join(document)}) + "\n" for document in corpus]
+    source.write_text("".join(rows[:-1]) + '{"text": "cut o')
+    folder, printed = run("out", source, "--dry_run")
+    assert printed.startswith("1 of 60 documents in a sample cannot be read")
+    assert f"the first is {source}" in printed
+    assert "line 60 is not JSON" in printed and "--max_reject_fraction" in printed
+    assert "from a sample of 100.0%" in printed and not folder.exists()
+    source.write_text('{"')
+    _, printed = run("out", source, "--dry_run")
+    assert "line 1 is not JSON" in printed and "no document to use" in printed

@@ -1,0 +1,464 @@
+"""Statistics of records: the original's own, planted faults, sums, repeats, and the schema."""
+
+import dataclasses
+import json
+import pathlib
+from collections import Counter
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.record_files import GOLDEN, ORIGINAL, RECORD, changed, read, serialize, write
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tfx_bsl.public import tfxio
+
+from beambert.pipelines.records.decoding import (
+    check_encoded,
+    count_batch,
+    decode_rows,
+    examine_file,
+    find_layout,
+)
+from beambert.pipelines.records.figures import (
+    MadeWith,
+    figures,
+    overlap_shares,
+    repeat_shares,
+    warn,
+)
+from beambert.pipelines.records.repeats import EVERY_HASH, HashCounts, hash_limit
+from beambert.pipelines.records.schema import records_schema, serialize_schema
+from beambert.pipelines.records.statistics import (
+    FAULTS,
+    FEATURES,
+    RecordStatistics,
+    VocabularyIds,
+    count_records,
+    restore_ids,
+)
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+exact = settings(derandomize=True, max_examples=40, deadline=None, database=None)
+
+# 0 [PAD], 1 [UNK], 2 [CLS], 3 [SEP], 4 [MASK], 5 [unused0], 6 and on words
+IDS = VocabularyIds.of(Vocabulary((*SPECIAL_TOKENS, "[unused0]", *map(str, range(6, 40)))))
+
+
+def count(*records, vocabulary=IDS, limit=None):
+    """Counts records; the first must be well-formed."""
+    serialized = [r if isinstance(r, bytes) else serialize(r) for r in records]
+    layout = find_layout(serialized[0], "a file")
+    return count_batch(serialized, layout, vocabulary, limit)
+
+
+def statistics(*records, vocabulary=IDS) -> RecordStatistics:
+    return count(*records, vocabulary=vocabulary)[0]
+
+
+def sparse(histogram) -> dict[str, int]:
+    return {str(i): int(n) for i, n in enumerate(histogram) if n}
+
+
+@pytest.fixture(scope="module")
+def golden():
+    """What the original's instances hold, counted before they became records."""
+    return json.loads((GOLDEN / "original.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def golden_ids(golden):
+    return VocabularyIds.of(Vocabulary(tuple(golden["vocabulary"])))
+
+
+def statistics_of_original(ids):
+    layout = find_layout(read(ORIGINAL)[0], "a file")
+    return examine_file(str(ORIGINAL), layout, ids, None).statistics
+
+
+def test_what_was_encoded_is_read_back(golden_ids):
+    layout = find_layout(read(ORIGINAL)[0], "a file")
+    rows, _ = decode_rows(read(ORIGINAL), layout)
+    check_encoded(rows, read(ORIGINAL), golden_ids)
+    with pytest.raises(RuntimeError, match="differ"):
+        check_encoded(rows, read(ORIGINAL)[::-1][:3], golden_ids)
+
+
+class TestCounts:
+    def test_records_of_the_original_script(self, golden, golden_ids):
+        found = statistics_of_original(golden_ids)
+        assert found.faults == {}
+        assert found.measured == found.with_vocabulary == golden["instances"]
+        plain = {name: value for name, value in golden.items() if isinstance(value, int)}
+        assert len(plain) == 7
+        assert {name: getattr(found, name) for name in plain} == plain
+        for name, histogram in golden["histograms"].items():
+            assert sparse(getattr(found, name)) == histogram, name
+        examples = map(tf.train.Example.FromString, read(ORIGINAL))
+        ids = [
+            value
+            for example in examples
+            for name in ("input_ids", "masked_lm_ids")
+            for value in example.features.feature[name].int64_list.value
+        ]
+        assert (found.lowest_id, found.highest_id) == (min(ids), max(ids))
+
+    def test_arrays_as_they_are_before_encoding(self, golden_ids):
+        """int32 arrays give the same counts as the records read back."""
+        layout = find_layout(read(ORIGINAL)[0], "a file")
+        rows, _ = decode_rows(read(ORIGINAL), layout)
+        small = {n: v.astype(np.int32) if v.dtype == np.int64 else v for n, v in rows.items()}
+        found = count_records(small, restore_ids(small), golden_ids)
+        assert found.to_json() == statistics_of_original(golden_ids).to_json()
+
+    def test_one_record_by_hand(self):
+        found = statistics(RECORD, changed(next_sentence_labels=[0]))
+        assert found.faults == {}
+        assert (found.instances, found.random_next) == (2, 1)
+        assert sparse(found.filled) == {"9": 2} and sparse(found.predictions) == {"3": 2}
+        assert sparse(found.a_tokens) == {"3": 2} and sparse(found.b_tokens) == {"3": 2}
+        assert sparse(found.mask_positions) == {"2": 2, "6": 2, "7": 2}
+        assert found.hidden_as_mask == found.hidden_as_same == found.hidden_as_other == 2
+        assert (found.lowest_id, found.highest_id) == (0, 20)
+        shown = figures(found)
+        assert shown["is_next_share"] == 0.5 and shown["filled_share"] == 0.75
+        assert shown["predictions_per_text_token"] == 0.5
+        assert shown["predictions_per_filled_position"] == round(3 / 9, 6)
+        assert shown["predictions_at_maximum_share"] == 0.0
+
+    def test_hidden_unknown_tokens_count(self):
+        shown_and_hidden = changed(input_ids={1: 1}, masked_lm_ids={0: 1})
+        found = statistics(shown_and_hidden)
+        assert found.unknown_tokens == 2
+        assert figures(found)["unknown_share"] == round(2 / 6, 6)
+
+    @pytest.mark.parametrize("token, reserved", [(0, 1), (2, 1), (5, 1), (20, 0)])
+    def test_reserved_replacements(self, token, reserved):
+        assert statistics(changed(input_ids={7: token})).reserved_replacements == reserved
+
+    def test_without_a_vocabulary(self):
+        found = statistics(RECORD, changed(input_ids={0: 9}), vocabulary=None)
+        assert found.faults == {} and found.with_vocabulary == 0
+        assert figures(found)["unknown_share"] is None
+        assert figures(found)["hidden_as_mask_share"] is None
+
+    def test_no_records(self):
+        empty = RecordStatistics.empty(12, 4)
+        assert figures(empty)["is_next_share"] is None and figures(empty)["highest_id"] is None
+        assert warn(empty, {}, MadeWith()) == []
+        assert (empty + statistics(RECORD)).to_json() == statistics(RECORD).to_json()
+
+    def test_json(self):
+        found = statistics(RECORD, changed(next_sentence_labels=[2]))
+        there_and_back = RecordStatistics.from_json(json.loads(json.dumps(found.to_json())))
+        assert there_and_back.to_json() == found.to_json()
+        assert (there_and_back + found).instances == 4
+
+
+# Kind -> the changes that must be found as this kind and no other.
+PLANTED = {
+    "wrong_lengths": [
+        {"segment_ids": None},
+        {"masked_lm_ids": [11, 14, 15]},
+        {"input_ids": [*RECORD["input_ids"], 0]},
+        {"next_sentence_labels": [0, 1]},
+    ],
+    "not_an_example": [{"input_ids": [2.0] * 12}, {"masked_lm_weights": [1, 1, 1, 0]}],
+    "input_mask": [{"input_mask": {1: 2}}],
+    "segment_ids": [{"segment_ids": {5: 3}}, {"segment_ids": {8: 2}}],
+    "padding": [{"input_ids": {10: 9}}, {"segment_ids": {11: 1}}],
+    "classify_first": [{"input_ids": {0: 9}}],
+    "separators": [{"input_ids": {4: 9}}, {"input_ids": {8: 9}}, {"input_ids": {1: 3}}],
+    "ids": [
+        {"input_ids": {1: 40}},
+        {"input_ids": {1: -1}},
+        {"masked_lm_ids": {0: 40}},
+        {"input_ids": {3: 2**40}},
+    ],
+    "weights": [{"masked_lm_weights": {0: 0.5}}],
+    "unused_predictions": [{"masked_lm_positions": {3: 8}}, {"masked_lm_ids": {3: 7}}],
+    "positions_order": [
+        {"masked_lm_positions": {0: 6, 1: 2}, "masked_lm_ids": {0: 14, 1: 11}},
+        {"masked_lm_positions": {1: 7}, "masked_lm_ids": {1: 15}},
+    ],
+    "positions_outside": [
+        {"masked_lm_positions": {2: 9}, "masked_lm_ids": {2: 0}},
+        {"masked_lm_positions": {2: 12}},
+        {"masked_lm_positions": {2: 4000}},
+    ],
+    "positions_special": [
+        {"masked_lm_positions": {0: 0}, "masked_lm_ids": {0: 2}},
+        {"masked_lm_positions": {0: 4}, "masked_lm_ids": {0: 3}},
+        {"masked_lm_positions": {2: 8}, "masked_lm_ids": {2: 3}},
+    ],
+    "labels": [{"next_sentence_labels": [2]}, {"next_sentence_labels": [-1]}],
+}
+
+
+class TestFaults:
+    def test_every_kind_is_planted(self):
+        assert PLANTED.keys() == FAULTS.keys()
+
+    @pytest.mark.parametrize(
+        "kind, change", [(kind, change) for kind, changes in PLANTED.items() for change in changes]
+    )
+    def test_planted(self, kind, change):
+        """Found in the two records that have it, counted as such, and as nothing else."""
+        found = statistics(RECORD, changed(**change), RECORD, changed(**change))
+        assert found.faults == {kind: 2}
+        assert found.instances == 4
+
+    @pytest.mark.parametrize(
+        "change, kinds",
+        [
+            ({"input_mask": {3: 0}}, {"input_mask", "padding"}),
+            ({"input_mask": [0] * 12}, {"input_mask", "positions_outside", "padding"}),
+            ({"segment_ids": [0] * 12}, {"segment_ids"}),
+            ({"segment_ids": [1] * 9 + [0] * 3}, {"segment_ids"}),
+            ({"segment_ids": {6: 0}}, {"segment_ids"}),
+            ({"masked_lm_weights": {1: 0.0}}, {"weights", "unused_predictions"}),
+        ],
+    )
+    def test_faults_that_bring_others(self, change, kinds):
+        found = statistics(RECORD, changed(**change)).faults
+        assert kinds <= found.keys()
+
+    def test_bytes_that_are_no_example(self):
+        found = statistics(RECORD, b"\xff\xff nonsense", b"", RECORD)
+        assert found.faults == {"not_an_example": 1, "wrong_lengths": 1}
+        assert (found.instances, found.measured) == (4, 2)
+
+
+@st.composite
+def partitions(draw):
+    """The golden records, shuffled and cut into parts."""
+    records = read(ORIGINAL)
+    order = draw(st.permutations(range(len(records))))
+    cuts = sorted(draw(st.lists(st.integers(0, len(records)), max_size=5)))
+    edges = [0, *cuts, len(records)]
+    return [[records[i] for i in order[a:b]] for a, b in zip(edges, edges[1:], strict=False)]
+
+
+class TestSums:
+    @exact
+    @given(partitions())
+    def test_parts_add_up_to_the_whole(self, parts):
+        whole, repeats = count(*[r for part in parts for r in part], limit=EVERY_HASH)
+        counted = [count(*part, limit=EVERY_HASH) for part in parts if part]
+        total = sum((c[0] for c in counted), RecordStatistics.empty(32, 5))
+        assert total.to_json() == whole.to_json()
+        for kind, expected in repeats.items():
+            found = HashCounts.sum(c[1][kind] for c in counted)
+            assert np.array_equal(found.hashes, expected.hashes)
+            assert np.array_equal(found.counts, expected.counts)
+
+
+class TestRepeats:
+    @exact
+    @given(*[st.lists(st.integers(0, 12), max_size=30)] * 2, st.integers(1, 4))
+    def test_hash_counts(self, one, other, allowed):
+        """As Python's Counter."""
+        counts = [HashCounts.of(np.array(values, np.uint64)) for values in (one, other)]
+        both, counters = HashCounts.sum(counts), [Counter(one), Counter(other)]
+        total = counters[0] + counters[1]
+        assert both.total == total.total()
+        assert both.beyond(allowed) == sum(max(0, n - allowed) for n in total.values())
+        expected = sum(n for value, n in counters[0].items() if value in counters[1])
+        assert counts[0].also_in(counts[1]) == expected
+
+    def test_what_counts_as_the_same(self):
+        other_mask = changed(
+            input_ids={2: 11, 1: 4}, masked_lm_positions={0: 1}, masked_lm_ids={0: 10}
+        )
+        other_text = changed(input_ids={1: 30})
+        other_cut = changed(segment_ids={5: 0}, input_ids={4: 13, 5: 3})
+        _, repeats = count(RECORD, RECORD, other_mask, other_text, other_cut, limit=EVERY_HASH)
+        assert sorted(repeats["records"].counts.tolist()) == [1, 1, 1, 2]
+        assert sorted(repeats["sequences"].counts.tolist()) == [1, 1, 3]
+        assert repeats["openings"].total == 0  # A is shorter than 24 tokens
+
+    def test_a_sample_tells_the_shares(self):
+        """4,000 texts, a quarter of them twice; every tenth text kept."""
+        random = np.random.default_rng(0)
+        hashes = random.integers(0, 2**64, 4000, np.uint64)
+        hashes = np.concatenate([hashes, hashes[:1000]])
+        sample = HashCounts.of(hashes, EVERY_HASH // 10)
+        assert 330 < len(sample.hashes) < 470  # 400, 3.7 standard errors
+        share = sample.beyond(1) / sample.total
+        assert abs(share - 0.2) < 4 * (0.2 * 0.8 / sample.total) ** 0.5
+        assert hash_limit(1000) == EVERY_HASH and hash_limit(1 << 22) == EVERY_HASH // 4
+
+    def test_openings_and_passes(self):
+        """An opening that occurs three times in two passes stands in the corpus twice."""
+        repeats = dict.fromkeys(
+            ("records", "sequences"), HashCounts.of(np.arange(6, dtype=np.uint64))
+        )
+        repeats["openings"] = HashCounts.of(np.array([7, 7, 7, 8, 8, 9], np.uint64))
+        assert repeat_shares(repeats, MadeWith(dupe_factor=2))["repeated_text_share"] == round(
+            1 / 6, 6
+        )
+        assert repeat_shares(repeats, MadeWith())["repeated_text_share"] is None
+
+    def test_overlap(self):
+        def of(*values):
+            kinds = ("records", "sequences", "openings")
+            return dict.fromkeys(kinds, HashCounts.of(np.array(values, np.uint64)))
+
+        shares = overlap_shares(of(1, 1, 2, 3), of(1, 3, 4, 5))
+        assert shares["sequences_also_in_training"] == 0.75
+
+
+def balanced(**changes) -> RecordStatistics:
+    """Statistics of 10,000 records of which nothing is to be said."""
+    filled, predictions = np.zeros(129, int), np.zeros(21, int)
+    filled[120], predictions[18] = 10_000, 10_000
+    segments = np.zeros(129, int)
+    segments[58] = 10_000
+    counts = {"instances": 10_000, "measured": 10_000, "with_vocabulary": 10_000}
+    counts |= {"random_next": 5_000, "hidden_as_mask": 144_000, "hidden_as_other": 18_000}
+    counts |= {"hidden_as_same": 18_000, "filled": filled, "predictions": predictions}
+    counts |= {"a_tokens": segments, "b_tokens": segments} | changes
+    return dataclasses.replace(RecordStatistics.empty(128, 20), **counts)
+
+
+def histogram(length, **counts) -> np.ndarray:
+    return np.array([counts.get(f"at_{i}", 0) for i in range(length)])
+
+
+class TestWarnings:
+    @pytest.mark.parametrize(
+        "changes, made_with, parts",
+        [
+            ({"random_next": 9_900}, {}, ["99.0%", "blank line"]),
+            ({"random_next": 5_600}, {}, ["56.0%", "one sentence"]),
+            # Of our own records nobody should be told to make them with our command.
+            ({"random_next": 5_600}, {"documents": 9}, ["56.0%", "--dupe_factor", "--pairs"]),
+            ({"random_next": 3_000}, {}, ["30.0%", "documents", "--num_shards"]),
+            ({}, {"documents": 1}, ["1 document"]),
+            # 18,000 of 180,000 have a standard error of 127: 4 of them are 0.28 %.
+            ({"hidden_as_other": 18_600, "hidden_as_same": 17_400}, {}, ["10.33%", "0.28%"]),
+            ({"unknown_tokens": 50_000}, {}, ["4.3%", "--vocab_file"]),
+            ({"filled": histogram(129, at_40=10_000)}, {}, ["31.2%", "--max_seq_length"]),
+            (
+                {"predictions": histogram(11, at_10=10_000)},
+                {},
+                ["100.0%", "44.4%", "--max_predictions_per_seq to 20"],
+            ),
+            ({"predictions": histogram(21, at_20=9_000)}, {"masked_lm_prob": 0.3}, ["to 39"]),
+        ],
+    )
+    def test_each(self, changes, made_with, parts):
+        warnings = warn(balanced(**changes), {}, MadeWith(**made_with))
+        assert len(warnings) == 1, warnings
+        for part in parts:
+            assert part in warnings[0]
+
+    @pytest.mark.parametrize(
+        "changes, made_with",
+        [
+            ({}, {"documents": 2, "masked_lm_prob": 0.15, "dupe_factor": 10}),
+            ({"random_next": 5_390}, {}),  # 2 % and 4 standard errors of 0.5 %
+            ({"random_next": 4_610}, {}),
+            ({"hidden_as_other": 18_500, "hidden_as_same": 17_500}, {}),
+            # Of 40 tokens, a random one is the same once in 40 times.
+            ({"hidden_as_other": 17_400, "hidden_as_same": 18_600}, {"vocab_size": 40}),
+            ({"unknown_tokens": 20_000}, {}),
+            ({"unknown_tokens": 50_000, "with_vocabulary": 0}, {}),
+        ],
+    )
+    def test_within_bounds(self, changes, made_with):
+        assert warn(balanced(**changes), {}, MadeWith(**made_with)) == []
+
+    def test_repeats(self):
+        twice = {
+            kind: HashCounts.of(np.repeat(np.arange(50, dtype=np.uint64), 2))
+            for kind in ("records", "sequences", "openings")
+        }
+        records, text = warn(balanced(), twice, MadeWith(dupe_factor=1))
+        assert "50.0%" in records and "50.0%" in text and "duplicate documents" in text
+        assert len(warn(balanced(), twice, MadeWith(dupe_factor=2))) == 1
+
+
+class TestSchema:
+    def test_domains(self):
+        schema = text_format.Parse(
+            serialize_schema(records_schema(128, 20, 30522)), schema_pb2.Schema()
+        )
+        features = {feature.name: feature for feature in schema.feature}
+        assert features.keys() == set(FEATURES)
+        assert features["input_ids"].int_domain.max == 30521
+        assert features["masked_lm_positions"].int_domain.max == 127
+        assert features["next_sentence_labels"].int_domain.max == 1
+        assert features["masked_lm_weights"].float_domain.max == 1.0
+        assert features["masked_lm_weights"].type == schema_pb2.FLOAT
+
+    def test_tfx_reads_records_by_it(self, golden):
+        """TFXIO derives a parser from the schema's text and reads the original's records."""
+        text = serialize_schema(records_schema(32, 5, len(golden["vocabulary"])))
+        schema = text_format.Parse(text, schema_pb2.Schema())
+        reader = tfxio.TFExampleRecord(str(ORIGINAL), schema=schema, telemetry_descriptors=["test"])
+        dataset = reader.TensorFlowDataset(
+            tfxio.TensorFlowDatasetOptions(batch_size=1000, num_epochs=1, shuffle=False)
+        )
+        (batch,) = dataset
+        shapes = {name: tuple(tensor.shape[1:]) for name, tensor in batch.items()}
+        assert shapes == {
+            **dict.fromkeys(("input_ids", "input_mask", "segment_ids"), (32,)),
+            **dict.fromkeys(("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"), (5,)),
+            "next_sentence_labels": (1,),
+        }
+        assert len(batch["input_ids"]) == golden["instances"]
+        assert int(tf.reduce_sum(batch["next_sentence_labels"])) == golden["random_next"]
+        for feature in schema.feature:
+            values = batch[feature.name].numpy()
+            domain = feature.int_domain if values.dtype == np.int64 else feature.float_domain
+            assert domain.min <= values.min() and values.max() <= domain.max
+
+
+class TestFiles:
+    def test_gzip(self, tmp_path):
+        plain = examine_file(write(tmp_path / "a", [RECORD] * 9), None, None, None)
+        path = write(tmp_path / "a.gz", [RECORD] * 9)
+        layout = find_layout(serialize(RECORD), path)
+        assert (plain.records, plain.damage) == (9, "")
+        found = examine_file(path, layout, IDS, None)
+        assert (found.records, found.damage) == (9, "")
+        assert found.statistics.to_json() == statistics(*[RECORD] * 9).to_json()
+        assert found.bytes == (tmp_path / "a.gz").stat().st_size
+
+    @pytest.mark.parametrize("name", ["a", "a.gz"])
+    def test_every_truncation_is_seen(self, tmp_path, name):
+        content = pathlib.Path(write(tmp_path / name, [RECORD, RECORD])).read_bytes()
+        is_whole = {0, len(content) // 2} if name == "a" else {0}  # between records, nothing is cut
+        for size in set(range(len(content))) - is_whole:
+            (tmp_path / name).write_bytes(content[:size])
+            assert examine_file(str(tmp_path / name), None, None, None).damage, size
+
+    @pytest.mark.parametrize("name", ["a", "a.gz"])
+    def test_every_flipped_byte_is_seen(self, tmp_path, name):
+        content = pathlib.Path(write(tmp_path / name, [RECORD, RECORD])).read_bytes()
+        # gzip's own header has fields (time, system) that nothing depends on.
+        for place in range(0 if name == "a" else 10, len(content)):
+            damaged = bytearray(content)
+            damaged[place] ^= 0xFF
+            (tmp_path / name).write_bytes(damaged)
+            assert examine_file(str(tmp_path / name), None, None, None).damage, place
+
+    def test_other_names(self):
+        garden = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
+        hub = {"input_ids": "token_ids", "input_mask": "padding_mask"}
+        expected = statistics(RECORD, RECORD).to_json()
+        for renamed in (garden, hub):
+            assert statistics(*[serialize(RECORD, renamed.items())] * 2).to_json() == expected
+
+    def test_unknown_names(self):
+        with pytest.raises(InputError, match="packed_input_ids"):
+            find_layout(serialize(RECORD, {"input_ids": "packed_input_ids"}.items()), "a file")
+
+    @pytest.mark.parametrize("record", [b"", b"\xff\xff", serialize(changed(masked_lm_ids=[]))])
+    def test_nothing_to_go_by(self, record):
+        with pytest.raises(InputError, match="a file: its records"):
+            find_layout(record, "a file")

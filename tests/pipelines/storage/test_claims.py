@@ -1,0 +1,74 @@
+"""Whose an output folder is."""
+
+import json
+
+import pytest
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.claims import is_finished, serialize_job
+
+JOB = {"parameters": {"random_seed": 1, "max_seq_length": 128}, "inputs": [{"path": "a"}]}
+
+
+def check(files: dict[str, bytes], job=JOB) -> bool:
+    return is_finished("out", sorted(files), files.__getitem__, job, "--output")
+
+
+def other(**parameters):
+    return JOB | {"parameters": JOB["parameters"] | parameters}
+
+
+@pytest.mark.parametrize("files", [{}, {"_tmp-0-part": b""}])
+def test_new(files):
+    assert check(files) is False
+
+
+def test_continued():
+    files = {"_UNFINISHED": serialize_job(JOB), "part-0": b"", "rejects.jsonl": b""}
+    files["_tmp-0-part"] = b""
+    assert check(files) is False
+
+
+def test_finished():
+    assert check({"_SUCCESS": serialize_job(JOB), "part-0": b""}) is True
+
+
+def test_finished_wins_over_unfinished():
+    """A job that stopped between writing the one and deleting the other."""
+    assert check({"_SUCCESS": serialize_job(JOB), "_UNFINISHED": serialize_job(JOB)}) is True
+
+
+@pytest.mark.parametrize("files", [{"thesis.tex": b""}, {"part-0": b"", "_tmp-0-part": b""}])
+def test_somebody_elses(files):
+    with pytest.raises(InputError, match=r"--output=out: .*something else"):
+        check(files)
+
+
+@pytest.mark.parametrize("marker", ["_SUCCESS", "_UNFINISHED"])
+@pytest.mark.parametrize(
+    ("job", "message"),
+    [
+        (other(random_seed=2), r"parameters\.random_seed there 2, here 1"),
+        (other(dupe_factor=5), r"parameters\.dupe_factor there 5, here null"),
+        (JOB | {"inputs": []}, r'inputs there \[\], here \[\{"path": "a"\}\]'),
+    ],
+)
+def test_another_job_names_both_values(marker, job, message):
+    with pytest.raises(InputError, match=message):
+        check({marker: serialize_job(job), "part-0": b""})
+
+
+def test_claim_alone_is_nothing_to_keep():
+    assert check({"_UNFINISHED": serialize_job(other(random_seed=2))}) is False
+    assert check({"_UNFINISHED": serialize_job(JOB)[:10]}) is False
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"{", b"[]", b"null"])
+def test_marker_of_another_tool(content):
+    """Spark and Hadoop write an empty _SUCCESS."""
+    with pytest.raises(InputError, match="--output=out"):
+        check({"_SUCCESS": content, "part-0": b""})
+
+
+def test_job_is_readable_text():
+    assert json.loads(serialize_job({"é": 1})) == {"é": 1}

@@ -1,0 +1,219 @@
+"""Reading the examples of a task, strictly."""
+
+import collections
+import pathlib
+import re
+
+import pytest
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks import declarations, examples
+
+
+def write(folder: pathlib.Path, name: str, content: str | bytes) -> str:
+    """Writes a file and returns its folder as a string."""
+    data = content if isinstance(content, bytes) else content.encode()
+    (folder / name).write_bytes(data)
+    return str(folder)
+
+
+def refused(message: str):
+    """Expects an InputError that contains exactly this text."""
+    return pytest.raises(InputError, match=re.escape(message))
+
+
+@pytest.mark.parametrize("name", ["sst-2", "SST-2", "SST2", "sst_2"])
+def test_task_names_ignore_case_and_hyphens(name):
+    """The benchmark's own spelling works too."""
+    assert declarations.find_task(name) is declarations.TASKS["sst-2"]
+
+
+def test_unknown_task_lists_the_known_ones():
+    """The remedy is in the message."""
+    with refused("--task=sst-3 is not a task: choose one of classification, regression"):
+        declarations.find_task("sst-3")
+
+
+def test_tsv_keeps_quotes_and_drops_the_byte_order_mark(tmp_path):
+    """Quotes are text in a TSV, also unbalanced ones, and CRLF ends a line."""
+    folder = write(
+        tmp_path, "dev.tsv", '\ufeffsource\ttext\tlabel\r\na\t"so\u2028 it\tx\r\nb\tfine"\ty\r\n'
+    )
+    found = examples.read_examples(declarations.TASKS["classification"], folder, "dev")
+    assert found == [
+        examples.TextExample('"so\u2028 it', None, "x", {"source": "a"}),
+        examples.TextExample('fine"', None, "y", {"source": "b"}),
+    ]
+
+
+def test_csv_and_json_lines_read_the_same_pairs(tmp_path):
+    """The ending of the file chooses the reader."""
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "jsonl").mkdir()
+    csv = write(tmp_path / "csv", "dev.csv", 'text,text_b,label\n"a, ""b""\nc",d,1\n')
+    jsonl = write(
+        tmp_path / "jsonl", "dev.jsonl", '{"text": "a, \\"b\\"\\nc", "text_b": "d", "label": 1}\n'
+    )
+    expected = [examples.TextExample('a, "b"\nc', "d", "1", {})]
+    for folder in (csv, jsonl):
+        assert (
+            examples.read_examples(declarations.TASKS["classification"], folder, "dev") == expected
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("dev.tsv", "", "dev.tsv is empty"),
+        ("dev.tsv", "text\tlabel\n", "dev.tsv has no examples"),
+        ("dev.tsv", "text\ttext\n", "has two columns named 'text'"),
+        ("dev.tsv", "body\tlabel\na\tx\n", "line 2 has no column 'text' (it has body, label)"),
+        ("dev.tsv", "text\ttag\na\tx\n", "line 2 has no column 'label' (it has text, tag)"),
+        ("dev.tsv", "text\tlabel\na\tx\tb\n", "line 2 has not 2 fields (text, label) but 3"),
+        ("dev.tsv", "text\tlabel\na\tx\n\n", "line 3 has not 2 fields (text, label) but 1"),
+        ("dev.tsv", "text\tlabel\na\tx\n  \ty\n", "line 3 has an empty 'text'"),
+        ("dev.tsv", "text\ttext_b\tlabel\na\t\tx\n", "line 2 has an empty 'text_b'"),
+        ("dev.tsv", "text\tlabel\na\t\n", "line 2 has an empty 'label'"),
+        ("dev.tsv", "text\tlabel\na\tw\n", "line 2 has the label 'w', which is not one of x, y"),
+        ("dev.tsv", b"text\tlabel\na\tx\nb\xff\ty\n", "dev.tsv, line 3, byte 16 is not UTF-8"),
+        ("dev.csv", 'text,label\n"a,x\n', "line 2 is not CSV"),
+        ("dev.jsonl", '{"text": "a", "label": "x"}\n{"text": \n', "line 2 is not JSON"),
+        (
+            "dev.jsonl",
+            '{"text": "a", "label": "x"}\n{"text": "a", "text_b": "b", "label": "x"}\n',
+            "dev.jsonl has 'text_b' in some rows only",
+        ),
+        ("dev.jsonl", "[1]\n", "line 1 is not a JSON object"),
+        ("dev.csv", 'text,label\na,"x\ny"\n', "line 2 has a label of several lines"),
+        ("dev.jsonl", '{"text": "a"}\n', "line 1 has no column 'label' (it has text)"),
+        ("dev.jsonl", "[" * 100_000, "line 1 is not JSON (maximum recursion depth exceeded"),
+        ("dev.jsonl", '{"text": "\\ud800", "label": "x"}', r"has half a character ('\ud800')"),
+    ],
+)
+def test_a_bad_row_is_named(tmp_path, name, content, message):
+    """Every message has the file and the line; nothing is dropped."""
+    folder = write(tmp_path, name, content)
+    with refused(message):
+        examples.read_examples(declarations.TASKS["classification"], folder, "dev", ["x", "y"])
+
+
+def test_bad_rows_are_left_out_only_where_that_is_asked_for_and_named(tmp_path):
+    rows = "text\tlabel\na\tx\n\tx\nb\tx\ty\nc\tz\nd\ty\n"
+    folder = write(tmp_path, "dev.tsv", rows)
+    task, told = declarations.TASKS["classification"], []
+    found = examples.read_examples(task, folder, "dev", ["x", "y"], told.append)
+    assert [example.text for example in found] == ["a", "d"]
+    assert [row.args[1] for row in told] == [3, 4, 5]
+    with refused("line 3 has an empty 'text': fill it in or delete the row. (3 such rows"):
+        examples.read_examples(task, folder, "dev", ["x", "y"])
+
+
+def test_rows_of_which_none_can_be_used(tmp_path):
+    folder = write(tmp_path, "dev.tsv", "text\tlabel\na\t\nb\t\n")
+    with refused(
+        "line 2 has an empty 'label': fill it in or delete the row. (none of 2 rows can be"
+    ):
+        examples.read_examples(declarations.TASKS["classification"], folder, "dev", None, print)
+
+
+def test_a_row_of_json_lines_may_lack_a_column_of_the_others(tmp_path):
+    rows = '{"text": "a", "label": 1}\n{"body": "b", "label": 2}\n{"text": "c", "label": 2}\n'
+    folder, told = write(tmp_path, "dev.jsonl", rows), []
+    task = declarations.TASKS["classification"]
+    found = examples.read_examples(task, folder, "dev", None, told.append)
+    assert [example.label for example in found] == ["1", "2"]
+    assert [row.reason for row in told] == ["has no column 'text' (it has body, label)"]
+
+
+def test_a_missing_column_is_no_bad_row(tmp_path):
+    folder = write(tmp_path, "dev.tsv", "words\tlabel\na\tx\n")
+    with refused("line 2 has no column 'text' (it has words, label)"):
+        examples.read_examples(declarations.TASKS["classification"], folder, "dev", None, print)
+
+
+@pytest.mark.parametrize("score", ["", "high", "nan", "inf"])
+def test_a_regression_needs_numbers(tmp_path, score):
+    folder = write(tmp_path, "dev.csv", f"text,label\na,1.5\nb,{score}\n")
+    with refused("dev.csv, line 3"):
+        examples.read_examples(declarations.TASKS["regression"], folder, "dev")
+
+
+def test_choices_are_the_columns_that_begin_so(tmp_path):
+    folder = write(tmp_path, "dev.csv", "text,text_b,choice_a,choice_b,label,id\nI,am,x,y,1,7\n")
+    (found,) = examples.read_examples(declarations.TASKS["choice"], folder, "dev")
+    assert found == examples.ChoiceExample("I", "am", ("x", "y"), "1", {"id": "7"})
+    assert found.endings == ("am x", "am y")
+    write(tmp_path, "dev.csv", "text,choice_a,choice_b,label\nI,x,y,2\n")
+    with refused("has the label '2', which is none of its 2 endings, counted from 0"):
+        examples.read_examples(declarations.TASKS["choice"], folder, "dev")
+    write(tmp_path, "dev.csv", "text,choice_a,label\nI,x,0\n")
+    with refused("has no two columns choice*"):
+        examples.read_examples(declarations.TASKS["choice"], folder, "dev")
+
+
+def test_columns_of_words_and_tags(tmp_path):
+    content = "-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\n\n\nPeter NNP B-PER\n"
+    folder = write(tmp_path, "dev.conll", content)
+    assert examples.read_examples(declarations.TASKS["tagging"], folder, "dev") == [
+        examples.TaggedExample(("EU", "rejects"), ("B-ORG", "O")),
+        examples.TaggedExample(("Peter",), ("B-PER",)),
+    ]
+    write(tmp_path, "dev.conll", "EU NNP B-ORG\nrejects O\n\nPeter NNP B-PER\n")
+    with refused("dev.conll, line 2 has not 3 columns but 2"):
+        examples.read_examples(declarations.TASKS["tagging"], folder, "dev")
+    write(tmp_path, "dev.conll", "EU\tB-ORG\nthe lamb\tO\n")
+    with refused("dev.conll, line 2 has no single word ('the lamb')"):
+        examples.read_examples(declarations.TASKS["tagging"], folder, "dev")
+    write(tmp_path, "dev.conll", "EU\tB-ORG\nrejects\t\n")
+    with refused("dev.conll, line 2 has an empty tag"):
+        examples.read_examples(declarations.TASKS["tagging"], folder, "dev")
+
+
+def test_missing_folder_file_and_split(tmp_path):
+    """Each names the flag and what was looked for."""
+    task = declarations.TASKS["classification"]
+    with refused("--data_dir=/no/such is not a local folder"):
+        examples.read_examples(task, "/no/such", "dev")
+    with refused("has no dev.tsv or dev.csv or dev.jsonl: the dev split of classification"):
+        examples.read_examples(task, str(tmp_path), "dev")
+    with refused("--split=valid is not a split: choose one of train, dev, test"):
+        examples.read_examples(task, str(tmp_path), "valid")
+    write(tmp_path, "dev.tsv", "")
+    write(tmp_path, "dev.csv", "")
+    with refused("has both dev.tsv and dev.csv"):
+        examples.read_examples(task, str(tmp_path), "dev")
+
+
+# The counts are those of the GLUE release.
+@pytest.mark.parametrize(
+    ("name", "folder", "split", "count", "labelled"),
+    [
+        ("cola", "CoLA", "train", 8551, True),
+        ("cola", "CoLA", "dev", 1043, True),
+        ("cola", "CoLA", "test", 1063, False),
+        ("mnli", "MNLI_subset", "dev", 9815, True),
+        ("mrpc", "MRPC", "train", 3668, True),
+        ("mrpc", "MRPC", "dev", 408, True),
+        ("qnli", "QNLI", "dev", 5463, True),
+        ("qnli", "QNLI", "test", 5463, False),
+        ("rte", "RTE", "train", 2490, True),
+        ("rte", "RTE", "dev", 277, True),
+        ("rte", "RTE", "test", 3000, False),
+        ("sst-2", "SST-2", "train", 67349, True),
+        ("sst-2", "SST-2", "dev", 872, True),
+        ("sst-2", "SST-2", "test", 1821, False),
+        ("wnli", "WNLI", "train", 635, True),
+        ("wnli", "WNLI", "dev", 71, True),
+        ("wnli", "WNLI", "test", 146, False),
+    ],
+)
+def test_glue_files_read_completely(shared_data, name, folder, split, count, labelled):
+    """The real files, every row of them."""
+    glue = shared_data / "glue"
+    task = declarations.TASKS[name]
+    found = examples.read_examples(task, str(glue / folder), split)
+    assert len(found) == count
+    labels = collections.Counter(example.label for example in found)
+    assert set(labels) == (set(task.labels) if labelled else {None})
+    is_pair = len(task.text_columns) == 2
+    assert all((example.text_b is not None) == is_pair for example in found)

@@ -1,0 +1,49 @@
+"""The flags that declare a task of one's own."""
+
+import re
+
+import pytest
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.tasks.flags import add_task_flags, task_of
+
+
+def declared(*flags: str):
+    parser = FlagParser()
+    add_task_flags(parser)
+    return task_of(parser.parse_args(["--data_dir=d", *flags]))
+
+
+def test_columns_and_labels_of_ones_own():
+    task = declared(
+        "--task=classification", "--text_columns=a, b", "--label_column=topic", "--labels=y,x"
+    )
+    assert task.text_columns == ("a", "b") and not task.text_b_is_optional
+    assert (task.label_column, task.labels) == ("topic", ("y", "x"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--task=sst-2", "--labels=a,b"), "--labels: sst-2 has its own columns and labels; leave"),
+        (("--task=sst-2", "--labels=a,b"), "or take --task=classification"),
+        (("--task=tagging", "--text_columns=a"), "--text_columns: a task of tagging has none"),
+        (("--task=word_labels", "--label_column=a"), "--label_column: a task of tagging has none"),
+        (("--task=classification", "--choice_columns=a,b"), "--choice_columns: a task of classif"),
+        (("--task=regression", "--labels=1,2"), "--labels: a task of regression has none"),
+        (("--task=choice", "--labels=1,2"), "--labels: a task of choice has none"),
+        (("--task=classification", "--text_columns=a,b,c"), "--text_columns=a,b,c: name one"),
+        (("--task=classification", "--labels=a"), "--labels=a: name at least two, each once"),
+        (("--task=classification", "--labels=a,b,a"), "--labels=a,b,a: name at least two, each"),
+        (("--task=classification", "--labels=a,b,"), "--labels=a,b,: name at least two, each once"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(flags, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        declared(*flags)
+
+
+def test_no_kind_without_a_task_of_ones_own_is_recommended():
+    with pytest.raises(InputError, match="has its own columns and labels; leave it out$"):
+        declared("--task=squad2.0", "--text_columns=a")

@@ -1,0 +1,307 @@
+"""Questions as files have them; windows against the original's run_squad.py.
+
+`golden/squad.json` holds what the original's code gave (see make_golden_squad.py).
+"""
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from support.questions import GOLDEN, ask, write
+
+from beambert.pipelines.model_inputs.windows import (
+    WindowParameters,
+    has_most_context,
+    lost_answers,
+    make_windows,
+)
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.ragged import ranges, starts_of
+from beambert.pipelines.tasks.squad import Answer, Question, read_questions
+from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
+from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+
+def entry(**changes) -> dict:
+    """A question on the context "The old road, an old river."."""
+    answers = [{"text": "old", "answer_start": 4}]
+    return {"id": "q1", "question": "Which?", "answers": answers} | changes
+
+
+def dataset(*entries, context="The old road, an old river.") -> dict:
+    return {"data": [{"title": "Roads", "paragraphs": [{"context": context, "qas": entries}]}]}
+
+
+def windows_as_rows(windows) -> list[dict]:
+    """What the golden file says of each window."""
+    starts = starts_of(windows.lengths)
+    rows = []
+    for number, (start, length) in enumerate(zip(starts, windows.lengths, strict=True)):
+        count = windows.context_lengths[number]
+        positions = windows.context_positions[number] + np.arange(count)
+        is_most = has_most_context(windows, np.full(count, number), positions)
+        rows.append(
+            {
+                "input_ids": windows.input_ids[start : start + length].tolist(),
+                "segment_ids": windows.segment_ids[start : start + length].tolist(),
+                "answer": [windows.start_positions[number], windows.end_positions[number]],
+                "most_context": positions[is_most].tolist(),
+            }
+        )
+    return rows
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return OffsetTokenizer(Vocabulary(tuple(GOLDEN["vocabulary"])), True)
+
+
+class TestReading:
+    def test_version_1(self, tmp_path):
+        both = [{"text": "old", "answer_start": 4}, {"text": "old river", "answer_start": 17}]
+        (question,) = read_questions(write(tmp_path, dataset(entry(answers=both)))).questions
+        assert question == Question(
+            "q1",
+            "Which?",
+            "The old road, an old river.",
+            (Answer("old", 4), Answer("old river", 17)),
+            False,
+            "Roads",
+        )
+
+    def test_version_2(self, tmp_path):
+        none = entry(id="q2", answers=[], is_impossible=True, plausible_answers=[1])
+        path = write(tmp_path, dataset(entry(is_impossible=False), none), mark=b"\xef\xbb\xbf")
+        file = read_questions(path)
+        assert [question.is_impossible for question in file.questions] == [False, True]
+        assert file.questions[1].answers == ()
+        assert file.learnable() == list(file.questions)
+        assert file.notes() == []
+        with pytest.raises(InputError, match="1 of 2 questions are impossible, the first is 'q2'"):
+            read_questions(path, allows_no_answer=False)
+
+    def test_half_a_character(self, tmp_path):
+        """JSON may escape what UTF-8 cannot write."""
+        answers = [{"text": "old", "answer_start": 6}]
+        path = write(tmp_path, dataset(entry(answers=answers), context="\ud83d The old road."))
+        file = read_questions(path)
+        assert file.questions[0].context == "? The old road." and not file.moved
+
+    @pytest.mark.parametrize(
+        ("stated", "found"), [(4, 4), (3, 4), (5, 4), (17, 17), (13, 17), (99, 17), (-1, 4)]
+    )
+    def test_the_nearest_occurrence(self, stated, found, tmp_path):
+        answers = [{"text": "old", "answer_start": stated}]
+        path = write(tmp_path, dataset(entry(answers=answers)))
+        file = read_questions(path)
+        assert file.questions[0].answers == (Answer("old", found),)
+        assert file.moved == (() if stated == found else ("q1",))
+        assert len(file.notes()) == len(file.moved)
+
+    def test_an_answer_that_is_nowhere(self, tmp_path):
+        nowhere = {"text": "new", "answer_start": 4}
+        somewhere = {"text": "road", "answer_start": 8}
+        entries = entry(answers=[nowhere]), entry(id="q2", answers=[nowhere, somewhere])
+        path = write(tmp_path, dataset(*entries))
+        file = read_questions(path)
+        assert file.rejected == ("q1",) and not file.moved
+        assert [question.id for question in file.questions] == ["q1", "q2"]
+        assert file.questions[0].answers == (Answer("new", None),)
+        assert [question.id for question in file.learnable()] == ["q2"]
+        assert file.questions[1].answers[1] == Answer("road", 8)
+        (sentence,) = file.notes()
+        assert "q1" in sentence and str(path) in sentence
+        path = write(tmp_path, dataset(entry(answers=[nowhere])))
+        with pytest.raises(InputError, match="dev.json: none of the answers is in its context"):
+            read_questions(path).learnable()
+
+    @pytest.mark.parametrize(
+        ("content", "says"),
+        [
+            ([], "data"),
+            ({"data": {}}, "data"),
+            ({"data": []}, "no questions"),
+            ({"data": [{"title": "Roads"}]}, "article 1 has no list"),
+            ({"data": [{"paragraphs": [{"qas": []}]}]}, "paragraph 1 has no string"),
+            ({"data": [{"paragraphs": [{"context": ""}]}]}, "qas"),
+            (dataset({"question": "Which?", "answers": []}), "id"),
+            (dataset(entry(question=None)), "'q1' has no string"),
+            (dataset({"id": "q1", "question": ""}), "answers"),
+            (dataset(entry(answers=[])), "'q1' has no answers"),
+            (dataset(entry(is_impossible=True)), "'q1' is marked"),
+            (dataset(entry(is_impossible="no")), "'q1' has neither"),
+            (dataset(entry(answers=[{"text": "old"}])), "answer_start"),
+            (dataset(entry(answers=[{"text": "old", "answer_start": True}])), "answer_start"),
+            (dataset(entry(answers=[{"answer_start": 4}])), "text"),
+            (dataset(entry(answers=[{"text": " ", "answer_start": 3}])), "'q1' has an empty"),
+            (dataset(entry(), entry()), "two questions have the id 'q1'"),
+        ],
+    )
+    def test_another_layout(self, content, says, tmp_path):
+        path = write(tmp_path, content)
+        with pytest.raises(InputError, match=says) as refused:
+            read_questions(path)
+        assert str(path) in str(refused.value) and "\n" not in str(refused.value)
+
+    @pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe", b"[" * 100_000])
+    def test_not_json(self, data, tmp_path):
+        path = tmp_path / "dev.json"
+        path.write_bytes(data)
+        with pytest.raises(InputError, match="dev.json is not"):
+            read_questions(path)
+
+    def test_no_file(self, tmp_path):
+        with pytest.raises(InputError, match="dev.json cannot be read"):
+            read_questions(tmp_path / "dev.json")
+
+
+class TestWindows:
+    def test_original(self, tokenizer, tmp_path):
+        questions = read_questions(write(tmp_path, GOLDEN["dataset"])).questions
+        windows = make_windows(questions, tokenizer, WindowParameters(**GOLDEN["parameters"]))
+        found = [
+            {"question": questions[owner].id} | row
+            for owner, row in zip(windows.question_index, windows_as_rows(windows), strict=True)
+        ]
+        assert found == GOLDEN["windows"]
+        assert any(row["answer"] != [0, 0] for row in found)
+
+    def test_nothing_to_read(self, tokenizer):
+        """Empty contexts and questions have a window, too."""
+        questions = [ask(""), ask("\u200b", question=""), ask("river", ("river", 0), question="")]
+        rows = windows_as_rows(make_windows(questions, tokenizer, WindowParameters()))
+        tokens = [[GOLDEN["vocabulary"][i] for i in row["input_ids"]] for row in rows]
+        assert tokens == [
+            ["[CLS]", "[UNK]", "river", "[SEP]", "[SEP]"],
+            ["[CLS]", "[SEP]", "[SEP]"],
+            ["[CLS]", "[SEP]", "river", "[SEP]"],
+        ]
+        assert rows[2]["answer"] == [2, 2]
+
+    def test_ten_thousand_words(self, tokenizer):
+        context = "river old " * 8_000 + "bridge"
+        question = ask(context, ("bridge", len(context) - 6))
+        windows = make_windows([question], tokenizer, WindowParameters())
+        assert windows.context_lengths.sum() > 16_001 > 10_000
+        assert windows.lengths.max() == 384
+        (last,) = np.flatnonzero(windows.start_positions)
+        assert last == len(windows) - 1
+        start, end = windows.characters(last, *(windows.start_positions[[last]],) * 2)
+        assert (start[0], end[0]) == (len(context) - 6, len(context))
+
+    def test_the_answer_to_learn(self, tokenizer):
+        """Of several the first that is made of whole pieces, or the first."""
+        context = "river cafes old river"
+        questions = [
+            ask(context, ("ol", 12), ("river", 16), ("old", 12)),
+            ask(context, ("ol", 12), ("ld", 13), ("r", 20)),
+            ask(context),
+            Question("lost", "", context, (Answer("x", None), Answer("caf", 6)), False, ""),
+            Question("lost", "", context, (Answer("x", None),), False, ""),
+        ]
+        windows = make_windows(questions, tokenizer, WindowParameters())
+        starts, ends = windows.start_positions, windows.end_positions
+        has_answer = (starts > 0).tolist()
+        assert has_answer == [True, True, False, True, False]
+        found = windows.characters(np.array([0, 1, 3]), starts[[0, 1, 3]], ends[[0, 1, 3]])
+        assert np.transpose(found).tolist() == [[16, 21], [12, 15], [6, 9]]
+        lost = lost_answers(questions, windows)
+        assert [answer.found for answer in lost] == ["old", None]
+
+    def test_no_room(self):
+        with pytest.raises(InputError, match="--max_seq_length=67 .* give 68 or more"):
+            WindowParameters(max_seq_length=67)
+        with pytest.raises(InputError, match="--doc_stride=0"):
+            WindowParameters(doc_stride=0)
+        with pytest.raises(InputError, match="--max_query_length=0"):
+            WindowParameters(max_query_length=0)
+        WindowParameters(max_seq_length=68)
+
+    @settings(derandomize=True, max_examples=60, deadline=None, database=None)
+    @given(
+        st.lists(st.integers(0, 40), min_size=1, max_size=4),
+        st.integers(10, 24),
+        st.integers(1, 12),
+        st.integers(1, 6),
+    )
+    # A last window that is so much shorter that its length counts.
+    @example([620], 300, 250, 1)
+    def test_every_piece_has_one_window_of_most_context(
+        self, tokenizer, sizes, max_seq_length, doc_stride, query
+    ):
+        parameters = WindowParameters(max_seq_length, doc_stride, query)
+        # Twice the same context: windows of one question don't compete with another's.
+        questions = [ask("b " * size) for size in sizes for _ in range(2)]
+        windows = make_windows(questions, tokenizer, parameters)
+        assert windows.lengths.max() <= max_seq_length
+        counts = windows.context_lengths
+        owners = np.repeat(np.arange(len(windows)), counts)
+        positions = ranges(windows.context_positions, counts)
+        starts, _ = windows.characters(owners, positions, positions)
+        is_most = has_most_context(windows, owners, positions)
+        places = starts // 2
+        spans = list(zip(windows.first_pieces, counts, strict=True))
+        for number, question in enumerate(questions):
+            own = np.flatnonzero(windows.question_index == number)
+            first = windows.first_pieces[own[0]]
+            for place in range(len(question.context) // 2):
+                # The original's rule, as its comments have it.
+                contexts = []
+                for start, count in (spans[window] for window in own):
+                    left, right = first + place - start, start + count - 1 - first - place
+                    is_inside = left >= 0 and right >= 0
+                    contexts.append(min(left, right) + 0.01 * count if is_inside else -1)
+                here = is_most & (windows.question_index[owners] == number) & (places == place)
+                assert owners[here].tolist() == [own[np.argmax(contexts)]]
+
+
+class TestLostAnswers:
+    def test_parts_of_pieces(self):
+        vocabulary = Vocabulary((*SPECIAL_TOKENS, "the", "japanese", "cafe", "river", "##s"))
+        tokenizer = OffsetTokenizer(vocabulary, True)
+        context = "The Japanese Cafe\u0301, rivers"
+        questions = [
+            ask(context, ("Japan", 4)),
+            ask(context, ("Cafe\u0301", 13)),
+            ask(context, ("river", 20)),
+            ask(context, (" Japanese ", 3)),
+            ask(context),
+        ]
+        windows = make_windows(questions, tokenizer, WindowParameters())
+        lost = lost_answers(questions, windows)
+        assert [(answer.text, answer.found) for answer in lost] == [("Japan", "Japanese")]
+
+    def test_outside_all_windows(self, tokenizer):
+        """An answer of more pieces than a window has, and one of none."""
+        context = "river " * 50 + "\u200b"
+        questions = [ask(context, ("river " * 40, 0)), ask(context, ("\u200b", 300))]
+        windows = make_windows(questions, tokenizer, WindowParameters(40, 8, 4))
+        assert not windows.start_positions.any() and not windows.end_positions.any()
+        assert [answer.found for answer in lost_answers(questions, windows)] == [None, None]
+
+    @pytest.mark.parametrize(
+        ("file", "answerable", "most"),
+        [
+            ("dev-v1.1.reconstructed.json", 10_570, 7),
+            ("dev-v2.0.reconstructed.json", 5_928, 3),
+            ("cs224n_dev-v2.0_6078q.json", 2_910, 0),
+            ("subset1_train-v1.1_NotreDame.json", 269, 0),
+        ],
+    )
+    @pytest.mark.parametrize(
+        ("vocabulary", "lower"),
+        [("bert-base-uncased-vocab.txt", True), ("bert-base-cased-vocab.txt", False)],
+    )
+    def test_squad(self, shared_data, file, answerable, most, vocabulary, lower):
+        """What is lost are parts of words, nothing else."""
+        read = read_questions(shared_data / "squad" / file)
+        assert sum(not question.is_impossible for question in read.questions) == answerable
+        assert not read.moved and not read.rejected
+        data = (shared_data / "vocab" / vocabulary).read_bytes()
+        tokenizer = OffsetTokenizer(Vocabulary.parse(data, vocabulary), lower)
+        windows = make_windows(read.questions, tokenizer, WindowParameters())
+        lost = lost_answers(read.questions, windows)
+        assert len(lost) <= most
+        for answer in lost:
+            before, after = answer.found.split(answer.text, 1)
+            assert " " not in before + after and len(before + after) < 12

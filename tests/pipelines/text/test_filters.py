@@ -1,0 +1,151 @@
+"""Filters: each rule on text that breaks it alone, n-grams against plain counting, real prose."""
+
+import collections
+import json
+import pathlib
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beambert.pipelines.corpus.documents import Document
+from beambert.pipelines.corpus.formats import READERS
+from beambert.pipelines.text.cleaning import normalize_text
+from beambert.pipelines.text.filters import FilterSettings, QualityThresholds, why_dropped
+
+QUALITY = FilterSettings(quality=QualityThresholds())
+# The preamble of the Universal Declaration of Human Rights, in the public domain.
+PREAMBLES = json.loads(
+    pathlib.Path(__file__)
+    .parents[2]
+    .joinpath("golden")
+    .joinpath("preambles.json")
+    .read_text("utf-8")
+)
+
+
+def words(count: int, seed: int = 1) -> list[str]:
+    draw = random.Random(seed)
+    return ["".join(draw.choices("abcdefghij", k=draw.randint(3, 7))) for _ in range(count)]
+
+
+def lines(count: int, length: int = 12) -> list[str]:
+    pieces = words(count * length)
+    return [" ".join(pieces[i * length : (i + 1) * length]) for i in range(count)]
+
+
+@pytest.mark.parametrize("language", PREAMBLES)
+def test_prose_of_any_language_stays_and_its_repetition_goes(language):
+    text = PREAMBLES[language]
+    assert why_dropped(text, QUALITY) is None
+    # Judged at all: the same text twice is half repetition.
+    assert why_dropped(text + "\n" + text, QUALITY) == "repeated_lines"
+    assert why_dropped(text + " " + text, QUALITY) == "repeated_passages"
+
+
+BREAKS = {
+    "word_length": " ".join("a" * 20 + word for word in words(60)),
+    "symbols": " ".join(f"{word} #" if i % 5 == 0 else word for i, word in enumerate(words(60))),
+    "bullets": "\n".join("• " + line for line in lines(20)),
+    "ellipses": "\n".join(line + ("..." if i % 3 else "…") for i, line in enumerate(lines(20))),
+    "not_words": " ".join(f"{word} {i * 37}" for i, word in enumerate(words(60))),
+    "repeated_lines": "\n".join([*lines(12), *["No."] * 8]),
+    "repeated_phrase": " hello world ".join(words(60)),
+    "repeated_passages": " ".join([*words(60), *words(60)[:20], "and", *words(60)[20:40]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reason", BREAKS)
+def test_each_rule(reason):
+    assert why_dropped(BREAKS[reason], QUALITY) == reason
+    assert why_dropped(BREAKS[reason], FilterSettings()) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "ab " * 20,  # too few words to judge
+        "\n".join(lines(20)),
+        "\n".join(line + (" ..." if i % 4 == 0 else ".") for i, line in enumerate(lines(20))),
+        "\n".join("— " + line for line in lines(20)),  # a dialogue
+        " , ".join(words(60)),  # tokenized text
+        " ".join(words(200_000)),  # a book
+    ],
+)
+def test_stays(text):
+    assert why_dropped(text, QUALITY) is None
+
+
+def test_one_character_for_ever():
+    assert why_dropped("哈" * 10_000, QUALITY) == "repeated_phrase"
+    assert why_dropped("ha " * 10_000, QUALITY) == "repeated_phrase"
+    assert why_dropped("a" * 10_000, QUALITY) is None  # one word; the tokenizer makes it [UNK]
+
+
+def test_a_name_in_a_script_without_spaces_may_come_up_often():
+    draw = random.Random(6)
+    clauses = ("".join(chr(draw.randrange(0x4E00, 0x9000)) for _ in range(12)) for _ in range(60))
+    assert why_dropped("".join(clause + "联合国教科文" for clause in clauses), QUALITY) is None
+
+
+def test_length():
+    settings = FilterSettings(min_characters=10)
+    assert why_dropped("123456789", settings) == "too_short"
+    assert why_dropped("1234567890", settings) is None
+
+
+def plain_ngram_reason(text: str, limits: QualityThresholds) -> str | None:
+    """Table A1's n-gram rules by counting tuples of words."""
+    found = text.split()
+    total = sum(map(len, found))
+    for n, share in limits.max_top_ngram:
+        counts = collections.Counter(zip(*(found[i:] for i in range(n)), strict=False))
+        most = max(counts.values())
+        longest = max(sum(map(len, gram)) for gram, count in counts.items() if count == most)
+        if most > 1 and most * longest > share * total:
+            return "repeated_phrase"
+    for n, share in limits.max_repeated_ngrams:
+        seen, covered = set(), set()
+        for i in range(len(found) - n + 1):
+            gram = tuple(found[i : i + n])
+            if gram in seen:
+                covered.update(range(i, i + n))
+            seen.add(gram)
+        if sum(len(found[i]) for i in covered) > share * total:
+            return "repeated_passages"
+    return None
+
+
+@settings(derandomize=True, max_examples=300, deadline=None, database=None)
+@given(
+    st.lists(st.sampled_from([words(9, seed) for seed in range(8)]), min_size=4, max_size=8),
+    st.integers(0, 2**32),
+    st.integers(30, 160),
+)
+def test_repetition_equals_plain_counting(phrases, seed, single_words):
+    pieces = [*phrases, *([word] for word in words(single_words, seed))]
+    random.Random(seed).shuffle(pieces)
+    text = " ".join(word for piece in pieces for word in piece)
+    limits = QualityThresholds(min_words=10)
+    assert why_dropped(text, FilterSettings(quality=limits)) == plain_ngram_reason(text, limits)
+
+
+def reasons(paths, format_name: str) -> collections.Counter:
+    counts = collections.Counter()
+    for path in paths:
+        with open(path, "rb") as file:
+            for document in READERS[format_name](file):
+                if isinstance(document, Document) and document.text.strip():
+                    counts[why_dropped(normalize_text(document.text), QUALITY)] += 1
+    return counts
+
+
+def test_real_prose_stays(shared_data):
+    novels = reasons(sorted(shared_data.glob("novels/*.txt"))[:5], "text")
+    assert set(novels) == {None}
+    articles = reasons(sorted(shared_data.glob("wiki_extracted/**/wiki_0*"))[:2], "wikiextractor")
+    # Season tables and lists, most of them.
+    assert 0.95 <= articles[None] / articles.total() < 1

@@ -1,0 +1,111 @@
+"""Sentence splitting: cases that a reader can judge, and that no character goes missing."""
+
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beambert.pipelines.corpus.documents import Document
+from beambert.pipelines.text.sentences import split_sentences
+
+CASES = [
+    ("Hello World. My name is Jonas.", ["Hello World.", "My name is Jonas."]),
+    ("What is your name? My name is Jonas.", ["What is your name?", "My name is Jonas."]),
+    ("There it is! I found it.", ["There it is!", "I found it."]),
+    ("My name is Jonas E. Smith.", ["My name is Jonas E. Smith."]),
+    ("Please turn to p. 55.", ["Please turn to p. 55."]),
+    ("She has $100.00 in her bag.", ["She has $100.00 in her bag."]),
+    ("He met Mr. Smith. They talked.", ["He met Mr. Smith.", "They talked."]),
+    # A paragraph ends a sentence, whatever it ends with; white space around it goes.
+    ("A heading\nThe text.", ["A heading", "The text."]),
+    ("  One.  \n\n\n \t\nTwo.  ", ["One.", "Two."]),
+    ("", []),
+    (" \n\t\n ", []),
+]
+
+
+@pytest.mark.parametrize(("text", "sentences"), CASES)
+def test_cases(text, sentences):
+    assert split_sentences(Document(text)) == sentences
+
+
+def test_lines_of_split_documents_are_kept_as_they_are():
+    document = Document("Mr. A. said: No. Yes.\r\n\n  no full stop \n", is_split=True)
+    assert split_sentences(document) == ["Mr. A. said: No. Yes.", "no full stop"]
+
+
+def test_other_languages():
+    document = Document("これは文です。次の文です。")
+    assert split_sentences(document, "ja") == ["これは文です。", "次の文です。"]
+    assert split_sentences(Document("Das ist gut. Das auch."), "no such language")
+
+
+@settings(derandomize=True, max_examples=200, deadline=None, database=None)
+@given(
+    st.text(
+        st.sampled_from("aB. !?…\"'”()0\n\r\t\u00a0\u2028。é😀\u200d")
+        | st.characters(exclude_categories=["Cs"]),
+        max_size=80,
+    ),
+    st.booleans(),
+)
+def test_nothing_but_white_space_is_lost(text, is_split):
+    sentences = split_sentences(Document(text, is_split))
+    assert "".join("".join(sentences).split()) == "".join(text.split())
+    assert all(sentence == sentence.strip() and sentence for sentence in sentences)
+
+
+SMALL = {"WINDOW": 200, "LONGEST_PARAGRAPH": 60}
+words = st.text("abné\U0001f600", min_size=1, max_size=5)
+
+
+@settings(derandomize=True, max_examples=300, deadline=None, database=None)
+@given(
+    st.lists(st.tuples(words, st.sampled_from(["", ".", "!", "?", "…"])), max_size=120),
+    st.sampled_from([" ", "  ", "\u00a0", " \n"]),
+    st.booleans(),
+)
+def test_words_of_long_paragraphs(pieces, space, is_split):
+    """Cut or not, in windows or not: the words of the sentences are those of the text, in order."""
+    text = space.join(word + mark for word, mark in pieces)
+    with mock.patch.multiple("beambert.pipelines.text.sentences", **SMALL):
+        sentences = split_sentences(Document(text, is_split))
+    if space == "\u00a0":  # a paragraph without a space or full stop is cut anywhere
+        assert "".join("".join(sentences).split()) == "".join(text.split())
+    else:
+        assert [word for sentence in sentences for word in sentence.split()] == text.split()
+    assert all(sentence and sentence == sentence.strip() for sentence in sentences)
+    assert all(len(sentence) <= SMALL["LONGEST_PARAGRAPH"] for sentence in sentences)
+
+
+def test_long_paragraphs_are_cut_at_sentences():
+    """Where a full stop is near the greatest length, no sentence is torn."""
+    sentences = [f"{word} five six." for word in ("One", "Two", "Three", "Four") for _ in range(30)]
+    with mock.patch.multiple(
+        "beambert.pipelines.text.sentences", WINDOW=2000, LONGEST_PARAGRAPH=400
+    ):
+        found = split_sentences(Document(" ".join(sentences)))
+    assert found == sentences
+
+
+def test_white_space_longer_than_a_paragraph():
+    with mock.patch.multiple("beambert.pipelines.text.sentences", **SMALL):
+        for is_split in (False, True):
+            text = "One." + " " * 500 + "Two."
+            assert split_sentences(Document(text, is_split)) == ["One.", "Two."]
+
+
+def test_an_open_quotation_costs_no_time():
+    """Its end is looked for in a paragraph: the square of its length, were long ones not cut."""
+    text = '"No end. ' * 200_000
+    assert len(split_sentences(Document(text))) > 20
+
+
+@pytest.mark.parametrize("language", ["en", "de", "ja", "hi"])
+def test_windows_change_nothing(language):
+    """Short paragraphs give the same sentences whether split together or apart."""
+    text = "\n".join(["Mr. A. went. He said so.", "これは文です。次。", "यह है। और यह।"] * 40)
+    whole = split_sentences(Document(text), language)
+    with mock.patch.multiple("beambert.pipelines.text.sentences", WINDOW=1):
+        assert split_sentences(Document(text), language) == whole

@@ -1,0 +1,195 @@
+"""The vocabulary command end to end."""
+
+import json
+import random
+
+import pytest
+from support.sample_text import make_document
+
+from beambert.pipelines.create_vocabulary import main
+from beambert.pipelines.shared.console import run_main
+from beambert.pipelines.vocabulary_learning import word_counts
+from beambert.pipelines.wordpiece.tokenization import Tokenizer, word_splitter
+from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+_TEXT = "river city music house people world film team game song album school north village"
+STEMS = _TEXT.split()
+ENDINGS = ("", "s", "ing", "ed", "er", "less", "ness", "ly")
+
+
+@pytest.fixture(scope="module")
+def documents():
+    generator = random.Random(0)
+    made = ["".join(pair) for pair in ((s, e) for s in STEMS for e in ENDINGS)]
+    return [
+        "\n".join([*make_document(generator, 5), " ".join(generator.choices(made, k=60)) + ".\n"])
+        for _ in range(30)
+    ]
+
+
+def vocab(capsys, output, *arguments):
+    status = run_main("vocab", main, [f"--output={output}", *map(str, arguments)])
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+def refused(result, *parts):
+    status, _, error = result
+    assert status == 2 and error.count("\n") == 1 and error.startswith("beambert vocab: ")
+    for part in parts:
+        assert str(part) in error
+
+
+def write(folder, documents, files):
+    folder.mkdir(exist_ok=True)
+    for i in range(files):
+        rows = [json.dumps({"text": text}) + "\n" for text in documents[i::files]]
+        (folder / f"{i}.jsonl").write_text("".join(rows))
+    return f"--input={folder}/*.jsonl"
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory, documents):
+    folder = tmp_path_factory.mktemp("vocab")
+    source = write(folder / "corpus", documents, 1)
+    output = folder / "vocab.txt"
+    assert run_main("vocab", main, [source, f"--output={output}", "--vocab_size=300"]) == 0
+    return output, source
+
+
+def test_size_and_special_tokens(learned):
+    tokens = learned[0].read_text().split("\n")
+    assert tokens.pop() == ""
+    assert len(tokens) == len(set(tokens)) == 300
+    assert tuple(tokens[:5]) == SPECIAL_TOKENS
+    assert all(token == token.lower() for token in tokens[5:])
+
+
+def test_every_word_has_pieces(learned, documents):
+    vocabulary = Vocabulary.parse(learned[0].read_bytes(), "vocab.txt")
+    words = [word.decode() for word in word_splitter(True)(documents)]
+    ids, _ = Tokenizer(vocabulary, True).tokenize_batch(sorted(set(words)))
+    assert vocabulary.id_of("[UNK]") not in ids
+    # It is no alphabet: frequent words are tokens.
+    assert sum(word in vocabulary.tokens for word in set(words)) > 50
+
+
+def test_file_beside_it_says_what_it_was_learned_from(learned, documents):
+    about = json.loads((learned[0].parent / "vocab.txt.json").read_text())
+    vocabulary = Vocabulary.parse(learned[0].read_bytes(), "vocab.txt")
+    words = word_splitter(True)(documents)
+    assert about["sha256"] == vocabulary.sha256
+    assert about["counts"]["documents"] == 30
+    assert about["counts"]["words"] == len(words)
+    assert about["counts"]["distinct_words"] == len(set(words))
+    assert about["parameters"]["vocab_size"] == 300
+
+
+def test_order_of_files_and_documents_doesnt_matter(capsys, tmp_path, learned, documents):
+    source = write(tmp_path / "corpus", documents[::-1], 3)
+    assert vocab(capsys, tmp_path / "v.txt", source, "--vocab_size=300")[0] == 0
+    assert (tmp_path / "v.txt").read_bytes() == learned[0].read_bytes()
+
+
+def test_workers_and_flushes_dont_matter(capsys, tmp_path, monkeypatch, learned, documents):
+    monkeypatch.setattr(word_counts, "MOST_WORDS", 10)
+    monkeypatch.setattr(word_counts, "BATCH_CHARACTERS", 100)
+    source = write(tmp_path / "corpus", documents, 7)
+    flags = ["--vocab_size=300", "--direct_num_workers=2", "--direct_running_mode=multi_threading"]
+    assert vocab(capsys, tmp_path / "v.txt", source, *flags)[0] == 0
+    assert (tmp_path / "v.txt").read_bytes() == learned[0].read_bytes()
+    one, two = (
+        json.loads((folder / name).read_text())
+        for folder, name in ((learned[0].parent, "vocab.txt.json"), (tmp_path, "v.txt.json"))
+    )
+    assert one["counts"] == two["counts"]
+
+
+def test_a_single_document(capsys, tmp_path, documents):
+    (tmp_path / "one.txt").write_text(documents[0])
+    source = f"--input={tmp_path}/one.txt"
+    assert vocab(capsys, tmp_path / "v.txt", source, "--vocab_size=4000")[0] == 0
+    tokens = (tmp_path / "v.txt").read_text().split("\n")[:-1]
+    assert len(tokens) == 4000 and tokens[100:104] == ["[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def test_more_characters_than_tokens(capsys, tmp_path):
+    text = "".join(chr(0x4E00 + i) * (1 + (i < 150)) for i in range(1000))
+    (tmp_path / "zh.txt").write_text(text)
+    status, out, _ = vocab(capsys, tmp_path / "v.txt", f"--input={tmp_path}/*", "--vocab_size=200")
+    assert status == 0 and "too rare" in out
+    counts = json.loads((tmp_path / "v.txt.json").read_text())["counts"]
+    assert counts["words"] == 1150 and counts["distinct_words"] == 1000
+    # 150 characters stand twice, 195 have a token.
+    assert counts["words_with_rare_characters"] == 1000 - 195
+
+
+def test_case_is_kept_when_asked(capsys, tmp_path, documents):
+    source = write(tmp_path / "corpus", documents, 1)
+    flags = [source, "--vocab_size=300", "--do_lower_case=False"]
+    assert vocab(capsys, tmp_path / "v.txt", *flags)[0] == 0
+    vocabulary = Vocabulary.parse((tmp_path / "v.txt").read_bytes(), "v.txt")
+    vocabulary.check_case(do_lower_case=False)
+    assert any(token != token.lower() for token in vocabulary.tokens[5:])
+
+
+def test_few_words_are_filled_up(capsys, tmp_path):
+    source = write(tmp_path / "corpus", ["a b c ab abc\n"], 1)
+    assert vocab(capsys, tmp_path / "v.txt", source, "--vocab_size=200")[0] == 0
+    tokens = (tmp_path / "v.txt").read_text().split()
+    assert len(tokens) == 200 and tokens[-1].startswith("[unused")
+
+
+def test_same_command_again_is_nothing_to_do(capsys, learned):
+    output, source = learned
+    before = output.stat().st_mtime_ns
+    status, out, err = vocab(capsys, output, source, "--vocab_size=300")
+    assert (status, err) == (0, "") and "already finished" in out
+    assert output.stat().st_mtime_ns == before
+
+
+def test_existing_output_is_refused(capsys, learned):
+    output, source = learned
+    before = output.read_bytes()
+    refused(vocab(capsys, output, source, "--vocab_size=400"), f"--output={output}")
+    assert output.read_bytes() == before
+
+
+def test_somebody_elses_file_is_refused(capsys, tmp_path, learned):
+    (tmp_path / "v.txt").write_text("mine")
+    refused(vocab(capsys, tmp_path / "v.txt", learned[1]), tmp_path / "v.txt")
+    assert (tmp_path / "v.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        (["--vocab_size=5"], ["--vocab_size=5"]),
+        (["--input=/nowhere/*"], ["--input=/nowhere/*"]),
+        (["--no_such_flag"], ["--no_such_flag"]),
+    ],
+)
+def test_bad_flags(capsys, tmp_path, learned, flags, parts):
+    refused(vocab(capsys, tmp_path / "v.txt", learned[1], *flags), *parts)
+    assert not (tmp_path / "v.txt").exists()
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "\x00\x01\n"])
+def test_no_words(capsys, tmp_path, content):
+    (tmp_path / "empty.txt").write_text(content)
+    refused(vocab(capsys, tmp_path / "v.txt", f"--input={tmp_path}/empty.txt"), "no words")
+
+
+def test_undecodable_bytes(capsys, tmp_path):
+    (tmp_path / "bad.txt").write_bytes(b"caf\xe9")
+    result = vocab(capsys, tmp_path / "v.txt", f"--input={tmp_path}/bad.txt")
+    refused(result, tmp_path / "bad.txt", "line 1", "--max_reject_fraction")
+    assert "delete this one" not in result[2]  # there is nothing to delete
+    assert not (tmp_path / "v.txt").exists()
+
+
+def test_unwritable_output_is_refused_before_the_work(capsys, tmp_path, learned):
+    (tmp_path / "file").write_text("mine")
+    result = vocab(capsys, tmp_path / "file" / "v.txt", learned[1])
+    refused(result, tmp_path / "file" / "v.txt", "cannot be written")
+    assert result[1] == ""

@@ -1,0 +1,233 @@
+"""Counting words and learning pieces, without Beam."""
+
+import random
+import unicodedata
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.nasty_text import NASTY, basic_words
+from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as library
+
+from beambert.pipelines.vocabulary_learning import word_counts
+from beambert.pipelines.vocabulary_learning.learning import (
+    CorpusWords,
+    choose_characters,
+    common_characters,
+    learn_vocabulary,
+    special_tokens,
+    words_needed,
+)
+from beambert.pipelines.wordpiece.tokenization import Tokenizer
+from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+GENERATED = settings(derandomize=True, max_examples=100, deadline=None, database=None)
+
+
+def learn(counts, vocab_size, do_lower_case=True):
+    words = CorpusWords.of(counts, words_needed(vocab_size))
+    characters = choose_characters(words, vocab_size, do_lower_case)
+    return learn_vocabulary(words, characters, vocab_size, do_lower_case)
+
+
+def english(seed=0, words=3000):
+    """Made-up words of made-up stems and endings, by Zipf's law."""
+    draw = random.Random(seed)
+    syllables = ["".join(draw.choices("bcdfghklmnprstvw", k=1)) + v for v in "aeiou"] * 4
+    stems = ["".join(draw.choices(syllables, k=draw.randint(1, 4))) for _ in range(words // 4)]
+    made = dict.fromkeys(stem + end for stem in stems for end in ("", "s", "ing", "ed"))
+    return {word: 100_000 // rank for rank, word in enumerate(made, 1)}
+
+
+# Counting
+
+
+@pytest.fixture(scope="module")
+def counters():
+    return {lower: word_counts.WordCounter(lower) for lower in (True, False)}
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@GENERATED
+@given(st.lists(st.text(st.sampled_from(NASTY + "    \n"), max_size=80), max_size=8))
+def test_counts_are_the_originals_words(counters, lower, texts):
+    for text in texts:
+        counters[lower].add(text)
+    found = {word.decode(): count for word, count in counters[lower].take().items()}
+    assert found == Counter(word for text in texts for word in basic_words(text, lower))
+
+
+def test_every_count_from_1_to_300(counters):
+    """They are added up by binary digits."""
+    texts = [f"w{i}!" for i in range(1, 301) for _ in range(i)]
+    random.Random(0).shuffle(texts)
+    counters[True].add(" ".join(texts))
+    expected = {b"w%d" % i: i for i in range(1, 301)} | {b"!": len(texts)}
+    assert counters[True].take() == expected
+    assert counters[True].take() == {}
+
+
+def test_long_lines_are_cut_at_white_space(counters, monkeypatch):
+    monkeypatch.setattr(word_counts, "BATCH_CHARACTERS", 1000)
+    words = [f"word{i % 700}" for i in range(400_000)]
+    text = " ".join(words)
+    assert max(map(len, word_counts.cut_text(text))) <= word_counts.PIECE_CHARACTERS < len(text)
+    counters[True].add(text)
+    assert counters[True].take() == Counter(word.encode() for word in words)
+
+
+@GENERATED
+@given(st.text("ab \n", max_size=60), st.integers(2, 10))
+def test_cut_text(text, size):
+    pieces = list(word_counts.cut_text(text, size))
+    assert "".join(pieces) == text
+    assert all(len(piece) <= size for piece in pieces)
+    if all(len(stretch) < size for stretch in text.split()):
+        assert [s for piece in pieces for s in piece.split()] == text.split()
+
+
+@GENERATED
+@given(st.dictionaries(st.text("abé中'", min_size=1), st.integers(1, 2**40)))
+def test_packed_counts(counts):
+    packed = list(word_counts.pack_counts(Counter({w.encode(): n for w, n in counts.items()})))
+    assert len({key for key, _ in packed}) == len(packed)
+    assert dict(item for _, data in packed for item in word_counts.unpack_counts(data)) == counts
+    for word in counts:  # on its own it falls to the same partition
+        ((key, _),) = word_counts.pack_counts(Counter({word.encode(): 1}))
+        assert any(key == k and word in dict(word_counts.unpack_counts(d)) for k, d in packed)
+
+
+@GENERATED
+@given(
+    st.dictionaries(st.text("abc", min_size=1, max_size=4), st.integers(1, 5)),
+    st.integers(1, 30),
+    st.randoms(use_true_random=False),
+)
+def test_parts_sum_up_to_the_whole(counts, most, draw):
+    parts = [{} for _ in range(3)]
+    for word, count in counts.items():
+        draw.choice(parts)[word] = count
+    summed = CorpusWords.merge((CorpusWords.of(part, most) for part in parts), most)
+    assert summed == CorpusWords.of(counts, most)
+    assert summed.occurrences == sum(counts.values())
+    assert sum(summed.characters.values()) == sum(len(w) * n for w, n in counts.items())
+
+
+# The layout
+
+
+@pytest.mark.parametrize(
+    ("lower", "name", "first_character"),
+    [(True, "bert-base-uncased-vocab.txt", 999), (False, "bert-base-cased-vocab.txt", 106)],
+)
+def test_special_and_unused_tokens_stand_as_in_googles(shared_data, lower, name, first_character):
+    google = Vocabulary.parse((shared_data / "vocab" / name).read_bytes(), name)
+    assert google.tokens[first_character] == "!"
+    assert tuple(special_tokens(len(google), lower)) == google.tokens[:first_character]
+
+
+@pytest.mark.parametrize(
+    ("vocab_size", "length", "unknown"),
+    [(300, 5, 1), (2969, 5, 1), (2970, 104, 100), (8000, 104, 100)],
+)
+def test_small_vocabularies_waste_little(vocab_size, length, unknown):
+    tokens = special_tokens(vocab_size, True)
+    assert len(tokens) == length and tokens.index("[UNK]") == unknown
+    assert [token for token in tokens if not token.startswith("[unused")] == list(SPECIAL_TOKENS)
+
+
+# Characters
+
+
+def test_characters_that_the_text_lacks():
+    characters = choose_characters(CorpusWords.of({"word": 9}, 9), 12_000, True)
+    assert {"<", ">", "@", "€", "♯", "7", "##7", "##z", "##♯"} <= set(characters)
+    assert not {"##<", "##!", "é", "A", "##A", " "} & set(characters)
+    assert {"A", "##A", "é", "##é"} <= set(choose_characters(CorpusWords(), 12_000, False))
+    # A smaller vocabulary has room for ASCII only, a small one for neither.
+    middle = choose_characters(CorpusWords.of({"word": 9}, 9), 3000, True)
+    assert {"<", "7", "##7"} <= set(middle) and "€" not in middle
+    small = choose_characters(CorpusWords.of({"word": 9}, 9), 1000, True)
+    assert small == ["d", "o", "r", "w", "##d", "##o", "##r"]
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_common_characters_are_words_as_they_are(lower):
+    for character in common_characters(lower, 1000):
+        assert basic_words(character, lower) == [character]
+        assert not unicodedata.category(character).startswith("M")
+
+
+def test_an_alphabet_larger_than_the_vocabulary():
+    """As Chinese in a small vocabulary: the commonest characters stay, the rest is [UNK]."""
+    counts = {chr(0x4E00 + i): 10_000 - i for i in range(5000)}
+    vocabulary = learn(counts, 1000)
+    assert len(vocabulary) == 1000
+    assert set(vocabulary.tokens) == {*SPECIAL_TOKENS, *list(counts)[:995]}
+
+
+def test_frequent_characters_count_more_than_a_share():
+    """Where most words are single characters, most tokens are."""
+    counts = {chr(0x4E00 + i): 100_000 // (i + 1) for i in range(3500)}
+    held = set(learn(counts, 4000).tokens)
+    assert sum(character in held for character in counts) == 3500
+
+
+# Learning
+
+
+@pytest.mark.parametrize("vocab_size", [100, 300, 1000, 2500])
+def test_size_is_exact_and_every_word_has_pieces(vocab_size):
+    counts = english()
+    vocabulary = learn(counts, vocab_size)
+    assert len(vocabulary) == vocab_size
+    ids, _ = Tokenizer(vocabulary, True).tokenize_batch(list(counts))
+    assert vocabulary.id_of("[UNK]") not in ids
+
+
+@GENERATED
+@given(
+    st.dictionaries(st.text("abcdé中.", min_size=1, max_size=60), st.integers(1, 50), max_size=30),
+    st.sampled_from([100, 150, 3000]),
+)
+def test_any_counts(counts, vocab_size):
+    vocabulary = learn(counts, vocab_size)  # which refuses a token that stands twice
+    assert len(vocabulary) == vocab_size
+
+
+def test_order_of_words_does_not_matter():
+    counts = english()
+    shuffled = list(counts.items())
+    random.Random(1).shuffle(shuffled)
+    assert learn(dict(shuffled), 600).tokens == learn(counts, 600).tokens
+
+
+def test_a_few_words_are_filled_up():
+    tokens = learn({"ab": 3, "abc": 2}, 120).tokens
+    assert {"a", "##b", "##c", "ab", "abc"} <= set(tokens)
+    fill = [token for token in tokens if token.startswith("[unused")]
+    assert fill == [f"[unused{i}]" for i in range(len(fill))] == list(tokens[-len(fill) :])
+
+
+def test_unused_tokens_at_the_end_go_on_counting():
+    tokens = learn({"ab": 3}, 4000).tokens
+    assert (
+        tokens[99] == "[unused98]"
+        and tokens[-1] == f"[unused{sum('[un' in t for t in tokens) - 1}]"
+    )
+
+
+def test_as_good_as_the_library_left_to_itself(shared_data, counters):
+    """Tokens of text that neither has seen, beside the library's own search and defaults."""
+    folder = shared_data / "wiki_extracted"
+    seen, unseen = ((folder / f"wiki_0{i}").read_text("utf-8")[:200_000] for i in (0, 1))
+    counters[True].add(seen)
+    counts = {word.decode(): count for word, count in counters[True].take().items()}
+    theirs = library.learn(sorted(counts.items()), 1500, list(SPECIAL_TOKENS), upper_thresh=50)
+    ours = learn(counts, len(theirs))
+
+    def tokens(vocabulary):
+        return len(Tokenizer(vocabulary, True).tokenize_batch([unseen])[0])
+
+    assert tokens(ours) < 1.01 * tokens(Vocabulary(tuple(theirs)))

@@ -1,0 +1,192 @@
+"""Words and word pieces against the original release's own output, and against its description.
+
+`BasicWords` and `word_pieces` are written from the description of the original's tokenizer (clean,
+set Chinese characters apart, lower and strip accents, split punctuation, greedy longest match),
+on Python's own Unicode tables.
+"""
+
+import json
+import unicodedata
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.nasty_text import (
+    GOLDEN,
+    NASTY,
+    NEW_CAPITALS,
+    NOT_TEXT,
+    basic_words,
+)
+
+from beambert.pipelines.wordpiece.tokenization import Tokenizer, word_splitter
+from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+
+def word_pieces(word: str, ids: dict[str, int]) -> list[int]:
+    unknown = [ids["[UNK]"]]
+    if len(word) > 200:
+        return unknown
+    found, rest, prefix = [], word, ""
+    while rest:
+        size = next((n for n in range(len(rest), 0, -1) if prefix + rest[:n] in ids), 0)
+        if not size:
+            return unknown
+        found.append(ids[prefix + rest[:size]])
+        rest, prefix = rest[size:], "##"
+    return found
+
+
+def reference_ids(text: str, ids: dict[str, int], lower: bool) -> list[int]:
+    return [i for word in basic_words(text, lower) for i in word_pieces(word, ids)]
+
+
+def tokenize(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
+    ids, lengths = tokenizer.tokenize_batch(texts)
+    return [row.tolist() for row in np.split(ids, np.cumsum(lengths)[:-1])]
+
+
+def index(vocabulary: Vocabulary) -> dict[str, int]:
+    return {token: i for i, token in enumerate(vocabulary.tokens)}
+
+
+@pytest.fixture(scope="module")
+def small():
+    return Vocabulary(tuple(GOLDEN["vocabulary"]))
+
+
+@pytest.fixture(scope="module")
+def tokenizers(small):
+    return {lower: Tokenizer(small, lower) for lower in (True, False)}
+
+
+@pytest.fixture(scope="module")
+def splitters():
+    return {lower: word_splitter(lower) for lower in (True, False)}
+
+
+@pytest.mark.parametrize("lower", [True, False])
+class TestOriginal:
+    """`golden/tokenization.json` holds what the original's code gave (see make_golden.py)."""
+
+    key = staticmethod(lambda lower: "uncased" if lower else "cased")
+
+    def test_pieces(self, lower, small, tokenizers):
+        cases = GOLDEN["cases"]
+        found = tokenize(tokenizers[lower], [case["text"] for case in cases])
+        for case, ids in zip(cases, found, strict=True):
+            pieces = [small.tokens[i] for i in ids]
+            assert pieces == case[self.key(lower)]["pieces"], ascii(case["text"])
+
+    def test_one_text_at_a_time_gives_the_same(self, lower, tokenizers):
+        texts = [case["text"] for case in GOLDEN["cases"]]
+        together = tokenize(tokenizers[lower], texts)
+        assert [tokenize(tokenizers[lower], [text])[0] for text in texts] == together
+
+    def test_words(self, lower, splitters):
+        for case in GOLDEN["cases"]:
+            found = [word.decode() for word in splitters[lower]([case["text"]])]
+            assert found == case[self.key(lower)]["words"], ascii(case["text"])
+
+    def test_the_reference_of_these_tests(self, lower, small):
+        for case in GOLDEN["cases"]:
+            expected = [small.id_of(piece) for piece in case[self.key(lower)]["pieces"]]
+            assert reference_ids(case["text"], index(small), lower) == expected
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_every_character(lower):
+    """Each assigned character between two letters: dropped, a space, a word, or part of one."""
+    vocabulary = Vocabulary((*SPECIAL_TOKENS, "a", "##a", "b", "##b", "A", "##A"))
+    characters = [
+        chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) not in NOT_TEXT
+    ]
+    found = tokenize(Tokenizer(vocabulary, lower), [f"a{c}b" for c in characters])
+    ids = index(vocabulary)
+    different = [
+        hex(ord(c))
+        for c, row in zip(characters, found, strict=True)
+        if row != reference_ids(f"a{c}b", ids, lower)
+    ]
+    assert different == []
+
+
+def test_every_character_is_lowered():
+    """The exception that the module's docstring states, and no other."""
+    split = word_splitter(True)
+    characters = [
+        chr(code)
+        for code in range(0x110000)
+        if unicodedata.category(chr(code)) not in NOT_TEXT
+        and (chr(code).lower() != chr(code) or unicodedata.decomposition(chr(code)))
+    ]
+    # The digit ends each character's words.
+    found = b" ".join(split([f"a{c}b 0" for c in characters])).decode().split(" 0")
+    different = {
+        ord(c)
+        for c, words in zip(characters, found, strict=False)
+        if words.split() != basic_words(f"a{c}b", True)
+    }
+    assert len(characters) == len(found) - 1
+    assert different <= NEW_CAPITALS
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@settings(derandomize=True, max_examples=300, deadline=None, database=None)
+@given(
+    st.text(
+        st.sampled_from(NASTY)
+        | st.characters(
+            exclude_categories=NOT_TEXT, exclude_characters="".join(map(chr, NEW_CAPITALS))
+        ),
+        max_size=60,
+    )
+)
+def test_generated_text(lower, small, tokenizers, splitters, text):
+    words = basic_words(text, lower)
+    assert [word.decode() for word in splitters[lower]([text])] == words
+    assert tokenize(tokenizers[lower], [text]) == [reference_ids(text, index(small), lower)]
+
+
+def test_lone_surrogates_are_question_marks(tokenizers, small):
+    broken = json.loads('"a \\ud83d b"')
+    (ids,) = tokenize(tokenizers[True], [broken])
+    assert [small.tokens[i] for i in ids] == ["a", "?", "b"]
+    assert word_splitter(True)([broken]) == [b"a", b"?", b"b"]
+
+
+def test_no_texts(tokenizers):
+    ids, lengths = tokenizers[True].tokenize_batch([])
+    assert len(ids) == len(lengths) == 0
+
+
+def load_vocabulary(shared_data, name):
+    return Vocabulary.parse((shared_data / "vocab" / name).read_bytes(), name)
+
+
+def test_public_cases(shared_data):
+    folder = shared_data / "tokenizer_golden"
+    read = lambda ending: (folder / f"ggml-vocab-bert-bge.gguf.{ending}").read_text("utf-8")  # noqa: E731
+    texts = read("inp").split("\n__ggml_vocab_test__\n")[:-1]
+    expected = [[int(i) for i in line.split()] for line in read("out").split("\n")[: len(texts)]]
+    tokenizer = Tokenizer(load_vocabulary(shared_data, "bert-base-uncased-vocab.txt"), True)
+    assert len(texts) == 46
+    assert tokenize(tokenizer, texts) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "lower"), [("bert-base-uncased-vocab.txt", True), ("bert-base-cased-vocab.txt", False)]
+)
+def test_wikipedia(shared_data, name, lower):
+    """Every 12th line of three files: 0 differ."""
+    vocabulary = load_vocabulary(shared_data, name)
+    lines = []
+    for file in ("wiki_00", "wiki_20", "wiki_40"):
+        text = (shared_data / "wiki_extracted" / file).read_text("utf-8")
+        lines += [line for line in text.split("\n") if line][::12]
+    found = tokenize(Tokenizer(vocabulary, lower), lines)
+    ids = index(vocabulary)
+    expected = [reference_ids(line, ids, lower) for line in lines]
+    assert len(lines) > 500
+    assert sum(a != b for a, b in zip(found, expected, strict=True)) == 0

@@ -1,0 +1,115 @@
+"""What the tests of the data command share: a small corpus, running the command, reading a folder.
+
+A test module takes the fixtures by assigning them: `corpus = data_command.corpus`.
+"""
+
+import json
+import pathlib
+import random
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from beambert.pipelines.create_pretraining_data import main
+from beambert.pipelines.records.contract import feature_shapes
+from beambert.pipelines.shared.console import run_main
+from support.sample_text import make_document
+
+ROOT = pathlib.Path(__file__).parents[2]
+SMALL = ["--max_seq_length=32", "--max_predictions_per_seq=5", "--dupe_factor=2"]
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    """80 documents, each a list of sentences; two without a word, as redirects are."""
+    generator = random.Random(0)
+    documents = [make_document(generator, generator.randint(1, 12)) for _ in range(80)]
+    return [*documents, [], []]
+
+
+@pytest.fixture(scope="module")
+def vocab_file(tmp_path_factory, vocabulary):
+    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
+    path.write_bytes(vocabulary.serialize())
+    return path
+
+
+def body(sentences) -> str:
+    """A paragraph a sentence, so that how they split is certain."""
+    return "".join(sentence + "\n" for sentence in sentences)
+
+
+def wikiextractor(documents) -> str:
+    return "".join(f'<doc id="1" title="x">\n{body(d)}</doc>\n' for d in documents)
+
+
+def data(capsys, vocab_file, output, *arguments):
+    """Runs the command in this process; returns its exit status and what it printed."""
+    flags = [f"--vocab_file={vocab_file}", f"--output={output}", *SMALL, *map(str, arguments)]
+    status = run_main("data", main, flags)
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+def info(output) -> dict:
+    return json.loads((output / "info.json").read_text())
+
+
+def hashes(output) -> dict[str, str]:
+    return {file["name"]: file["sha256"] for file in info(output)["files"]}
+
+
+def refused(result, *parts):
+    """One line on stderr, status 2, and in the line what a user must know."""
+    status, _, error = result
+    assert status == 2
+    assert error.count("\n") == 1 and error.startswith("beambert data: ")
+    for part in parts:
+        assert str(part) in error
+
+
+@pytest.fixture(scope="module")
+def corpus_file(tmp_path_factory, corpus):
+    path = tmp_path_factory.mktemp("corpus") / "wiki_00"
+    path.write_text(wikiextractor(corpus))
+    return path
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory, corpus_file, vocab_file):
+    """A finished folder with a held-out part, made as a user would make it."""
+    output = tmp_path_factory.mktemp("records") / "out"
+    flags = [f"--vocab_file={vocab_file}", f"--input={corpus_file}", f"--output={output}", *SMALL]
+    run = run_process([*flags, "--num_shards=3", "--eval_fraction=0.25"])
+    assert (run.returncode, run.stderr) == (0, "")
+    assert f"{output}: " in run.stdout and "is next" in run.stdout
+    # Where the time went, by the metrics of the worker.
+    assert re.search(r"the workers' [\d.]+ s: read \d+%, split \d+%, .*, write \d+%", run.stdout)
+    return output
+
+
+def run_process(flags) -> subprocess.CompletedProcess:
+    """Runs the command as a user does."""
+    command = [sys.executable, "-m", "beambert", "data", *flags]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+def read_records(folder) -> dict[str, np.ndarray]:
+    """Reads all records of a folder as a user's TensorFlow does; name -> [records, length]."""
+    about = info(folder)
+    parameters = about["parameters"]
+    shapes = feature_shapes(parameters["max_seq_length"], parameters["max_predictions_per_seq"])
+    spec = {n: tf.io.FixedLenFeature([length], kind) for n, (length, kind) in shapes.items()}
+    paths = [str(folder / file["name"]) for file in about["files"]]
+    compression = "GZIP" if parameters["compression"] == "gzip" else ""
+    records = list(tf.data.TFRecordDataset(paths, compression).as_numpy_iterator())
+    return {name: value.numpy() for name, value in tf.io.parse_example(records, spec).items()}
+
+
+def temporary(folder) -> list[str]:
+    """The files that no finished or failed run should leave."""
+    return [str(path) for path in folder.rglob("_tmp-*")]

@@ -1,0 +1,55 @@
+"""Records that are written, changed and read back by tests."""
+
+import pathlib
+
+import tensorflow as tf
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+ORIGINAL = GOLDEN / "original.tfrecord"
+RECORD = {
+    "input_ids": [2, 10, 4, 12, 3, 13, 14, 20, 3, 0, 0, 0],
+    "input_mask": [1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0],
+    "segment_ids": [0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0],
+    "masked_lm_positions": [2, 6, 7, 0],
+    "masked_lm_ids": [11, 14, 15, 0],
+    "masked_lm_weights": [1.0, 1.0, 1.0, 0.0],
+    "next_sentence_labels": [1],
+}
+
+
+def changed(**features) -> dict:
+    """The record with values put in: feature={index: value}, or a whole list, or None."""
+    record = {name: list(values) for name, values in RECORD.items()}
+    for name, values in features.items():
+        if values is None:
+            del record[name]
+        elif isinstance(values, dict):
+            for index, value in values.items():
+                record[name][index] = value
+        else:
+            record[name] = values
+    return record
+
+
+def serialize(record, renamed=()) -> bytes:
+    """A tf.Example, made by TensorFlow."""
+    example = tf.train.Example()
+    for name, values in record.items():
+        feature = example.features.feature[dict(renamed).get(name, name)]
+        is_float = any(isinstance(value, float) for value in values)
+        (feature.float_list if is_float else feature.int64_list).value.extend(values)
+    return example.SerializeToString()
+
+
+def write(path, records) -> str:
+    """A TFRecord file, written by TensorFlow."""
+    options = "GZIP" if str(path).endswith(".gz") else None
+    with tf.io.TFRecordWriter(str(path), options) as writer:
+        for record in records:
+            writer.write(record if isinstance(record, bytes) else serialize(record))
+    return str(path)
+
+
+def read(path) -> list[bytes]:
+    """The records of a plain TFRecord file, read by TensorFlow."""
+    return list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())

@@ -1,0 +1,115 @@
+"""All of GLUE by one command: the table, the average, and the leaderboard's files."""
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer.commands.glue import glue_main
+from beambert.trainer.finetuning import glue
+
+WORDS = ("the", "river", "war", "city", "people", "died")
+LABELS = ("neutral", "entailment", "contradiction")
+
+
+def write_glue(folder):
+    """SST-2, STS-B and MNLI in the release's layout, a few rows each."""
+    random = np.random.default_rng(0)
+
+    def text() -> str:
+        return " ".join(random.choice(WORDS, random.integers(1, 8)))
+
+    def write(title, name, header, row, count):
+        (folder / title).mkdir(exist_ok=True, parents=True)
+        rows = ["\t".join(row(index)) for index in range(count)]
+        (folder / title / name).write_text("\n".join(["\t".join(header), *rows]) + "\n")
+
+    for name, count in (("train", 40), ("dev", 12), ("dev_mismatched", 10)):
+        names = ("sentence1", "sentence2", "gold_label")
+        file = "dev_matched.tsv" if name == "dev" else f"{name}.tsv"
+        write("MNLI", file, names, lambda i: (text(), text(), LABELS[i % 3]), count)
+        if name == "dev_mismatched":
+            continue
+        write("SST-2", f"{name}.tsv", ("sentence", "label"), lambda i: (text(), str(i % 2)), count)
+        names = ("index", "sentence1", "sentence2", "score")
+        write("STS-B", f"{name}.tsv", names, lambda i: ("0", text(), text(), str(i % 6)), count)
+    write("SST-2", "test.tsv", ("index", "sentence"), lambda i: (str(i), text()), 5)
+    write("STS-B", "test.tsv", ("index", "sentence1", "sentence2"), lambda i: ("0", "a", text()), 4)
+    pair = ("index", "sentence1", "sentence2")
+    for split in ("matched", "mismatched"):
+        write("MNLI", f"test_{split}.tsv", pair, lambda i: (str(i), text(), text()), 3)
+    write("diagnostic", "diagnostic.tsv", pair, lambda i: (str(i), text(), text()), 2)
+    return folder
+
+
+@pytest.mark.slow
+def test_the_table_and_the_submission(encoder_folder, tmp_path, capfd):
+    data = write_glue(tmp_path / "glue")
+    flags = [
+        *(f"--data_dir={data}", f"--init={encoder_folder}", f"--output={tmp_path / 'out'}"),
+        *("--train_batch_size=8", "--num_train_epochs=1"),
+    ]
+    glue_main(flags)
+    printed, noise = capfd.readouterr()
+    assert "oneDNN" not in noise  # what TensorFlow prints when a process loads it
+    lacking = "CoLA.tsv, MRPC.tsv, QNLI.tsv, QQP.tsv, RTE.tsv, WNLI.tsv"
+    assert f"the leaderboard also wants {lacking}\n" in printed
+    for title in (
+        "SST-2 | accuracy",
+        "STS-B | pearson",
+        "STS-B | spearman",
+        "MNLI | accuracy",
+        "MNLI | accuracy mismatched",
+    ):
+        assert f"| {title} | " in printed
+    assert "not there, and not in the average: CoLA, MRPC, QNLI, QQP, RTE, WNLI" in printed
+    summary = json.loads((tmp_path / "out" / "glue.json").read_text())
+    tasks = summary["tasks"]
+    sts_b = (tasks["sts-b"]["pearson"] + tasks["sts-b"]["spearman"]) / 2
+    mnli = (tasks["mnli"]["accuracy"] + tasks["mnli"]["accuracy_mismatched"]) / 2
+    expected = np.mean([tasks["sst-2"]["accuracy"], mnli, sts_b])
+    assert tasks["mnli"]["baseline_accuracy_mismatched"] == 0.4  # 4 of 10 are the commonest
+    assert summary["average"] == pytest.approx(expected)
+    with zipfile.ZipFile(tmp_path / "out" / "submission.zip") as archive:
+        # The leaderboard's names, https://gluebenchmark.com/faq.
+        files = {name: archive.read(name).decode().splitlines() for name in archive.namelist()}
+    assert set(files) == {"SST-2.tsv", "STS-B.tsv", "MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"}
+    counts = {"SST-2.tsv": 5, "STS-B.tsv": 4, "MNLI-m.tsv": 3, "MNLI-mm.tsv": 3, "AX.tsv": 2}
+    for name, lines in files.items():
+        assert lines[0] == "index\tprediction"
+        assert [line.split("\t")[0] for line in lines[1:]] == list(map(str, range(counts[name])))
+    answers = {name: {line.split("\t")[1] for line in lines[1:]} for name, lines in files.items()}
+    assert answers["SST-2.tsv"] <= {"0", "1"}
+    assert answers["AX.tsv"] <= {"neutral", "entailment", "contradiction"}
+    assert all(0 <= float(score) <= 5 for score in answers["STS-B.tsv"])
+    glue_main(flags)
+    assert capfd.readouterr().out.count("already finished") == 3
+
+
+def test_all_files_are_read_before_anything_is_trained(encoder_folder, tmp_path):
+    data = write_glue(tmp_path / "glue")
+    flags = [f"--data_dir={data}", f"--init={encoder_folder}", f"--output={tmp_path / 'out'}"]
+    for file in ("diagnostic/diagnostic.tsv", "MNLI/test_mismatched.tsv", "MNLI/train.tsv"):
+        path = data / file
+        text = path.read_text()
+        path.write_text(text + "7\n")
+        with pytest.raises(InputError, match=rf"{path.name}, line \d+ has not 3 fields"):
+            # Of the tests no row can be left out.
+            glue_main([*flags, *([] if "train" in file else ["--skip_bad_rows"])])
+        path.write_text(text)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_no_glue(encoder_folder, tmp_path):
+    flags = [f"--init={encoder_folder}", f"--output={tmp_path / 'out'}"]
+    with pytest.raises(InputError, match=r"--data_dir=.*none of CoLA"):
+        glue_main([f"--data_dir={tmp_path}", *flags])
+    with pytest.raises(InputError, match="--tasks=swag: not a task of GLUE"):
+        glue_main([f"--data_dir={tmp_path}", *flags, "--tasks=swag"])
+
+
+def test_the_average_is_over_tasks_first():
+    results = {"mrpc": {"f1": 0.5, "accuracy": 0.7}, "rte": {"accuracy": 0.4}}
+    assert glue.average(results) == pytest.approx((0.6 + 0.4) / 2)

@@ -1,0 +1,264 @@
+"""Regression, choices and tags: learnt, scored, and answered alike by the SavedModel."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from beambert.pipelines.model_inputs.examples import make_features
+from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks.declarations import find_task
+from beambert.pipelines.tasks.examples import read_examples
+from beambert.trainer import model_folders
+from beambert.trainer.finetuning import job
+from beambert.trainer.finetuning.batches import PaddedBatches, choose_lengths
+from beambert.trainer.finetuning.objectives import TaggingObjective
+from beambert.trainer.task import finetune_main
+from beambert.trainer.task_models import task_model
+
+HAPPY, SAD = ("river", "city"), ("war", "died")
+NEUTRAL = ("the", "a", "house", "year", "people")
+
+
+def phrase(random, *words) -> list[str]:
+    filler = list(random.choice(NEUTRAL, random.integers(1, 6)))
+    together = [*filler, *words]
+    random.shuffle(together)
+    return together
+
+
+def write(folder, name, header, rows):
+    lines = [",".join(header), *(",".join(map(str, row)) for row in rows)]
+    (folder / name).write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder for each kind; one word decides."""
+    root, random = tmp_path_factory.mktemp("kinds"), np.random.default_rng(4)
+    for kind in ("regression", "choice", "tagging"):
+        (root / kind).mkdir()
+    for split, count in (("train", 400), ("dev", 80)):
+        scored, chosen, tagged = [], [], []
+        for _ in range(count):
+            happy = random.integers(0, 4)
+            words = [random.choice(HAPPY) for _ in range(happy)]
+            scored.append((" ".join(phrase(random, *words)), 2 * happy - 1))
+            right = random.integers(0, 3)
+            endings = [
+                " ".join(phrase(random, random.choice(HAPPY if i == right else SAD)))
+                for i in range(3)
+            ]
+            chosen.append(("The year", "people", *endings, right))
+            sentence = phrase(random, *words, random.choice(SAD))
+            tags = {**dict.fromkeys(HAPPY, "B-JOY"), **dict.fromkeys(SAD, "B-SORROW")}
+            tagged.append("".join(f"{word} {tags.get(word, 'O')}\n" for word in sentence))
+        write(root / "regression", f"{split}.csv", ("text", "label"), scored)
+        names = ("text", "text_b", "choice_0", "choice_1", "choice_2", "label")
+        write(root / "choice", f"{split}.csv", names, chosen)
+        (root / "tagging" / f"{split}.conll").write_text("\n".join(tagged))
+    return root
+
+
+@pytest.fixture(scope="module")
+def lengths_of():
+    """What each kind's batches are padded to; but for one, several lengths, as of more data."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def finetuned(data, encoder_folder, lengths_of, tmp_path_factory):
+    made = {}
+
+    def finetune(kind):
+        if kind in made:
+            return made[kind]
+
+        def record(*arguments):
+            lengths_of[kind] = choose_lengths(*arguments)
+            return lengths_of[kind]
+
+        made[kind] = tmp_path_factory.mktemp(kind) / "model"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(job, "choose_lengths", record)
+            if kind != "regression":
+                patch.setattr(job, "COMPILING_FLOPS", 0)
+            finetune_main(
+                [
+                    f"--task={kind}",
+                    f"--data_dir={data / kind}",
+                    f"--init={encoder_folder}",
+                    f"--model_dir={made[kind]}",
+                    *("--train_batch_size=16", "--learning_rate=3e-3", "--num_train_epochs=8"),
+                ]
+            )
+        return made[kind]
+
+    return finetune
+
+
+def results(folder):
+    return json.loads((folder / "results.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric", "least", "baseline"),
+    [
+        ("regression", "pearson", 0.8, 0.0),
+        ("choice", "accuracy", 0.9, 0.6),
+        ("tagging", "entity_f1", 0.95, 0.0),
+    ],
+)
+def test_learnt(finetuned, lengths_of, kind, metric, least, baseline):
+    found = results(finetuned(kind))
+    assert (len(lengths_of[kind]) > 1) == (kind != "regression")
+    assert found[metric] > least
+    assert found[f"baseline_{metric}"] <= baseline
+
+
+def dev(data, kind):
+    return read_examples(find_task(kind), str(data / kind), "dev")
+
+
+def trained_path(folder, kind, examples):
+    """The model on the arrays that training makes."""
+    found = model_folders.open_model(str(folder), "--model")
+    text_features = TextFeatures(found.vocabulary, True, found.training["max_seq_length"])
+    features = make_features(kind, examples, found.training["labels"], text_features)
+    batch = PaddedBatches(features)(tf.range(len(features)), found.training["max_seq_length"])
+    return task_model(found), batch
+
+
+def served(folder, **inputs):
+    model = tf.saved_model.load(folder / "saved_model").signatures["serving_default"]
+    return {name: value.numpy() for name, value in model(**inputs).items()}
+
+
+def test_regression_is_served_alike(data, finetuned):
+    folder, examples = finetuned("regression"), dev(data, "regression")
+    model, batch = trained_path(folder, "regression", examples)
+    scores = served(folder, text=tf.constant([e.text for e in examples]))["score"]
+    np.testing.assert_allclose(scores, model(batch)[:, 0], atol=1e-5)
+    labels = [float(e.label) for e in examples]
+    assert np.corrcoef(scores, labels)[0, 1] == pytest.approx(results(folder)["pearson"], abs=1e-5)
+
+
+def test_choices_are_served_alike(data, finetuned):
+    folder, examples = finetuned("choice"), dev(data, "choice")
+    answer = served(
+        folder,
+        text=tf.constant([e.text for e in examples]),
+        text_b=tf.constant([e.text_b for e in examples]),
+        choices=tf.constant([e.choices for e in examples]),
+    )
+    model, batch = trained_path(folder, "choice", examples)
+    flat = {name: tf.reshape(value, [-1, value.shape[-1]]) for name, value in batch.items()}
+    expected = tf.nn.softmax(tf.reshape(model(flat), [-1, 3]))
+    np.testing.assert_allclose(answer["probabilities"], expected, atol=1e-5)
+    right = [a.decode() == e.label for a, e in zip(answer["label"], examples, strict=True)]
+    assert np.mean(right) == pytest.approx(results(folder)["accuracy"])
+
+
+def test_tags_are_served_alike(data, finetuned):
+    folder, examples = finetuned("tagging"), dev(data, "tagging")
+    tags = served(folder, text=tf.constant([" ".join(e.words) for e in examples]))["tags"]
+    found = [[tag.decode() for tag in row if tag] for row in tags]
+    assert [len(row) for row in found] == [len(e.words) for e in examples]
+    model, batch = trained_path(folder, "tagging", examples)
+    labels = (folder / "labels.txt").read_text().split()
+    likeliest = TaggingObjective((8,)).outputs(model, batch)["label_ids"].numpy()
+    is_word = batch["label_ids"].numpy() >= 0
+    expected = [labels[index] for index in likeliest[is_word]]
+    # Every word of these sentences has a piece in its sequence.
+    assert [tag for row in found for tag in row] == expected
+    gold = [tag for e in examples for tag in e.tags]
+    assert np.mean([one == other for one, other in zip(gold, expected, strict=True)]) > 0.95
+
+
+def test_choices_are_second_segments(small_config_file, encoder_folder, tmp_path):
+    """Also of a text that is no pair."""
+    for split in ("train", "dev"):
+        rows = [("river", "city", "war", i % 2) for i in range(4)]
+        write(tmp_path, f"{split}.csv", ("text", "choice_0", "choice_1", "label"), rows)
+    config = json.loads(small_config_file.read_text()) | {"type_vocab_size": 1}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    flags = [f"--model={tmp_path / 'config.json'}", f"--vocab_file={encoder_folder / 'vocab.txt'}"]
+    flags += [f"--data_dir={tmp_path}", f"--model_dir={tmp_path / 'model'}", "--train_batch_size=2"]
+    with pytest.raises(InputError, match="has one segment type"):
+        finetune_main(["--task=choice", "--init=random", *flags])
+
+
+def test_a_word_without_room_is_outside(finetuned, encoder_folder):
+    folder = finetuned("tagging")
+    text = " ".join(["river"] * 40)
+    (tags,) = served(folder, text=tf.constant([text]))["tags"]
+    length = results_length(folder)
+    assert [tag.decode() for tag in tags] == ["B-JOY"] * (length - 2) + ["O"] * (42 - length)
+
+
+def test_what_has_no_room_is_told(data, encoder_folder, tmp_path, capsys):
+    finetune_main(
+        [
+            *("--task=tagging", f"--data_dir={data / 'tagging'}", f"--init={encoder_folder}"),
+            *(f"--model_dir={tmp_path / 'model'}", "--max_seq_length=8", "--num_train_epochs=0.1"),
+        ]
+    )
+    printed = capsys.readouterr().out
+    # Every word is one piece, and two of the eight places are taken.
+    train, words = (
+        [len(e.words) for e in split] for split in (train_of(data), dev(data, "tagging"))
+    )
+    cut = sum(count > 6 for count in train)
+    assert f"train: {cut} of 400 sequences lost tokens at --max_seq_length=8" in printed
+    lost = sum(max(count - 6, 0) for count in words)
+    assert f"dev: {lost} of {sum(words)} words have no token at" in printed and cut and lost
+
+
+def train_of(data):
+    return read_examples(find_task("tagging"), str(data / "tagging"), "train")
+
+
+def results_length(folder) -> int:
+    return json.loads((folder / "training.json").read_text())["max_seq_length"]
+
+
+@pytest.mark.slow
+def test_labels_of_words_that_are_no_entities(data, encoder_folder, tmp_path):
+    (tmp_path / "data").mkdir()
+    for split in ("train", "dev"):
+        text = (data / "tagging" / f"{split}.conll").read_text()
+        renamed = text.replace("B-JOY", "NN").replace("B-SORROW", "VBD").replace(" O", " DT")
+        (tmp_path / "data" / f"{split}.conll").write_text(renamed)
+    flags = [f"--data_dir={tmp_path / 'data'}", f"--init={encoder_folder}"]
+    flags += [f"--model_dir={tmp_path / 'model'}", "--learning_rate=3e-3", "--num_train_epochs=3"]
+    with pytest.raises(InputError, match=r"tag 'DT'.*take --task=word_labels"):
+        finetune_main([*flags, "--task=tagging"])
+    finetune_main([*flags, "--task=word_labels"])
+    found = results(tmp_path / "model")
+    assert found["accuracy"] > 0.9 > found["baseline_accuracy"] > 0.5
+
+
+def test_a_frozen_encoder_stays_as_it_is(data, encoder_folder, tmp_path):
+    folder = tmp_path / "model"
+    finetune_main(
+        [
+            *("--task=tagging", f"--data_dir={data / 'tagging'}", f"--init={encoder_folder}"),
+            *(f"--model_dir={folder}", "--freeze_encoder", "--learning_rate=3e-2"),
+            *("--train_batch_size=16", "--num_train_epochs=4"),
+        ]
+    )
+    model = task_model(model_folders.open_model(str(folder), "--model"))
+    before = model_folders.open_model(str(encoder_folder), "--init")
+    from beambert.model.pretrainer import BertPretrainer
+
+    pretrained = BertPretrainer(before.config)
+    model_folders.load_weights(pretrained, before.path)
+    for mine, theirs in zip(
+        model.encoder.get_weights(), pretrained.encoder.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(mine, theirs)
+    # More than one label for all is learnt, less than with the whole encoder.
+    assert results(folder)["entity_f1"] > 0.2
+    assert results(folder)["baseline_entity_f1"] == 0

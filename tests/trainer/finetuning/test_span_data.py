@@ -1,0 +1,123 @@
+"""Questions on paragraphs: learnt, decoded and scored."""
+
+import json
+
+import numpy as np
+import pytest
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks.declarations import find_task
+from beambert.pipelines.tasks.squad import read_questions
+from beambert.pipelines.tasks.squad_scoring import score
+from beambert.trainer.finetuning.span_data import SpanData
+from beambert.trainer.task import finetune_main
+
+PLACES = ("river", "city", "war", "house")
+FILLER = ("the", "a", "year", "people")
+
+
+def write(folder, split, count, seed):
+    """The answer is the word behind "in"; no "in", no answer."""
+    random, paragraphs = np.random.default_rng(seed), []
+    for number in range(count):
+        words = list(random.choice(FILLER, random.integers(4, 30)))
+        place, where = random.choice(PLACES), random.integers(0, len(words))
+        is_impossible = bool(number % 4 == 0)
+        before = " ".join(words[:where])
+        context = " ".join([*words[:where], *(() if is_impossible else ("in", place)), "died"])
+        start = len(f"{before} in " if before else "in ")
+        answers = [] if is_impossible else [{"text": str(place), "answer_start": start}]
+        question = {"id": f"{split}{number}", "question": "where died the people?"}
+        question |= {"answers": answers, "is_impossible": is_impossible}
+        paragraphs.append({"context": context, "qas": [question]})
+    data = {"version": "v2.0", "data": [{"title": "t", "paragraphs": paragraphs}]}
+    (folder / f"{split}-v2.0.json").write_text(json.dumps(data))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("squad")
+    write(folder, "train", 240, seed=1)
+    write(folder, "dev", 40, seed=2)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reader_folder(data, encoder_folder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model") / "reader"
+    finetune_main(
+        [
+            *("--task=squad2.0", f"--data_dir={data}", f"--init={encoder_folder}"),
+            *(f"--model_dir={folder}", "--max_seq_length=32", "--train_batch_size=16"),
+            *("--learning_rate=3e-3", "--num_train_epochs=12"),
+        ]
+    )
+    return folder
+
+
+@pytest.mark.slow
+def test_learnt_and_scored_as_the_official_scorer_does(data, reader_folder):
+    results = json.loads((reader_folder / "results.json").read_text())
+    assert results["squad_f1"] > results["baseline_squad_f1"] + 0.3
+    # What was written for the official scorer has the score that is reported.
+    questions = read_questions(data / "dev-v2.0.json").questions
+    predictions = json.loads((reader_folder / "predictions" / "predictions.json").read_text())
+    found = score(questions, predictions, True)
+    assert found.exact.mean() == pytest.approx(results["exact_match"])
+    assert found.metrics["f1"] == pytest.approx(results["official_f1"])
+    odds = json.loads((reader_folder / "predictions" / "null_odds.json").read_text())
+    best = score(questions, predictions, True, odds).metrics
+    assert best["best_f1"] == pytest.approx(results["official_best_f1"])
+    assert set(predictions) == set(odds) == {question.id for question in questions}
+    assert (reader_folder / "saved_model" / "saved_model.pb").exists()
+
+
+def test_answers_that_are_not_there_are_told(data, encoder_folder, tmp_path, capsys):
+    content = json.loads((data / "train-v2.0.json").read_text())
+    answers = content["data"][0]["paragraphs"][1]["qas"][0]["answers"]
+    answers[0]["text"] = "Atlantis"
+    (tmp_path / "train-v2.0.json").write_text(json.dumps(content))
+    (tmp_path / "dev-v2.0.json").write_bytes((data / "dev-v2.0.json").read_bytes())
+    finetune_main(
+        [
+            *("--task=squad2.0", f"--data_dir={tmp_path}", f"--init={encoder_folder}"),
+            *(f"--model_dir={tmp_path / 'model'}", "--max_seq_length=32"),
+            *("--train_batch_size=16", "--num_train_epochs=0.2"),
+        ]
+    )
+    printed = capsys.readouterr().out
+    assert "not learned from: train1" in printed and "left out" not in printed
+    training = json.loads((tmp_path / "model" / "training.json").read_text())
+    assert training["examples"] == {"train": 239, "dev": 40}
+
+
+def test_the_task_decides_whether_there_may_be_no_answer(data, tmp_path):
+    content = json.loads((data / "train-v2.0.json").read_text())
+    paragraphs = content["data"][0]["paragraphs"]
+    content["data"][0]["paragraphs"] = [of for of in paragraphs if of["qas"][0]["answers"]]
+    for version in ("v1.1", "v2.0"):
+        for split in ("train", "dev"):
+            (tmp_path / f"{split}-{version}.json").write_text(json.dumps(content))
+    told = []
+    version_2 = SpanData(find_task("squad2.0"), str(tmp_path), told.append)
+    assert ["no question is impossible" in note for note in told] == [True]
+    # As the official scorer of each version, whatever the file has.
+    assert "official_HasAns_f1" in version_2.baseline()
+    version_1 = SpanData(find_task("squad1.1"), str(tmp_path), told.append)
+    assert "official_exact_match" in version_1.baseline() and len(told) == 1
+    (tmp_path / "dev-v1.1.json").write_bytes((data / "dev-v2.0.json").read_bytes())
+    with pytest.raises(InputError, match="10 of 40 questions are impossible.*the task squad2.0"):
+        SpanData(find_task("squad1.1"), str(tmp_path), told.append)
+
+
+def test_a_file_of_another_layout(data, encoder_folder, tmp_path):
+    (tmp_path / "train-v2.0.json").write_text("[]")
+    (tmp_path / "dev-v2.0.json").write_bytes((data / "dev-v2.0.json").read_bytes())
+    with pytest.raises(InputError, match=r"train-v2\.0\.json"):
+        finetune_main(
+            [
+                *("--task=squad2.0", f"--data_dir={tmp_path}", f"--init={encoder_folder}"),
+                f"--model_dir={tmp_path / 'model'}",
+            ]
+        )
+    assert not (tmp_path / "model").exists()

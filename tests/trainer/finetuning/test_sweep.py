@@ -1,0 +1,137 @@
+"""Sweeps: every combination once, resumable, the best kept."""
+
+import json
+import os
+
+import pytest
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer import model_folders
+from beambert.trainer.commands.finetune import finetune_main
+from beambert.trainer.finetuning import isolation, sweep
+from beambert.trainer.finetuning.sweep import GRIDS, Grid, table
+
+TEXTS = [("the river", "good"), ("the war", "bad"), ("a city", "good"), ("he died", "bad")]
+
+
+@pytest.fixture
+def task_folder(tmp_path):
+    folder = tmp_path / "task"
+    folder.mkdir()
+    for split, times in (("train", 8), ("dev", 2)):
+        rows = [f"{text}\t{label}" for text, label in TEXTS * times]
+        (folder / f"{split}.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n")
+    return folder
+
+
+@pytest.fixture
+def run(task_folder, encoder_folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(sweep.GRIDS, "small", Grid((1e-9, 3e-3), (8,), (4,)))
+
+    def run_(*more):
+        finetune_main(
+            [
+                *("--task=classification", f"--data_dir={task_folder}", f"--init={encoder_folder}"),
+                *(f"--model_dir={tmp_path / 'sweep'}", "--sweep=small", "--num_seeds=2", *more),
+            ]
+        )
+        return json.loads((tmp_path / "sweep" / "sweep.json").read_text())["runs"]
+
+    return run_
+
+
+def test_the_published_grids():
+    # Devlin et al. 2019, A.3; the README of the original release on its smaller models.
+    assert len(GRIDS["paper"].points()) == 24 and (2e-5, 16, 2) in GRIDS["paper"].points()
+    assert len(GRIDS["small"].points()) == 20 and (3e-4, 128, 4) in GRIDS["small"].points()
+
+
+@pytest.mark.slow
+def test_every_combination_once_and_the_best_is_kept(run, tmp_path, capsys, monkeypatch):
+    cut = []
+    finetune = isolation.finetune_in_process
+
+    def killed(job, *devices):
+        if len(cut) == 2:
+            raise KeyboardInterrupt
+        cut.append(job)
+        return finetune(job, *devices)
+
+    monkeypatch.setattr(isolation, "finetune_in_process", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    monkeypatch.setattr(isolation, "finetune_in_process", finetune)
+    rows = run()
+    assert "4 runs, 2 done" in capsys.readouterr().out
+    assert {(row["learning_rate"], row["random_seed"]) for row in rows} == {
+        (rate, 12345 + seed) for rate in (1e-9, 3e-3) for seed in range(2)
+    }
+    assert len(rows) == 4
+    best = json.loads((tmp_path / "sweep" / "best" / "training.json").read_text())
+    assert best["optimizer"]["learning_rate"] == 3e-3
+    results = json.loads((tmp_path / "sweep" / "best" / "results.json").read_text())
+    assert results["accuracy"] == max(row["results"]["accuracy"] for row in rows)
+    assert not list((tmp_path / "sweep" / "runs").iterdir())
+    run()
+    assert "4 runs, 4 done" in capsys.readouterr().out
+    with pytest.raises(InputError, match=r"--model_dir=.* holds the sweep of another job \(optim"):
+        run("--weight_decay_rate=0.1")
+
+
+@pytest.mark.slow
+def test_a_killed_first_run_is_continued_and_large_batches_are_left_out(
+    run, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setitem(sweep.GRIDS, "small", Grid((3e-3,), (16, 64), (1,)))
+    started = []
+
+    def killed(job, *_):
+        started.append(job.output.model)
+        os.makedirs(job.output.model)
+        raise KeyboardInterrupt
+
+    finetune = isolation.finetune_in_process
+    monkeypatch.setattr(isolation, "finetune_in_process", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    monkeypatch.setattr(isolation, "finetune_in_process", finetune)
+    assert [row["train_batch_size"] for row in run()] == [16, 16]
+    printed = capsys.readouterr().out
+    assert "left out: batches of 64, of 32 training examples" in printed
+    assert "2 runs, 0 done" in printed
+
+
+def test_a_folder_is_filled_by_one_sweep_at_a_time(run, tmp_path):
+    (tmp_path / "sweep").mkdir()
+    busy = pytest.raises(InputError, match="--model_dir=.*sweep: another process is at work")
+    with model_folders.held(str(tmp_path / "sweep")), busy:
+        run()
+
+
+def test_a_folder_of_something_else(run, tmp_path):
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "thesis.doc").write_text("years of work")
+    with pytest.raises(InputError, match="holds something else than a sweep"):
+        run()
+
+
+def test_the_table_has_means_and_spread_the_best_first():
+    def row(rate, seed, accuracy):
+        point = {"learning_rate": rate, "train_batch_size": 8, "num_train_epochs": 2.0}
+        return point | {"random_seed": seed, "results": {"accuracy": accuracy}}
+
+    lines = table(
+        [row(1e-5, 1, 0.5), row(1e-5, 2, 0.7), row(2e-5, 1, 0.9)], "accuracy"
+    ).splitlines()
+    assert lines[2] == "| 2e-05 | 8 | 2 | 1 | 0.9000 |  | 0.9000 |"
+    assert lines[3] == "| 1e-05 | 8 | 2 | 2 | 0.6000 | 0.1414 | 0.7000 |"
+
+
+def test_what_goes_with_a_sweep_only(run, task_folder, encoder_folder, tmp_path):
+    with pytest.raises(InputError, match="--num_seeds=0"):
+        run("--num_seeds=0")
+    with pytest.raises(InputError, match=r"--learning_rate=0\.001: a sweep tries its own values"):
+        run("--learning_rate=1e-3")
+    flags = ["--task=classification", f"--data_dir={task_folder}", f"--init={encoder_folder}"]
+    with pytest.raises(InputError, match="--num_seeds=2: goes with --sweep"):
+        finetune_main([*flags, f"--model_dir={tmp_path / 'm'}", "--num_seeds=2"])

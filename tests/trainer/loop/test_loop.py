@@ -1,0 +1,423 @@
+"""The loop: interruption, resumption, damage, several devices."""
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from beambert.model.dropout import dropout
+from beambert.model.pretrainer import BertPretrainer
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer.finetuning.objectives import ClassificationObjective
+from beambert.trainer.loop import progress
+from beambert.trainer.loop.checkpoints import open_checkpoints
+from beambert.trainer.loop.config import LoopConfig, OptimizerConfig
+from beambert.trainer.loop.loop import Interrupted, train
+from beambert.trainer.loop.objectives import Objective
+from beambert.trainer.loop.phase import Phase
+from beambert.trainer.loop.steps import Trainer
+from beambert.trainer.model_folders import TrainingFolders
+from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
+from beambert.trainer.pretraining.objective import PretrainingObjective
+from beambert.trainer.pretraining.records import open_records
+
+STEPS, BATCH, SEED = 12, 8, 7
+CONFIG = LoopConfig(BATCH, SEED, save_checkpoints_steps=4, eval_steps=6, max_eval_batches=1)
+
+
+@pytest.fixture(scope="module")
+def records(records_folder):
+    return open_records(str(records_folder), "--data")
+
+
+@pytest.fixture(scope="module")
+def held_out(records_folder):
+    return open_records(str(records_folder / "eval"), "--eval_data")
+
+
+class Words(keras.Model):
+    """The mean of the words' embeddings, with dropout: compiles in a tenth of BERT's time."""
+
+    def __init__(self, rate: float):
+        super().__init__(name="words")
+        self.rate = rate
+        normal = keras.initializers.RandomNormal(seed=SEED)
+        self.table = self.add_weight(name="table", shape=(200, 16), initializer=normal)
+        self.kernel = self.add_weight(name="kernel", shape=(16, 2), initializer=normal)
+        self.built = True
+
+    def call(self, features, dropout_seed=None):
+        table = tf.convert_to_tensor(self.table)
+        mean = tf.reduce_mean(tf.gather(table, features["input_ids"]), axis=1)
+        return dropout(mean, self.rate, dropout_seed, 0) @ tf.convert_to_tensor(self.kernel)
+
+
+class NextSentenceObjective(ClassificationObjective):
+    def sums(self, model, features, dropout_seed):
+        labels = features["next_sentence_labels"][:, 0]
+        return super().sums(model, dict(features) | {"label_ids": labels}, dropout_seed)
+
+
+def make_trainer(build_model, objective, strategy=None) -> Trainer:
+    return Trainer(
+        strategy or tf.distribute.get_strategy(),
+        build_model,
+        objective,
+        OptimizerConfig(1e-2, STEPS, 2),
+        SEED,
+    )
+
+
+@pytest.fixture(scope="module")
+def run(records, held_out):
+    """Trains in a folder; returns the weights."""
+
+    def run_(model_dir) -> list[np.ndarray]:
+        trainer = make_trainer(lambda: Words(rate=0.1), NextSentenceObjective((32,)))
+        phase = Phase(
+            STEPS,
+            lambda step: training_batches(records, BATCH, SEED, step),
+            lambda most: evaluation_batches(held_out, BATCH, most),
+            tokens_a_step=BATCH * 32,
+            flops_a_step=1.0,
+        )
+        train(trainer, [phase], CONFIG, TrainingFolders.of(str(model_dir)))
+        return trainer.model.get_weights()
+
+    return run_
+
+
+@pytest.fixture(scope="module")
+def whole(run, tmp_path_factory):
+    """An uninterrupted run, as many updates a call as the boundaries allow."""
+    folder = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(progress, "SECONDS_A_CALL", 1e6)
+        return folder, run(folder)
+
+
+def metric_rows(folder) -> list[dict]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def assert_whole(folder, weights, whole) -> None:
+    """The weights are the uninterrupted run's to the bit, no step is logged twice."""
+    for mine, theirs in zip(weights, whole[1], strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    keys = [(row["split"], row["step"]) for row in metric_rows(folder)]
+    assert len(keys) == len(set(keys))
+    assert ("eval", STEPS) in keys and ("eval", 6) in keys and ("train", STEPS) in keys
+
+
+def test_metrics_of_a_whole_run(whole):
+    rows = metric_rows(whole[0])
+    # 1 compiles, 1 measures, then up to every checkpoint and evaluation.
+    assert [r["step"] for r in rows if r["split"] == "train"] == [1, 2, 4, 6, 8, 12]
+    assert [row["step"] for row in rows if row["split"] == "eval"] == [6, 12]
+    assert rows[0]["learning_rate"] == 0 and rows[-2]["learning_rate"] == pytest.approx(1e-2 / 12)
+    assert all(row["gradient_norm"] > 0 for row in rows if row["split"] == "train")
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "Ctrl-C"]
+)
+def test_a_signal_saves_and_the_same_command_continues(
+    whole, run, tmp_path, monkeypatch, capsys, number, status
+):
+    monkeypatch.setattr(progress, "SECONDS_A_CALL", 1e-9)  # one update a call
+    train_steps, calls = Trainer.train_steps, []
+
+    def interrupted_at_seven(self, *args):
+        calls.append(1)
+        if len(calls) == 7:
+            os.kill(os.getpid(), number)
+        return train_steps(self, *args)
+
+    before = signal.getsignal(number)
+    monkeypatch.setattr(Trainer, "train_steps", interrupted_at_seven)
+    with pytest.raises(Interrupted) as caught:
+        run(tmp_path)
+    assert caught.value.code == status
+    assert signal.getsignal(number) is before
+    assert "stopped at step 7 of 12" in capsys.readouterr().out
+    assert metric_rows(tmp_path)[-1]["step"] == 7
+    assert_whole(tmp_path, run(tmp_path), whole)
+    assert len(calls) == STEPS
+    assert "continuing from step 7" in capsys.readouterr().out
+
+
+def test_an_interrupt_of_the_last_call_counts(tmp_path, monkeypatch, capsys):
+    train_steps = Trainer.train_steps
+
+    def interrupted(self, *args):
+        os.kill(os.getpid(), signal.SIGINT)
+        return train_steps(self, *args)
+
+    config = LoopConfig(2, SEED)
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "train_steps", interrupted)
+        trainer = line_trainer()
+        trainer.step.assign(5)
+        with pytest.raises(Interrupted):
+            train_line(trainer, line_batches(6, 0), config, tmp_path)
+    assert "stopped at step 6 of 6" in capsys.readouterr().out
+    assert train_line(line_trainer(), line_batches(6, 0), config, tmp_path) == {}
+    assert "continuing from step 6" in capsys.readouterr().out
+
+
+def test_a_second_interrupt_ends_at_once(tmp_path, monkeypatch):
+    calls = []
+
+    def interrupted_twice(*_):
+        calls.append(1)
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("the second Ctrl-C did not interrupt")
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(Trainer, "train_steps", interrupted_twice)
+    with pytest.raises(KeyboardInterrupt):
+        train_line(line_trainer(), line_batches(6, 0), LoopConfig(2, SEED), tmp_path)
+    assert calls == [1]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.fixture
+def copied(whole, tmp_path):
+    return shutil.copytree(whole[0], tmp_path / "copy")
+
+
+def damage(folder, step: int) -> None:
+    (data,) = (folder / "checkpoints").glob(f"ckpt-{step}.data-*")
+    data.write_bytes(data.read_bytes()[: data.stat().st_size // 2])
+
+
+def test_damaged_newest_checkpoint_falls_back(whole, run, copied, capsys):
+    damage(copied, 12)
+    assert_whole(copied, run(copied), whole)
+    output = capsys.readouterr().out
+    assert "ckpt-12: cannot be read" in output and "trying the one before" in output
+    assert "continuing from step 8" in output
+
+
+@pytest.mark.parametrize("content", [None, "", "cut o", "model_checkpoint_path: 7"])
+def test_a_lost_list_of_checkpoints_is_no_new_beginning(whole, run, copied, content, capsys):
+    """Without it TensorFlow finds no checkpoint, and would train all again."""
+    for path in (copied / "checkpoints").glob("ckpt-12.*"):
+        path.unlink()
+    if content is None:
+        (copied / "checkpoints" / "checkpoint").unlink()
+    else:
+        (copied / "checkpoints" / "checkpoint").write_text(content)
+    assert_whole(copied, run(copied), whole)
+    output = capsys.readouterr().out
+    assert "2 found by name" in output and "continuing from step 8" in output
+    names = {path.name.split(".")[0] for path in (copied / "checkpoints").glob("ckpt-*")}
+    assert names == {"ckpt-4", "ckpt-8", "ckpt-12"}
+
+
+def test_a_cut_metrics_file_ends_no_training(whole, run, copied):
+    path = copied / "metrics.jsonl"
+    path.write_bytes(path.read_bytes()[:-20] + bytes(20))  # as a machine that went down leaves it
+    run(copied)
+    keys = [(row["split"], row["step"]) for row in metric_rows(copied)]
+    assert keys == [(row["split"], row["step"]) for row in metric_rows(whole[0])]
+
+
+def test_rotation_keeps_the_newest_checkpoints(whole):
+    names = {path.name.split(".")[0] for path in (whole[0] / "checkpoints").glob("ckpt-*")}
+    assert names == {"ckpt-4", "ckpt-8", "ckpt-12"}
+
+
+def test_a_run_killed_after_its_last_checkpoint_evaluates_once(whole, run, copied):
+    assert_whole(copied, run(copied), whole)
+
+
+def test_damaged_checkpoints_are_refused(run, copied):
+    for step in (4, 8, 12):
+        damage(copied, step)
+    with pytest.raises(InputError, match=r"checkpoints: none of its checkpoints can be read"):
+        run(copied)
+
+
+class Line(keras.Model):
+    """A weight for every element, so that gradients show what each replica saw."""
+
+    def __init__(self):
+        super().__init__(name="line")
+        self.weight = self.add_weight(name="kernel", shape=(64,), initializer="zeros")
+        self.built = True
+
+
+class LineObjective(Objective):
+    losses = ("line",)
+    weight_of = {"line": "examples"}
+
+    def weights(self, features):
+        return {"examples": tf.cast(tf.shape(features["x"])[0], tf.float32)}
+
+    def sums(self, model, features, dropout_seed):
+        kept = dropout(features["x"], 0.5, dropout_seed, site=0)
+        return {"line": tf.reduce_sum(kept * tf.convert_to_tensor(model.weight))}
+
+
+def line_trainer(strategy=None, objective=None) -> Trainer:
+    return Trainer(
+        strategy or tf.distribute.get_strategy(),
+        Line,
+        objective or LineObjective(),
+        OptimizerConfig(0.1, num_train_steps=6, num_warmup_steps=0),
+        SEED,
+    )
+
+
+def line_batches(bad_step: int, value: float):
+    x = np.ones((6, 2, 64), np.float32)
+    x[bad_step:] = value
+    return lambda step: iter(tf.data.Dataset.from_tensor_slices({"x": x[step:]}))
+
+
+def train_line(trainer, batches_from, config, folder) -> dict[str, float]:
+    phase = Phase(6, batches_from, None, tokens_a_step=1, flops_a_step=1.0)
+    return train(trainer, [phase], config, TrainingFolders.of(str(folder)))
+
+
+def test_storage_that_does_not_answer_is_no_new_beginning(tmp_path, monkeypatch):
+    def fails(path):
+        raise tf.errors.UnavailableError(None, None, "try again later")
+
+    (tmp_path / "ckpt-8.index").touch()
+    for name in ("exists", "listdir"):
+        monkeypatch.setattr(tf.io.gfile, name, fails)
+    monkeypatch.setattr(tf.io.gfile, "isdir", lambda path: False)  # as it is on gs://
+    with pytest.raises(InputError, match="cannot be listed .*try again later.* same command"):
+        open_checkpoints(tf.train.Checkpoint(), str(tmp_path), keep=3)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("bad_step", [3, 5])
+def test_a_loss_that_is_no_number_stops(tmp_path, value, bad_step):
+    config = LoopConfig(2, SEED, save_checkpoints_steps=2)
+    with pytest.raises(InputError) as caught:
+        train_line(line_trainer(), line_batches(bad_step, value), config, tmp_path)
+    last = bad_step // 2 * 2 + 2
+    batch = f"the sequences {2 * bad_step} to {2 * bad_step + 1} of the run"
+    assert f"since step {bad_step}, whose batch are {batch}" in str(caught.value)
+    assert "--learning_rate" in str(caught.value) and str(tmp_path) in str(caught.value)
+    assert not list((tmp_path / "checkpoints").glob(f"ckpt-{last}.*")), "spoilt weights are saved"
+
+
+def test_a_last_gradient_that_is_no_number_stops(tmp_path):
+    class Spoilt(LineObjective):
+        def sums(self, model, features, dropout_seed):
+            # The loss is 0, the gradient of the square root there is infinite.
+            return {"line": tf.reduce_sum(tf.sqrt(tf.convert_to_tensor(model.weight)))}
+
+    trainer = line_trainer(objective=Spoilt())
+    config = LoopConfig(2, SEED, save_checkpoints_steps=1)
+    with pytest.raises(InputError, match=r"norm (inf|nan) since step 0,"):
+        train_line(trainer, line_batches(6, 0), config, tmp_path)
+
+
+@pytest.mark.parametrize("what", ["training", "evaluation"])
+def test_records_damaged_on_the_disk_are_one_sentence(what, records_folder, tmp_path):
+    """Of the right size, so that opening them finds nothing."""
+    damaged = shutil.copytree(records_folder, tmp_path / "records")
+    records = open_records(str(damaged), "--data")
+    for path in damaged.glob("*.tfrecord"):
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 255
+        path.write_bytes(data)
+    trainer = make_trainer(lambda: Words(rate=0), NextSentenceObjective((32,)))
+    with pytest.raises(InputError, match="corrupted record at .*`beambert verify`") as caught:
+        if what == "training":
+            trainer.train_steps(iter(training_batches(records, BATCH, SEED)), 1)
+        else:
+            trainer.evaluate(evaluation_batches(records, BATCH))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_in_the_way_of_the_checkpoints_is_one_sentence(tmp_path):
+    (tmp_path / "checkpoints").write_text("in the way")
+    with pytest.raises(InputError, match=r"checkpoints: cannot be listed \(.+\)") as caught:
+        train_line(line_trainer(), line_batches(6, 0), LoopConfig(2, SEED), tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_replicas_draw_different_masks(two_devices):
+    trainer = line_trainer(two_devices)
+    batches = tf.data.Dataset.from_tensors({"x": tf.ones([2, 64])}).repeat()
+    trainer.train_steps(iter(trainer.strategy.experimental_distribute_dataset(batches)), 1)
+    (moment,) = trainer._optimizer.means
+    levels = np.unique(np.round(moment.numpy() / moment.numpy().max(), 3))
+    # Each replica has one row: kept by none, one or both.
+    np.testing.assert_array_equal(levels, [0, 0.5, 1])
+
+
+def test_the_loop_runs_on_two_devices(two_devices, tmp_path, capsys):
+    data = tf.data.Dataset.from_tensors({"x": tf.ones([2, 64])}).repeat()
+    distributed = two_devices.experimental_distribute_dataset(data)
+    for expected in ("step 6/6", "continuing from step 6"):
+        trainer = line_trainer(two_devices)
+        train_line(trainer, lambda _: iter(distributed), LoopConfig(2, SEED), tmp_path)
+        assert expected in capsys.readouterr().out
+
+
+def test_each_step_draws_other_masks():
+    trainer = line_trainer()
+    iterator = iter(tf.data.Dataset.from_tensors({"x": tf.ones([1, 64])}).repeat())
+    moments = []
+    for _ in range(2):
+        trainer.train_steps(iterator, 1)
+        moments.append(trainer._optimizer.means[0].numpy() > 0)
+    assert not np.array_equal(*moments)
+
+
+@pytest.mark.parametrize("is_tpu", [False, True])
+def test_on_a_tpu_no_part_of_a_step_is_compiled_by_itself(is_tpu, monkeypatch):
+    if is_tpu:
+        monkeypatch.setattr(tf.distribute, "TPUStrategy", type(tf.distribute.get_strategy()))
+    iterator = iter(tf.data.Dataset.from_tensors({"x": tf.ones([1, 64])}))
+    steps = tf.constant(1, tf.int64)
+    trainer = line_trainer()
+    graph = trainer._train_steps.get_concrete_function(iterator, steps).graph
+    functions = graph.as_graph_def().library.function
+    assert any(function.attr["_XlaMustCompile"].b for function in functions) is not is_tpu
+
+
+WITHOUT_DROPOUT = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
+
+
+@pytest.mark.parametrize("kind", ["words", pytest.param("bert", marks=pytest.mark.slow)])
+def test_two_devices_train_like_one(kind, records, held_out, small_config, two_devices):
+    config = dataclasses.replace(small_config, **WITHOUT_DROPOUT)
+    model, objective = {
+        "words": (lambda: Words(rate=0), NextSentenceObjective((32,))),
+        "bert": (lambda: BertPretrainer(config, seed=SEED), PretrainingObjective()),
+    }[kind]
+    losses, weights, evaluations = [], [], []
+    for strategy in (tf.distribute.get_strategy(), two_devices):
+        trainer = make_trainer(model, objective, strategy)
+        batches = strategy.distribute_datasets_from_function(
+            lambda context: training_batches(records, BATCH, SEED, 0, context)
+        )
+        iterator = iter(batches)
+        losses.append([trainer.train_steps(iterator, 1)["loss"] for _ in range(5)])
+        weights.append(trainer.model.get_weights())
+        evaluations.append(
+            trainer.evaluate(
+                strategy.distribute_datasets_from_function(
+                    lambda context: evaluation_batches(held_out, BATCH, None, context)
+                )
+            )
+        )
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+    assert evaluations[0] == pytest.approx(evaluations[1], rel=1e-4)
+    for one, two in zip(*weights, strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-4)

@@ -1,0 +1,199 @@
+"""The optimizer against the original's formulas in float64 numpy."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from beambert.model.pretrainer import BertPretrainer
+from beambert.trainer.loop.config import OptimizerConfig
+from beambert.trainer.loop.optimization import Optimizer, learning_rate_at, uses_weight_decay
+
+SHAPES = {
+    "bert/dense/kernel": (4, 3),
+    "bert/dense/bias": (3,),
+    "bert/layer_norm/gamma": (3,),
+    "bert/layer_norm/beta": (3,),
+    "bert/embeddings/word_embeddings": (7, 4),
+}
+DECAYED = {"bert/dense/kernel", "bert/embeddings/word_embeddings"}
+
+
+def reference_rate(step: int, peak: float, total: int, warmup: int) -> float:
+    return peak * step / warmup if step < warmup else peak * (1 - step / total)
+
+
+def reference_update(weights, means, variances, gradients, rate, clip):
+    """One update of all variables, in place: optimization.py's formulas."""
+    norm = np.sqrt(sum((gradient**2).sum() for gradient in gradients.values()))
+    for name, gradient in gradients.items():
+        gradient = gradient * clip / max(norm, clip)
+        means[name] = 0.9 * means[name] + 0.1 * gradient
+        variances[name] = 0.999 * variances[name] + 0.001 * gradient**2
+        update = means[name] / (np.sqrt(variances[name]) + 1e-6)
+        if name in DECAYED:
+            update = update + 0.01 * weights[name]
+        weights[name] = weights[name] - rate * update
+
+
+def draw(random, scale: float = 1.0) -> dict[str, np.ndarray]:
+    return {name: scale * random.standard_normal(shape) for name, shape in SHAPES.items()}
+
+
+def float32(arrays: dict[str, np.ndarray]) -> list[tf.Tensor]:
+    return [tf.constant(array, tf.float32) for array in arrays.values()]
+
+
+def test_hundred_updates_equal_the_original_formulas():
+    random = np.random.default_rng(3)
+    weights = draw(random)
+    means, variances = draw(random, 0.0), draw(random, 0.0)
+    config = OptimizerConfig(0.05, num_train_steps=110, num_warmup_steps=20)
+    variables = [tf.Variable(array) for array in float32(weights)]
+    optimizer = Optimizer(list(SHAPES), variables, config)
+    apply = tf.function(optimizer.apply)
+    start = {name: array.copy() for name, array in weights.items()}
+    norms, reference_norms = [], []
+    for step in range(100):
+        # From far below to far above the clip.
+        gradients = draw(random, 10.0 ** random.uniform(-3, 1))
+        reference_norms.append(np.sqrt(sum((g**2).sum() for g in gradients.values())))
+        norms.append(apply(float32(gradients), tf.constant(step, tf.int64)).numpy())
+        rate = reference_rate(step, 0.05, 110, 20)
+        reference_update(weights, means, variances, gradients, rate, 1.0)
+    assert min(reference_norms) < 0.1 < 10 < max(reference_norms)
+    np.testing.assert_allclose(norms, reference_norms, rtol=1e-5)
+    for name, variable in zip(SHAPES, variables, strict=True):
+        assert np.abs(weights[name] - start[name]).min() > 1e-3
+        np.testing.assert_allclose(variable.numpy(), weights[name], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "reference"),
+    [("adamw_corrected", keras.optimizers.Adam), ("lamb", keras.optimizers.Lamb)],
+)
+def test_corrected_moments_and_trust_ratios_equal_those_of_keras(optimizer, reference):
+    random = np.random.default_rng(5)
+    # Keras's Lamb adapts every variable, ours only those that decay.
+    shapes = {name: shape for name, shape in SHAPES.items() if name in DECAYED}
+    weights = {name: random.standard_normal(shape) for name, shape in shapes.items()}
+    config = OptimizerConfig(0.05, 50, 10, weight_decay_rate=0.0, optimizer=optimizer)
+    variables = [tf.Variable(array) for array in float32(weights)]
+    mine = Optimizer(list(shapes), variables, config)
+    theirs = reference(0.05, beta_1=0.9, beta_2=0.999, epsilon=1e-6)
+    their_variables = [keras.Variable(array) for array in float32(weights)]
+    for step in range(40):
+        gradients = [tf.constant(random.standard_normal(s), tf.float32) for s in shapes.values()]
+        clipped, _ = tf.clip_by_global_norm(gradients, 1.0)
+        mine.apply(gradients, tf.constant(step, tf.int64))
+        theirs.learning_rate = 0.05 * (step / 10 if step < 10 else (50 - step) / 40)
+        theirs.apply(clipped, their_variables)
+    for variable, their_variable, start in zip(
+        variables, their_variables, weights.values(), strict=True
+    ):
+        assert np.abs(variable.numpy() - start).max() > 0.1
+        # Keras adds epsilon to a variance that isn't corrected.
+        np.testing.assert_allclose(variable.numpy(), their_variable.numpy(), rtol=0, atol=2e-4)
+
+
+def reference_lamb(weights, means, variances, gradients, rate, updates):
+    """Algorithm 2 of You et al. 2020, with phi the identity, in float64."""
+    for name, gradient in gradients.items():
+        means[name] = 0.9 * means[name] + 0.1 * gradient
+        variances[name] = 0.999 * variances[name] + 0.001 * gradient**2
+        ratio = means[name] / (1 - 0.9**updates)
+        ratio = ratio / (np.sqrt(variances[name] / (1 - 0.999**updates)) + 1e-6)
+        if name in DECAYED:
+            ratio = ratio + 0.01 * weights[name]
+            ratio *= np.linalg.norm(weights[name]) / np.linalg.norm(ratio)
+        weights[name] = weights[name] - rate * ratio
+
+
+def test_lamb_equals_its_papers_formulas():
+    random = np.random.default_rng(6)
+    weights = draw(random)
+    means, variances = draw(random, 0.0), draw(random, 0.0)
+    variables = [tf.Variable(array) for array in float32(weights)]
+    optimizer = Optimizer(list(SHAPES), variables, OptimizerConfig(0.02, 60, 0, optimizer="lamb"))
+    for step in range(50):
+        gradients = draw(random, 0.01)  # below the clip
+        optimizer.apply(float32(gradients), tf.constant(step, tf.int64))
+        reference_lamb(weights, means, variances, gradients, 0.02 * (1 - step / 60), step + 1)
+    for name, variable in zip(SHAPES, variables, strict=True):
+        np.testing.assert_allclose(variable.numpy(), weights[name], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw_corrected", "lamb"])
+def test_a_corrected_decay_starts_where_the_warmup_ends(optimizer):
+    config = OptimizerConfig(1.0, 100, 40, optimizer=optimizer)
+    rates = [float(learning_rate_at(tf.constant(step), config)) for step in (0, 20, 40, 70, 100)]
+    assert rates == pytest.approx([0, 0.5, 1, 0.5, 0])
+
+
+@pytest.mark.parametrize(
+    ("step", "rate"),
+    # Warm-up of 40 of 100 steps: the decay has been counting all along, hence the drop at 40.
+    [(0, 0.0), (1, 0.025), (39, 0.975), (40, 0.6), (41, 0.59), (99, 0.01), (100, 0.0), (150, 0.0)],
+)
+def test_learning_rate(step, rate):
+    config = OptimizerConfig(1.0, num_train_steps=100, num_warmup_steps=40)
+    actual = learning_rate_at(tf.constant(step, tf.int64), config).numpy()
+    assert actual == pytest.approx(rate, abs=1e-6)
+
+
+def test_without_warmup_the_first_rate_is_the_peak():
+    config = OptimizerConfig(2e-5, num_train_steps=10, num_warmup_steps=0)
+    assert learning_rate_at(tf.constant(0), config).numpy() == pytest.approx(2e-5)
+
+
+def test_what_decays_of_a_pretrainer(small_config):
+    paths = [variable.path for variable in BertPretrainer(small_config).trainable_variables]
+    layer = "bert/encoder/layer_0"
+    assert {path for path in paths if uses_weight_decay(path)} == {
+        "bert/embeddings/word_embeddings",
+        "bert/embeddings/token_type_embeddings",
+        "bert/embeddings/position_embeddings",
+        f"{layer}/attention/self/query/kernel",
+        f"{layer}/attention/self/key/kernel",
+        f"{layer}/attention/self/value/kernel",
+        f"{layer}/attention/output/dense/kernel",
+        f"{layer}/intermediate/dense/kernel",
+        f"{layer}/output/dense/kernel",
+        "bert/pooler/dense/kernel",
+        "cls/predictions/transform/dense/kernel",
+        "cls/seq_relationship/kernel",
+    }
+
+
+def test_replicas_clip_and_apply_their_sum_once(two_devices):
+    random = np.random.default_rng(4)
+    weights = draw(random)
+    means, variances = draw(random, 0.0), draw(random, 0.0)
+    parts = [draw(random, 5.0), draw(random, 5.0)]
+    config = OptimizerConfig(0.1, num_train_steps=10, num_warmup_steps=0, clip_norm=0.1)
+    strategy = two_devices
+    with strategy.scope():
+        variables = [tf.Variable(array) for array in float32(weights)]
+        optimizer = Optimizer(list(SHAPES), variables, config)
+    both = [tf.stack(pair) for pair in zip(*(float32(part) for part in parts), strict=True)]
+
+    @tf.function
+    def update():
+        def on_replica():
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+            gradients = [tf.gather(pair, replica) for pair in both]
+            return optimizer.apply(gradients, tf.constant(0, tf.int64))
+
+        return strategy.run(on_replica)
+
+    norms = strategy.experimental_local_results(update())
+    summed = {name: parts[0][name] + parts[1][name] for name in SHAPES}
+    norm = np.sqrt(sum((gradient**2).sum() for gradient in summed.values()))
+    np.testing.assert_allclose(norms, [norm, norm], rtol=1e-5)
+    first_moment = np.concatenate([mean.numpy().ravel() for mean in optimizer.means])
+    # A tenth of the clipped gradient, whose norm is 0.1.
+    assert np.linalg.norm(first_moment) == pytest.approx(0.1 * 0.1, rel=1e-5)
+    reference_update(weights, means, variances, summed, 0.1, 0.1)
+    for name, variable in zip(SHAPES, variables, strict=True):
+        for copy in strategy.experimental_local_results(variable):
+            np.testing.assert_allclose(copy.numpy(), weights[name], rtol=1e-4, atol=1e-5)

@@ -1,0 +1,279 @@
+"""`beambert pretrain` from end to end on small records, and what it refuses."""
+
+import collections
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from beambert.model.pretrainer import BertPretrainer
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.trainer.commands.pretrain import pretrain_main
+from beambert.trainer.loop.config import SEED_LIMIT, LoopConfig
+from beambert.trainer.pretraining import job
+from beambert.trainer.task import main
+
+STEPS = 150
+
+
+def flags(records, config, model_dir, **others) -> list[str]:
+    values = {
+        "data": records,
+        "model": config,
+        "model_dir": model_dir,
+        "num_train_steps": STEPS,
+        "train_batch_size": 16,
+        "learning_rate": 5e-3,
+        "eval_steps": 50,
+    } | others
+    return [f"--{name}={value}" for name, value in values.items()]
+
+
+def snapshot(folder) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_finished_folder_has_everything(encoder_folder, vocabulary, small_config):
+    names = {path.name for path in encoder_folder.iterdir()}
+    assert names == {
+        "_SUCCESS",
+        "bert_config.json",
+        "checkpoints",
+        "metrics.jsonl",
+        "model.weights.h5",
+        "results.json",
+        "tensorboard",
+        "training.json",
+        "vocab.txt",
+    }
+    assert (encoder_folder / "vocab.txt").read_bytes() == vocabulary.serialize()
+    assert (encoder_folder / "bert_config.json").read_text() == small_config.to_json()
+
+
+def test_the_loss_falls(encoder_folder):
+    lines = (encoder_folder / "metrics.jsonl").read_text().splitlines()
+    losses = [row["loss"] for row in map(json.loads, lines) if row["split"] == "train"]
+    assert losses[-1] < losses[0] - 1
+
+
+def test_results_are_those_of_the_saved_weights(
+    encoder_folder, records_folder, read_rows, small_config
+):
+    rows = read_rows(records_folder / "eval")
+    features = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    model = BertPretrainer(small_config, seed=99)
+    model.load_weights(encoder_folder / "model.weights.h5")
+    logits = {name: value.numpy() for name, value in model(features).items()}
+    used = features["masked_lm_weights"] > 0
+    tokens, guesses = features["masked_lm_ids"][used], logits["masked_lm_logits"][used]
+    labels = features["next_sentence_labels"][:, 0]
+    log_probabilities = tf.nn.log_softmax(guesses).numpy()
+    expected = {
+        "masked_lm_loss": -log_probabilities[np.arange(len(tokens)), tokens].mean(),
+        "masked_lm_accuracy": (guesses.argmax(-1) == tokens).mean(),
+        "next_sentence_accuracy": (logits["next_sentence_logits"].argmax(-1) == labels).mean(),
+        "commonest_token_accuracy": collections.Counter(tokens).most_common(1)[0][1] / len(tokens),
+    }
+    expected["masked_lm_perplexity"] = np.exp(expected["masked_lm_loss"])
+    results = json.loads((encoder_folder / "results.json").read_text())
+    assert {name: results[name] for name in expected} == pytest.approx(expected, rel=1e-4)
+    assert results["loss"] == pytest.approx(
+        results["masked_lm_loss"] + results["next_sentence_loss"]
+    )
+
+
+def test_the_same_command_again_has_nothing_to_do(
+    encoder_folder, records_folder, small_config_file, capsys
+):
+    before = snapshot(encoder_folder)
+    pretrain_main(flags(records_folder, small_config_file, encoder_folder))
+    assert "already finished" in capsys.readouterr().out
+    assert snapshot(encoder_folder) == before
+
+
+def test_what_decides_no_result_may_change(
+    encoder_folder, records_folder, small_config_file, tmp_path, monkeypatch
+):
+    unfinished = shutil.copytree(encoder_folder, tmp_path / "encoder")
+    (unfinished / "_SUCCESS").rename(unfinished / "_UNFINISHED")
+    moved = shutil.copytree(records_folder, tmp_path / "records")
+    others = {"save_checkpoints_steps": 5, "eval_steps": 7}
+
+    def stop(*_):
+        raise InputError("far enough")
+
+    monkeypatch.setattr(job, "train", stop)
+    with pytest.raises(InputError, match="far enough"):
+        pretrain_main(flags(moved, small_config_file, unfinished, **others))
+    training = json.loads((unfinished / "training.json").read_text())
+    assert training["data"] == [str(moved)]
+    assert {name: training["loop"][name] for name in others} == others
+
+
+def test_other_seeds_and_batches_are_refused(encoder_folder, records_folder, small_config_file):
+    for name in ("random_seed", "train_batch_size"):
+        with pytest.raises(InputError, match=rf"loop\.{name} there \d+, here 8"):
+            pretrain_main(flags(records_folder, small_config_file, encoder_folder, **{name: 8}))
+
+
+def test_other_parameters_are_refused(encoder_folder, records_folder, small_config_file):
+    before = snapshot(encoder_folder)
+    with pytest.raises(InputError, match=r"--model_dir=.*learning_rate there 0\.005, here 0\.01"):
+        pretrain_main(flags(records_folder, small_config_file, encoder_folder, learning_rate=0.01))
+    assert snapshot(encoder_folder) == before
+
+
+def test_more_steps_than_the_schedule_are_refused(
+    encoder_folder, records_folder, small_config_file
+):
+    with pytest.raises(InputError, match=r"optimizer\.num_train_steps there 150, here 200\)"):
+        pretrain_main(flags(records_folder, small_config_file, encoder_folder, num_train_steps=200))
+
+
+@pytest.fixture
+def refusal(records_folder, small_config_file, tmp_path):
+    """Runs the command with other flags; returns its one sentence."""
+
+    def run(**others) -> str:
+        model_dir = tmp_path / "model"
+        with pytest.raises(InputError) as caught:
+            pretrain_main(flags(records_folder, small_config_file, model_dir, **others))
+        assert not model_dir.exists(), "claimed before everything was checked"
+        message = str(caught.value)
+        assert "\n" not in message
+        return message
+
+    return run
+
+
+def test_unknown_size_is_refused(refusal):
+    message = refusal(model="huge")
+    assert "--model=huge" in message and "tiny" in message
+
+
+def test_missing_config_file_is_refused(refusal, tmp_path):
+    assert f"--model={tmp_path}/no.json" in refusal(model=tmp_path / "no.json")
+
+
+def test_damaged_config_file_is_refused(refusal, tmp_path):
+    (tmp_path / "config.json").write_text("{")
+    assert "not valid JSON" in refusal(model=tmp_path / "config.json")
+
+
+def test_vocabulary_larger_than_the_config_is_refused(refusal, small_config, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(dataclasses.replace(small_config, vocab_size=9).to_json())
+    message = refusal(model=path)
+    assert str(path) in message and "is 9" in message and f"{small_config.vocab_size}" in message
+
+
+def test_records_longer_than_the_model_are_refused(refusal, small_config, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(dataclasses.replace(small_config, max_position_embeddings=31).to_json())
+    message = refusal(model=path)
+    assert "max_seq_length is 32" in message and "31" in message
+
+
+def test_a_model_of_one_segment_is_refused(refusal, small_config, tmp_path):
+    """The second sentence would get no segment embedding."""
+    path = tmp_path / "config.json"
+    path.write_text(dataclasses.replace(small_config, type_vocab_size=1).to_json())
+    assert "type_vocab_size is 1, records have 2 segments" in refusal(model=path)
+
+
+def test_held_out_records_of_another_case_are_refused(refusal, records_folder, tmp_path):
+    other = shutil.copytree(records_folder / "eval", tmp_path / "other")
+    info = (other / "info.json").read_text()
+    (other / "info.json").write_text(
+        info.replace('"do_lower_case": true', '"do_lower_case": false')
+    )
+    message = refusal(eval_data=other)
+    assert f"--eval_data={other}: its do_lower_case is False" in message
+
+
+def test_held_out_records_of_another_vocabulary_are_refused(
+    refusal, make_records, vocabulary, tmp_path
+):
+    other = make_records(
+        tmp_path / "other",
+        vocabulary=Vocabulary((*vocabulary.tokens, "more")),
+        documents_a_shard=(2,),
+    )
+    assert f"--eval_data={other}" in refusal(eval_data=other)
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("num_train_steps", 0),
+        ("num_warmup_steps", STEPS),
+        ("num_warmup_steps", -1),
+        ("learning_rate", 0),
+        ("learning_rate", "nan"),
+        ("train_batch_size", 0),
+        ("save_checkpoints_steps", 0),
+        ("eval_steps", 0),
+        ("weight_decay_rate", -0.1),
+        ("random_seed", -1),
+        ("random_seed", SEED_LIMIT),
+    ],
+)
+def test_impossible_numbers_are_refused(refusal, flag, value):
+    assert refusal(**{flag: value}).startswith(f"--{flag}=")
+
+
+def test_a_batch_that_replicas_cannot_share_is_refused(refusal):
+    message = refusal(strategy="mirrored", train_batch_size=15)
+    assert "--train_batch_size=15" in message and "2" in message
+
+
+def test_unknown_strategy_is_refused(refusal):
+    assert "--strategy=quantum" in refusal(strategy="quantum")
+
+
+def test_a_folder_of_somebody_else_is_refused(records_folder, small_config_file, tmp_path):
+    (tmp_path / "thesis.doc").write_text("years of work")
+    before = snapshot(tmp_path)
+    with pytest.raises(InputError, match=r"--model_dir=.*thesis\.doc"):
+        pretrain_main(flags(records_folder, small_config_file, tmp_path))
+    assert snapshot(tmp_path) == before
+
+
+def test_a_refusal_is_one_line_and_status_2(capsys, tmp_path):
+    assert main(["pretrain", f"--data={tmp_path}/no", f"--model_dir={tmp_path}/model"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and len(captured.err.splitlines()) == 1
+
+
+def test_the_greatest_seed_fits_every_replica():
+    seed = LoopConfig(1, random_seed=SEED_LIMIT - 1).random_seed
+    assert seed + 65_537 * 1023 < 2**31
+
+
+@pytest.mark.parametrize("command", ["pretrain", "finetune", "export"])
+@pytest.mark.parametrize("arguments", [["--nonsense=1"], []])
+def test_wrong_flags_are_one_line_and_status_2(command, arguments, capsys, monkeypatch):
+    monkeypatch.delenv("AIP_MODEL_DIR", raising=False)
+    assert main([command, *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and len(captured.err.splitlines()) == 1
+    assert f"beambert {command}: " in captured.err and "--help" in captured.err
+
+
+def test_help_lists_the_commands(capsys):
+    assert main(["--help"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "" and "{pretrain,finetune,glue,export}" in captured.out
+    assert main([]) == main(["nonsense"]) == 2
+
+
+def test_vertex_says_where_the_model_goes(monkeypatch, tmp_path):
+    monkeypatch.setenv("AIP_MODEL_DIR", str(tmp_path / "vertex"))
+    from beambert.trainer.commands.pretrain import build_pretrain_parser
+
+    parsed = build_pretrain_parser().parse_args(["--data=records"])
+    assert parsed.model_dir == str(tmp_path / "vertex")

@@ -1,0 +1,124 @@
+"""How many rows batches get, and that a run with padding left out is the run with it."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from beambert.model.config import BertConfig
+from beambert.model.pretrainer import BertPretrainer
+from beambert.trainer.commands.pretrain import pretrain_main
+from beambert.trainer.loop.config import OptimizerConfig
+from beambert.trainer.loop.steps import Trainer
+from beambert.trainer.pretraining import job
+from beambert.trainer.pretraining.batches import training_batches
+from beambert.trainer.pretraining.capacity import capacity_for
+from beambert.trainer.pretraining.objective import PretrainingObjective
+from beambert.trainer.pretraining.records import open_records
+
+BATCH = 16
+
+
+@pytest.fixture(scope="module")
+def counted_records(records_folder, tmp_path_factory, read_rows):
+    """The records, with the counts that `beambert data` writes."""
+    folder = shutil.copytree(records_folder, tmp_path_factory.mktemp("counted") / "records")
+    rows = read_rows(folder)
+    info = json.loads((folder / "info.json").read_text())
+    info["counts"] = {
+        "instances": len(rows),
+        "filled_tokens": int(sum(row["input_mask"].sum() for row in rows)),
+        "predictions": int(sum(row["masked_lm_weights"].sum() for row in rows)),
+    }
+    (folder / "info.json").write_text(json.dumps(info))
+    return folder
+
+
+def test_rows_suffice_for_nearly_all_batches_and_spare_most_padding(counted_records):
+    records = open_records(str(counted_records), "--data")
+    capacity = capacity_for(records, BATCH)
+    batches = list(training_batches(records, BATCH, 1).take(64).as_numpy_iterator())
+    tokens = np.array([batch["input_mask"].sum() for batch in batches])
+    predictions = np.array([(batch["masked_lm_weights"] > 0).sum() for batch in batches])
+    assert (tokens <= capacity.tokens).mean() > 0.9
+    assert (predictions <= capacity.predictions).mean() > 0.9
+    assert capacity.tokens < 0.95 * BATCH * records.max_seq_length
+
+
+def test_full_or_uncounted_records_keep_their_padding(counted_records, records_folder):
+    assert capacity_for(open_records(str(records_folder), "--data"), BATCH) is None
+    records = open_records(str(counted_records), "--data")
+    counts = records.info.counts | {"filled_tokens": records.instances * 32}
+    full = dataclasses.replace(records, info=dataclasses.replace(records.info, counts=counts))
+    assert capacity_for(full, BATCH) is None
+
+
+@pytest.mark.slow
+def test_two_devices_leave_out_padding_like_one(counted_records, small_config, two_devices):
+    config = dataclasses.replace(
+        small_config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    records = open_records(str(counted_records), "--data")
+    losses = []
+    for strategy in (tf.distribute.get_strategy(), two_devices):
+        capacity = capacity_for(records, BATCH // strategy.num_replicas_in_sync)
+        trainer = Trainer(
+            strategy,
+            lambda: BertPretrainer(config, seed=3),
+            PretrainingObjective({records.max_seq_length: capacity}),
+            OptimizerConfig(5e-3, num_train_steps=50, num_warmup_steps=0),
+            random_seed=1,
+        )
+        batches = strategy.distribute_datasets_from_function(
+            lambda context: training_batches(records, BATCH, 1, 0, context)
+        )
+        iterator = iter(batches)
+        losses.append([trainer.train_steps(iterator, 1)["loss"] for _ in range(5)])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+@pytest.mark.parametrize("parts", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_run_without_padding_is_the_run_with_it(
+    counted_records, small_config, tmp_path, monkeypatch, parts
+):
+    """Dropout apart, whose masks are drawn by rows."""
+    config = dataclasses.replace(
+        small_config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    (tmp_path / "config.json").write_text(config.to_json())
+    packed_calls = []
+    packed_logits = BertPretrainer.packed_logits
+
+    def count(*arguments):
+        packed_calls.append(1)
+        return packed_logits(*arguments)
+
+    monkeypatch.setattr(BertPretrainer, "packed_logits", count)
+
+    def run(name: str) -> list[np.ndarray]:
+        values = {
+            "data": counted_records,
+            "model": tmp_path / "config.json",
+            "model_dir": tmp_path / name,
+            "num_train_steps": 20,
+            "train_batch_size": BATCH * parts,
+            "gradient_accumulation_steps": parts,
+            "learning_rate": 1e-3,
+        }
+        pretrain_main([f"--{flag}={value}" for flag, value in values.items()])
+        model = BertPretrainer(BertConfig.from_file(tmp_path / name / "bert_config.json"))
+        model.load_weights(tmp_path / name / "model.weights.h5")
+        return model.get_weights()
+
+    packed = run("packed")
+    assert packed_calls
+    packed_calls.clear()
+    monkeypatch.setattr(job, "_capacities", lambda *_: {})
+    padded = run("padded")
+    assert not packed_calls
+    for mine, theirs in zip(packed, padded, strict=True):
+        # 20 updates of 1e-3; AdamW turns the rounding of near-zero gradients into updates.
+        np.testing.assert_allclose(mine, theirs, atol=2e-3)

@@ -1,0 +1,246 @@
+"""Gradient accumulation, number formats, and where a training writes."""
+
+import dataclasses
+import functools
+import json
+import shutil
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from beambert.model.pretrainer import BertPretrainer
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer.commands.finetune import build_finetune_parser
+from beambert.trainer.commands.pretrain import build_pretrain_parser, pretrain_main
+from beambert.trainer.loop.config import OptimizerConfig
+from beambert.trainer.loop.steps import Trainer
+from beambert.trainer.pretraining import job as pretraining
+from beambert.trainer.pretraining.batches import training_batches
+from beambert.trainer.pretraining.objective import PretrainingObjective
+from beambert.trainer.pretraining.recipes import RECIPES
+from beambert.trainer.pretraining.records import open_records
+
+BATCH, SEED = 12, 3
+
+
+def make_trainer(config, strategy=None, **options) -> Trainer:
+    return Trainer(
+        strategy or tf.distribute.get_strategy(),
+        lambda: BertPretrainer(config, seed=SEED),
+        PretrainingObjective(),
+        OptimizerConfig(5e-3, num_train_steps=50, num_warmup_steps=0),
+        SEED,
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def records(records_folder):
+    return open_records(str(records_folder), "--data")
+
+
+@pytest.fixture(scope="module")
+def without_dropout(small_config):
+    return dataclasses.replace(small_config, hidden_dropout_prob=0, attention_probs_dropout_prob=0)
+
+
+def losses_of(trainer, records, steps: int) -> list[float]:
+    batches = trainer.strategy.distribute_datasets_from_function(
+        lambda context: training_batches(records, BATCH, SEED, 0, context)
+    )
+    iterator = iter(batches)
+    return [trainer.train_steps(iterator, 1)["loss"] for _ in range(steps)]
+
+
+@pytest.mark.slow
+def test_accumulated_gradients_are_those_of_the_whole_batch(without_dropout, records, two_devices):
+    whole = make_trainer(without_dropout)
+    losses = losses_of(whole, records, 5)
+    for strategy in (tf.distribute.get_strategy(), two_devices):
+        parts = make_trainer(without_dropout, strategy, gradient_accumulation_steps=3)
+        assert losses_of(parts, records, 5) == pytest.approx(losses, rel=1e-4)
+        for mine, theirs in zip(parts.model.get_weights(), whole.model.get_weights(), strict=True):
+            # A tenth of an update: AdamW turns the rounding of near-zero gradients into updates.
+            np.testing.assert_allclose(mine, theirs, atol=5e-4)
+
+
+def test_every_part_of_a_batch_draws_its_own_masks(small_config):
+    seeds = []
+
+    class Recording(PretrainingObjective):
+        def sums(self, model, features, dropout_seed):
+            tf.py_function(lambda seed: seeds.append(tuple(seed.numpy())), [dropout_seed], [])
+            return super().sums(model, features, dropout_seed)
+
+    trainer = make_trainer(small_config, gradient_accumulation_steps=2)
+    trainer.objective = Recording()
+    trainer._gradients_by_way = [  # XLA runs no Python
+        tf.function(functools.partial(trainer._gradients_of, trainer.objective.sums))
+    ]
+    row = {
+        "input_ids": np.full([4, 32], 7, np.int32),
+        "input_mask": np.ones([4, 32], np.int32),
+        "segment_ids": np.zeros([4, 32], np.int32),
+        "masked_lm_positions": np.ones([4, 5], np.int32),
+        "masked_lm_ids": np.ones([4, 5], np.int32),
+        "masked_lm_weights": np.ones([4, 5], np.float32),
+        "next_sentence_labels": np.ones([4, 1], np.int32),
+    }
+    trainer.train_steps(iter(tf.data.Dataset.from_tensors(row).repeat()), 3)
+    assert len(seeds) == 6 and len(set(seeds)) == 6
+
+
+def test_bfloat16_learns_like_float32(without_dropout, records):
+    single = make_trainer(without_dropout)
+    half = make_trainer(without_dropout, dtype="bfloat16")
+    assert keras.config.dtype_policy().name == "float32", "left as it was"
+    expected, actual = losses_of(single, records, 30), losses_of(half, records, 30)
+    assert expected[-1] < expected[0] - 0.5
+    # 8 bits of a product's factors are kept: 2**-8 = 0.4 %.
+    # The runs part slowly.
+    assert actual[:10] == pytest.approx(expected[:10], rel=0.01)
+    assert actual == pytest.approx(expected, rel=0.1)
+    assert actual != pytest.approx(expected, rel=1e-6), "nothing was rounded"
+    assert {v.dtype for v in half.model.trainable_variables} == {"float32"}
+
+
+def flags(records_folder, config, folder, **others) -> list[str]:
+    values = {"data": records_folder, "model": config, "model_dir": folder}
+    values |= {"num_train_steps": 6, "train_batch_size": 8, "eval_steps": 3, "learning_rate": 1e-3}
+    return [f"--{name}={value}" for name, value in (values | others).items()]
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory, records_folder, small_config_file):
+    """A run whose checkpoints and events lie outside of its model folder, as on Vertex AI."""
+    root = tmp_path_factory.mktemp("vertex")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIP_CHECKPOINT_DIR", str(root / "checkpoints"))
+        patch.setenv("AIP_TENSORBOARD_LOG_DIR", str(root / "logs") + "/")
+        pretrain_main(flags(records_folder, small_config_file, root / "model"))
+    return root
+
+
+def test_vertex_says_where_checkpoints_and_events_go(elsewhere):
+    assert (elsewhere / "checkpoints" / "ckpt-6.index").exists()
+    assert not (elsewhere / "model" / "checkpoints").exists()
+    assert not (elsewhere / "model" / "tensorboard").exists()
+
+
+def test_the_events_are_those_of_the_metrics_file(elsewhere):
+    lines = (elsewhere / "model" / "metrics.jsonl").read_text().splitlines()
+    for split in ("train", "eval"):
+        (path,) = (elsewhere / "logs" / split).iterdir()
+        found = {}
+        for record in tf.data.TFRecordDataset(str(path)):
+            event = tf.compat.v1.Event.FromString(record.numpy())
+            for value in event.summary.value:
+                assert value.metadata.plugin_data.plugin_name == "scalars"
+                found[event.step, value.tag] = float(tf.make_ndarray(value.tensor))
+        rows = [row for row in map(json.loads, lines) if row["split"] == split]
+        expected = {
+            (row["step"], name): value
+            for row in rows
+            for name, value in row.items()
+            if name not in ("split", "step")
+        }
+        assert found == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_lost_model_folder_continues_from_its_checkpoints(
+    elsewhere, records_folder, small_config_file, tmp_path, capsys
+):
+    checkpoints = shutil.copytree(elsewhere / "checkpoints", tmp_path / "checkpoints")
+    arguments = flags(
+        records_folder, small_config_file, tmp_path / "new", checkpoint_dir=checkpoints
+    )
+    pretrain_main(arguments)
+    assert "continuing from step 6" in capsys.readouterr().out
+
+
+def test_checkpoints_of_another_job_are_refused(
+    elsewhere, records_folder, small_config_file, tmp_path
+):
+    arguments = flags(
+        records_folder,
+        small_config_file,
+        tmp_path / "new",
+        checkpoint_dir=elsewhere / "checkpoints",
+        learning_rate=2e-3,
+    )
+    with pytest.raises(InputError, match=r"--checkpoint_dir=.*holds checkpoints of another job"):
+        pretrain_main(arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            {"masking": "dynamic", "gradient_accumulation_steps": 2},
+            {"do_dynamic_masking": True, "gradient_accumulation_steps": 2},
+        ),
+        ({}, {"do_dynamic_masking": False, "gradient_accumulation_steps": 1}),
+    ],
+)
+def test_the_input_is_told_of_masking_and_parts(
+    options, expected, records_folder, small_config_file, tmp_path, monkeypatch
+):
+    class Told(Exception):
+        """Ends the run: there is no need to train."""
+
+    def record(*arguments, **told):
+        raise Told(told)
+
+    monkeypatch.setattr(pretraining, "training_batches", record)
+    with pytest.raises(Told) as stopped:
+        pretrain_main(flags(records_folder, small_config_file, tmp_path / "model", **options))
+    assert stopped.value.args == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [("optimizer", "sgd"), ("dtype", "float16"), ("gradient_accumulation_steps", 0)],
+)
+def test_impossible_options_are_refused(flag, value, records_folder, small_config_file, tmp_path):
+    with pytest.raises(InputError, match=f"--{flag}={value}: "):
+        pretrain_main(flags(records_folder, small_config_file, tmp_path / "model", **{flag: value}))
+
+
+def test_a_batch_that_parts_cannot_share_is_refused(records_folder, small_config_file, tmp_path):
+    with pytest.raises(InputError, match="=8: not divisible by .* take a multiple of 3"):
+        pretrain_main(
+            flags(records_folder, small_config_file, tmp_path / "m", gradient_accumulation_steps=3)
+        )
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_decides_what_no_flag_says(name, monkeypatch):
+    asked = []
+    monkeypatch.setattr(pretraining, "pretrain", lambda job, strategy: asked.append(job))
+    pretrain_main([f"--recipe={name}", "--data=r", "--model_dir=m"])
+    pretrain_main([f"--recipe={name}", "--data=r", "--model_dir=m", "--num_train_steps=50"])
+    recipe, (whole, short) = RECIPES[name](), asked
+    assert whole.model == recipe.model
+    assert whole.optimizer.num_train_steps == recipe.num_train_steps
+    assert whole.optimizer.num_warmup_steps == recipe.num_warmup_steps
+    assert whole.optimizer.learning_rate == recipe.learning_rate
+    assert whole.loop.train_batch_size == recipe.train_batch_size
+    assert (short.optimizer.num_train_steps, short.optimizer.num_warmup_steps) == (50, 5)
+
+
+def test_the_papers_recipe_is_the_default():
+    parsed = build_pretrain_parser().parse_args(["--data=r", "--model_dir=m"])
+    # Devlin et al. 2019, appendix A.2; the optimizer is that of the release's optimization.py.
+    assert (parsed.train_batch_size, parsed.learning_rate) == (256, 1e-4)
+    assert parsed.optimizer == "adamw"
+    recipe = RECIPES[parsed.recipe]()
+    assert recipe.model == "base"
+    assert (recipe.num_train_steps, recipe.num_warmup_steps) == (1_000_000, 10_000)
+    assert parsed.long_data_share == 0.1
+
+
+def test_fine_tuning_corrects_the_bias_of_the_moments():
+    given = ["--task=rte", "--data_dir=d", "--init=e", "--model_dir=m"]
+    assert build_finetune_parser().parse_args(given).optimizer == "adamw_corrected"

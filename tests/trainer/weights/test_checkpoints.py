@@ -1,0 +1,380 @@
+"""Weights of other systems in and out, against transformers' own outputs."""
+
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import tensorflow as tf
+
+from beambert.model.checkpoint_names import original_name
+from beambert.model.classifier import BertClassifier
+from beambert.model.config import BertConfig
+from beambert.model.pretrainer import BertPretrainer
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer import model_folders
+from beambert.trainer.commands.pretrain import pretrain_main
+from beambert.trainer.task import main
+from beambert.trainer.weights.export import export_hugging_face, export_tensorflow
+from beambert.trainer.weights.initial import open_initial, variable_paths
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden_checkpoint"
+
+
+@pytest.fixture
+def golden(tmp_path):
+    """A copy of the folder that transformers wrote, with model.safetensors only."""
+    folder = shutil.copytree(GOLDEN, tmp_path / "golden")
+    (folder / "pytorch_model.bin").unlink()
+    return folder
+
+
+def load(path) -> BertPretrainer:
+    initial = open_initial(str(path), "--init")
+    model = BertPretrainer(initial.config, seed=9)
+    assert initial.load_into(model, "--init") == []
+    return model
+
+
+def assert_golden_outputs(model) -> None:
+    golden = np.load(GOLDEN / "outputs.npz")
+    positions = np.tile(np.arange(golden["input_ids"].shape[1]), (3, 1))
+    names = ("input_ids", "input_mask", "segment_ids")
+    logits = model({n: golden[n] for n in names} | {"masked_lm_positions": positions})
+    is_token = golden["input_mask"] > 0
+    expected = golden["masked_lm_logits"][is_token]
+    assert np.abs(expected).max() > 1
+    actual = logits["masked_lm_logits"].numpy()[is_token]
+    np.testing.assert_allclose(actual, expected, atol=1e-5)
+    np.testing.assert_allclose(
+        logits["next_sentence_logits"], golden["next_sentence_logits"], atol=1e-5
+    )
+
+
+def test_safetensors_compute_what_transformers_computes(golden):
+    assert_golden_outputs(load(golden))
+
+
+def test_a_torch_file_holds_the_same(golden):
+    (golden / "model.safetensors").unlink()
+    shutil.copy(GOLDEN / "pytorch_model.bin", golden)
+    assert_golden_outputs(load(golden))
+
+
+def test_names_of_old_versions_are_known(golden):
+    """gamma and beta, no prefix, the position numbers, the tied decoder, half precision."""
+    old = {}
+    for name, value in safetensors.numpy.load_file(golden / "model.safetensors").items():
+        name = name.replace("LayerNorm.weight", "LayerNorm.gamma").removeprefix("bert.")
+        old[name.replace("LayerNorm.bias", "LayerNorm.beta")] = value
+    old["cls.predictions.decoder.weight"] = old["embeddings.word_embeddings.weight"]
+    old["embeddings.position_ids"] = np.arange(12)[None]
+    safetensors.numpy.save_file(old, golden / "model.safetensors")
+    assert_golden_outputs(load(golden))
+
+
+@pytest.fixture
+def sharded(golden):
+    """The same in two files and an index, as transformers writes what is large."""
+    whole = safetensors.numpy.load_file(golden / "model.safetensors")
+    weight_map = {
+        name: f"model-0000{1 + i % 2}-of-00002.safetensors" for i, name in enumerate(whole)
+    }
+    for file in set(weight_map.values()):
+        part = {name: value for name, value in whole.items() if weight_map[name] == file}
+        safetensors.numpy.save_file(part, golden / file)
+    (golden / "model.safetensors").unlink()
+    index = {"metadata": {"total_size": 1}, "weight_map": weight_map}
+    (golden / "model.safetensors.index.json").write_text(json.dumps(index))
+    return golden
+
+
+def test_shards_are_one_model(sharded):
+    assert_golden_outputs(load(sharded))
+
+
+def test_a_missing_shard_is_named(sharded):
+    (sharded / "model-00002-of-00002.safetensors").unlink()
+    message = r"index\.json: names .*model-00002-of-00002\.safetensors, which is not there"
+    with pytest.raises(InputError, match=message):
+        open_initial(str(sharded), "--init")
+
+
+def test_a_damaged_shard_is_named(sharded):
+    path = sharded / "model-00002-of-00002.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(InputError, match=r"00002-of-00002\.safetensors: cannot be read"):
+        load(sharded)
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "{}", '{"weight_map": [1]}', '{"weight_map": {"a": []}}']
+)
+def test_a_damaged_index_is_named(sharded, text):
+    (sharded / "model.safetensors.index.json").write_text(text)
+    with pytest.raises(InputError, match=r"model\.safetensors\.index\.json: "):
+        open_initial(str(sharded), "--init")
+
+
+def make_folder(golden, folder, model, **training) -> pathlib.Path:
+    """A finished model folder of ours with a model's weights."""
+    initial = open_initial(str(golden), "--init")
+    folder.mkdir()
+    training |= {"do_lower_case": True, "max_seq_length": 12}
+    model_folders.describe_model(str(folder), initial.config, initial.vocabulary, training)
+    model_folders.save_weights(model, str(folder))
+    (folder / "_UNFINISHED").write_bytes(b"")
+    model_folders.finish(str(folder), {})
+    return folder
+
+
+@pytest.fixture
+def own_folder(golden, tmp_path):
+    """The golden weights as a model folder of ours."""
+    return make_folder(golden, tmp_path / "own", load(golden), kind="pretraining")
+
+
+def test_hugging_face_and_back_is_the_same_to_the_bit(own_folder, golden, tmp_path):
+    export_hugging_face(str(own_folder), str(tmp_path / "out"))
+    mine = safetensors.numpy.load_file(tmp_path / "out" / "model.safetensors")
+    theirs = safetensors.numpy.load_file(golden / "model.safetensors")
+    assert mine.keys() == theirs.keys()
+    for name, value in theirs.items():
+        np.testing.assert_array_equal(mine[name], value, err_msg=name)
+    mine, theirs = (
+        json.loads((folder / "config.json").read_text()) for folder in (tmp_path / "out", golden)
+    )
+    unequal = {name for name in mine if name in theirs and mine[name] != theirs[name]}
+    assert unequal <= {"torch_dtype"} and mine["architectures"] == ["BertForPreTraining"]
+    assert (tmp_path / "out" / "vocab.txt").read_bytes() == (golden / "vocab.txt").read_bytes()
+    assert_golden_outputs(load(tmp_path / "out"))
+
+
+def test_tensorflow_and_back(own_folder, tmp_path):
+    export_tensorflow(str(own_folder), str(tmp_path / "out"))
+    assert_golden_outputs(load(tmp_path / "out"))
+    assert_golden_outputs(load(tmp_path / "out" / "bert_model.ckpt"))
+    shapes = dict(tf.train.list_variables(str(tmp_path / "out" / "bert_model.ckpt")))
+    # modeling.py and run_pretraining.py of the original.
+    assert shapes["cls/seq_relationship/output_weights"] == [2, 8]
+    assert shapes["bert/encoder/layer_1/output/LayerNorm/gamma"] == [8]
+    assert shapes["cls/predictions/output_bias"] == [58]
+
+
+def test_a_checkpoint_in_the_working_directory(own_folder, tmp_path, monkeypatch):
+    export_tensorflow(str(own_folder), str(tmp_path / "out"))
+    monkeypatch.chdir(tmp_path / "out")
+    assert_golden_outputs(load("bert_model.ckpt"))
+    assert_golden_outputs(load("."))
+
+
+def test_of_several_checkpoints_one_is_to_be_named(own_folder, tmp_path):
+    """As run_pretraining.py leaves them."""
+    export_tensorflow(str(own_folder), str(tmp_path / "out"))
+    for path in list((tmp_path / "out").glob("bert_model.ckpt.*")):
+        shutil.copy(path, str(path).replace("bert_model.ckpt", "model.ckpt-2000"))
+    with pytest.raises(InputError, match=r"holds 2 checkpoints; name one, as .*/model\.ckpt-2000"):
+        open_initial(str(tmp_path / "out"), "--init")
+    assert_golden_outputs(load(tmp_path / "out" / "model.ckpt-2000"))
+
+
+def test_a_classifier_gets_its_head_and_labels(golden, tmp_path):
+    model = BertClassifier(open_initial(str(golden), "--init").config, 3, seed=4)
+    labels = ["no", "so so", "yes"]
+    make_folder(golden, tmp_path / "own", model, kind="classification", labels=labels)
+    export_hugging_face(str(tmp_path / "own"), str(tmp_path / "out"))
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["architectures"] == ["BertForSequenceClassification"]
+    assert config["id2label"] == {"0": "no", "1": "so so", "2": "yes"}
+    weights = safetensors.numpy.load_file(tmp_path / "out" / "model.safetensors")
+    kernel = {v.path: v.numpy() for v in model.variables}["classifier/kernel"]
+    assert weights["classifier.weight"].shape == (3, 8)
+    np.testing.assert_array_equal(weights["classifier.weight"], kernel.T)
+
+
+def test_the_released_checkpoints_names_and_shapes(shared_data):
+    """Google's own Chinese base model."""
+    folder = shared_data / "checkpoints" / "google_bert_chinese_index_only"
+    theirs = dict(tf.train.list_variables(str(folder / "bert_model.ckpt")))
+    config = BertConfig.from_file(folder / "bert_config.json")
+    names = {original_name(path)[0] for path in variable_paths(config)}
+    assert names == set(theirs) and len(names) == 206
+    message = r"bert_model\.ckpt: cannot be read \(.*data-00000-of-00001.*\); copy it again"
+    with pytest.raises(InputError, match=message):
+        open_initial(str(folder), "--init").read()
+
+
+@pytest.mark.parametrize("name", ["coldfire_tiny_bert", "jammi_tiny_bert", "keras_bert_tf1_tiny"])
+def test_checkpoints_found_in_the_wild(shared_data, name):
+    initial = open_initial(str(shared_data / "checkpoints" / name), "--init")
+    model = BertPretrainer(initial.config, seed=1)
+    before = [variable.numpy() for variable in model.encoder.encoder_layers[0].variables]
+    notes = initial.load_into(model, "--init")
+    is_whole = name == "keras_bert_tf1_tiny"
+    assert bool(notes) != is_whole
+    if not is_whole:
+        assert "starts anew: bert/pooler/dense/kernel" in notes[0]
+    for variable, old in zip(model.encoder.encoder_layers[0].variables, before, strict=True):
+        if variable.path.endswith("kernel"):
+            assert not np.array_equal(variable.numpy(), old)
+
+
+def test_pre_training_goes_on_from_it(golden, make_records, tmp_path, capsys):
+    initial = open_initial(str(golden), "--init")
+    config = json.loads((golden / "config.json").read_text())
+    (golden / "config.json").write_text(json.dumps(config | {"hidden_dropout_prob": 0.0}))
+    records = make_records(tmp_path / "records", vocabulary=initial.vocabulary, length=12)
+    arguments = [f"--data={records}", f"--init={golden}", f"--model_dir={tmp_path / 'model'}"]
+    arguments += ["--num_train_steps=2", "--train_batch_size=8", "--learning_rate=1e-9"]
+    pretrain_main(arguments)
+    assert str(golden) in capsys.readouterr().out
+    assert_golden_outputs(load(tmp_path / "model"))
+    with pytest.raises(InputError, match="--model=tiny: --init has a model already"):
+        pretrain_main([*arguments, "--model=tiny"])
+
+
+def test_records_of_another_vocabulary_are_refused(golden, records_folder, tmp_path):
+    arguments = [f"--data={records_folder}", f"--init={golden}", f"--model_dir={tmp_path / 'm'}"]
+    with pytest.raises(InputError, match=r"--data=.*: its vocabulary is \w+, that of --init=.* is"):
+        pretrain_main(arguments)
+    assert not (tmp_path / "m").exists()
+
+
+def change_config(folder, **values) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | values))
+
+
+def test_a_variable_of_another_shape_is_named(golden):
+    change_config(golden, intermediate_size=13)
+    with pytest.raises(InputError, match=r"intermediate/dense/kernel has shape \(8, 12\)"):
+        load(golden)
+
+
+def test_missing_layers_are_named(golden):
+    change_config(golden, num_hidden_layers=3)
+    with pytest.raises(InputError, match=r"lacks bert/encoder/layer_2/attention.* and 11 more"):
+        load(golden)
+
+
+def test_a_longer_vocabulary_than_the_table_is_refused(golden):
+    with open(golden / "vocab.txt", "a") as file:
+        file.write("more\n")
+    with pytest.raises(InputError, match="vocabulary has 59 tokens, its configuration says 58"):
+        open_initial(str(golden), "--init")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
+def test_truncated_weights_are_one_sentence(golden, name):
+    data = (GOLDEN / name).read_bytes()
+    (golden / "model.safetensors").unlink()
+    (golden / name).write_bytes(data[: len(data) // 2])
+    with pytest.raises(InputError, match=rf"{name}: cannot be read \(.+\); copy it again"):
+        load(golden)
+
+
+@pytest.mark.parametrize("place", [b"weight", b"PK\x01\x02"])
+def test_a_changed_byte_is_one_sentence(golden, place):
+    (golden / "model.safetensors").unlink()
+    data = bytearray((GOLDEN / "pytorch_model.bin").read_bytes())
+    data[data.index(place) + 1] ^= 1
+    (golden / "pytorch_model.bin").write_bytes(data)
+    with pytest.raises(InputError, match=r"pytorch_model\.bin: cannot be read \(.+\); copy it"):
+        load(golden)
+
+
+def test_a_pickle_of_something_else_is_refused(golden):
+    import pickle
+    import zipfile
+
+    (golden / "model.safetensors").unlink()
+    with zipfile.ZipFile(golden / "pytorch_model.bin", "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps([1, 2]))
+    with pytest.raises(InputError, match=r"pytorch_model\.bin: cannot be read"):
+        load(golden)
+
+
+def test_a_pickle_that_asks_for_more_than_tensors_runs_nothing(golden, tmp_path):
+    import pickle
+    import zipfile
+
+    class Evil:
+        def __reduce__(self):
+            return (pathlib.Path.touch, (tmp_path / "ran",))
+
+    (golden / "model.safetensors").unlink()
+    with zipfile.ZipFile(golden / "pytorch_model.bin", "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps(Evil()))
+    with pytest.raises(InputError, match="which is no tensor"):
+        load(golden)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_tensor_beyond_its_storage_is_refused(golden):
+    import io
+    import zipfile
+
+    (golden / "model.safetensors").unlink()
+    with zipfile.ZipFile(GOLDEN / "pytorch_model.bin") as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    name = next(name for name in contents if name.endswith("/data/0"))
+    contents[name] = contents[name][:64]
+    changed = io.BytesIO()
+    with zipfile.ZipFile(changed, "w") as archive:
+        for file, data in contents.items():
+            archive.writestr(file, data)
+    (golden / "pytorch_model.bin").write_bytes(changed.getvalue())
+    with pytest.raises(InputError, match=r"a tensor of shape \(58, 8\) reaches beyond its 16"):
+        load(golden)
+
+
+def test_a_truncated_tensorflow_checkpoint_is_one_sentence(own_folder, tmp_path):
+    export_tensorflow(str(own_folder), str(tmp_path / "out"))
+    data = tmp_path / "out" / "bert_model.ckpt.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:1000])
+    with pytest.raises(InputError, match=r"bert_model\.ckpt: cannot be read \(.+\); copy"):
+        load(tmp_path / "out")
+
+
+def test_a_bad_start_makes_no_folder(golden, make_records, tmp_path):
+    initial = open_initial(str(golden), "--init")
+    records = make_records(tmp_path / "records", vocabulary=initial.vocabulary, length=12)
+    change_config(golden, intermediate_size=13)
+    with pytest.raises(InputError, match="has shape"):
+        pretrain_main([f"--data={records}", f"--init={golden}", f"--model_dir={tmp_path / 'm'}"])
+    assert not (tmp_path / "m").exists()
+
+
+def test_another_kind_of_model_is_refused(golden):
+    change_config(golden, model_type="distilbert")
+    with pytest.raises(InputError, match="config.json: .*model_type 'distilbert'"):
+        open_initial(str(golden), "--init")
+
+
+@pytest.mark.parametrize(
+    ("remove", "message"),
+    [
+        ("config.json", "no bert_config.json or config.json beside the weights"),
+        ("vocab.txt", "no vocab.txt or tokenizer.json beside the weights"),
+        ("model.safetensors", "holds no weights"),
+    ],
+)
+def test_what_is_missing_is_said(golden, remove, message):
+    (golden / remove).unlink()
+    with pytest.raises(InputError, match=message):
+        open_initial(str(golden), "--init")
+
+
+def test_nothing_there(tmp_path):
+    with pytest.raises(InputError, match="no such folder, and no checkpoint of that name"):
+        open_initial(str(tmp_path / "none"), "--init")
+
+
+def test_an_output_that_is_there_is_kept(own_folder, tmp_path, capsys):
+    (tmp_path / "out").mkdir()
+    status = main(
+        ["export", f"--model={own_folder}", f"--output={tmp_path / 'out'}", "--to=huggingface"]
+    )
+    assert status == 2 and "is there already; name a new folder" in capsys.readouterr().err

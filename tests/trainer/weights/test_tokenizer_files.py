@@ -1,0 +1,104 @@
+"""Vocabularies beside others' weights: whether text is lower-cased, and what is refused."""
+
+import json
+
+import pytest
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS
+from beambert.trainer.weights.tokenizer_files import read_vocabulary
+
+WORDS = ("the", "##s", "Paris")
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes tokenizer.json with a normalizer, and tokenizer_config.json; returns the folder."""
+
+    def write_(normalizer=None, config=None, words=WORDS, **model) -> str:
+        vocab = {token: i for i, token in enumerate((*SPECIAL_TOKENS, *words))}
+        tokenizer = {
+            "normalizer": normalizer,
+            "model": {"type": "WordPiece", "vocab": vocab} | model,
+        }
+        (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
+        if config is not None:
+            (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+        return str(tmp_path)
+
+    return write_
+
+
+def bert(lowercase, **others):
+    return {"type": "BertNormalizer", "lowercase": lowercase} | others
+
+
+def sequence(*steps):
+    return {"type": "Sequence", "normalizers": list(steps)}
+
+
+# The normalizers of the `tokenizers` library, as its files hold them.
+NFD, LOWERCASE, STRIP = ({"type": kind} for kind in ("NFD", "Lowercase", "StripAccents"))
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "config", "expected"),
+    [
+        (bert(True), None, True),
+        (bert(False), None, False),
+        (bert(True, strip_accents=None, handle_chinese_chars=True), None, True),
+        (bert(False, strip_accents=False), None, False),
+        (sequence(bert(True)), None, True),
+        (sequence(NFD, LOWERCASE, STRIP), None, True),
+        (sequence(NFD, STRIP, sequence(LOWERCASE)), None, True),
+        (bert(True), {"do_lower_case": False}, False),
+        (bert(True), {"do_lower_case": None, "strip_accents": None}, True),
+        # Nothing says: a vocabulary with capitals is one of text with capitals.
+        (None, None, False),
+        (None, {}, False),
+    ],
+)
+def test_whether_text_is_lower_cased(write, normalizer, config, expected):
+    vocabulary, do_lower_case = read_vocabulary(write(normalizer, config), "--init")
+    assert do_lower_case is expected
+    assert vocabulary.tokens == (*SPECIAL_TOKENS, *WORDS)
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "config", "message"),
+    [
+        # dbmdz/bert-base-german-uncased keeps its umlauts.
+        (None, {"do_lower_case": True, "strip_accents": False}, "strip_accents False"),
+        (bert(True, strip_accents=False), None, "strip_accents False"),
+        (bert(False, strip_accents=True), None, "strip_accents True"),
+        (sequence(NFD, LOWERCASE), None, "strip_accents False"),
+        (sequence(STRIP), {"do_lower_case": False}, "strip_accents True"),
+        (bert(True, handle_chinese_chars=False), None, "tokenize_chinese_chars False"),
+        (None, {"word_tokenizer_type": "mecab"}, "word_tokenizer_type 'mecab'"),
+    ],
+)
+def test_text_that_is_normalized_otherwise_is_refused(write, normalizer, config, message):
+    with pytest.raises(InputError, match=f"--init=.*: its tokenizer has {message}, this one"):
+        read_vocabulary(write(normalizer, config), "--init")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"type": "BPE"},
+        {"vocab": [["a", -1.0]]},
+        {"vocab": {"[PAD]": 0, "a": 7}},
+        {"vocab": {"[PAD]": 0, "a": None}},
+    ],
+)
+def test_other_vocabularies_are_refused(write, model):
+    with pytest.raises(InputError, match=r"tokenizer\.json: has no WordPiece vocabulary"):
+        read_vocabulary(write(**model), "--init")
+
+
+@pytest.mark.parametrize("text", ["{", "[]"])
+def test_damaged_json_is_named(write, tmp_path, text):
+    folder = write()
+    (tmp_path / "tokenizer_config.json").write_text(text)
+    with pytest.raises(InputError, match=r"tokenizer_config\.json: not "):
+        read_vocabulary(folder, "--init")

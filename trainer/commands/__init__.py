@@ -1,0 +1,1 @@
+"""The trainer's commands: their flags, and calling the jobs."""

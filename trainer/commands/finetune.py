@@ -1,0 +1,197 @@
+"""`beambert finetune` and `beambert glue`: their flags. No TensorFlow until they run."""
+
+import argparse
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from beambert.pipelines.shared.console import quiet_stderr
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import SWITCH, FlagParser, parse_bool
+from beambert.pipelines.tasks.declarations import Task
+from beambert.pipelines.tasks.flags import add_task_flags, task_of
+from beambert.trainer.commands.flags import add_loop_flags, add_output_flags, loop_config
+from beambert.trainer.loop.config import ADAMW_CORRECTED
+
+if TYPE_CHECKING:
+    from beambert.trainer.finetuning.plan import FinetuningJob
+
+
+FINETUNE_EPILOG = """examples:
+  # GLUE's SST-2, from an encoder that `beambert pretrain` made
+  beambert finetune --task=sst-2 --data_dir=glue/SST-2 --init=encoder --model_dir=sentiment
+
+  # your own classes: train.tsv and dev.tsv with the columns text and label
+  beambert finetune --task=classification --data_dir=mine --init=encoder --model_dir=mine/model
+
+  # the same from random weights, to see what pre-training is worth
+  beambert finetune --task=classification --data_dir=mine --init=random --model_dir=mine/random \\
+      --model=encoder/bert_config.json --vocab_file=encoder/vocab.txt
+
+  # columns of other names; numbers instead of labels; CoNLL's columns of words and tags
+  beambert finetune --task=classification --text_columns=body --label_column=topic \\
+      --data_dir=news --init=encoder --model_dir=topics
+  beambert finetune --task=regression --data_dir=ratings --init=encoder --model_dir=ratings-model
+  beambert finetune --task=tagging --data_dir=entities --init=encoder --model_dir=tagger
+
+  # SQuAD; predictions/ gets the files that the official scorer reads
+  beambert finetune --task=squad2.0 --data_dir=squad --init=encoder --model_dir=reader
+
+  # with the features that `beambert features` made, and not tokenized again
+  beambert finetune --task=sst-2 --data_dir=glue/SST-2 --features=sst-2-features \\
+      --init=encoder --model_dir=sentiment
+
+  # the paper's grid, five seeds each, resumable; the best on dev is rte/best
+  beambert finetune --task=rte --data_dir=glue/RTE --init=encoder --model_dir=rte \\
+      --sweep=paper --num_seeds=5
+
+Small encoders want higher rates than base: --learning_rate=3e-4.
+"""
+# Of run_classifier.py, whose batches are of 32; what a sweep tries its own values of.
+_RECIPE = {"learning_rate": 5e-5, "train_batch_size": 32, "num_train_epochs": 3.0}
+
+
+def _add_encoder_flags(parser: FlagParser) -> None:
+    add = parser.add_argument
+    add(
+        "--init",
+        required=True,
+        metavar="PATH",
+        help="encoder: a model folder, a TF1 checkpoint, a Hugging Face folder; or random",
+    )
+    add("--model", help="with --init=random: a size or a bert_config.json")
+    add("--vocab_file", help="with --init=random: the vocabulary")
+    add("--do_lower_case", type=parse_bool, help="with --init=random (default: True)")
+    add(
+        "--freeze_encoder",
+        **SWITCH,
+        help="feature-based: train one layer on the encoder's last four, which stay as they are; "
+        "wants a higher rate, such as --learning_rate=1e-3",
+    )
+
+
+def _add_recipe_flags(parser: FlagParser) -> None:
+    add = parser.add_argument
+    add(
+        "--max_seq_length",
+        type=int,
+        help="default: that of --features or of the pre-training, 128 for random; 384 for "
+        "questions",
+    )
+    epochs = _RECIPE["num_train_epochs"]
+    add("--num_train_epochs", type=float, default=epochs, help="default: %(default)s")
+    # run_classifier.py's, too.
+    add("--warmup_proportion", type=float, default=0.1, help="default: %(default)s")
+    add(
+        "--sweep",
+        choices=("paper", "small"),
+        help="try a grid of learning rates, batch sizes and epochs, the paper's or that for small "
+        "encoders; the best on dev is in best/",
+    )
+    add("--num_seeds", type=int, default=1, help="of each run of a sweep (default: %(default)s)")
+    add_loop_flags(
+        parser,
+        batch_size=_RECIPE["train_batch_size"],
+        learning_rate=_RECIPE["learning_rate"],
+        # Not run_classifier.py's: without the correction a run of a few hundred steps takes steps
+        # several times its learning rate and may learn nothing (Mosbach et al. 2021, arXiv
+        # 2006.04884; Zhang et al. 2021, arXiv 2006.05987).
+        optimizer=ADAMW_CORRECTED,
+    )
+
+
+def build_finetune_parser() -> FlagParser:
+    """Returns the flags of `finetune`."""
+    parser = FlagParser(
+        prog="beambert finetune",
+        description="Fine-tunes an encoder on a task.",
+        epilog=FINETUNE_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_task_flags(parser)
+    parser.add_argument(
+        "--features",
+        metavar="DIR",
+        help="the task's features, made by `beambert features`; --data_dir is still scored by",
+    )
+    _add_encoder_flags(parser)
+    add_output_flags(parser)
+    _add_recipe_flags(parser)
+    return parser
+
+
+def finetune_main(argv: Sequence[str]) -> None:
+    """Runs `finetune`.
+
+    Raises:
+      InputError: what was given can't be used.
+    """
+    flags = build_finetune_parser().parse_args(list(argv))
+    job = make_job(flags, task_of(flags), flags.data_dir, flags.model_dir)
+    if flags.sweep:
+        run_sweep(job, flags)
+    else:
+        run_job(job, flags)
+
+
+def make_job(
+    flags: argparse.Namespace, task: Task, data_dir: str, model_dir: str
+) -> "FinetuningJob":
+    """Returns the job that flags describe.
+
+    Raises:
+      InputError: what was given can't be used.
+    """
+    if not 0 < flags.num_train_epochs < math.inf:
+        raise InputError(f"--num_train_epochs={flags.num_train_epochs}: must be more than 0")
+    if not 0 <= flags.warmup_proportion < 1:
+        raise InputError(f"--warmup_proportion={flags.warmup_proportion}: must be in [0, 1)")
+    if flags.num_seeds < 1:
+        raise InputError(f"--num_seeds={flags.num_seeds}: must be at least 1")
+    if flags.num_seeds > 1 and not flags.sweep:
+        raise InputError(f"--num_seeds={flags.num_seeds}: goes with --sweep")
+    for name, default in _RECIPE.items():
+        if flags.sweep and getattr(flags, name) != default:
+            raise InputError(
+                f"--{name}={getattr(flags, name)}: a sweep tries its own values; leave it out"
+            )
+    loop = loop_config(flags)
+    with quiet_stderr():
+        from beambert.pipelines.features.contract import open_features
+        from beambert.trainer.finetuning.plan import FinetuningJob
+        from beambert.trainer.model_folders import TrainingFolders
+    given = {"task", "data_dir", "loop", "output", "features"}
+    names = {field.name for field in dataclasses.fields(FinetuningJob)} - given
+    return FinetuningJob(
+        task=task,
+        data_dir=data_dir,
+        loop=loop,
+        output=TrainingFolders.of(model_dir, flags.checkpoint_dir, flags.tensorboard_dir),
+        features=open_features(flags.features, "--features") if flags.features else None,
+        **{name: getattr(flags, name) for name in names},
+    )
+
+
+def run_job(job: "FinetuningJob", flags: argparse.Namespace) -> dict[str, float]:
+    """Runs one job and returns its results."""
+    from beambert.trainer.finetuning.job import finetune
+    from beambert.trainer.loop.strategy import make_strategy
+
+    return finetune(job, make_strategy(flags.strategy, flags.tpu))
+
+
+def run_sweep(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dict[str, float]]:
+    """Runs a sweep; returns the folder of the best model, and its results."""
+    from beambert.trainer.finetuning import sweep
+    from beambert.trainer.finetuning.isolation import finetune_in_process
+
+    state = sweep.sweep(
+        job,
+        sweep.GRIDS[flags.sweep],
+        flags.num_seeds,
+        lambda one: finetune_in_process(one, flags.strategy, flags.tpu),
+    )
+    best = max(state["runs"], key=lambda row: row["results"][job.task.metrics[0]])
+    return f"{job.output.model}/{sweep.BEST_FOLDER}", best["results"]

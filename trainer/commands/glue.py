@@ -1,0 +1,85 @@
+"""`beambert glue`: its flags."""
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from beambert.pipelines.shared.console import quiet_stderr
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.tasks.declarations import GLUE_TASKS, find_task
+from beambert.pipelines.tasks.flags import add_skip_bad_rows_flag
+
+if TYPE_CHECKING:
+    from beambert.trainer.finetuning.plan import FinetuningJob
+from beambert.trainer.commands.finetune import (
+    _add_encoder_flags,
+    _add_recipe_flags,
+    make_job,
+    run_sweep,
+)
+
+GLUE_EPILOG = """examples:
+  # the whole benchmark, the encoder of `beambert pretrain`
+  beambert glue --data_dir=glue --init=encoder --output=glue-results
+
+  # the paper's grid: the best of it on dev, task by task
+  beambert glue --data_dir=glue --init=encoder --output=glue-results --sweep=paper
+"""
+
+
+def build_glue_parser() -> FlagParser:
+    """Returns the flags of `glue`."""
+    parser = FlagParser(
+        prog="beambert glue",
+        description="Fine-tunes an encoder on every task of GLUE that is there, prints the table "
+        "of dev results and writes the leaderboard's submission.zip.",
+        epilog=GLUE_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--data_dir", required=True, metavar="DIR", help="holds CoLA, SST-2 and so on")
+    add(
+        "--tasks",
+        type=lambda text: tuple(find_task(name).name for name in text.split(",")),
+        default=GLUE_TASKS,
+        metavar="A,B,…",
+        help="default: all",
+    )
+    add("--output", required=True, metavar="DIR", help="gets a model folder for each task")
+    add_skip_bad_rows_flag(parser)
+    _add_encoder_flags(parser)
+    _add_recipe_flags(parser)
+    return parser
+
+
+def glue_main(argv: Sequence[str]) -> None:
+    """Runs `glue`.
+
+    Raises:
+      InputError: what was given can't be used.
+    """
+    flags = build_glue_parser().parse_args(list(argv))
+    flags.checkpoint_dir = flags.tensorboard_dir = flags.features = None
+    not_glue = [name for name in flags.tasks if name not in GLUE_TASKS]
+    if not_glue:
+        raise InputError(f"--tasks={not_glue[0]}: not a task of GLUE; use `beambert finetune`")
+    with quiet_stderr():
+        from beambert.trainer.finetuning import glue
+    glue.run(
+        flags.data_dir,
+        flags.tasks,
+        flags.output.rstrip("/"),
+        lambda task, folder, model_dir: make_job(flags, task, folder, model_dir),
+        lambda job: run_of_many(job, flags),
+    )
+
+
+def run_of_many(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dict[str, float]]:
+    """Runs one of several jobs, or a sweep of it; returns the model's folder and its results."""
+    from beambert.trainer.finetuning.isolation import finetune_in_process
+
+    if flags.sweep:
+        return run_sweep(job, flags)
+    return job.output.model, finetune_in_process(job, flags.strategy, flags.tpu)

@@ -1,0 +1,160 @@
+"""`beambert pretrain`: its flags."""
+
+import argparse
+from collections.abc import Sequence
+
+from beambert.pipelines.shared.console import quiet_stderr
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import FlagParser
+from beambert.trainer.commands.flags import add_loop_flags, add_output_flags, loop_config
+from beambert.trainer.loop.config import (
+    DYNAMIC,
+    STATIC,
+    LoopConfig,
+    OptimizerConfig,
+    default_warmup_steps,
+)
+from beambert.trainer.pretraining.recipes import RECIPES, Recipe, bert_base
+
+DEFAULT_RECIPE = bert_base()
+PRETRAIN_EPILOG = """examples:
+  # a small encoder on this machine, evaluated on records/eval
+  beambert pretrain --data=records --model=tiny --model_dir=encoder --num_train_steps=1000 \\
+      --train_batch_size=64 --learning_rate=1e-3
+
+  # the paper's recipe on the TPU of this host: 90 % of the steps at 128 tokens, the rest at 512
+  beambert data --max_seq_length=128,512 --input='gs://bucket/text/*' --vocab_file=vocab.txt \\
+      --output=gs://bucket/records
+  beambert pretrain --recipe=bert_base --data=gs://bucket/records/128 \\
+      --long_data=gs://bucket/records/512 --model_dir=gs://bucket/base --tpu=local --dtype=bfloat16
+
+  # go on from a published encoder on text of your own: records made with its vocab.txt
+  beambert pretrain --init=bert-base-uncased --data=records --model_dir=legal \\
+      --num_train_steps=50000 --learning_rate=5e-5
+
+Interrupted in whatever way, the same command continues from the newest checkpoint.
+"""
+
+
+def build_pretrain_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
+    """Returns the flags of `pretrain`, with a recipe's defaults."""
+    parser = FlagParser(
+        prog="beambert pretrain",
+        description="Pre-trains BERT on records: masked LM and next sentence prediction.",
+        epilog=PRETRAIN_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add(
+        "--recipe",
+        choices=RECIPES,
+        default=bert_base.__name__,
+        help="what the other flags' defaults are; trainer/pretraining/recipes.py says what each "
+        "costs "
+        "(default: %(default)s)",
+    )
+    add("--data", required=True, metavar="DIR", help="records folder made by `beambert data`")
+    add("--eval_data", metavar="DIR", help="held-out records (default: eval in --data, if there)")
+    add(
+        "--long_data",
+        metavar="DIR",
+        help="records of longer sequences for the last steps; eval in it is held out",
+    )
+    add(
+        "--long_data_share",
+        type=float,
+        default=recipe.long_data_share,
+        help="of the steps (default: %(default)s)",
+    )
+    add(
+        "--masking",
+        choices=(STATIC, DYNAMIC),
+        default=STATIC,
+        help="static: the records' masks; dynamic: others in every epoch (default: %(default)s)",
+    )
+    add(
+        "--model",
+        help="tiny … large, L-2_H-128 …, or a bert_config.json (default: "
+        f"{recipe.model}, or that of --init)",
+    )
+    add(
+        "--init",
+        metavar="PATH",
+        help="go on from these weights: a model folder, a TF1 checkpoint, a Hugging Face folder",
+    )
+    add_output_flags(parser)
+    add(
+        "--num_train_steps",
+        type=int,
+        help=f"in all (default: {recipe.num_train_steps})",
+    )
+    add(
+        "--num_warmup_steps",
+        type=int,
+        help=f"default: {recipe.num_warmup_steps}; with --num_train_steps a tenth of those, at "
+        "most 10,000",
+    )
+    add(
+        "--eval_steps",
+        type=int,
+        default=LoopConfig.eval_steps,
+        help="steps between evaluations on held-out data (default: %(default)s)",
+    )
+    add_loop_flags(
+        parser,
+        batch_size=recipe.train_batch_size,
+        learning_rate=recipe.learning_rate,
+        optimizer=OptimizerConfig.optimizer,
+    )
+    return parser
+
+
+def pretrain_main(argv: Sequence[str]) -> None:
+    """Runs `pretrain`.
+
+    Raises:
+      InputError: what was given can't be used.
+    """
+    recipe = _recipe_of(argv)
+    flags = build_pretrain_parser(recipe).parse_args(list(argv))
+    if flags.init and flags.model:
+        raise InputError(f"--model={flags.model}: --init has a model already; leave one out")
+    if not 0 < flags.long_data_share < 1:
+        raise InputError(f"--long_data_share={flags.long_data_share}: must be in (0, 1)")
+    steps, warmup = flags.num_train_steps, flags.num_warmup_steps
+    if warmup is None:
+        warmup = recipe.num_warmup_steps if steps is None else default_warmup_steps(steps)
+    optimizer = OptimizerConfig(
+        learning_rate=flags.learning_rate,
+        num_train_steps=recipe.num_train_steps if steps is None else steps,
+        num_warmup_steps=warmup,
+        weight_decay_rate=flags.weight_decay_rate,
+        optimizer=flags.optimizer,
+    )
+    loop = loop_config(flags, eval_steps=flags.eval_steps)
+    with quiet_stderr():
+        from beambert.trainer.loop.strategy import make_strategy
+        from beambert.trainer.model_folders import TrainingFolders
+        from beambert.trainer.pretraining.job import PretrainingJob, pretrain
+    job = PretrainingJob(
+        data=flags.data,
+        eval_data=flags.eval_data,
+        long_data=flags.long_data,
+        long_data_share=flags.long_data_share,
+        masking=flags.masking,
+        model=flags.model or (None if flags.init else recipe.model),
+        init=flags.init,
+        output=TrainingFolders.of(flags.model_dir, flags.checkpoint_dir, flags.tensorboard_dir),
+        optimizer=optimizer,
+        loop=loop,
+    )
+    pretrain(job, make_strategy(flags.strategy, flags.tpu))
+
+
+def _recipe_of(argv: Sequence[str]) -> Recipe:
+    """Returns the recipe that is asked for: it decides what --help says of the other flags."""
+    parser = FlagParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--recipe", default=bert_base.__name__)
+    name = parser.parse_known_args(list(argv))[0].recipe
+    return RECIPES[name]() if name in RECIPES else DEFAULT_RECIPE

@@ -1,0 +1,199 @@
+"""`beambert finetune`: encoder + task -> a model with a SavedModel on raw text."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from beambert.model.flops import training_flops
+from beambert.pipelines.model_inputs.examples import TaskFeatures
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.tasks.declarations import DEV, TRAIN, Task
+from beambert.trainer import model_folders
+from beambert.trainer.finetuning.batches import (
+    batch_rows,
+    choose_lengths,
+    evaluation_batches,
+    prediction_batches,
+    training_batches,
+)
+from beambert.trainer.finetuning.objectives import OBJECTIVES
+from beambert.trainer.finetuning.plan import FinetuningJob, FinetuningPlan, make_plan
+from beambert.trainer.loop.loop import train
+from beambert.trainer.loop.phase import Phase
+from beambert.trainer.loop.steps import Trainer
+from beambert.trainer.loop.strategy import check_batch, is_chief
+from beambert.trainer.serving.saved_model import save_task_model
+from beambert.trainer.task_models import build_model
+
+# Floating-point operations in the time that XLA takes to compile a training step, on the slowest
+# machines: some ten seconds of two cores. Elsewhere compiling pays still later.
+COMPILING_FLOPS = 1e12
+# In a model folder: what others' scorers read.
+PREDICTIONS_FOLDER = "predictions"
+
+
+def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str, float]:
+    """Fine-tunes on a task, leaves a finished model folder and returns the results on dev.
+
+    Raises:
+      InputError: what was given can't be used.
+    """
+    plan = make_plan(job)
+    check_batch(strategy, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)
+    chief, model_dir, identity = is_chief(strategy), job.output.model, plan.identity
+    if model_folders.claim(job.output, identity, chief):
+        print(f"{model_dir}: already finished by the same command, nothing to do")
+        return json.loads(tensorflow_files.read(f"{model_dir}/{model_folders.RESULTS_FILE}"))
+    with model_folders.held(model_dir, chief):
+        if chief:
+            _describe(plan)
+        data = plan.data
+        data.tokenize(plan.text_features, job.features)
+        run = _Run(plan, strategy)
+        if chief and (notes := [*data.notes(), *run.notes]):
+            print("\n".join(notes), flush=True)
+        results = train(run.trainer, [run.phase()], plan.loop, job.output)
+        # Every worker computes its part of them.
+        outputs = run.predict(data.features(DEV))
+        results |= data.results(outputs)
+        if chief:
+            _write_predictions(model_dir, data.prediction_files(outputs))
+            results |= {f"baseline_{name}": value for name, value in data.baseline().items()}
+            _finish(run.trainer.model, plan, results)
+            print(f"{model_dir}: {describe_results(job.task, results)}", flush=True)
+        return results
+
+
+def describe_results(task: Task, results: dict[str, float]) -> str:
+    """Returns the task's metrics on dev beside those of the baseline."""
+    parts = [
+        f"{name.replace('_', ' ')} {results[name]:.4f} (baseline {results[f'baseline_{name}']:.4f})"
+        for name in task.metrics
+    ]
+    return ", ".join(parts)
+
+
+def _describe(plan: FinetuningPlan) -> None:
+    """Writes what the model folder is to be, and says what is about to be done."""
+    model_dir, data = plan.job.output.model, plan.data
+    model_folders.describe_model(
+        model_dir, plan.config, plan.text_features.vocabulary, plan.training
+    )
+    if data.labels:
+        labels = "".join(f"{label}\n" for label in data.labels)
+        tensorflow_files.write(f"{model_dir}/{model_folders.LABELS_FILE}", labels.encode())
+    for note in plan.notes:
+        print(note, flush=True)
+    found = data.baseline()
+    baseline = ", ".join(f"{n.replace('_', ' ')} {found[n]:.4f}" for n in data.task.metrics)
+    labels = f"{len(data.labels)} labels, " if data.labels else ""
+    print(
+        f"{data.task.name}: {data.counts[TRAIN]:,} training examples, {data.counts[DEV]:,} dev "
+        f"examples, {labels}baseline {baseline}; {plan.optimizer.num_train_steps:,} steps from "
+        f"{plan.job.init}",
+        flush=True,
+    )
+
+
+class _Run:
+    """The trainer of a plan, with the batches it is given."""
+
+    def __init__(self, plan: FinetuningPlan, strategy: tf.distribute.Strategy):
+        self._plan, self._data = plan, plan.data
+        self.notes: list[str] = []
+        longest, steps = plan.text_features.max_seq_length, plan.optimizer.num_train_steps
+        features = [self._data.features(split) for split in (TRAIN, DEV)]
+        sequences = features[0].choices
+        flops_a_position = training_flops(plan.config, sequences, longest, predictions=0) / longest
+        epochs = steps * plan.loop.train_batch_size / self._data.counts[TRAIN]
+        self._lengths = choose_lengths(
+            np.concatenate([of.example_lengths for of in features]),
+            longest,
+            COMPILING_FLOPS / flops_a_position / epochs,
+        )
+        self._objective = OBJECTIVES[self._data.task.kind](self._lengths)
+        self.trainer = Trainer(
+            strategy,
+            self._build_model,
+            self._objective,
+            plan.optimizer,
+            plan.loop.random_seed,
+            gradient_accumulation_steps=plan.loop.gradient_accumulation_steps,
+            dtype=plan.loop.dtype,
+        )
+
+    def _build_model(self) -> keras.Model:
+        plan, data = self._plan, self._data
+        model = build_model(
+            data.task.kind,
+            plan.config,
+            len(data.labels),
+            plan.loop.random_seed,
+            plan.job.freeze_encoder,
+        )
+        if plan.weights:
+            self.notes = plan.weights.load_into(model, "--init")
+        return model
+
+    def phase(self) -> Phase:
+        """Returns the whole training."""
+        loop, steps = self._plan.loop, self._plan.optimizer.num_train_steps
+        features, batch_size = self._data.features(TRAIN), loop.train_batch_size
+        lengths = features.example_lengths
+        rows = batch_rows(lengths, self._lengths, batch_size, steps, loop.random_seed)
+        # Mean positions of a batch, at the lengths that they are computed at.
+        positions = np.array(self._lengths)[np.searchsorted(self._lengths, lengths)].mean()
+        sequences = batch_size * features.choices
+        return Phase(
+            steps,
+            lambda step: self._distributed(training_batches(features, self._lengths, rows[step:])),
+            lambda _: self._distributed(
+                evaluation_batches(self._data.features(DEV), self._lengths, batch_size)
+            ),
+            int(sequences * positions),
+            training_flops(self._plan.config, sequences, int(positions), predictions=0),
+        )
+
+    def predict(self, features: TaskFeatures) -> dict[str, np.ndarray]:
+        """Returns the objective's outputs for each example; of tokens, padded with zeros."""
+        found: dict[str, np.ndarray] = {}
+        for rows, batches in prediction_batches(
+            features, self._lengths, self._plan.loop.train_batch_size
+        ):
+            outputs = self.trainer.predict(self._distributed(batches), self._objective.outputs)
+            for name, values in outputs.items():
+                values = values[: len(rows)]
+                if name in self._objective.token_outputs:
+                    spare = self._lengths[-1] - values.shape[1]
+                    values = np.pad(values, [(0, 0), (0, spare)])
+                if name not in found:
+                    found[name] = np.zeros((len(features), *values.shape[1:]), values.dtype)
+                found[name][rows] = values
+        return found
+
+    def _distributed(self, batches: tf.data.Dataset) -> Any:
+        return self.trainer.strategy.experimental_distribute_dataset(batches)
+
+
+def _write_predictions(model_dir: str, files: Mapping[str, str]) -> None:
+    if files:
+        folder = f"{model_dir}/{PREDICTIONS_FOLDER}"
+        tf.io.gfile.makedirs(folder)
+        for name, text in files.items():
+            tensorflow_files.write(f"{folder}/{name}", text.encode())
+
+
+def _finish(model: keras.Model, plan: FinetuningPlan, results: dict[str, Any]) -> None:
+    model_dir = plan.job.output.model
+    model_folders.save_weights(model, model_dir)
+    save_task_model(
+        model, plan.text_features, plan.training, f"{model_dir}/{model_folders.SAVED_MODEL_FOLDER}"
+    )
+    tensorflow_files.write(
+        f"{model_dir}/{model_folders.RESULTS_FILE}", json.dumps(results, indent=1).encode()
+    )
+    model_folders.finish(model_dir, plan.identity)

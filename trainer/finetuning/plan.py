@@ -1,0 +1,229 @@
+"""What a fine-tuning is asked for, and what that comes to with its encoder and its data."""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from beambert.model.config import BertConfig
+from beambert.pipelines.features.contract import TaskFeatureFiles, made_from
+from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.tasks.declarations import (
+    CHOICE,
+    DEFAULT_LENGTH,
+    DEFAULT_SPAN_LENGTH,
+    SHORTEST_LENGTH,
+    SPAN,
+    TRAIN,
+    Task,
+)
+from beambert.pipelines.tasks.tables import BadRow
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.trainer import model_folders
+from beambert.trainer.finetuning.data import ExampleData, TaskData
+from beambert.trainer.finetuning.span_data import SpanData
+from beambert.trainer.loop.config import LoopConfig, OptimizerConfig
+from beambert.trainer.model_folders import model_config
+from beambert.trainer.weights.initial import InitialWeights, open_initial
+
+RANDOM = "random"
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetuningJob:
+    """What `finetune` is asked for.
+
+    Attributes:
+      task: what it is.
+      data_dir: the task's files.
+      skip_bad_rows: leave out rows that can't be used.
+      init: a pre-trained encoder, see `checkpoints.open_initial`, or "random".
+      model, vocab_file, do_lower_case: of the encoder, where `init` is "random".
+      freeze_encoder: train the layer on top alone.
+      output: folders to write to.
+      features: the task's, made by `beambert features`; None makes them here.
+      max_seq_length: of the inputs; None for that of the features or the pre-training.
+      learning_rate, weight_decay_rate, optimizer: see `OptimizerConfig`.
+      num_train_epochs: over the task's training data.
+      warmup_proportion: share of the steps that warm up.
+      loop: how; its evaluation is once an epoch.
+    """
+
+    task: Task
+    data_dir: str
+    skip_bad_rows: bool
+    init: str
+    model: str | None
+    vocab_file: str | None
+    do_lower_case: bool | None
+    freeze_encoder: bool
+    output: model_folders.TrainingFolders
+    max_seq_length: int | None
+    learning_rate: float
+    weight_decay_rate: float
+    optimizer: str
+    num_train_epochs: float
+    warmup_proportion: float
+    loop: LoopConfig
+    features: TaskFeatureFiles | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Start:
+    """The encoder that fine-tuning starts from."""
+
+    config: BertConfig
+    vocabulary: Vocabulary
+    do_lower_case: bool
+    max_seq_length: int
+    weights: InitialWeights | None
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetuningPlan:
+    """What a job comes to.
+
+    Attributes:
+      job: what is asked for.
+      config: of the encoder.
+      weights: of the encoder; None for random ones.
+      text_features: how texts become its inputs.
+      data: of the task.
+      notes: a sentence on everything in it that is left out or amiss.
+      optimizer: with the steps of the asked-for epochs.
+      loop: evaluates after each of them.
+    """
+
+    job: FinetuningJob
+    config: BertConfig
+    weights: InitialWeights | None
+    text_features: TextFeatures
+    data: TaskData
+    notes: Sequence[str]
+    optimizer: OptimizerConfig
+    loop: LoopConfig
+
+    @functools.cached_property
+    def training(self) -> dict[str, Any]:
+        """What training.json holds."""
+        task, data = self.data.task, self.data
+        columns = ("text_columns", "label_column", "choice_columns")
+        return {
+            "kind": task.kind,
+            "task": task.name,
+            "columns": {name: getattr(task, name) for name in columns},
+            "labels": list(data.labels),
+            "is_pair": data.is_pair,
+            "freeze_encoder": self.job.freeze_encoder,
+            "init": tensorflow_files.absolute(self.weights.path) if self.weights else RANDOM,
+            "init_sha256": self.weights.sha256 if self.weights else None,
+            "do_lower_case": self.text_features.do_lower_case,
+            "max_seq_length": self.text_features.max_seq_length,
+            "vocabulary_sha256": self.text_features.vocabulary.sha256,
+            "data_dir": tensorflow_files.absolute(self.job.data_dir),
+            "data_sha256": data.sha256(),
+            "examples": dict(data.counts),
+            "optimizer": dataclasses.asdict(self.optimizer),
+            "loop": dataclasses.asdict(self.loop),
+        }
+
+    @functools.cached_property
+    def identity(self) -> dict[str, Any]:
+        """What decides the result, see `folders.job_identity`."""
+        return model_folders.job_identity(self.training, self.config)
+
+
+def make_plan(job: FinetuningJob) -> FinetuningPlan:
+    """Opens the encoder and reads the task.
+
+    Raises:
+      InputError: what was given can't be used.
+    """
+    start = _start(job)
+    notes: list[str] = []
+    data = _read_task(job, notes)
+    text_features = TextFeatures(start.vocabulary, start.do_lower_case, start.max_seq_length)
+    if job.features:
+        job.features.check(
+            made_from(
+                data.task,
+                data.labels,
+                start.vocabulary,
+                start.do_lower_case,
+                start.max_seq_length,
+                data.sha256(),
+            )
+        )
+    if (data.is_pair or job.task.kind == CHOICE) and start.config.type_vocab_size < 2:
+        raise InputError(
+            f"--init={job.init}: has one segment type (type_vocab_size), and {data.task.name} has "
+            "pairs; take another encoder"
+        )
+    optimizer, loop = _schedule(job, data.counts[TRAIN])
+    return FinetuningPlan(
+        job, start.config, start.weights, text_features, data, notes, optimizer, loop
+    )
+
+
+def _start(job: FinetuningJob) -> _Start:
+    if job.init != RANDOM:
+        for name in ("model", "vocab_file", "do_lower_case"):
+            if (value := getattr(job, name)) is not None:
+                raise InputError(f"--{name}={value}: goes with --init=random; leave it out")
+        found = open_initial(job.init, "--init")
+        found.check("--init")
+        length = _length(job, found.max_seq_length or DEFAULT_LENGTH, found.config)
+        return _Start(found.config, found.vocabulary, found.do_lower_case, length, found)
+    if not job.model or not job.vocab_file:
+        raise InputError("--init=random: also needs --model and --vocab_file")
+    vocabulary = model_folders.read_vocabulary(job.vocab_file, "--vocab_file")
+    do_lower_case = True if job.do_lower_case is None else job.do_lower_case
+    vocabulary.check_case(do_lower_case)
+    config = model_config(job.model, len(vocabulary))
+    return _Start(config, vocabulary, do_lower_case, _length(job, DEFAULT_LENGTH, config), None)
+
+
+def _length(job: FinetuningJob, default: int, config: BertConfig) -> int:
+    """Returns the asked-for length of the inputs, that of the features, or the task's default."""
+    limit, asked = config.max_position_embeddings, "--max_seq_length"
+    length = job.max_seq_length
+    if length is None and job.features:
+        length = job.features.info.made_from["max_seq_length"]
+        asked = f"{job.features.flag}: was made with --max_seq_length"
+    if length is None:
+        length = min(DEFAULT_SPAN_LENGTH if job.task.kind == SPAN else default, limit)
+    if not SHORTEST_LENGTH <= length <= limit:
+        raise InputError(
+            f"{asked}={length}: must be at least {SHORTEST_LENGTH} and at most {limit}, the "
+            "encoder's max_position_embeddings"
+        )
+    return length
+
+
+def _read_task(job: FinetuningJob, notes: list[str]) -> TaskData:
+    """Reads train and dev; what is left out or amiss is added to a list."""
+    if job.task.kind == SPAN:
+        return SpanData(job.task, job.data_dir, notes.append)
+
+    def leave_out(row: BadRow) -> None:
+        notes.append(f"left out: {row}")
+
+    return ExampleData(job.task, job.data_dir, leave_out if job.skip_bad_rows else None)
+
+
+def _schedule(job: FinetuningJob, examples: int) -> tuple[OptimizerConfig, LoopConfig]:
+    """Returns the optimizer of the asked-for epochs, and a loop that evaluates after each."""
+    batch_size = job.loop.train_batch_size
+    if examples < batch_size:
+        raise InputError(
+            f"--train_batch_size={batch_size}: more than the {examples} training examples; "
+            "take a smaller batch"
+        )
+    steps = max(int(examples * job.num_train_epochs / batch_size), 1)
+    warmup = int(job.warmup_proportion * steps)
+    optimizer = OptimizerConfig(
+        job.learning_rate, steps, warmup, job.weight_decay_rate, optimizer=job.optimizer
+    )
+    return optimizer, dataclasses.replace(job.loop, eval_steps=max(examples // batch_size, 1))

@@ -1,0 +1,207 @@
+"""A grid of hyper-parameters, each fine-tuned from several seeds; the best on dev stays.
+
+In the model folder: sweep.json, a row for each run that is done, and best/, the model folder of the
+best. A run that is under way lies in runs/; interrupted, the same command continues it.
+"""
+
+import dataclasses
+import itertools
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.claims import TEMPORARY_PREFIX, first_difference
+from beambert.pipelines.tasks.declarations import TRAIN
+from beambert.trainer import model_folders
+from beambert.trainer.finetuning.plan import FinetuningJob, make_plan
+
+SWEEP_FILE = "sweep.json"
+BEST_FOLDER = "best"
+# What a grid varies.
+POINT = ("learning_rate", "train_batch_size", "num_train_epochs")
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid:
+    """Values to combine; each field is the flag of its name."""
+
+    learning_rate: tuple[float, ...]
+    train_batch_size: tuple[int, ...]
+    num_train_epochs: tuple[float, ...]
+
+    def points(self) -> list[tuple[float, int, float]]:
+        """Returns every combination."""
+        return list(
+            itertools.product(self.learning_rate, self.train_batch_size, self.num_train_epochs)
+        )
+
+    def of_batches_up_to(self, examples: int) -> "Grid":
+        """Returns the grid without batches of more examples than there are."""
+        sizes = tuple(size for size in self.train_batch_size if size <= examples)
+        return dataclasses.replace(self, train_batch_size=sizes)
+
+
+GRIDS = {
+    # Devlin et al. 2019: the rates of section 4.1, the rest of appendix A.3.
+    "paper": Grid((5e-5, 4e-5, 3e-5, 2e-5), (16, 32), (2, 3, 4)),
+    # The README of google-research/bert on its smaller models, March 2020.
+    "small": Grid((3e-4, 1e-4, 5e-5, 3e-5), (8, 16, 32, 64, 128), (4,)),
+}
+
+
+def sweep(
+    job: FinetuningJob,
+    grid: Grid,
+    num_seeds: int,
+    finetune: Callable[[FinetuningJob], dict[str, float]],
+) -> dict[str, Any]:
+    """Runs what isn't done yet and returns what sweep.json holds.
+
+    Args:
+      job: of every run but for the grid's values and the seed, which counts from the job's on.
+      grid: what to combine.
+      num_seeds: runs of each combination.
+      finetune: does one run and returns its results.
+
+    Raises:
+      InputError: what was given can't be used, or the folder holds another sweep.
+    """
+    if os.environ.get("TF_CONFIG"):
+        raise InputError("--sweep: its runs take one host; leave TF_CONFIG out")
+    model_dir = job.output.model
+    common = _common(job, min(grid.train_batch_size))
+    examples = common["examples"][TRAIN]
+    possible = grid.of_batches_up_to(examples)
+    if large := sorted(set(grid.train_batch_size) - set(possible.train_batch_size)):
+        sizes = ", ".join(map(str, large))
+        print(f"left out: batches of {sizes}, of {examples} training examples", flush=True)
+    tensorflow_files.make(model_dir, "--model_dir")
+    with model_folders.held(model_dir):
+        return _run(job, possible, num_seeds, finetune, _open(model_dir, common))
+
+
+def _run(
+    job: FinetuningJob,
+    grid: Grid,
+    num_seeds: int,
+    finetune: Callable[[FinetuningJob], dict[str, float]],
+    state: dict[str, Any],
+) -> dict[str, Any]:
+    """`sweep` from what its folder holds on."""
+    model_dir, metric = job.output.model, job.task.metrics[0]
+    seeds = range(job.loop.random_seed, job.loop.random_seed + num_seeds)
+    planned = [(*point, seed) for seed in seeds for point in grid.points()]
+    left = [run for run in planned if _find(state, run) is None]
+    done = len(planned) - len(left)
+    print(f"{model_dir}: {len(planned)} runs, {done} done", flush=True)
+    started = time.monotonic()
+    for number, run in enumerate(left, start=1):
+        folder = f"{model_dir}/runs/{_name(run)}"
+        print(
+            f"run {len(planned) - len(left) + number} of {len(planned)}: {_name(run)}", flush=True
+        )
+        results = finetune(_job_of(job, run, folder))
+        best = max((row["results"][metric] for row in state["runs"]), default=float("-inf"))
+        if results[metric] > best:
+            _replace(folder, f"{model_dir}/{BEST_FOLDER}")
+        elif tf.io.gfile.exists(folder):
+            tf.io.gfile.rmtree(folder)
+        row = dict(zip((*POINT, "random_seed"), run, strict=True))
+        state["runs"].append(row | {"results": results})
+        _write(model_dir, state)
+        seconds = (time.monotonic() - started) / number * (len(left) - number)
+        print(f"about {seconds / 60:.0f} min left", flush=True)
+    print(table(state["runs"], metric))
+    return state
+
+
+def table(runs: Sequence[dict[str, Any]], metric: str) -> str:
+    """Returns the combinations, the best mean over seeds first, with their spread."""
+    by_point: dict[tuple, list[float]] = {}
+    for row in runs:
+        key = tuple(row[name] for name in POINT)
+        by_point.setdefault(key, []).append(row["results"][metric])
+    lines = [f"| {' | '.join(POINT)} | runs | mean {metric} | deviation | best |", "|---" * 7 + "|"]
+    for key, values in sorted(by_point.items(), key=lambda item: -statistics.mean(item[1])):
+        spread = f"{statistics.stdev(values):.4f}" if len(values) > 1 else ""
+        cells = [f"{value:g}" for value in key] + [str(len(values))]
+        cells += [f"{statistics.mean(values):.4f}", spread, f"{max(values):.4f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _common(job: FinetuningJob, batch_size: int) -> dict[str, Any]:
+    """Returns what all runs share."""
+    loop = dataclasses.replace(job.loop, train_batch_size=batch_size)
+    identity = make_plan(dataclasses.replace(job, loop=loop)).identity
+    # As it is read back: tuples are lists in JSON.
+    identity = json.loads(json.dumps(identity | {"warmup_proportion": job.warmup_proportion}))
+    for name in ("num_train_steps", "num_warmup_steps", "learning_rate"):
+        del identity["optimizer"][name]
+    for name in ("train_batch_size", "random_seed"):
+        del identity["loop"][name]
+    return identity
+
+
+def _open(model_dir: str, common: dict[str, Any]) -> dict[str, Any]:
+    path = f"{model_dir}/{SWEEP_FILE}"
+    if not tf.io.gfile.exists(path):
+        names = tf.io.gfile.listdir(model_dir)
+        if any(not name.startswith(TEMPORARY_PREFIX) for name in names):
+            raise InputError(
+                f"--model_dir={model_dir}: holds something else than a sweep; choose another folder"
+            )
+        state = {"job": common, "runs": []}
+        # At once: what is left of a first run that was killed is a sweep's.
+        _write(model_dir, state)
+        return state
+    try:
+        state = json.loads(tensorflow_files.read(path))
+        theirs = state["job"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: is damaged; choose another --model_dir") from error
+    if difference := first_difference(theirs, common):
+        raise InputError(
+            f"--model_dir={model_dir}: holds the sweep of another job ({difference}); "
+            "choose another folder"
+        )
+    return state
+
+
+def _find(state: dict[str, Any], run: tuple) -> dict[str, Any] | None:
+    names = (*POINT, "random_seed")
+    return next((r for r in state["runs"] if tuple(r[name] for name in names) == run), None)
+
+
+def _name(run: tuple) -> str:
+    learning_rate, batch_size, epochs, seed = run
+    return f"learning_rate={learning_rate:g},batch={batch_size},epochs={epochs:g},seed={seed}"
+
+
+def _job_of(job: FinetuningJob, run: tuple, folder: str) -> FinetuningJob:
+    learning_rate, batch_size, epochs, seed = run
+    loop = dataclasses.replace(job.loop, train_batch_size=batch_size, random_seed=seed)
+    return dataclasses.replace(
+        job,
+        learning_rate=learning_rate,
+        num_train_epochs=epochs,
+        loop=loop,
+        output=model_folders.TrainingFolders.of(folder),
+    )
+
+
+def _replace(folder: str, best: str) -> None:
+    if tf.io.gfile.exists(best):
+        tf.io.gfile.rmtree(best)
+    tf.io.gfile.rename(folder, best)
+
+
+def _write(model_dir: str, state: dict[str, Any]) -> None:
+    tensorflow_files.write(f"{model_dir}/{SWEEP_FILE}", json.dumps(state, indent=1).encode())

@@ -1,0 +1,1 @@
+"""The training loop, whatever is trained: steps, checkpoints, progress, devices."""

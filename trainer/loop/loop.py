@@ -1,0 +1,217 @@
+"""The training loop: several updates in one graph call, then log, evaluate and save."""
+
+import os
+import signal
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer import model_folders
+from beambert.trainer.loop.checkpoints import open_checkpoints, restore_newest, save
+from beambert.trainer.loop.config import LoopConfig
+from beambert.trainer.loop.optimization import learning_rate_at
+from beambert.trainer.loop.phase import Phase
+from beambert.trainer.loop.progress import Meter, MetricsLog, describe_metrics
+from beambert.trainer.loop.steps import NotFinite, Trainer
+from beambert.trainer.loop.strategy import agree, check_same_step, is_chief, matmul_peak
+
+
+class Interrupted(SystemExit):
+    """Training was asked to stop and has saved its state."""
+
+
+class _Stop:
+    """SIGTERM or Ctrl-C: the loop saves and ends at the next call's end. A context manager.
+
+    A second Ctrl-C interrupts at once.
+    """
+
+    def __init__(self):
+        self._received: int | None = None
+
+    def __enter__(self) -> "_Stop":
+        numbers = (signal.SIGTERM, signal.SIGINT)
+        self._previous = {number: signal.signal(number, self._receive) for number in numbers}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _receive(self, number: int, _: object) -> None:
+        self._received = number
+        if number == signal.SIGINT:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            # Not `print`, which the signal may have interrupted.
+            os.write(2, b"will save and stop; Ctrl-C again interrupts at once\n")
+
+    @property
+    def requested(self) -> bool:
+        """Whether to end."""
+        return self._received is not None
+
+    @property
+    def exit_status(self) -> int:
+        """What a shell reports of a process that the signal ended; SIGTERM's for other workers."""
+        return 128 + (self._received or signal.SIGTERM)
+
+
+def train(
+    trainer: Trainer,
+    phases: Sequence[Phase],
+    config: LoopConfig,
+    output: model_folders.TrainingFolders,
+) -> dict[str, float]:
+    """Trains to the last step, from the newest checkpoint in the folder if there is one.
+
+    Args:
+      trainer: fresh.
+      phases: what to train on, one after the other.
+      config: of the loop.
+      output: where checkpoints, `metrics.jsonl` and TensorBoard's events go.
+
+    Returns:
+      the metrics on all held-out data of the last phase; empty without any.
+
+    Raises:
+      InputError: no checkpoint can be read or written, or the loss is no number.
+      Interrupted: after SIGTERM or Ctrl-C, with everything saved.
+    """
+    run = _Run(trainer, phases, config, output)
+    with _Stop() as stop:
+        run.train_to_last_step(stop)
+    # All is saved: whatever ends the evaluation, the same command begins it again.
+    return run.evaluate_at_the_end()
+
+
+class _Run:
+    """What one call of `train` works with."""
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        phases: Sequence[Phase],
+        config: LoopConfig,
+        output: model_folders.TrainingFolders,
+    ):
+        """Restores the newest checkpoint."""
+        self._trainer = trainer
+        self._phases = phases
+        self._config = config
+        self._output = output
+        self._manager = open_checkpoints(
+            trainer.checkpoint, output.checkpoints, config.keep_checkpoints
+        )
+        if path := restore_newest(trainer.checkpoint, self._manager):
+            print(f"continuing from step {trainer.steps_done:,} ({path})", flush=True)
+        check_same_step(trainer.strategy, trainer.steps_done)
+        self._last = phases[-1].last_step
+        self._chief = is_chief(trainer.strategy)
+        self._log = MetricsLog(output, trainer.steps_done)
+        self._peak = matmul_peak(trainer.strategy, trainer.dtype)
+
+    def train_to_last_step(self, stop: _Stop) -> None:
+        """Trains, evaluates and saves; ends early if asked to."""
+        phase = iterator = None
+        while True:
+            step = self._trainer.steps_done
+            if step < self._last and phase is not self._phase_at(step):
+                phase = self._phase_at(step)
+                iterator, self._meter = None, self._meter_of(phase)
+            # Workers that ran different numbers of steps would wait for each other for ever.
+            steps_a_call, stops = agree(
+                self._trainer.strategy,
+                self._meter.steps_a_call() if phase else 1,
+                stop.requested,
+            )
+            if stops:
+                self._interrupt(step, stop.exit_status)
+            if step >= self._last:
+                return
+            iterator = iterator or iter(phase.batches_from(step))
+            steps = min(steps_a_call, self._next_boundary(step, phase) - step)
+            self._train_steps(iterator, step, steps)
+            self._evaluate_and_save(step + steps, phase)
+
+    def evaluate_at_the_end(self) -> dict[str, float]:
+        """Returns the metrics on all held-out data."""
+        evaluation = self._phases[-1].evaluation
+        metrics = self._trainer.evaluate(evaluation(None)) if evaluation else {}
+        if metrics:
+            self._log.write("eval", self._last, metrics)
+            self._say(f"held out at the end: {describe_metrics(metrics)}")
+        if self._chief:
+            self._log.flush()
+        return metrics
+
+    def _phase_at(self, step: int) -> Phase:
+        return next(phase for phase in self._phases if step < phase.last_step)
+
+    def _meter_of(self, phase: Phase) -> Meter:
+        later = self._phases[self._phases.index(phase) + 1 :]
+        firsts = [phase.last_step, *(other.last_step for other in later)]
+        tokens_later = sum(
+            (other.last_step - first) * other.tokens_a_step
+            for other, first in zip(later, firsts, strict=False)
+        )
+        return Meter(self._last, phase, tokens_later, self._config.train_batch_size, self._peak)
+
+    def _say(self, line: str) -> None:
+        if self._chief:
+            print(line, flush=True)
+
+    def _next_boundary(self, step: int, phase: Phase) -> int:
+        boundaries = [phase.last_step, _next_multiple(step, self._config.save_checkpoints_steps)]
+        if phase.evaluation:
+            boundaries.append(_next_multiple(step, self._config.eval_steps))
+        return min(boundaries)
+
+    def _interrupt(self, step: int, exit_status: int) -> NoReturn:
+        if self._chief:
+            self._save(step)
+        self._say(
+            f"stopped at step {step:,} of {self._last:,} and saved in {self._output.model}; "
+            "the same command continues"
+        )
+        raise Interrupted(exit_status)
+
+    def _train_steps(self, iterator: Any, step: int, steps: int) -> None:
+        """Runs one graph call from a step on and logs what came of it."""
+        self._meter.restart()
+        try:
+            metrics = self._trainer.train_steps(iterator, steps)
+        except NotFinite as error:
+            raise self._not_finite(error) from error
+        step += steps
+        rate = float(learning_rate_at(step - 1, self._trainer.optimizer_config))
+        speed = self._meter.update(step, steps)
+        self._log.write("train", step, metrics | {"learning_rate": rate} | speed)
+        self._say(self._meter.line(step, metrics, rate))
+
+    def _not_finite(self, error: NotFinite) -> InputError:
+        batch, metrics = self._config.train_batch_size, error.metrics
+        first = error.step * batch
+        return InputError(
+            f"the loss is {metrics['loss']}, the gradient's norm {metrics['gradient_norm']} "
+            f"since step {error.step}, whose batch are the sequences {first} to "
+            f"{first + batch - 1} of the run (seed {self._config.random_seed}); lower "
+            "--learning_rate, or delete the newest checkpoints in "
+            f"{self._output.checkpoints} to start from an earlier one"
+        )
+
+    def _evaluate_and_save(self, step: int, phase: Phase) -> None:
+        config = self._config
+        if phase.evaluation and step % config.eval_steps == 0 and step < self._last:
+            held_out = self._trainer.evaluate(phase.evaluation(config.max_eval_batches))
+            self._log.write("eval", step, held_out)
+            self._say(f"held out at step {step:,}: {describe_metrics(held_out)}")
+        if self._chief and (step % config.save_checkpoints_steps == 0 or step == self._last):
+            self._save(step)
+
+    def _save(self, step: int) -> None:
+        self._log.flush()
+        save(self._manager, step)
+
+
+def _next_multiple(step: int, interval: int) -> int:
+    return (step // interval + 1) * interval

@@ -1,0 +1,67 @@
+"""What is minimized and measured, as sums and weights that add up over replicas and batches."""
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+
+import keras
+import tensorflow as tf
+
+Features = Mapping[str, tf.Tensor]
+Sums = dict[str, tf.Tensor]
+
+
+class Objective(abc.ABC):
+    """Losses and metrics of a model.
+
+    Attributes:
+      losses: names of the metrics whose means are added up to the loss.
+      weight_of: metric -> name of the weight that its sum is divided by.
+    """
+
+    losses: tuple[str, ...]
+    weight_of: dict[str, str]
+
+    @abc.abstractmethod
+    def weights(self, features: Features) -> Sums:
+        """Returns what the sums are divided by, from the features alone."""
+
+    @abc.abstractmethod
+    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
+        """Returns the sum of every metric over a replica's batch."""
+
+    def derived(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Returns what else an evaluation tells, from its means."""
+        return {}
+
+    def ways(self) -> Sequence[Callable[[keras.Model, Features, tf.Tensor | None], Sums]]:
+        """Returns functions that give a batch's sums at different costs; the first takes any."""
+        return [self.sums]
+
+    def way(self, features: Features) -> tf.Tensor | None:
+        """Returns which of the `ways` is best for a batch, int32; None for the first."""
+        return None
+
+
+def means(totals: Mapping[str, float], objective: Objective) -> dict[str, float]:
+    """Returns each metric's mean, and their losses' sum as `loss`."""
+    values = {
+        name: float(totals[name]) / max(float(totals[weight]), 1.0)
+        for name, weight in objective.weight_of.items()
+    }
+    return {"loss": sum(values[name] for name in objective.losses)} | values
+
+
+def example_weights(features: Features) -> tf.Tensor:
+    """1 for every real row; rows that fill up a batch have 0."""
+    ones = tf.ones([tf.shape(features["input_ids"])[0]], tf.float32)
+    return features.get("example_weights", ones)
+
+
+def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Returns nats [...] of logits [..., C] and labels [...]."""
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+
+
+def is_correct(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Returns 1 where the likeliest of logits [..., C] is the label, else 0."""
+    return tf.cast(tf.argmax(logits, axis=-1, output_type=tf.int32) == labels, tf.float32)

@@ -1,0 +1,143 @@
+"""AdamW exactly as the original's optimization.py, its corrected form, and LAMB.
+
+Own code rather than keras.optimizers, which clips each replica's gradient before the sum, corrects
+the bias of the moments, and adds epsilon elsewhere.
+"""
+
+import math
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from beambert.trainer.loop.config import ADAMW, LAMB, OptimizerConfig
+from beambert.trainer.loop.strategy import must_compile
+
+
+def learning_rate_at(step: tf.Tensor, config: OptimizerConfig) -> tf.Tensor:
+    """Returns the learning rate of update `step`, counted from 0.
+
+    Linear warm-up from 0, then linear decay to 0 at `num_train_steps`. The original's decay counts
+    from step 0 (optimization.py), so the rate drops by the warm-up's share where the warm-up ends;
+    those of the other optimizers count from there.
+    """
+    step = tf.cast(step, tf.float32)
+    warmup = config.num_warmup_steps
+    start = 0 if config.optimizer == ADAMW else warmup
+    decayed = 1.0 - tf.minimum((step - start) / (config.num_train_steps - start), 1.0)
+    return config.learning_rate * tf.where(step < warmup, step / max(warmup, 1), decayed)
+
+
+def uses_weight_decay(path: str) -> bool:
+    """Whether a variable decays: all but layer norms and biases (optimization.py)."""
+    return not ("layer_norm" in path or path.endswith("bias"))
+
+
+def _update(
+    parameter: tf.Tensor,
+    mean: tf.Tensor,
+    variance: tf.Tensor,
+    gradient: tf.Tensor,
+    step: tf.Tensor,
+    config: OptimizerConfig,
+    decays: bool,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """AdamWeightDecayOptimizer.apply_gradients of the original; with bias correction; or LAMB.
+
+    What decays is also what LAMB adapts by layer: the others' norms say nothing of a layer.
+    """
+    mean = config.beta_1 * mean + (1.0 - config.beta_1) * gradient
+    variance = config.beta_2 * variance + (1.0 - config.beta_2) * tf.square(gradient)
+    rate = learning_rate_at(step, config)
+    if config.optimizer == ADAMW:
+        update = mean / (tf.sqrt(variance) + config.epsilon)
+    else:
+        updates = tf.cast(step + 1, tf.float32)
+        # expm1 keeps the digits that 1 - beta ** updates loses.
+        mean_share = -tf.math.expm1(updates * math.log(config.beta_1))
+        variance_share = -tf.math.expm1(updates * math.log(config.beta_2))
+        update = (mean / mean_share) / (tf.sqrt(variance / variance_share) + config.epsilon)
+    if decays:
+        update += config.weight_decay_rate * parameter
+    if decays and config.optimizer == LAMB:
+        norms = tf.norm(parameter), tf.norm(update)
+        rate *= tf.where(tf.minimum(*norms) > 0, norms[0] / norms[1], 1.0)
+    return parameter - rate * update, mean, variance
+
+
+class Optimizer:
+    """The optimizer and its two moments of every variable."""
+
+    def __init__(
+        self, paths: Sequence[str], variables: Sequence[tf.Variable], config: OptimizerConfig
+    ):
+        """Creates the moments; call under the strategy's scope.
+
+        Args:
+          paths: of the variables; decide what decays.
+          variables: to train.
+          config: of the update.
+        """
+        self._config = config
+        self._variables = list(variables)
+        self._decays = [uses_weight_decay(path) for path in paths]
+        self.means = [self._zeros_like(v) for v in variables]
+        self.variances = [self._zeros_like(v) for v in variables]
+        is_compiled = must_compile(tf.distribute.get_strategy())
+        self._update = tf.function(
+            _update, jit_compile=is_compiled, reduce_retracing=True, autograph=False
+        )
+
+    @staticmethod
+    def _zeros_like(variable: tf.Variable) -> tf.Variable:
+        return tf.Variable(tf.zeros(variable.shape, variable.dtype), trainable=False)
+
+    def apply(self, gradients: Sequence[tf.Tensor], step: tf.Tensor) -> tf.Tensor:
+        """Updates every variable; call in replica context.
+
+        Args:
+          gradients: this replica's share of the global gradient: they are summed over replicas,
+            and only the sum is clipped.
+          step: of this update, from 0.
+
+        Returns:
+          The norm of the global gradient before clipping.
+        """
+        context = tf.distribute.get_replica_context()
+        if context.num_replicas_in_sync > 1:
+            gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, list(gradients))
+        clipped, norm = tf.clip_by_global_norm(gradients, self._config.clip_norm)
+        # Keras's own way to update mirrored variables from identical gradients, with no second
+        # reduction.
+        tf.__internal__.distribute.interim.maybe_merge_call(
+            self._update_all, context.strategy, clipped, step
+        )
+        return norm
+
+    def _update_all(
+        self, strategy: tf.distribute.Strategy, gradients: Sequence[tf.Tensor], step: tf.Tensor
+    ) -> None:
+        moments = zip(self.means, self.variances, strict=True)
+        for variable, (mean, variance), gradient, decays in zip(
+            self._variables, moments, gradients, self._decays, strict=True
+        ):
+            strategy.extended.update(
+                variable,
+                self._update_one,
+                args=(mean, variance, gradient, step),
+                kwargs={"decays": decays},
+                group=False,
+            )
+
+    def _update_one(
+        self,
+        variable: tf.Variable,
+        mean: tf.Variable,
+        variance: tf.Variable,
+        gradient: tf.Tensor,
+        step: tf.Tensor,
+        decays: bool,
+    ) -> None:
+        old = variable.read_value(), mean.read_value(), variance.read_value()
+        new = self._update(*old, gradient, step, self._config, decays)
+        for target, value in zip((variable, mean, variance), new, strict=True):
+            target.assign(value)

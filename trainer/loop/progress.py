@@ -1,0 +1,167 @@
+"""What a training run says of itself: progress lines, metrics.jsonl, TensorBoard's events."""
+
+import contextlib
+import json
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import tensorflow as tf
+
+from beambert.pipelines.shared.console import duration
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.trainer import model_folders
+
+if TYPE_CHECKING:
+    from beambert.trainer.loop.phase import Phase
+
+# Updates in one graph call are chosen so that control comes back about this often.
+SECONDS_A_CALL = 10.0
+MOST_STEPS_A_CALL = 1000
+
+
+def describe_metrics(metrics: Mapping[str, float]) -> str:
+    """Formats metrics for a person: accuracies in percent, losses in nats."""
+    parts = []
+    for name, value in metrics.items():
+        number = f"{value:.1%}" if name.endswith("accuracy") else f"{value:.3f}"
+        parts.append(f"{name.replace('_', ' ')} {number}")
+    return ", ".join(parts)
+
+
+class Meter:
+    """Measures a phase's rate and chooses how many updates a graph call does."""
+
+    def __init__(
+        self, last_step: int, phase: "Phase", tokens_later: int, batch_size: int, peak: float
+    ):
+        """Takes what the ETA and the rates are made of.
+
+        Args:
+          last_step: of the whole run.
+          phase: that is measured.
+          tokens_later: of the phases after it.
+          batch_size: sequences an update.
+          peak: floating-point operations a second, see `strategy.matmul_peak`.
+        """
+        self._last_step = last_step
+        self._phase = phase
+        self._tokens_later = tokens_later
+        self._batch_size = batch_size
+        self._peak = peak
+        self._calls = 0
+        self._seconds_a_step = 0.0
+        self._steps = 0
+
+    def restart(self) -> None:
+        """Starts the clock of the next call."""
+        self._started = time.monotonic()
+
+    def steps_a_call(self) -> int:
+        """Returns 1 for the call that compiles and the first that doesn't, then what fits."""
+        if not self._seconds_a_step:
+            return 1
+        return int(np.clip(SECONDS_A_CALL / self._seconds_a_step, 1, MOST_STEPS_A_CALL))
+
+    def update(self, step: int, steps: int) -> dict[str, float]:
+        """Takes a finished call; returns its rates, nothing for the one that compiled."""
+        self._calls += 1
+        now = time.monotonic()
+        if self._calls == 1:
+            self._compiled = now
+            return {}
+        self._seconds_a_step = (now - self._started) / steps
+        self._steps += steps
+        # With the evaluations and checkpoints so far, since more of them are to come.
+        seconds_a_token = (now - self._compiled) / self._steps / self._phase.tokens_a_step
+        tokens = (self._phase.last_step - step) * self._phase.tokens_a_step + self._tokens_later
+        self._seconds_left = seconds_a_token * tokens
+        return {
+            "seconds_per_step": self._seconds_a_step,
+            "sequences_per_second": self._batch_size / self._seconds_a_step,
+            "tokens_per_second": self._phase.tokens_a_step / self._seconds_a_step,
+            "flop_utilisation": self._flop_utilisation(),
+        }
+
+    def _flop_utilisation(self) -> float:
+        return self._phase.flops_a_step / self._seconds_a_step / self._peak
+
+    def line(self, step: int, metrics: Mapping[str, float], learning_rate: float) -> str:
+        """Returns the progress line."""
+        text = f"step {step:,}/{self._last_step:,}: {describe_metrics(metrics)}"
+        text += f", learning rate {learning_rate:.2e}"
+        if not self._steps:
+            return text + " (compiled)"
+        text += f", {self._batch_size / self._seconds_a_step:,.0f} sequences/s"
+        text += f", {self._phase.tokens_a_step / self._seconds_a_step:,.0f} tokens/s"
+        text += f", {self._flop_utilisation():.0%} of the matrix-multiply peak"
+        return text + f", {duration(self._seconds_left)} left"
+
+
+class MetricsLog:
+    """metrics.jsonl, a line for every logged step, and the same as TensorBoard's events.
+
+    A resumed run drops the lines of what it does again; TensorBoard shows the newer events.
+    """
+
+    def __init__(self, output: model_folders.TrainingFolders, step: int):
+        """Reads what an earlier run wrote up to the step that this one starts from."""
+        self._path = f"{output.model}/metrics.jsonl"
+        self._tensorboard = output.tensorboard
+        self._writers: dict[str, tf.summary.SummaryWriter] = {}
+        there = tensorflow_files.read(self._path) if tf.io.gfile.exists(self._path) else b""
+        rows = _rows_of(there)
+        self._rows = {(row["split"], row["step"]): row for row in rows if row["step"] <= step}
+        self._unwritten: list[dict] = []
+
+    def write(self, split: str, step: int, metrics: Mapping[str, float]) -> None:
+        """Adds a line, or replaces the one of the same step."""
+        rounded = {name: float(f"{value:.6g}") for name, value in metrics.items()}
+        self._rows[split, step] = {"split": split, "step": step} | rounded
+        self._unwritten.append(self._rows[split, step])
+
+    def flush(self) -> None:
+        """Writes the file anew (object stores can't append), and the new events.
+
+        Raises:
+          InputError: they can't be written.
+        """
+        lines = [json.dumps(row) + "\n" for row in self._rows.values()]
+        tensorflow_files.write(self._path, "".join(lines).encode())
+        try:
+            for row in self._unwritten:
+                values = {n: value for n, value in row.items() if n not in ("split", "step")}
+                self._write_events(row["split"], row["step"], values)
+            for writer in self._writers.values():
+                writer.flush()
+        except tf.errors.OpError as error:
+            raise InputError(
+                f"{self._tensorboard}: cannot be written ({tensorflow_files.reason(error)}); "
+                "mend that, then the same command continues"
+            ) from error
+        self._unwritten = []
+
+    def _write_events(self, split: str, step: int, values: Mapping[str, float]) -> None:
+        # A run for each split, so that TensorBoard lays their curves over each other.
+        if split not in self._writers:
+            self._writers[split] = tf.summary.create_file_writer(f"{self._tensorboard}/{split}")
+        with self._writers[split].as_default():
+            for name, value in values.items():
+                tf.summary.write(name, tf.constant(value), step=step, metadata=_SCALARS)
+
+
+def _rows_of(data: bytes) -> list[dict]:
+    """Reads metrics.jsonl up to where it is damaged: nothing is worth a training's end here."""
+    rows = []
+    with contextlib.suppress(ValueError):
+        for line in data.splitlines():
+            rows.append(json.loads(line))
+    return rows
+
+
+# tf.summary.scalar would need TensorBoard itself.
+_SCALARS = tf.compat.v1.SummaryMetadata(
+    plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars")
+)

@@ -1,0 +1,280 @@
+"""A model, its optimizer and the graphs that train and evaluate it, under any strategy.
+
+Not `fit`: it fails under MultiWorkerMirroredStrategy, and with several steps a call under
+MirroredStrategy; it clips gradients and draws dropout masks per replica; it cannot resume inside
+an epoch.
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.trainer.loop.config import REPLICA_SEED_STRIDE, OptimizerConfig
+from beambert.trainer.loop.objectives import Features, Objective, means
+from beambert.trainer.loop.optimization import Optimizer
+from beambert.trainer.loop.strategy import must_compile
+
+
+class Trainer:
+    """Runs updates, evaluates and predicts."""
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        build_model: Callable[[], keras.Model],
+        objective: Objective,
+        optimizer: OptimizerConfig,
+        random_seed: int,
+        *,
+        gradient_accumulation_steps: int = 1,
+        dtype: str = "float32",
+    ):
+        """Creates model and optimizer under the strategy.
+
+        Args:
+          strategy: of the devices.
+          build_model: returns the model with all its variables.
+          objective: to minimize.
+          optimizer: and its schedule.
+          random_seed: of the dropout masks.
+          gradient_accumulation_steps, dtype: see `LoopConfig`.
+        """
+        self.strategy = strategy
+        self.objective = objective
+        self.optimizer_config = optimizer
+        self.dtype = dtype
+        self._random_seed = random_seed
+        self._parts = gradient_accumulation_steps
+        with strategy.scope(), _dtype_policy(dtype):
+            self.model = build_model()
+            self._variables = [v.value for v in self.model.trainable_variables]
+            paths = [v.path for v in self.model.trainable_variables]
+            self._optimizer = Optimizer(paths, self._variables, optimizer)
+            self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
+        # By name rather than by place in a list, so that a checkpoint can be read elsewhere.
+        self.checkpoint = tf.train.Checkpoint(
+            step=self.step,
+            model=dict(zip(paths, self._variables, strict=True)),
+            adam_m=dict(zip(paths, self._optimizer.means, strict=True)),
+            adam_v=dict(zip(paths, self._optimizer.variances, strict=True)),
+        )
+        weights = dict.fromkeys(objective.weight_of.values())
+        self._total_names = [*objective.weight_of, *weights, "gradient_norm"]
+        # Nothing in the model asks Python about a tensor's value, and rewriting its functions for
+        # what does takes longer than tracing them.
+        self._compiled = functools.partial(
+            tf.function, jit_compile=must_compile(strategy), autograph=False
+        )
+        ways = objective.ways()
+        self._gradients_by_way = [
+            self._compiled(functools.partial(self._gradients_of, sums_of)) for sums_of in ways
+        ]
+        self._sums_by_way = [
+            self._compiled(functools.partial(self._evaluation_sums, sums_of)) for sums_of in ways
+        ]
+
+    def _by_way(self, functions: Sequence[Callable[..., Any]], features: Any, *others: Any) -> Any:
+        """Calls the function that is best for a batch."""
+        way = self.objective.way(features)
+        if way is None:
+            return functions[0](features, *others)
+        calls = [functools.partial(function, features, *others) for function in functions]
+        return tf.switch_case(way, calls)
+
+    def _gradients_of(
+        self,
+        sums_of: Callable[..., dict[str, tf.Tensor]],
+        features: Mapping[str, tf.Tensor],
+        loss_weights: Mapping[str, tf.Tensor],
+        dropout_seed: tf.Tensor,
+    ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+        """Returns the gradients and sums of a batch."""
+        with tf.GradientTape() as tape:
+            sums = sums_of(self.model, features, dropout_seed)
+            loss = tf.add_n(
+                [
+                    sums[name] / tf.maximum(loss_weights[self.objective.weight_of[name]], 1.0)
+                    for name in self.objective.losses
+                ]
+            )
+        gradients = tape.gradient(loss, self._variables, unconnected_gradients="zero")
+        return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
+
+    def _evaluation_sums(
+        self, sums_of: Callable[..., dict[str, tf.Tensor]], features: Mapping[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        return sums_of(self.model, features, None) | self.objective.weights(features)
+
+    def _replica_step(self, features: Mapping[str, tf.Tensor], step: tf.Tensor) -> tf.Tensor:
+        """One update on one replica's part of the batch; returns its totals."""
+        context = tf.distribute.get_replica_context()
+        weights = self.objective.weights(features)
+        global_weights = weights
+        if context.num_replicas_in_sync > 1:
+            # The losses are means over the global batch, so they are divided by its weights.
+            global_weights = context.all_reduce(tf.distribute.ReduceOp.SUM, weights)
+        # Another mask on every replica and at every step, and nothing to keep in a checkpoint.
+        replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
+        replica_seed = self._random_seed + REPLICA_SEED_STRIDE * replica
+        first_part = tf.cast(step, tf.int32) * self._parts
+        gradients, sums = self._gradients_of_parts(
+            features, global_weights, replica_seed, first_part
+        )
+        norm = self._optimizer.apply(gradients, step)
+        totals = sums | weights | {"gradient_norm": norm / context.num_replicas_in_sync}
+        return tf.stack([totals[name] for name in self._total_names])
+
+    def _gradients_of_parts(
+        self,
+        features: Mapping[str, tf.Tensor],
+        loss_weights: Mapping[str, tf.Tensor],
+        replica_seed: tf.Tensor,
+        first_part: tf.Tensor,
+    ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+        """Adds up the gradients and sums of the parts that the batch is computed in."""
+        parts = self._parts
+        if parts == 1:
+            seed = tf.stack([replica_seed, first_part])
+            return self._by_way(self._gradients_by_way, features, loss_weights, seed)
+        divided = {
+            name: tf.reshape(value, [parts, value.shape[0] // parts, *value.shape[1:]])
+            for name, value in features.items()
+        }
+
+        def add_part(part: tf.Tensor, totals: Any) -> tuple[tf.Tensor, Any]:
+            some = {name: value[part] for name, value in divided.items()}
+            seed = tf.stack([replica_seed, first_part + part])
+            computed = self._by_way(self._gradients_by_way, some, loss_weights, seed)
+            return part + 1, tf.nest.map_structure(tf.add, totals, computed)
+
+        names = self.objective.weight_of
+        nothing = [tf.zeros(v.shape, v.dtype) for v in self._variables], dict.fromkeys(names, 0.0)
+        # One at a time, or they would need the memory of all.
+        _, totals = tf.while_loop(
+            lambda part, _: part < parts, add_part, (0, nothing), parallel_iterations=1
+        )
+        return totals
+
+    @property
+    def steps_done(self) -> int:
+        """Updates so far."""
+        return int(self.step.numpy())
+
+    def train_steps(self, iterator: Any, steps: int) -> dict[str, float]:
+        """Runs `steps` updates; returns the metrics over them and the gradients' mean norm.
+
+        Raises:
+          NotFinite: the loss or the gradient of a step is no number.
+          InputError: the data can't be read.
+        """
+        with _reading():
+            totals, bad_step = self._train_steps(iterator, tf.constant(steps, tf.int64))
+        values = dict(zip(self._total_names, totals.numpy().tolist(), strict=True))
+        metrics = means(values, self.objective)
+        metrics["gradient_norm"] = values["gradient_norm"] / steps
+        if bad_step >= 0:
+            raise NotFinite(int(bad_step), metrics)
+        return metrics
+
+    # One graph for each shape of the batches: with relaxed shapes XLA would compile none of them.
+    @tf.function
+    def _train_steps(self, iterator: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        totals = tf.zeros([len(self._total_names)])
+        bad_step = tf.constant(-1, tf.int64)
+        replica_step = tf.autograph.experimental.do_not_convert(self._replica_step)
+        for _ in tf.range(steps):
+            step = self.step.read_value()  # before it is counted: the first update is number 0
+            outputs = self.strategy.run(replica_step, args=(next(iterator), step))
+            outputs = self._sum_over_replicas(outputs)
+            # The gradient's norm too: a last gradient that is no number spoils the weights, not
+            # the loss.
+            is_bad = not tf.reduce_all(tf.math.is_finite(outputs))
+            bad_step = tf.where(is_bad and bad_step < 0, step, bad_step)
+            totals += outputs
+            self.step.assign_add(1)
+        return totals, bad_step
+
+    def _sum_over_replicas(self, value: Any) -> tf.Tensor:
+        return self.strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
+
+    @functools.partial(tf.function, autograph=False)
+    def _evaluation_step(self, features: Any) -> dict[str, tf.Tensor]:
+        def replica_sums(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            return self._by_way(self._sums_by_way, features)
+
+        outputs = self.strategy.run(replica_sums, args=(features,))
+        return {name: self._sum_over_replicas(value) for name, value in outputs.items()}
+
+    def predict(
+        self, dataset: Any, compute: Callable[[keras.Model, Features], dict[str, tf.Tensor]]
+    ) -> dict[str, np.ndarray]:
+        """Returns what a function gives for every row of a dataset of full batches, in order.
+
+        Args:
+          dataset: distributed.
+          compute: takes the model and a batch's features; gives tensors with a row for each of its
+            rows.
+        """
+        compiled = self._compiled(lambda features: compute(self.model, features))
+        parts: dict[str, list[np.ndarray]] = {}
+        for features in dataset:
+            for name, value in self.strategy.run(compiled, args=(features,)).items():
+                parts.setdefault(name, []).append(self.strategy.gather(value, axis=0).numpy())
+        return {name: np.concatenate(values) for name, values in parts.items()}
+
+    def evaluate(self, dataset: tf.data.Dataset) -> dict[str, float]:
+        """Returns the means of the objective's metrics over a dataset, without dropout."""
+        totals: dict[str, float] = {}
+        with _reading():
+            for features in dataset:
+                for name, value in self._evaluation_step(features).items():
+                    totals[name] = totals.get(name, 0.0) + float(value)
+        if not totals:
+            raise InputError("--eval_data: there is nothing to evaluate on")
+        metrics = means(totals, self.objective)
+        return metrics | self.objective.derived(metrics)
+
+
+class NotFinite(Exception):
+    """A step's loss or gradient is no number.
+
+    Attributes:
+      step: the first such.
+      metrics: of the call it was in.
+    """
+
+    def __init__(self, step: int, metrics: Mapping[str, float]):
+        """Takes what there is to say."""
+        super().__init__(f"step {step} is not finite")
+        self.step = step
+        self.metrics = metrics
+
+
+@contextlib.contextmanager
+def _reading() -> Iterator[None]:
+    """Turns what damaged or missing files raise in the middle of a training into a sentence."""
+    try:
+        yield
+    except (tf.errors.DataLossError, tf.errors.NotFoundError) as error:
+        raise InputError(
+            f"the data cannot be read any more ({tensorflow_files.reason(error)}); find the "
+            "damaged file with `beambert verify`, copy it again, and the same command continues"
+        ) from error
+
+
+@contextlib.contextmanager
+def _dtype_policy(dtype: str) -> Iterator[None]:
+    """What Keras layers that are made inside compute in."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16" if dtype == "bfloat16" else dtype)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)

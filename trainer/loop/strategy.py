@@ -1,0 +1,179 @@
+"""Which devices a job trains on."""
+
+import contextlib
+import functools
+import json
+import os
+import time
+
+import tensorflow as tf
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.tensorflow_files import reason
+
+STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+
+
+def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
+    """Returns the strategy; the only place that knows about devices.
+
+    Args:
+      name: one of `STRATEGIES`. "auto" takes a TPU if one is named, several workers if TF_CONFIG
+        names them, several GPUs if there are, and one device otherwise.
+      tpu: name or address of a TPU, "local" on a TPU VM.
+
+    Raises:
+      InputError: no such strategy, the TPU can't be reached, or TF_CONFIG names no cluster.
+    """
+    if name not in STRATEGIES:
+        raise InputError(f"--strategy={name}: choose one of {', '.join(STRATEGIES)}")
+    if name == "auto":
+        name = _detect(tpu)
+    if name == "tpu":
+        try:
+            resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu or "local")
+            tf.config.experimental_connect_to_cluster(resolver)
+            tf.tpu.experimental.initialize_tpu_system(resolver)
+            return tf.distribute.TPUStrategy(resolver)
+        except (ValueError, tf.errors.OpError) as error:
+            raise InputError(f"--tpu={tpu or 'local'}: cannot be used ({reason(error)})") from error
+    if name == "multi_worker":
+        return _make_multi_worker()
+    if name == "mirrored":
+        return tf.distribute.MirroredStrategy()
+    return tf.distribute.get_strategy()
+
+
+def _detect(tpu: str | None) -> str:
+    if tpu:
+        return "tpu"
+    cluster = _tf_config().get("cluster") or {}
+    if len(cluster.get("worker", ())) + len(cluster.get("chief", ())) > 1:
+        return "multi_worker"
+    return "mirrored" if len(tf.config.list_physical_devices("GPU")) > 1 else "one_device"
+
+
+def _tf_config() -> dict[str, dict]:
+    text = os.environ.get("TF_CONFIG") or "{}"
+    with contextlib.suppress(ValueError):
+        config = json.loads(text)
+        if isinstance(config, dict) and isinstance(config.get("cluster") or {}, dict):
+            return config
+    raise InputError(
+        f"TF_CONFIG={text}: not a JSON object with a cluster and a task; mend it or unset it"
+    )
+
+
+def _make_multi_worker() -> tf.distribute.Strategy:
+    config = _tf_config()
+    task = config.get("task")
+    # TensorFlow takes an evaluator, which would train by itself.
+    if config and (not isinstance(task, dict) or task.get("type") not in ("chief", "worker")):
+        raise InputError(f"TF_CONFIG: its task is {json.dumps(task)}; name a chief or a worker")
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    except (ValueError, tf.errors.OpError) as error:
+        raise InputError(f"TF_CONFIG: cannot be used ({reason(error)})") from error
+
+
+def check_batch(strategy: tf.distribute.Strategy, batch_size: int, parts: int = 1) -> None:
+    """Refuses a batch that the replicas, and each one's parts, can't share evenly.
+
+    Raises:
+      InputError: naming the numbers.
+    """
+    replicas = strategy.num_replicas_in_sync
+    if batch_size % (replicas * parts):
+        each = f" of --gradient_accumulation_steps={parts}" if parts > 1 else ""
+        raise InputError(
+            f"--train_batch_size={batch_size}: not divisible by the {replicas} replicas{each}; "
+            f"take a multiple of {replicas * parts}"
+        )
+
+
+def must_compile(strategy: tf.distribute.Strategy) -> bool:
+    """Whether a function is to be compiled by XLA by itself, as everywhere but on a TPU's host.
+
+    On a TPU, `strategy.run` compiles all of the step anyway, and TensorFlow's package for its host
+    has no XLA for the processor.
+    """
+    return not isinstance(strategy, tf.distribute.TPUStrategy) and has_xla()
+
+
+@functools.cache
+def has_xla() -> bool:
+    """Whether TensorFlow can compile for this machine's processor."""
+    try:
+        tf.function(lambda: tf.constant(1.0) + 1.0, jit_compile=True)()
+    except tf.errors.NotFoundError:
+        return False
+    return True
+
+
+def matmul_peak(strategy: tf.distribute.Strategy, dtype: str) -> float:
+    """Returns the floating-point operations a second that all replicas' matrix products reach.
+
+    Measured rather than looked up: so it means the same on any device, whatever its clock does.
+    """
+    is_cpu = not (
+        isinstance(strategy, tf.distribute.TPUStrategy) or tf.config.list_logical_devices("GPU")
+    )
+    # Wide enough to reach the peak, small enough to take no time.
+    width, products, repeats = (1024, 10, 3) if is_cpu else (8192, 20, 3)
+
+    def multiply(seed: tf.Tensor) -> tf.Tensor:
+        # Drawn, or TensorFlow would compute the products once, when it compiles.
+        matrix = tf.random.stateless_normal([width, width], seed, stddev=width**-0.5)
+        matrix = product = tf.cast(matrix, dtype)
+        for _ in range(products):
+            product = tf.matmul(product, matrix)
+        return tf.reduce_sum(tf.cast(product, tf.float32))
+
+    @tf.function
+    def multiply_everywhere(seed: tf.Tensor) -> tf.Tensor:
+        sums = strategy.run(multiply, args=(seed,))
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, sums, axis=None)
+
+    seconds = []
+    for repeat in range(repeats + 1):
+        started = time.perf_counter()
+        multiply_everywhere(tf.constant([repeat, 0])).numpy()
+        seconds.append(time.perf_counter() - started)
+    return strategy.num_replicas_in_sync * products * 2 * width**3 / min(seconds)
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Whether this process is the one of several workers that writes and prints."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return True
+    resolver = strategy.cluster_resolver
+    if resolver.task_type == "worker":
+        return resolver.task_id == 0 and "chief" not in resolver.cluster_spec().jobs
+    return resolver.task_type == "chief"
+
+
+def agree(strategy: tf.distribute.Strategy, steps: int, stops: bool) -> tuple[int, bool]:
+    """Returns what all workers do next: the mean of their steps, stopping if any of them stops."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return steps, stops
+    mine = tf.constant([steps, stops], tf.float32)
+    mean = strategy.reduce(tf.distribute.ReduceOp.MEAN, strategy.run(lambda: mine), axis=None)
+    mean_steps, stopping_share = mean.numpy().tolist()
+    return int(mean_steps), stopping_share > 0
+
+
+def check_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
+    """Refuses workers that begin at different steps, from different weights.
+
+    Raises:
+      InputError: on all of them.
+    """
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return
+    mine = strategy.run(lambda: tf.constant([step], tf.int64))
+    steps = sorted(set(strategy.gather(mine, axis=0).numpy().tolist()))
+    if len(steps) > 1:
+        raise InputError(
+            f"the workers found checkpoints of different steps ({', '.join(map(str, steps))}); "
+            "give a --model_dir and --checkpoint_dir that all of them share"
+        )

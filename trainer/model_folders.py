@@ -1,0 +1,268 @@
+"""Model folders: what is in one, and reading and writing them on any file system TensorFlow knows.
+
+bert_config.json, vocab.txt, model.weights.h5, training.json (what it was made with), results.json
+(how well it does), metrics.jsonl, checkpoints/, tensorboard/, and the markers of
+`pipelines.storage.claims`.
+"""
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from beambert.model.config import BertConfig, preset
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import claims, tensorflow_files
+from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
+from beambert.pipelines.storage.tensorflow_files import make, read, reason, write
+from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
+
+CONFIG_FILE = "bert_config.json"
+WEIGHTS_FILE = "model.weights.h5"
+TRAINING_FILE = "training.json"
+RESULTS_FILE = "results.json"
+LABELS_FILE = "labels.txt"
+# Beside checkpoints that lie elsewhere than in the model folder.
+JOB_FILE = "job.json"
+SAVED_MODEL_FOLDER = "saved_model"
+# Kind of an encoder in training.json; the others are those of tasks.
+PRETRAINING = "pretraining"
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelFolder:
+    """A finished model folder.
+
+    Attributes:
+      path: of the folder.
+      config: of the encoder.
+      vocabulary: what its ids mean.
+      training: its training.json.
+    """
+
+    path: str
+    config: BertConfig
+    vocabulary: Vocabulary
+    training: Mapping[str, Any]
+
+    @property
+    def do_lower_case(self) -> bool:
+        """How text was normalized."""
+        return self.training["do_lower_case"]
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingFolders:
+    """Where a training writes.
+
+    Attributes:
+      model: the model folder.
+      checkpoints: `model`/checkpoints, unless given.
+      tensorboard: `model`/tensorboard, unless given.
+    """
+
+    model: str
+    checkpoints: str
+    tensorboard: str
+
+    @classmethod
+    def of(
+        cls, model: str, checkpoints: str | None = None, tensorboard: str | None = None
+    ) -> "TrainingFolders":
+        """Fills in what isn't given."""
+        model = model.rstrip("/")
+        checkpoints = (checkpoints or f"{model}/checkpoints").rstrip("/")
+        return cls(model, checkpoints, (tensorboard or f"{model}/tensorboard").rstrip("/"))
+
+
+def job_identity(training: Mapping[str, Any], config: BertConfig) -> dict[str, Any]:
+    """Returns what decides a training's result; the same job may continue with the rest changed.
+
+    Args:
+      training: what its training.json is to hold.
+      config: of the encoder.
+    """
+    # What lies at the paths is compared by its SHA-256.
+    paths = ("data", "data_dir", "init")
+    job = {name: value for name, value in training.items() if name not in paths}
+    decisive = ("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype")
+    loop = {name: training["loop"][name] for name in decisive}
+    return job | {"loop": loop, "model": dataclasses.asdict(config)}
+
+
+def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
+    """Makes folders ours before anything is spent; see `pipelines.storage.claims.is_finished`.
+
+    Of several workers, the chief claims; the others only look whether all is done.
+
+    Raises:
+      InputError: one holds something else, or can't be made.
+    """
+    path = output.model
+    try:
+        names = tf.io.gfile.listdir(path) if tf.io.gfile.exists(path) else []
+        names = sorted(name.rstrip("/") for name in names)
+        if claims.is_finished(path, names, lambda n: read(f"{path}/{n}"), job, "--model_dir"):
+            return True
+    except tf.errors.OpError as error:
+        raise InputError(f"--model_dir={path}: cannot be read ({reason(error)})") from error
+    make(path, "--model_dir")
+    if not output.checkpoints.startswith(f"{path}/"):
+        _claim_checkpoints(output.checkpoints, job, chief)
+    if chief:
+        write(f"{path}/{UNFINISHED_FILE}", claims.serialize_job(job))
+        make(output.tensorboard, "--tensorboard_dir")
+    return False
+
+
+def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:
+    """Refuses a folder of checkpoints of another job; they would be continued."""
+    file, mine = f"{path}/{JOB_FILE}", claims.serialize_job(job)
+    if tf.io.gfile.exists(file):
+        if read(file) != mine:
+            raise InputError(
+                f"--checkpoint_dir={path}: holds checkpoints of another job; choose another folder "
+                "or delete it"
+            )
+    elif chief:
+        make(path, "--checkpoint_dir")
+        write(file, mine)
+
+
+@contextlib.contextmanager
+def held(path: str, chief: bool = True) -> Iterator[None]:
+    """Keeps other commands from filling a folder at the same time, if it is a local one.
+
+    Of several workers, the chief holds it. The kernel takes it back when the process ends, however
+    that happens.
+
+    Raises:
+      InputError: another process holds it.
+    """
+    if "://" in path or not chief:
+        yield
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise InputError(
+                    f"--model_dir={path}: another process is at work there; wait for its end, or "
+                    "choose another folder"
+                ) from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def finish(path: str, job: Mapping[str, Any]) -> None:
+    """Marks a folder as complete."""
+    write(f"{path}/{MARKER_FILE}", claims.serialize_job(job))
+    tf.io.gfile.remove(f"{path}/{UNFINISHED_FILE}")
+
+
+def open_model(path: str, flag: str) -> ModelFolder:
+    """Opens a finished model folder.
+
+    Raises:
+      InputError: not there, not finished, or not whole.
+    """
+    path = path.rstrip("/")
+    if not tf.io.gfile.isdir(path):
+        raise InputError(f"{flag}={path}: no such folder")
+    if not tf.io.gfile.exists(f"{path}/{MARKER_FILE}"):
+        raise InputError(
+            f"{flag}={path}: not a finished model folder (no {MARKER_FILE}); "
+            "give the command that makes it again, which continues it"
+        )
+    try:
+        config = BertConfig.from_json(read(f"{path}/{CONFIG_FILE}").decode())
+        training = json.loads(read(f"{path}/{TRAINING_FILE}"))
+    except ValueError as error:
+        raise InputError(f"{flag}={path}: {error}") from error
+    vocabulary = read_vocabulary(f"{path}/{VOCABULARY_FILE}", flag)
+    return ModelFolder(path, config, vocabulary, training)
+
+
+def read_vocabulary(path: str, flag: str) -> Vocabulary:
+    """Reads a vocab.txt.
+
+    Raises:
+      InputError: it can't be read or isn't a vocabulary.
+    """
+    return Vocabulary.parse(read(path), f"{flag}={path}")
+
+
+def describe_model(
+    path: str, config: BertConfig, vocabulary: Vocabulary, training: Mapping[str, Any]
+) -> None:
+    """Writes the files that say what a model is."""
+    write(f"{path}/{CONFIG_FILE}", config.to_json().encode())
+    write(f"{path}/{VOCABULARY_FILE}", vocabulary.serialize())
+    write(f"{path}/{TRAINING_FILE}", claims.serialize_job(training))
+
+
+def save_weights(model: keras.Model, path: str) -> None:
+    """Writes a model's weights; Keras itself writes to local files only.
+
+    Raises:
+      InputError: they can't be written.
+    """
+    with tempfile.TemporaryDirectory() as local:
+        file = os.path.join(local, WEIGHTS_FILE)
+        try:
+            model.save_weights(file)
+            tf.io.gfile.copy(file, f"{path}/{WEIGHTS_FILE}", overwrite=True)
+        except (tf.errors.OpError, OSError) as error:
+            file = f"{path}/{WEIGHTS_FILE}"
+            raise InputError(f"{file}: cannot be written ({reason(error)})") from error
+
+
+def load_weights(model: keras.Model, path: str) -> None:
+    """Reads a model's weights.
+
+    Raises:
+      InputError: the file is missing, damaged, or of another model.
+    """
+    with tempfile.TemporaryDirectory() as local:
+        file = os.path.join(local, WEIGHTS_FILE)
+        try:
+            tf.io.gfile.copy(f"{path}/{WEIGHTS_FILE}", file)
+            model.load_weights(file)
+        except (tf.errors.OpError, OSError, ValueError, KeyError) as error:
+            raise InputError(
+                f"{path}/{WEIGHTS_FILE}: cannot be loaded ({reason(error)}); "
+                "copy the folder again or train again"
+            ) from error
+
+
+def model_config(name: str, vocab_size: int) -> BertConfig:
+    """Returns the configuration of a published size or of a bert_config.json.
+
+    Raises:
+      InputError: no such size or file, or a vocabulary of another size.
+    """
+    try:
+        if name.endswith(".json"):  # also on gs://
+            config = BertConfig.from_json(tensorflow_files.read(name).decode())
+        else:
+            config = preset(name, vocab_size)
+    except InputError as error:
+        raise InputError(f"--model={error}") from error
+    except ValueError as error:
+        raise InputError(f"--model={name}: {error}") from error
+    if config.vocab_size < vocab_size:
+        raise InputError(
+            f"--model={name}: its vocab_size is {config.vocab_size}, the records' vocabulary has "
+            f"{vocab_size} tokens; mend the file or make the records with its vocabulary"
+        )
+    return config

@@ -1,0 +1,1 @@
+"""Pre-training: records to batches, the objective, the job."""

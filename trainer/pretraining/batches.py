@@ -1,0 +1,165 @@
+"""Records folders -> batches: deterministic, sharded by host, resumable at any step."""
+
+import bisect
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from beambert.trainer.loop.batches import fill_up
+from beambert.trainer.pretraining.dealing import deal, shares_of, steps_dealt
+from beambert.trainer.pretraining.dynamic_masking import MaskingRules, draw_bits, redraw_masks
+from beambert.trainer.pretraining.records import Records, compression_of, parse_batch
+
+# Files read at once, a record from each in turn: mixes the shards of a batch.
+FILES_AT_ONCE = 16
+# Bytes of a file that are read at once.
+READ_BUFFER = 1 << 20
+
+
+def find_record(counts: Sequence[int], index: int) -> tuple[int, int, int]:
+    """Finds a record in the order of `_in_turn`, from the files' numbers of records alone.
+
+    Args:
+      counts: records of each file, in the order that the files are read in.
+      index: of the record; less than the sum of the counts.
+
+    Returns:
+      the number of files to leave out; of how many records each of the next `FILES_AT_ONCE` files
+      is to be shortened, if it has so many; and how many records to skip in what is read then.
+    """
+    for first_file in range(0, len(counts), FILES_AT_ONCE):
+        at_once = counts[first_file : first_file + FILES_AT_ONCE]
+        if index < sum(at_once):
+            break
+        index -= sum(at_once)
+
+    def records_in(rounds: int) -> int:
+        return sum(min(count, rounds) for count in at_once)
+
+    rounds = bisect.bisect_right(range(max(at_once)), index, key=records_in) - 1
+    return first_file, rounds, index - records_in(rounds)
+
+
+def _in_turn(names: tf.Tensor, compression: str, shortened_by: int = 0) -> tf.data.Dataset:
+    """Serialized records: one of each file in turn, for a number of files at a time.
+
+    Args:
+      names: string [files].
+      compression: of all files.
+      shortened_by: records to leave out at the start of every file.
+    """
+
+    def read_file(name: tf.Tensor) -> tf.data.Dataset:
+        # Skipping in a file passes over the records without copying them.
+        return tf.data.TFRecordDataset(name, compression, READ_BUFFER).skip(shortened_by)
+
+    def read_files(names: tf.Tensor) -> tf.data.Dataset:
+        return tf.data.Dataset.from_tensor_slices(names).interleave(
+            read_file,
+            cycle_length=FILES_AT_ONCE,
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+
+    return tf.data.Dataset.from_tensor_slices(names).batch(FILES_AT_ONCE).flat_map(read_files)
+
+
+def _training_stream(records: Records, seed: int, first_record: int) -> tf.data.Dataset:
+    """Serialized records, epoch after epoch, each with its own order of the files."""
+    files, compression = tf.constant(records.files), compression_of(records.files)
+
+    def order_of(epoch: tf.Tensor) -> tf.Tensor:
+        seeds = [seed, tf.cast(epoch, tf.int32)]
+        return tf.random.experimental.stateless_shuffle(tf.range(len(records.files)), seeds)
+
+    epoch, index = divmod(first_record, records.instances)
+    order = order_of(epoch)
+    counts = [records.counts[file] for file in order.numpy()]
+    first_file, rounds, rest = find_record(counts, index)
+    names = tf.gather(files, order)[first_file:]
+    current = _in_turn(names[:FILES_AT_ONCE], compression, rounds).skip(rest)
+    current = current.concatenate(_in_turn(names[FILES_AT_ONCE:], compression))
+    later = tf.data.Dataset.counter(epoch + 1).flat_map(
+        lambda number: _in_turn(tf.gather(files, order_of(number)), compression)
+    )
+    return current.concatenate(later)
+
+
+def training_batches(
+    records: Records,
+    batch_size: int,
+    seed: int,
+    first_step: int = 0,
+    context: tf.distribute.InputContext | None = None,
+    *,
+    gradient_accumulation_steps: int = 1,
+    do_dynamic_masking: bool = False,
+) -> tf.data.Dataset:
+    """Endless batches, epoch after epoch.
+
+    The records lie shuffled in their files; every epoch reads the files in another order. Those of
+    some steps are dealt to these steps' batches so that each has nearly equally many tokens, see
+    `dealing`. Position and masks follow from the step alone, so resuming needs no iterator state,
+    and finding the position reads no more than the files that are open there.
+
+    Args:
+      records: to read.
+      batch_size: over all hosts.
+      seed: of the files' order and of dynamic masks.
+      first_step: batches that are done already.
+      context: which of the input pipelines this is; host h of n takes records h, h + n, ….
+      gradient_accumulation_steps: parts of a replica's batch that are computed together.
+      do_dynamic_masking: draw other masks than the records have, different in every epoch.
+
+    Returns:
+      Dataset of name -> int32 or float32 [batch_size / replicas, length].
+    """
+    context = context or tf.distribute.InputContext()
+    hosts, host = context.num_input_pipelines, context.input_pipeline_id
+    replicas = context.num_replicas_in_sync // hosts
+    rows = batch_size // context.num_replicas_in_sync
+    rules = MaskingRules.of(records.info, records.vocabulary) if do_dynamic_masking else None
+    steps = steps_dealt(batch_size)
+    shares = shares_of(batch_size, hosts)
+    first_deal, steps_skipped = divmod(first_step, steps)
+
+    def replica_batches(number: tf.Tensor, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+        features = parse_batch(serialized, records)
+        if rules is not None:
+            bits = draw_bits(seed, number, steps * batch_size, features)
+            features = redraw_masks(features, bits[host::hosts], rules)
+        parts = replicas * gradient_accumulation_steps
+        dealt = deal(features, steps, parts, range(host, shares, hosts), shares)
+        return {n: tf.reshape(v, [-1, rows, v.shape[-1]]) for n, v in dealt.items()}
+
+    dataset = _training_stream(records, seed, first_deal * steps * batch_size).shard(hosts, host)
+    dataset = dataset.batch(steps * batch_size // hosts, drop_remainder=True)
+    dataset = dataset.enumerate(first_deal)
+    dataset = dataset.map(replica_batches, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return dataset.unbatch().skip(steps_skipped * replicas).prefetch(tf.data.AUTOTUNE)
+
+
+def evaluation_batches(
+    records: Records,
+    batch_size: int,
+    max_batches: int | None = None,
+    context: tf.distribute.InputContext | None = None,
+) -> tf.data.Dataset:
+    """All records once (or the first batches of them), in the order of the files.
+
+    The last batch is filled up with empty rows; `example_weights` [batch] is 0 for those.
+    """
+    dataset = _in_turn(tf.constant(records.files), compression_of(records.files))
+    if max_batches is not None:
+        dataset = dataset.take(max_batches * batch_size)
+    context = context or tf.distribute.InputContext()
+    hosts, host = context.num_input_pipelines, context.input_pipeline_id
+
+    def share(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+        # Rows of filled batches, so that every host has equally many batches.
+        features = fill_up(parse_batch(serialized, records), batch_size)
+        return {name: value[host::hosts] for name, value in features.items()}
+
+    dataset = dataset.batch(batch_size).map(share)
+    replicas = context.num_replicas_in_sync
+    return dataset.rebatch(batch_size // replicas, drop_remainder=True).prefetch(tf.data.AUTOTUNE)

@@ -1,0 +1,324 @@
+"""`beambert pretrain`: records -> an encoder."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from beambert.model.config import BertConfig
+from beambert.model.flops import training_flops
+from beambert.model.packing import Capacity
+from beambert.model.pretrainer import BertPretrainer
+from beambert.pipelines.records.contract import EVAL_FOLDER
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.tensorflow_files import _is_there
+from beambert.trainer import model_folders
+from beambert.trainer.loop.config import DYNAMIC, LoopConfig, OptimizerConfig
+from beambert.trainer.loop.loop import train
+from beambert.trainer.loop.phase import Phase
+from beambert.trainer.loop.steps import Trainer
+from beambert.trainer.loop.strategy import check_batch, is_chief
+from beambert.trainer.model_folders import model_config
+from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
+from beambert.trainer.pretraining.capacity import capacity_for
+from beambert.trainer.pretraining.objective import PretrainingObjective
+from beambert.trainer.pretraining.records import (
+    Records,
+    check_same,
+    compression_of,
+    open_records,
+    parse_batch,
+)
+from beambert.trainer.weights.initial import InitialWeights, open_initial
+
+# Of a record: sentence A and sentence B.
+SEGMENTS = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingJob:
+    """What `pretrain` is asked for.
+
+    Attributes:
+      data: records folder.
+      eval_data: held-out records folder, or None for `data`/eval if that is there.
+      long_data: records of longer sequences for the last steps, or None; what is held out of them
+        is `long_data`/eval if that is there.
+      long_data_share: of the steps.
+      masking: "static" for the records' masks, "dynamic" for others in every epoch.
+      model: name of a published size, or path of a bert_config.json; None for that of `init`.
+      init: weights to go on from, see `checkpoints.open_initial`, or None for random ones.
+      output: folders to write to.
+      optimizer, loop: how.
+    """
+
+    data: str
+    eval_data: str | None
+    long_data: str | None
+    long_data_share: float
+    masking: str
+    model: str | None
+    init: str | None
+    output: model_folders.TrainingFolders
+    optimizer: OptimizerConfig
+    loop: LoopConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class _Data:
+    """What a phase reads: records, held-out ones, and the step of the whole run that ends it."""
+
+    records: Records
+    held_out: Records | None
+    last_step: int
+
+
+def _open_data(job: PretrainingJob) -> list[_Data]:
+    """Opens the records of each phase."""
+    steps = job.optimizer.num_train_steps
+    records = open_records(job.data, "--data")
+    held_out = _open_evaluation(records, job.eval_data)
+    if job.long_data is None:
+        return [_Data(records, held_out, steps)]
+    long_records = open_records(job.long_data, "--long_data")
+    for name, short, long in (
+        ("vocabulary", records.vocabulary.sha256[:12], long_records.vocabulary.sha256[:12]),
+        ("do_lower_case", *(r.info.parameters["do_lower_case"] for r in (records, long_records))),
+    ):
+        if short != long:
+            raise InputError(
+                f"--long_data={job.long_data}: its {name} is {long}, that of --data={job.data} is "
+                f"{short}; make both in one run of `beambert data --max_seq_length=128,512`"
+            )
+    if long_records.max_seq_length <= records.max_seq_length:
+        raise InputError(
+            f"--long_data={job.long_data}: its max_seq_length is {long_records.max_seq_length}, "
+            f"that of --data={job.data} is {records.max_seq_length}; exchange them or leave it out"
+        )
+    long_steps = round(steps * job.long_data_share)
+    if not 0 < long_steps < steps:
+        raise InputError(
+            f"--long_data_share={job.long_data_share}: of --num_train_steps={steps} leaves no step "
+            "for one of the two; choose another"
+        )
+    return [
+        _Data(records, held_out, steps - long_steps),
+        _Data(long_records, _open_evaluation(long_records, None), steps),
+    ]
+
+
+def _open_evaluation(records: Records, folder: str | None) -> Records | None:
+    if folder is None:
+        folder = f"{records.folder}/{EVAL_FOLDER}"
+        # Not `isdir`, which says no where the storage can't be reached.
+        if not _is_there(folder):
+            return None
+    held_out = open_records(folder, "--eval_data")
+    check_same(records, held_out)
+    return held_out
+
+
+def commonest_token_accuracy(records: Records) -> float:
+    """Returns how often the commonest predicted token of these records is right.
+
+    The accuracy of the best guess that never looks at the text: what a masked LM has to beat.
+    """
+    files = records.files
+    dataset = tf.data.TFRecordDataset(files, compression_of(files)).batch(4096)
+    dataset = dataset.map(lambda serialized: parse_batch(serialized, records))
+    counts = np.zeros(len(records.vocabulary), np.int64)
+    for features in dataset:
+        ids, weights = features["masked_lm_ids"].numpy(), features["masked_lm_weights"].numpy()
+        counts += np.bincount(ids[weights > 0], minlength=len(counts))
+    return float(counts.max() / max(counts.sum(), 1))
+
+
+def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
+    """Trains an encoder and leaves a finished model folder.
+
+    Raises:
+      InputError: what was given can't be used.
+    """
+    data = _open_data(job)
+    records = data[0].records
+    initial = _open_initial(job, records)
+    config = initial.config if initial else model_config(job.model, len(records.vocabulary))
+    _check_sizes(data, config)
+    loop = job.loop
+    check_batch(strategy, loop.train_batch_size, loop.gradient_accumulation_steps)
+    training = _training(job, data, initial)
+    identity = model_folders.job_identity(training, config)
+    model_dir = job.output.model
+    chief = is_chief(strategy)
+    if model_folders.claim(job.output, identity, chief):
+        print(f"{model_dir}: already finished by the same command, nothing to do")
+        return
+    with model_folders.held(model_dir, chief):
+        if chief:
+            model_folders.describe_model(model_dir, config, records.vocabulary, training)
+        trainer = Trainer(
+            strategy,
+            lambda: BertPretrainer(config, seed=loop.random_seed),
+            PretrainingObjective(_capacities(data, loop, strategy)),
+            job.optimizer,
+            loop.random_seed,
+            gradient_accumulation_steps=loop.gradient_accumulation_steps,
+            dtype=loop.dtype,
+        )
+        notes = initial.load_into(trainer.model, "--init") if initial else []
+        if chief:
+            print("\n".join([_introduce(job, data, trainer), *notes]), flush=True)
+        firsts = [0, *(each.last_step for each in data)]
+        phases = [
+            _phase(each, first, config, job, strategy)
+            for each, first in zip(data, firsts, strict=False)
+        ]
+        results = train(trainer, phases, loop, job.output)
+        if not chief:
+            return
+        if data[-1].held_out:
+            results["commonest_token_accuracy"] = commonest_token_accuracy(data[-1].held_out)
+            print(f"always guessing the commonest token: {results['commonest_token_accuracy']:.1%}")
+        model_folders.save_weights(trainer.model, model_dir)
+        tensorflow_files.write(
+            f"{model_dir}/{model_folders.RESULTS_FILE}", json.dumps(results, indent=1).encode()
+        )
+        model_folders.finish(model_dir, identity)
+        print(f"{model_dir}: finished", flush=True)
+
+
+def _open_initial(job: PretrainingJob, records: Records) -> InitialWeights | None:
+    if job.init is None:
+        return None
+    initial = open_initial(job.init, "--init")
+    for name, theirs, mine in (
+        ("vocabulary", initial.vocabulary.sha256[:12], records.vocabulary.sha256[:12]),
+        ("do_lower_case", initial.do_lower_case, records.info.parameters["do_lower_case"]),
+    ):
+        if theirs != mine:
+            raise InputError(
+                f"--data={job.data}: its {name} is {mine}, that of --init={job.init} is {theirs}; "
+                "make the records with its vocab.txt and --do_lower_case"
+            )
+    initial.check("--init")
+    return initial
+
+
+def _check_sizes(data: Sequence[_Data], config: BertConfig) -> None:
+    if config.type_vocab_size < SEGMENTS:
+        raise InputError(
+            f"the model's type_vocab_size is {config.type_vocab_size}, records have {SEGMENTS} "
+            "segments; choose another --model or --init"
+        )
+    for each in data:
+        length, limit = each.records.max_seq_length, config.max_position_embeddings
+        if length > limit:
+            raise InputError(
+                f"{each.records.folder}: its max_seq_length is {length}, the model's "
+                f"max_position_embeddings {limit}; choose another --model"
+            )
+
+
+def _capacities(
+    data: Sequence[_Data], loop: LoopConfig, strategy: tf.distribute.Strategy
+) -> dict[int, Capacity]:
+    """Returns the rows for the batches of each length whose padding is worth leaving out."""
+    parts = strategy.num_replicas_in_sync * loop.gradient_accumulation_steps
+    capacities = {
+        each.records.max_seq_length: capacity_for(each.records, loop.train_batch_size // parts)
+        for each in data
+    }
+    return {length: capacity for length, capacity in capacities.items() if capacity}
+
+
+def _phase(
+    data: _Data,
+    first_step: int,
+    config: BertConfig,
+    job: PretrainingJob,
+    strategy: tf.distribute.Strategy,
+) -> Phase:
+    loop = job.loop
+    batch_size, seed = loop.train_batch_size, loop.random_seed
+    records = data.records
+
+    def batches_from(step: int) -> Any:
+        return strategy.distribute_datasets_from_function(
+            lambda context: training_batches(
+                records,
+                batch_size,
+                seed,
+                step - first_step,
+                context,
+                gradient_accumulation_steps=loop.gradient_accumulation_steps,
+                do_dynamic_masking=job.masking == DYNAMIC,
+            )
+        )
+
+    def evaluation(max_batches: int | None) -> Any:
+        return strategy.distribute_datasets_from_function(
+            lambda context: evaluation_batches(data.held_out, batch_size, max_batches, context)
+        )
+
+    length, predictions = records.max_seq_length, records.max_predictions_per_seq
+    return Phase(
+        data.last_step,
+        batches_from,
+        evaluation if data.held_out else None,
+        batch_size * length,
+        training_flops(config, batch_size, length, predictions),
+    )
+
+
+def _training(
+    job: PretrainingJob, data: Sequence[_Data], initial: InitialWeights | None
+) -> Mapping[str, Any]:
+    records = data[-1].records
+    return {
+        "kind": model_folders.PRETRAINING,
+        # First, since the first difference to what a folder holds is told.
+        "optimizer": dataclasses.asdict(job.optimizer),
+        "loop": dataclasses.asdict(job.loop),
+        "do_lower_case": records.info.parameters["do_lower_case"],
+        "max_seq_length": records.max_seq_length,
+        "vocabulary_sha256": records.vocabulary.sha256,
+        "masking": job.masking,
+        "init": tensorflow_files.absolute(initial.path) if initial else None,
+        "init_sha256": initial.sha256 if initial else None,
+        "data": [tensorflow_files.absolute(each.records.folder) for each in data],
+        "phases": [
+            {
+                "last_step": each.last_step,
+                "max_seq_length": each.records.max_seq_length,
+                "records_sha256": _sha256(each.records),
+                "eval_records_sha256": _sha256(each.held_out) if each.held_out else [],
+            }
+            for each in data
+        ],
+    }
+
+
+def _sha256(records: Records) -> list[str]:
+    return [file["sha256"] for file in records.info.files]
+
+
+def _introduce(job: PretrainingJob, data: Sequence[_Data], trainer: Trainer) -> str:
+    parameters = sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables)
+    replicas = trainer.strategy.num_replicas_in_sync
+    devices = f"{replicas} device{'s' * (replicas > 1)}"
+    lines = [f"{job.init or job.model}: {parameters:,} parameters on {devices}"]
+    first = 0
+    for each in data:
+        steps, first = each.last_step - first, each.last_step
+        records, held_out = each.records, each.held_out
+        epochs = steps * job.loop.train_batch_size / records.instances
+        lines.append(
+            f"{steps:,} steps on {records.instances:,} instances of {records.max_seq_length} "
+            f"tokens ({epochs:.2f} epochs), "
+            + (f"{held_out.instances:,} held out" if held_out else "none held out")
+        )
+    return "\n".join(lines)

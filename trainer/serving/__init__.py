@@ -1,0 +1,1 @@
+"""Models for serving: SavedModels on raw text, versions, the blessing."""

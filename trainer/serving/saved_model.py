@@ -1,0 +1,174 @@
+"""SavedModels that take raw text."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.claims import UNFINISHED_ENDING
+from beambert.pipelines.tasks.declarations import (
+    CHOICE,
+    CLASSIFICATION,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+    find_task,
+)
+from beambert.trainer.serving.question_answering import AnswerModule
+from beambert.trainer.task_models import outside_index
+
+_TEXT = tf.TensorSpec([None], tf.string, name="text")
+_TEXT_B = tf.TensorSpec([None], tf.string, name="text_b")
+_CHOICES = tf.TensorSpec([None, None], tf.string, name="choices")
+
+
+def _traced(function: Callable[..., dict[str, tf.Tensor]], *texts: Any, **choices: Any) -> Any:
+    # Nothing in it asks Python about a tensor's value, see `Trainer`.
+    return tf.function(function, autograph=False).get_concrete_function(*texts, **choices)
+
+
+class _TaskModule(tf.Module):
+    """Raw text -> answers."""
+
+    def __init__(
+        self, model: keras.Model, text_features: TextFeatures, training: Mapping[str, Any]
+    ):
+        super().__init__()
+        self._model = model
+        self._text_features = text_features
+        labels = training["labels"]
+        self._labels = tf.constant(labels, tf.string)
+        self._outside = outside_index(labels)
+        answer = {
+            CLASSIFICATION: self._classify,
+            REGRESSION: self._score,
+            CHOICE: self._choose,
+            TAGGING: self._tag,
+        }[training["kind"]]
+        texts = [_TEXT, _TEXT_B] if training["is_pair"] else [_TEXT]
+        choices = {"choices": _CHOICES} if training["kind"] == CHOICE else {}
+        self.functions = {"serving_default": _traced(answer, *texts, **choices)}
+
+    def _classify(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self._likeliest(self._model(self._text_features(*texts)))
+
+    def _likeliest(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {
+            "label": tf.gather(self._labels, tf.argmax(logits, axis=-1)),
+            "probabilities": tf.nn.softmax(logits),
+        }
+
+    def _score(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"score": self._model(self._text_features(*texts))[:, 0]}
+
+    def _choose(self, *texts: tf.Tensor, choices: tf.Tensor) -> dict[str, tf.Tensor]:
+        if len(texts) > 1:  # what every ending begins with, as `ChoiceExample.endings`
+            choices = texts[1][:, None] + " " + choices
+        count = tf.shape(choices)[1]
+        first = tf.repeat(texts[0], count)
+        logits = self._model(self._text_features(first, tf.reshape(choices, [-1])))
+        return self._likeliest(tf.reshape(logits, [-1, count]))
+
+    def _tag(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        features, pieces = self._text_features.of_words(text)
+        of_pieces = tf.argmax(self._model(features), axis=-1, output_type=tf.int32)
+        of_words = tf.gather(of_pieces, tf.maximum(pieces, 0), batch_dims=1)
+        of_words = tf.where(pieces == 0, self._outside, of_words)
+        return {"tags": tf.where(pieces < 0, "", tf.gather(self._labels, of_words))}
+
+
+class _Encoder(tf.Module):
+    """Text -> hidden states.
+
+    Its `serving_default` takes `text`, string [n], and gives `sequence_output` [n, L, H],
+    `pooled_output` [n, H] and `input_mask` [n, L].
+    """
+
+    def __init__(self, model: keras.Model, text_features: TextFeatures):
+        super().__init__()
+        self._encoder = model
+        self._text_features = text_features
+        self.functions = {"serving_default": _traced(self._encode, _TEXT)}
+
+    def _encode(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        features = self._text_features(text)
+        sequence_output, pooled_output = self._encoder(**features)
+        return {
+            "sequence_output": sequence_output,
+            "pooled_output": pooled_output,
+            "input_mask": features["input_mask"],
+        }
+
+
+def save_task_model(
+    model: keras.Model, text_features: TextFeatures, training: Mapping[str, Any], path: str
+) -> None:
+    """Writes a fine-tuned model as a SavedModel; one that is there is replaced.
+
+    Its `serving_default` takes `text`, string [n], and for pairs `text_b`, and gives, by kind:
+    classification `label`, string [n], and `probabilities`, float32 [n, labels]; regression
+    `score`, float32 [n]; choice, which takes `choices`, string [n, N], too, `label` and
+    `probabilities` [n, N]; tagging, whose text is words with single spaces between them, `tags`,
+    string [n, most words], empty behind a text's last.
+
+    That of a span takes `question` and `context`, string [n], of any length, and gives `answer`,
+    string [n], the characters `start` and `end` that it is in its context, int32 [n], its `score`,
+    float32 [n], and where "" is an answer `null_odds`, float32 [n]: how much more no answer scores.
+    Its other signature, `windows`, takes `input_ids`, `input_mask` and `segment_ids`, int32 [n, L],
+    and gives `start_logits` and `end_logits`, float32 [n, L].
+
+    Args:
+      model: its weights.
+      text_features: as it was fine-tuned with.
+      training: the training.json of its folder.
+      path: of the folder to write.
+
+    Raises:
+      InputError: it can't be written.
+    """
+    module = _task_module(model, text_features, training)
+    with _beside(path, f"{path}{UNFINISHED_ENDING}") as temporary:
+        _save(module, module.functions, temporary)
+        if tf.io.gfile.exists(path):
+            tf.io.gfile.rmtree(path)
+        tf.io.gfile.rename(temporary, path)
+
+
+def _task_module(
+    model: keras.Model, text_features: TextFeatures, training: Mapping[str, Any]
+) -> _TaskModule | AnswerModule:
+    if training["kind"] == SPAN:
+        task = find_task(training["task"])
+        return AnswerModule(model, text_features, task.allows_no_answer)
+    return _TaskModule(model, text_features, training)
+
+
+def _save(module: tf.Module, signatures: Mapping[str, Any], path: str) -> None:
+    tf.saved_model.save(module, path, signatures=dict(signatures))
+
+
+@contextlib.contextmanager
+def _beside(path: str, temporary: str) -> Iterator[str]:
+    """Makes a folder to write and then to rename, so that a half-written model is never loaded.
+
+    What could not be written whole is deleted.
+
+    Raises:
+      InputError: it can't be written.
+    """
+    try:
+        if tf.io.gfile.exists(temporary):
+            tf.io.gfile.rmtree(temporary)
+        tf.io.gfile.makedirs(temporary)
+        yield temporary
+    except BaseException as error:  # also an interrupt
+        with contextlib.suppress(tf.errors.OpError):
+            tf.io.gfile.rmtree(temporary)
+        if not isinstance(error, (tf.errors.OpError, OSError)):
+            raise
+        raise InputError(f"{path}: cannot be written ({tensorflow_files.reason(error)})") from error

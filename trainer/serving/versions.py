@@ -1,0 +1,154 @@
+"""SavedModels that take raw text: tokenization, encoder and head in one graph."""
+
+import json
+import uuid
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from beambert.model.pretrainer import BertPretrainer
+from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.claims import UNFINISHED_ENDING
+from beambert.pipelines.storage.weights import weights_sha256
+from beambert.pipelines.tasks.declarations import CLASSIFICATION
+from beambert.trainer import model_folders
+from beambert.trainer.serving.saved_model import _beside, _Encoder, _save, _task_module
+from beambert.trainer.task_models import task_model
+
+# SavedModel's place for files that are no part of the graph.
+EXTRA_ASSETS, SOURCE_FILE = "assets.extra", "model.json"
+
+
+def export(model_dir: str, output: str) -> str:
+    """Writes a model folder as the next version in a serving folder.
+
+    Two exports at once make two versions. A version that is there is never touched, and one
+    appears under its number when it is whole. In its `assets.extra`, which servers leave alone,
+    `SOURCE_FILE` says which model it is.
+
+    Args:
+      model_dir: of a fine-tuned model or an encoder.
+      output: folder that holds a folder for each version, as TensorFlow Serving reads it.
+
+    Returns:
+      the path of the new version.
+
+    Raises:
+      InputError: the model can't be used, or the output holds something else.
+    """
+    found = model_folders.open_model(model_dir, "--model")
+    version = next_version(output)
+    length = found.training["max_seq_length"]
+    text_features = TextFeatures(found.vocabulary, found.do_lower_case, length)
+    if found.training["kind"] == model_folders.PRETRAINING:
+        pretrained = BertPretrainer(found.config)
+        model_folders.load_weights(pretrained, found.path)
+        module = _Encoder(pretrained.encoder, text_features)
+    else:
+        module = _task_module(task_model(found), text_features, found.training)
+    unfinished = f"{output}/{version}.{uuid.uuid4().hex}{UNFINISHED_ENDING}"
+    with _beside(output, unfinished) as temporary:
+        _save(module, module.functions, temporary)
+        _write_source(model_dir, temporary)
+    return _publish(temporary, output)
+
+
+def _publish(temporary: str, output: str) -> str:
+    """Renames a folder to the next version, and returns its path.
+
+    Raises:
+      InputError: it can't be renamed.
+    """
+    while True:
+        path = f"{output}/{next_version(output)}"
+        try:
+            tf.io.gfile.rename(temporary, path)
+            return path
+        except tf.errors.OpError as error:
+            # Another export may have taken the number since it was found to be free.
+            if not tf.io.gfile.exists(path):
+                reason = tensorflow_files.reason(error)
+                raise InputError(f"{path}: cannot be made of {temporary} ({reason})") from error
+
+
+def leftovers(output: str) -> list[str]:
+    """Returns what exports that were killed have left in a serving folder, or others make now."""
+    names = (name.rstrip("/") for name in tf.io.gfile.listdir(output))
+    return [f"{output}/{name}" for name in names if name.endswith(UNFINISHED_ENDING)]
+
+
+def _write_source(model_dir: str, path: str) -> None:
+    source = {
+        "model": tensorflow_files.absolute(model_dir),
+        "weights_sha256": weights_sha256(model_dir),
+    }
+    tf.io.gfile.makedirs(f"{path}/{EXTRA_ASSETS}")
+    tensorflow_files.write(
+        f"{path}/{EXTRA_ASSETS}/{SOURCE_FILE}", json.dumps(source, indent=1).encode()
+    )
+
+
+def served_model(output: str) -> tuple[str, dict[str, str]] | None:
+    """Returns the newest version's path and what it says of its model; None if there is none.
+
+    Raises:
+      InputError: the folder holds something else, or the version doesn't say it.
+    """
+    version = next_version(output) - 1
+    if not version:
+        return None
+    path = f"{output}/{version}"
+    try:
+        source = json.loads(tensorflow_files.read(f"{path}/{EXTRA_ASSETS}/{SOURCE_FILE}"))
+        return path, {name: source[name] for name in ("model", "weights_sha256")}
+    except (InputError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path}: doesn't say which model it is of (no {EXTRA_ASSETS}/{SOURCE_FILE}, which "
+            "`beambert export` writes), so that nothing can be compared with it; serve from "
+            "another folder"
+        ) from error
+
+
+def next_version(output: str) -> int:
+    """Returns the number after the greatest of a serving folder's versions.
+
+    Raises:
+      InputError: it holds something else.
+    """
+    if tf.io.gfile.exists(output) and not tf.io.gfile.isdir(output):
+        raise InputError(f"--output={output}: is a file; give a folder of versions")
+    names = tf.io.gfile.listdir(output) if tf.io.gfile.exists(output) else []
+    names = [name.rstrip("/") for name in names]
+    names = [name for name in names if not name.endswith(UNFINISHED_ENDING)]
+    others = [name for name in names if not name.isdecimal()]
+    if others:
+        raise InputError(
+            f"--output={output}: holds something else ({others[0]}); give a folder of versions"
+        )
+    return max((int(name) for name in names), default=0) + 1
+
+
+def labels_of(model_dir: str) -> list[str]:
+    """Returns the labels that a fine-tuned model gives to a text.
+
+    Raises:
+      InputError: it is no classifier, or takes pairs of texts.
+    """
+    found = model_folders.open_model(model_dir, "--model")
+    if found.training["kind"] != CLASSIFICATION:
+        raise InputError(f"--text: {model_dir} gives a text no label; leave --text out")
+    if found.training["is_pair"]:
+        raise InputError(f"--text: {model_dir} takes pairs of texts; leave --text out")
+    return found.training["labels"]
+
+
+def describe_answer(path: str, text: str, labels: Sequence[str]) -> str:
+    """Calls an exported classifier on a text and returns the labels by probability."""
+    model = tf.saved_model.load(path)
+    answer = model.signatures["serving_default"](text=tf.constant([text]))
+    probabilities = answer["probabilities"].numpy()[0]
+    ranked = sorted(zip(probabilities, labels, strict=True), reverse=True)
+    lines = [f"  {probability:6.1%}  {label}" for probability, label in ranked]
+    return "\n".join([f'"{text}"', *lines])

@@ -1,0 +1,173 @@
+"""Model folders -> the files of other systems: Hugging Face folders, TF1 checkpoints."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from beambert.model.checkpoint_names import hugging_face_name, original_name
+from beambert.model.pretrainer import BertPretrainer
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.tasks.declarations import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
+from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, VOCABULARY_FILE
+from beambert.trainer import model_folders
+from beambert.trainer.task_models import task_model
+from beambert.trainer.weights.initial import CONFIG_FILES, SAFETENSORS_FILE
+from beambert.trainer.weights.tokenizer_files import TOKENIZER_CONFIG_FILE
+
+ORIGINAL_CONFIG_FILE, HUGGING_FACE_CONFIG_FILE = CONFIG_FILES
+# The original release's name; the start of its files' names.
+CHECKPOINT_PREFIX = "bert_model.ckpt"
+_POOLER = "bert.pooler."
+# The class of `transformers` for a kind of model.
+_ARCHITECTURES = {
+    model_folders.PRETRAINING: "BertForPreTraining",
+    CLASSIFICATION: "BertForSequenceClassification",
+    REGRESSION: "BertForSequenceClassification",
+    CHOICE: "BertForMultipleChoice",
+    TAGGING: "BertForTokenClassification",
+    SPAN: "BertForQuestionAnswering",
+}
+
+
+def export_hugging_face(model_dir: str, output: str) -> None:
+    """Writes a folder that `transformers` loads: BertForPreTraining, or its class of the task.
+
+    Args:
+      model_dir: of an encoder or a fine-tuned model.
+      output: folder to make.
+
+    Raises:
+      InputError: the model can't be used, or the output is there already.
+    """
+    found = model_folders.open_model(model_dir, "--model")
+    kind = found.training["kind"]
+    if found.training.get("freeze_encoder"):
+        raise InputError(
+            f"--model={model_dir}: its layer is on the encoder's last four, which no class of "
+            "transformers has; export it as a SavedModel"
+        )
+
+    def write(folder: str) -> None:
+        import safetensors.numpy
+
+        weights = _weights(_load(found), hugging_face_name)
+        if kind in (TAGGING, SPAN):  # whose classes have no pooler
+            weights = {n: value for n, value in weights.items() if not n.startswith(_POOLER)}
+        if kind == SPAN:
+            weights = {n.replace("classifier.", "qa_outputs."): v for n, v in weights.items()}
+        data = safetensors.numpy.save(weights, metadata={"format": "pt"})
+        tensorflow_files.write(f"{folder}/{SAFETENSORS_FILE}", data)
+        _write_json(f"{folder}/{HUGGING_FACE_CONFIG_FILE}", _hugging_face_config(found))
+        _write_json(f"{folder}/{TOKENIZER_CONFIG_FILE}", _tokenizer_config(found))
+        tensorflow_files.write(f"{folder}/{VOCABULARY_FILE}", found.vocabulary.serialize())
+
+    _write_whole(output, write)
+
+
+def export_tensorflow(model_dir: str, output: str) -> None:
+    """Writes the original release's files: a TF1 checkpoint, bert_config.json, vocab.txt.
+
+    Args:
+      model_dir: of an encoder or a fine-tuned model.
+      output: folder to make.
+
+    Raises:
+      InputError: the model can't be used, or the output is there already.
+    """
+    found = model_folders.open_model(model_dir, "--model")
+
+    def write(folder: str) -> None:
+        weights = _weights(_load(found), original_name)
+        tf.raw_ops.SaveV2(
+            prefix=f"{folder}/{CHECKPOINT_PREFIX}",
+            tensor_names=list(weights),
+            shape_and_slices=[""] * len(weights),
+            tensors=[tf.constant(value) for value in weights.values()],
+        )
+        tensorflow_files.write(f"{folder}/{ORIGINAL_CONFIG_FILE}", found.config.to_json().encode())
+        tensorflow_files.write(f"{folder}/{VOCABULARY_FILE}", found.vocabulary.serialize())
+
+    _write_whole(output, write)
+
+
+def _load(found: model_folders.ModelFolder) -> keras.Model:
+    if found.training["kind"] != model_folders.PRETRAINING:
+        return task_model(found)
+    model = BertPretrainer(found.config)
+    model_folders.load_weights(model, found.path)
+    return model
+
+
+def _weights(
+    model: keras.Model, rename: Callable[[str], tuple[str, bool]]
+) -> dict[str, np.ndarray]:
+    """Returns a model's arrays by the names of another system."""
+    weights = {}
+    for variable in model.variables:
+        name, is_transposed = rename(variable.path)
+        value = variable.numpy()
+        weights[name] = np.ascontiguousarray(value.T) if is_transposed else value
+    return weights
+
+
+def _hugging_face_config(found: model_folders.ModelFolder) -> dict[str, Any]:
+    kind = found.training["kind"]
+    config = {
+        "architectures": [_ARCHITECTURES[kind]],
+        "model_type": "bert",
+        "layer_norm_eps": 1e-12,
+        "pad_token_id": found.vocabulary.id_of("[PAD]"),
+        "position_embedding_type": "absolute",
+        "torch_dtype": "float32",
+    }
+    if kind in (CLASSIFICATION, TAGGING):
+        labels = found.training["labels"]
+        config |= {
+            "id2label": {str(index): label for index, label in enumerate(labels)},
+            "label2id": {label: index for index, label in enumerate(labels)},
+        }
+    if kind == CLASSIFICATION:
+        # `transformers` takes a single label for regression.
+        config["problem_type"] = "single_label_classification"
+    if kind == REGRESSION:
+        config |= {"problem_type": "regression", "num_labels": 1}
+    return dataclasses.asdict(found.config) | config
+
+
+def _tokenizer_config(found: model_folders.ModelFolder) -> dict[str, Any]:
+    names = {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
+    return names | {
+        "tokenizer_class": "BertTokenizer",
+        "do_lower_case": found.do_lower_case,
+        "strip_accents": None,
+        "tokenize_chinese_chars": True,
+        "model_max_length": found.config.max_position_embeddings,
+    }
+
+
+def _write_json(path: str, value: Mapping[str, Any]) -> None:
+    tensorflow_files.write(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def _write_whole(output: str, write: Callable[[str], None]) -> None:
+    """Writes beside the output and renames, so that a half-written folder is never loaded."""
+    output = output.rstrip("/")
+    temporary = f"{output}.unfinished"
+    try:
+        if tf.io.gfile.exists(output):
+            raise InputError(f"--output={output}: is there already; name a new folder")
+        if tf.io.gfile.exists(temporary):
+            tf.io.gfile.rmtree(temporary)
+        tf.io.gfile.makedirs(temporary)
+        write(temporary)
+        tf.io.gfile.rename(temporary, output)
+    except tf.errors.OpError as error:
+        raise InputError(
+            f"--output={output}: cannot be written ({tensorflow_files.reason(error)})"
+        ) from error

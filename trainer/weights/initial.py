@@ -1,0 +1,306 @@
+"""Weights of other systems -> this package's: TF1 checkpoints, Hugging Face folders.
+
+`open_initial` also opens a model folder, so that `--init` takes any of the three.
+"""
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from beambert.model.checkpoint_names import (
+    hugging_face_name,
+    is_of_no_model,
+    original_name,
+    plain_hugging_face_name,
+)
+from beambert.model.config import BertConfig
+from beambert.model.pretrainer import BertPretrainer
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.trainer import model_folders
+from beambert.trainer.weights.tokenizer_files import read_json, read_vocabulary
+from beambert.trainer.weights.torch_file import read_torch_file
+
+# Variables that nothing can start without; a BertModel may come without pooler.
+ENCODER = ("bert/embeddings/", "bert/encoder/")
+# Names of the files in each layout; the first that is there is read.
+CONFIG_FILES = ("bert_config.json", "config.json")
+SAFETENSORS_FILE, TORCH_FILE = "model.safetensors", "pytorch_model.bin"
+# Of the file that tells which of several holds what.
+INDEX_SUFFIX = ".index.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class InitialWeights:
+    """An encoder that training starts from.
+
+    Attributes:
+      path: as it was given.
+      config: of the encoder.
+      vocabulary: what its ids mean.
+      do_lower_case: how text was normalized.
+      max_seq_length: that it was trained on; None if nothing says.
+      sha256: of its weights.
+      read: returns them, path of a variable -> array; reads the files.
+    """
+
+    path: str
+    config: BertConfig
+    vocabulary: Vocabulary
+    do_lower_case: bool
+    max_seq_length: int | None
+    sha256: str
+    read: Callable[[], Mapping[str, np.ndarray]]
+
+    def check(self, flag: str) -> None:
+        """Refuses weights that `load_into` could not use, before anything is made.
+
+        Raises:
+          InputError: as there.
+        """
+        self.load_into(BertPretrainer(self.config), flag)
+
+    def load_into(self, model: keras.Model, flag: str) -> list[str]:
+        """Sets a model's variables.
+
+        Args:
+          model: whose encoder must be all there; pooler and heads may be missing and keep their
+            values.
+          flag: that the weights were given by.
+
+        Returns:
+          what a user should know: what starts anew, what was left unread.
+
+        Raises:
+          InputError: the encoder's variables are not all there, or one has another shape.
+        """
+        weights = self.read()
+        variables = {variable.path: variable for variable in model.variables}
+        missing = [path for path in variables if path not in weights]
+        if encoder := [path for path in missing if path.startswith(ENCODER)]:
+            raise InputError(
+                f"{flag}={self.path}: lacks {_list(encoder)} of the encoder that its configuration "
+                "describes; give the configuration that belongs to it"
+            )
+        for path, variable in variables.items():
+            if path in missing:
+                continue
+            if weights[path].shape != tuple(variable.shape):
+                raise InputError(
+                    f"{flag}={self.path}: {path} has shape {weights[path].shape}, its "
+                    f"configuration says {tuple(variable.shape)}; give the one that belongs to it"
+                )
+            variable.assign(weights[path])
+        unread = [path for path in weights if path not in variables]
+        notes = [f"not in {self.path}, starts anew: {_list(missing)}"] if missing else []
+        return notes + ([f"in {self.path}, not used: {_list(unread)}"] if unread else [])
+
+
+def open_initial(path: str, flag: str) -> InitialWeights:
+    """Opens a model folder, a TF1 checkpoint or a Hugging Face folder, local or gs://.
+
+    Args:
+      path: of the folder; of a TF1 checkpoint also its prefix, as `bert_model.ckpt`.
+      flag: it was given by, for messages.
+
+    Raises:
+      InputError: there is none, or a part of it is missing or damaged.
+    """
+    path = path.rstrip("/")
+    folder = path
+    if not tf.io.gfile.isdir(path):
+        if not tf.io.gfile.exists(f"{path}.index"):
+            raise InputError(f"{flag}={path}: no such folder, and no checkpoint of that name")
+        folder = path.rpartition("/")[0] or "."
+    elif tf.io.gfile.exists(f"{path}/{model_folders.TRAINING_FILE}"):
+        return _open_own(path, flag)
+    source = _find_source(path, flag)
+    config = _read_config(folder, flag)
+    vocabulary, do_lower_case = read_vocabulary(folder, flag)
+    if len(vocabulary) > config.vocab_size:
+        raise InputError(
+            f"{flag}={path}: its vocabulary has {len(vocabulary)} tokens, its configuration says "
+            f"{config.vocab_size}; give the two that belong together"
+        )
+
+    def read_all() -> dict[str, np.ndarray]:
+        return _rename(source.read_all(), config, source.rename)
+
+    sha256 = hashlib.sha256(b"".join(map(_sha256, sorted(source.files)))).hexdigest()
+    return InitialWeights(path, config, vocabulary, do_lower_case, None, sha256, read_all)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Source:
+    """Weights of another system.
+
+    Attributes:
+      files: all that they are in.
+      parts: what is read, each with some of the variables: files, or a TF1 checkpoint's prefix.
+      read: reads one of them.
+      rename: of one of our variables: its name there, and whether to transpose.
+    """
+
+    files: Sequence[str]
+    parts: Sequence[str]
+    read: Callable[[str], Mapping[str, np.ndarray]]
+    rename: Callable[[str], tuple[str, bool]]
+
+    def read_all(self) -> dict[str, np.ndarray]:
+        theirs: dict[str, np.ndarray] = {}
+        for path in self.parts:
+            try:
+                theirs |= self.read(path)
+            except (tf.errors.OpError, OSError, ValueError, LookupError) as error:
+                raise InputError(
+                    f"{path}: cannot be read ({tensorflow_files.reason(error)}); copy it again"
+                ) from error
+        return theirs
+
+
+def _find_source(path: str, flag: str) -> _Source:
+    """Finds the weights of a folder or of a TF1 checkpoint's prefix."""
+    if not tf.io.gfile.isdir(path):
+        return _tensorflow_source(path)
+    for name, read in ((SAFETENSORS_FILE, _read_safetensors), (TORCH_FILE, read_torch_file)):
+        file, index = f"{path}/{name}", f"{path}/{name}{INDEX_SUFFIX}"
+        if tf.io.gfile.exists(file):
+            return _Source([file], [file], read, hugging_face_name)
+        if tf.io.gfile.exists(index):
+            shards = _shards_of(index)
+            return _Source([index, *shards], shards, read, hugging_face_name)
+    prefixes = [p.removesuffix(".index") for p in sorted(tf.io.gfile.glob(f"{path}/*.ckpt*.index"))]
+    if len(prefixes) > 1:
+        raise InputError(
+            f"{flag}={path}: holds {len(prefixes)} checkpoints; name one, as {prefixes[-1]}"
+        )
+    if prefixes:
+        return _tensorflow_source(prefixes[0])
+    raise InputError(
+        f"{flag}={path}: holds no weights (model.weights.h5, *.ckpt.index, "
+        f"{SAFETENSORS_FILE} or {TORCH_FILE})"
+    )
+
+
+def _tensorflow_source(prefix: str) -> _Source:
+    files = tf.io.gfile.glob(f"{prefix}.*")
+    return _Source(files, [prefix], _read_tensorflow, original_name)
+
+
+def _shards_of(index: str) -> list[str]:
+    """Returns the files that a Hugging Face index names."""
+    try:
+        names = sorted(set(read_json(index)["weight_map"].values()))
+    except (LookupError, TypeError, AttributeError) as error:
+        raise InputError(f"{index}: names no files of weights; copy it again") from error
+    shards = [f"{index.rpartition('/')[0]}/{name}" for name in names]
+    for shard in shards:
+        if not tf.io.gfile.exists(shard):
+            raise InputError(f"{index}: names {shard}, which is not there; copy it, too")
+    return shards
+
+
+def _open_own(path: str, flag: str) -> InitialWeights:
+    found = model_folders.open_model(path, flag)
+    if found.training["kind"] != "pretraining":
+        raise InputError(f"{flag}={path}: a fine-tuned model; give its encoder's folder")
+
+    def read() -> dict[str, np.ndarray]:
+        model = BertPretrainer(found.config)
+        model_folders.load_weights(model, found.path)
+        return {variable.path: variable.numpy() for variable in model.variables}
+
+    sha256 = _sha256(f"{found.path}/{model_folders.WEIGHTS_FILE}").hex()
+    length = found.training["max_seq_length"]
+    return InitialWeights(
+        path, found.config, found.vocabulary, found.do_lower_case, length, sha256, read
+    )
+
+
+def _rename(
+    theirs: Mapping[str, np.ndarray],
+    config: BertConfig,
+    rename: Callable[[str], tuple[str, bool]],
+) -> dict[str, np.ndarray]:
+    """Returns the arrays under this package's names; what it doesn't know keeps its own."""
+    theirs = {plain_hugging_face_name(name): value for name, value in theirs.items()}
+    weights = {}
+    for path in variable_paths(config):
+        name, is_transposed = rename(path)
+        if name in theirs:
+            value = theirs.pop(name)
+            weights[path] = (value.T if is_transposed else value).astype(np.float32)
+    return weights | {n: value for n, value in theirs.items() if not is_of_no_model(n)}
+
+
+@functools.cache
+def variable_paths(config: BertConfig) -> list[str]:
+    """Returns the paths of all variables of a pre-training model."""
+    # One layer of width 1 has the names that every layer has.
+    small = dataclasses.replace(
+        config,
+        vocab_size=1,
+        hidden_size=1,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=1,
+        max_position_embeddings=1,
+    )
+    paths = [variable.path for variable in BertPretrainer(small).variables]
+    return [
+        path.replace("layer_0", f"layer_{index}")
+        for path in paths
+        for index in range(config.num_hidden_layers if "layer_0" in path else 1)
+    ]
+
+
+def _read_tensorflow(prefix: str) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(prefix)
+    names = reader.get_variable_to_shape_map()
+    return {name: reader.get_tensor(name) for name in names if not is_of_no_model(name)}
+
+
+def _read_safetensors(path: str) -> dict[str, np.ndarray]:
+    import ml_dtypes
+    import safetensors
+
+    dtypes = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
+    dtypes |= {"BF16": ml_dtypes.bfloat16}
+    try:
+        tensors = safetensors.deserialize(tensorflow_files.read(path))
+    except safetensors.SafetensorError as error:
+        raise ValueError(str(error)) from error
+    return {
+        name: np.frombuffer(tensor["data"], dtypes[tensor["dtype"]]).reshape(tensor["shape"])
+        for name, tensor in tensors
+    }
+
+
+def _read_config(folder: str, flag: str) -> BertConfig:
+    for name in CONFIG_FILES:
+        path = f"{folder}/{name}"
+        if tf.io.gfile.exists(path):
+            try:
+                return BertConfig.from_json(tensorflow_files.read(path).decode())
+            except ValueError as error:
+                raise InputError(f"{path}: {error}") from error
+    raise InputError(f"{flag}={folder}: no {' or '.join(CONFIG_FILES)} beside the weights")
+
+
+def _sha256(path: str) -> bytes:
+    digest = hashlib.sha256()
+    with tf.io.gfile.GFile(path, "rb") as file:
+        while chunk := file.read(1 << 24):
+            digest.update(chunk)
+    return digest.digest()
+
+
+def _list(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:5])
+    return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")

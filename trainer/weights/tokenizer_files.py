@@ -1,0 +1,118 @@
+"""The vocabulary beside the weights of other systems, and how their text is normalized."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
+from beambert.trainer import model_folders
+
+TOKENIZER_FILE, TOKENIZER_CONFIG_FILE = "tokenizer.json", "tokenizer_config.json"
+
+# Settings of BertTokenizer and BertJapaneseTokenizer (transformers) that cut text elsewhere than
+# `pipelines.tokenization` does, with the only value that cuts at the same places.
+_FIXED = {
+    "tokenize_chinese_chars": True,
+    "word_tokenizer_type": "basic",
+    "subword_tokenizer_type": "wordpiece",
+}
+
+
+def read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
+    """Reads vocab.txt, or tokenizer.json where that is not there.
+
+    Args:
+      folder: of the weights.
+      flag: it was given by, for messages.
+
+    Returns:
+      the vocabulary, and whether text is to be in lower case and without accents.
+
+    Raises:
+      InputError: there is none, it is no WordPiece vocabulary, or its text is normalized or cut in
+        a way that `pipelines.wordpiece.tokenization` doesn't know.
+    """
+    vocab_file, tokenizer_file = f"{folder}/{VOCABULARY_FILE}", f"{folder}/{TOKENIZER_FILE}"
+    tokenizer = read_json(tokenizer_file) if tf.io.gfile.exists(tokenizer_file) else {}
+    if tf.io.gfile.exists(vocab_file):
+        vocabulary = model_folders.read_vocabulary(vocab_file, flag)
+    elif tokenizer:
+        vocabulary = _vocabulary_of(tokenizer, tokenizer_file)
+    else:
+        raise InputError(
+            f"{flag}={folder}: no {VOCABULARY_FILE} or {TOKENIZER_FILE} beside the weights"
+        )
+    settings = _settings_of(tokenizer)
+    config_file = f"{folder}/{TOKENIZER_CONFIG_FILE}"
+    if tf.io.gfile.exists(config_file):
+        given = read_json(config_file)
+        settings |= {name: value for name, value in given.items() if value is not None}
+    do_lower_case = settings.get("do_lower_case")
+    if do_lower_case is None:
+        do_lower_case = all(t == t.lower() for t in vocabulary.tokens if not t.startswith("["))
+    fixed = _FIXED | {"strip_accents": do_lower_case}
+    for name, value in fixed.items():
+        if settings.get(name, value) != value:
+            raise InputError(
+                f"{flag}={folder}: its tokenizer has {name} {settings[name]!r}, this one knows "
+                f"only {value!r} with do_lower_case {do_lower_case!r}; take another model"
+            )
+    return vocabulary, bool(do_lower_case)
+
+
+def read_json(path: str) -> dict[str, Any]:
+    """Reads a JSON object.
+
+    Raises:
+      InputError: the file can't be read, or holds something else.
+    """
+    try:
+        value = json.loads(tensorflow_files.read(path))
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: not a JSON object")
+    return value
+
+
+def _vocabulary_of(tokenizer: Mapping[str, Any], path: str) -> Vocabulary:
+    try:
+        ids = tokenizer["model"]["vocab"]
+        tokens = sorted(ids, key=ids.__getitem__)
+        is_whole = [ids[token] for token in tokens] == list(range(len(tokens)))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: has no WordPiece vocabulary") from error
+    if tokenizer["model"].get("type", "WordPiece") != "WordPiece" or not is_whole:
+        raise InputError(f"{path}: has no WordPiece vocabulary with an id for every line")
+    return Vocabulary.parse("".join(f"{token}\n" for token in tokens).encode(), path)
+
+
+def _settings_of(tokenizer: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what tokenizer.json says, by the names that tokenizer_config.json has for it."""
+    settings: dict[str, Any] = {}
+    for step in _steps_of(tokenizer.get("normalizer")):
+        kind = step.get("type")
+        if kind == "BertNormalizer":
+            names = {
+                "lowercase": "do_lower_case",
+                "strip_accents": "strip_accents",
+                "handle_chinese_chars": "tokenize_chinese_chars",
+            }
+            settings |= {names[n]: v for n, v in step.items() if n in names and v is not None}
+        elif kind == "Lowercase":
+            settings = {"strip_accents": False} | settings | {"do_lower_case": True}
+        elif kind == "StripAccents":
+            settings["strip_accents"] = True
+    return settings
+
+
+def _steps_of(normalizer: Any) -> Iterator[Mapping[str, Any]]:
+    """Yields the steps of a normalizer, those inside of sequences too."""
+    if isinstance(normalizer, dict):
+        yield normalizer
+        for inner in normalizer.get("normalizers") or ():
+            yield from _steps_of(inner)
