@@ -24,8 +24,8 @@ from typing import Any
 from beambert.pipelines.evaluation import blessing
 from beambert.pipelines.evaluation import measures as evaluation
 from beambert.pipelines.evaluation.blessing import Threshold
-from beambert.pipelines.evaluation.evaluating import EvaluationJob, evaluate
 from beambert.pipelines.evaluation.folder import BLESSED, NOT_BLESSED
+from beambert.pipelines.evaluation.job import EvaluationJob
 from beambert.pipelines.evaluation.slices import slice_title
 from beambert.pipelines.shared import console, flags
 from beambert.pipelines.shared.errors import InputError
@@ -153,6 +153,8 @@ def main(argv: Sequence[str]) -> None:
       InputError: something given cannot be used.
     """
     job, pipeline_flags = parse(argv)
+    from beambert.pipelines.evaluation.evaluating import evaluate
+
     print(summary(evaluate(job, pipeline_flags), job.output))
 
 

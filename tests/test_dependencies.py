@@ -51,7 +51,7 @@ TRAINER = {
     "finetuning": "loop model_folders serving task_models weights",
     "commands": "finetuning loop model_folders pretraining serving weights",
     "task": "commands",
-    "tfx_module": "commands finetuning loop",
+    "tfx_module": "commands finetuning loop model_folders",
 }
 # What a machine with accelerators has: none of Beam's packages. All of `model` and `trainer` work
 # there, and of `pipelines` these, which is all that `trainer` takes of it.

@@ -20,7 +20,7 @@ from beambert.deploy.settings import Settings
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 
-FOLDER = pathlib.Path(__file__).parent
+FOLDER = pathlib.Path(__file__).parents[1]
 SECONDS_BETWEEN_LOOKS = 30.0
 # Longer than any training here; Vertex's own default is a week.
 TIMEOUT = "604800s"

@@ -25,7 +25,7 @@ from beambert.deploy.settings import Settings
 from beambert.deploy.vertex.jobs import step_arguments
 from beambert.pipelines.shared.console import run_main
 
-FILE = pathlib.Path(__file__).parent / "retraining_pipeline.yaml"
+FILE = pathlib.Path(__file__).parents[1] / "retraining_pipeline.yaml"
 NAME = "beambert-retraining"
 # These wait for a job on accelerators; the others work in the component itself, or for Dataflow.
 ON_ACCELERATORS = (ENCODER, CLASSIFIER)

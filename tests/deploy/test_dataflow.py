@@ -16,7 +16,7 @@ from support import emulated_storage as storage
 from support import growing_corpus as corpus
 from support.absent_packages import without
 
-import beambert
+from beambert import commands as commands_module
 from beambert.deploy import flex_template
 from beambert.pipelines.jobs import files
 from beambert.pipelines.prediction import worker_folder
@@ -58,7 +58,7 @@ def translated(monkeypatch, jobs):
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["beambert", *arguments, *BEAM_FLAGS])
         with pytest.raises(Translated):
-            beambert.main()
+            commands_module.main()
         return jobs.pop()
 
     return run
@@ -96,7 +96,7 @@ def commands(root, classifier, name="job"):
 def root(gs, tmp_path):
     """A corpus and a task, here and in the bucket."""
     corpus.make(tmp_path)
-    golden = ROOT / "tests" / "pipelines" / "golden" / "original.tfrecord"
+    golden = ROOT / "tests" / "golden" / "original.tfrecord"
     for name, path in (("text/1.jsonl", tmp_path / "text" / "1.jsonl"), ("golden/a", golden)):
         files.write_bytes(f"{gs}/corpus/{name}", path.read_bytes())
     return tmp_path
@@ -203,7 +203,7 @@ def test_workers_on_other_machines(gs, root, classifier, monkeypatch, tmp_path):
                 [*evaluation[:-1], f"--output={tmp_path}/{place}/evaluation"],
             ):
                 patch.setattr(sys, "argv", ["beambert", *arguments, f"--temp_location={gs}/tmp"])
-                assert beambert.main() == 0
+                assert commands_module.main() == 0
         assert all(of.startswith(f"{gs}/tmp/") == (place == "there") for of in loaded) and loaded
         answers = sorted((tmp_path / place / "answers").glob("part-*"))
         metrics = json.loads((tmp_path / place / "evaluation" / "metrics.json").read_text())
@@ -221,7 +221,7 @@ def test_workers_do_not_see_this_machine(root, classifier, monkeypatch, capsys, 
     arguments = [of for of in arguments if not of.startswith(f"--{flag}=")]
     local = f"--{flag}={root}/text/1.jsonl"
     monkeypatch.setattr(sys, "argv", ["beambert", *arguments, local])
-    assert beambert.main() == 2
+    assert commands_module.main() == 2
     assert f"{local}: Dataflow's workers don't see this machine's" in capsys.readouterr().err
 
 
@@ -229,7 +229,7 @@ def test_dry_run(gs, root, monkeypatch, capsys):
     """The graph, the cost and the time, and nothing is made or sent."""
     arguments = [*commands(root, "", "dry")["data"], *BEAM_FLAGS, "--dry_run"]
     monkeypatch.setattr(sys, "argv", ["beambert", *arguments])
-    assert beambert.main() == 0
+    assert commands_module.main() == 0
     printed = capsys.readouterr().out
     (graph,) = re.findall("on Dataflow, .* transforms: (.*)", printed)
     steps = dict(re.findall(r"(\w+)( \(shuffles\))?", graph))
@@ -279,7 +279,7 @@ def test_a_machine_of_unknown_price():
 def test_a_missing_project_is_a_sentence(root, monkeypatch, capsys):
     given = [flag for flag in BEAM_FLAGS if not flag.startswith("--project=")]
     monkeypatch.setattr(sys, "argv", ["beambert", *commands(root, "", "none")["data"], *given])
-    assert beambert.main() == 2
+    assert commands_module.main() == 2
     printed = capsys.readouterr().err
     assert printed.count("\n") == 1 and "Missing required option: project" in printed
 
@@ -290,7 +290,7 @@ def test_submission(gs, storage_environment, root, monkeypatch):
     arguments = [*commands(root, "", "sent")["data"], *BEAM_FLAGS, f"--job_name=records-{port}"]
     arguments += [f"--dataflow_endpoint=http://localhost:{port}", "--sdk_container_image=image"]
     monkeypatch.setattr(sys, "argv", ["beambert", *arguments])
-    assert beambert.main() == 2  # there are no records after all
+    assert commands_module.main() == 2  # there are no records after all
     job = json.loads(files.read_bytes(f"{gs}/{storage.JOB_FILE}", ""))
     assert job["name"] == f"records-{port}"
     environment = job["environment"]

@@ -47,7 +47,7 @@ def test_one_process_at_a_time_fills_a_folder(tmp_path):
     """And a killed one lets go of it."""
     script = f"""
         import time
-        from trainer import folders
+        from beambert.trainer import model_folders as folders
         with folders.held({str(tmp_path)!r}):
             print("held", flush=True)
             time.sleep(60)

@@ -283,7 +283,7 @@ def test_deliveries_in_a_row_are_taken_together(tmp_path, commands, capsys):
 
 HOLD = """
 import subprocess, sys, time
-from deploy import lock
+from beambert.deploy.retraining import lock
 with lock.one_at_a_time(sys.argv[1]) as descriptors:
     child = subprocess.Popen(["sleep", "60"], pass_fds=descriptors)
     print(child.pid, flush=True)

@@ -276,7 +276,8 @@ def test_a_plan_on_a_bucket(gs, tmp_path):
 
 RETRAIN = """
 import sys
-from deploy import lock, retrain
+from beambert.deploy.retraining import command as retrain
+from beambert.deploy.retraining import lock
 lock.SECONDS_BETWEEN_RENEWALS = 0.2
 retrain.main(sys.argv[1:])
 """

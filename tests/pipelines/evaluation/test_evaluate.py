@@ -434,7 +434,7 @@ def test_a_folder_with_something_else_is_left_alone(data, model, tmp_path):
 def test_help_is_quick_and_shows_an_example():
     """It must not import TensorFlow or Beam."""
     code = (
-        "import sys; from pipelines import evaluate\n"
+        "import sys; from beambert.pipelines import evaluate\n"
         "try: evaluate.main(['--help'])\n"
         "finally: assert not {'tensorflow', 'apache_beam', 'matplotlib'} & set(sys.modules)\n"
     )

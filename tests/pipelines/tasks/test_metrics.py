@@ -104,7 +104,7 @@ def test_what_cannot_be_computed_is_refused(names, labels, predictions, message)
 def test_numpy_alone_is_needed():
     """Where a model is trained, SciPy may be absent."""
     code = (
-        "import sys; from pipelines import metrics, entities\n"
+        "import sys; from beambert.pipelines.tasks import metrics, entities\n"
         "assert not {'scipy', 'tensorflow', 'apache_beam'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
