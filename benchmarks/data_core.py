@@ -59,7 +59,7 @@ class Stopwatch:
 def run_core(paths: list[str], vocabulary: object, folder: pathlib.Path, dupe_factor: int) -> dict:
     """Runs the pure functions without Beam; returns sizes, seconds and the sentences read."""
     from beambert.pipelines.corpus.documents import Document
-    from beambert.pipelines.corpus.formats import READERS, SAMPLE_BYTES, detect_format
+    from beambert.pipelines.corpus.formats import SAMPLE_BYTES, recognise
     from beambert.pipelines.instances import building, compact_documents
     from beambert.pipelines.instances import parameters as shards_parameters
     from beambert.pipelines.instances.masking import TokenIds
@@ -72,9 +72,11 @@ def run_core(paths: list[str], vocabulary: object, folder: pathlib.Path, dupe_fa
     watch, parts, sentences = Stopwatch(), [], []
     for path in paths:
         with open(path, "rb") as file:
-            reader = READERS[detect_format(file.read(SAMPLE_BYTES))]
+            reader = recognise(file.read(SAMPLE_BYTES))
             file.seek(0)
-            documents = [d for d in reader(file) if isinstance(d, Document) and d.text.strip()]
+            documents = [
+                d for d in reader.read_lines(file) if isinstance(d, Document) and d.text.strip()
+            ]
         watch.lap("read")
         split = [split_sentences(document) for document in documents]
         watch.lap("split")

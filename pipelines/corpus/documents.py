@@ -1,9 +1,4 @@
-"""Lines of a corpus file -> documents. Pure: no Beam, no file system.
-
-A document is text whose paragraphs are separated by line feeds. Every reader takes an iterable of
-lines (bytes, with their ends) so that a file of any size streams through, and yields each document
-or the reason why it cannot be used.
-"""
+"""What readers yield: documents, and what is none and why. Pure."""
 
 import dataclasses
 
@@ -56,7 +51,8 @@ def not_utf8(raw: bytes, line: int, error: UnicodeDecodeError) -> Reject:
     return Reject(bad_line, "not_utf8", detail)
 
 
-def _decode(raw: bytes, line: int, is_split: bool = False) -> Document | Reject:
+def decode_document(raw: bytes, line: int, is_split: bool = False) -> Document | Reject:
+    """Returns the document in bytes that start on a line, or the reject if they aren't UTF-8."""
     try:
         return Document(raw.decode("utf-8"), is_split)
     except UnicodeDecodeError as error:

@@ -7,10 +7,8 @@ from beambert.pipelines.shared.console import duration
 
 def add_input_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags that say what to read."""
-    from beambert.pipelines.corpus.formats import (  # only these commands read a corpus
-        PARQUET,
-        READERS,
-    )
+    # Only these commands read a corpus.
+    from beambert.pipelines.corpus.formats import AUTO, FORMATS
 
     parser.add_argument(
         "--input",
@@ -22,12 +20,14 @@ def add_input_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        default="auto",
-        choices=["auto", *READERS, PARQUET],
-        help="of the files (default: auto)",
+        default=AUTO,
+        choices=[AUTO, *FORMATS],
+        help="format of the files (default: auto)",
     )
     parser.add_argument(
-        "--text_column", default="text", help="of JSON Lines and Parquet (default: text)"
+        "--text_column",
+        default="text",
+        help="column of JSON Lines and Parquet that holds the documents (default: text)",
     )
     parser.add_argument(
         "--max_reject_fraction",

@@ -1,18 +1,80 @@
 """Parquet files with a column of texts -> documents, a batch of rows at a time."""
 
-from collections.abc import Iterator
-from typing import BinaryIO
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, BinaryIO
 
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
+from beambert.pipelines.corpus.format_base import Format
+from beambert.pipelines.corpus.parts import FilePart, split_sections
+from beambert.pipelines.jobs.compression import CorruptFileError
 from beambert.pipelines.shared.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from beambert.pipelines.jobs.input_files import InputFile
 
 # Rows to decode at a time: a few MB of articles.
 _BATCH_ROWS = 1000
-# What pyarrow raises for a file that is damaged or cut off.
-DAMAGE = (pa.ArrowException, OSError)
+
+
+class Parquet(Format):
+    """A table in sections (row groups), one column of which has the documents."""
+
+    name = "parquet"
+    beginning = re.compile(rb"PAR1")
+
+    def split(self, file: "InputFile", text_column: str) -> list[FilePart]:
+        """Divides a file between row groups.
+
+        Raises:
+          InputError: the file has no such column, or one of something else.
+        """
+        sizes: list[int] = []
+        # Reading it will meet any damage again, and reject it.
+        with file.open() as stored, contextlib.suppress(CorruptFileError), _naming(file):
+            sizes = row_group_bytes(stored, text_column)
+        return split_sections(file, self.name, sizes)
+
+    def read(
+        self, part: FilePart, stored: BinaryIO, text_column: str, tell: Callable[[int], None]
+    ) -> Iterator[Document | Skip | Reject]:
+        """Reads a part's row groups, see `read_parquet`."""
+        rows = count_rows(stored, part.sections)
+        with _naming(part.file):
+            documents = read_parquet(stored, text_column, part.sections)
+            for number, document in enumerate(documents, 1):
+                tell(part.bytes * number // max(rows, number))
+                yield document
+
+
+@contextlib.contextmanager
+def _naming(file: "InputFile") -> Iterator[None]:
+    """Puts the file's name before what is wrong with it."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{file.path}: {error}") from error
+
+
+@contextlib.contextmanager
+def _opened(file: BinaryIO) -> Iterator["pq.ParquetFile"]:
+    """Opens a Parquet file for as long as it is read.
+
+    Raises:
+      CorruptFileError: it is damaged or cut off.
+    """
+    import pyarrow as pa  # slow to load
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(file, pre_buffer=False) as parquet:
+            yield parquet
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptFileError(str(error)) from error
 
 
 def read_parquet(
@@ -32,7 +94,7 @@ def read_parquet(
     """
     row = 0
     try:
-        with pq.ParquetFile(file, pre_buffer=False) as parquet:
+        with _opened(file) as parquet:
             _check_column(parquet, text_column)
             if row_groups is None:
                 row_groups = range(parquet.num_row_groups)
@@ -43,7 +105,7 @@ def read_parquet(
                     for value in batch.column(0):
                         row += 1
                         yield _row_document(value, row)
-    except DAMAGE as error:
+    except CorruptFileError as error:
         yield Reject(row + 1, "corrupt_file", f"unreadable after row {row} ({error})")
 
 
@@ -52,9 +114,9 @@ def row_group_bytes(file: BinaryIO, text_column: str = "text") -> list[int]:
 
     Raises:
       InputError: the file has no such column, or one of something else.
-      pyarrow.ArrowException, OSError: it is damaged or cut off.
+      CorruptFileError: it is damaged or cut off.
     """
-    with pq.ParquetFile(file, pre_buffer=False) as parquet:
+    with _opened(file) as parquet:
         _check_column(parquet, text_column)
         metadata = parquet.metadata
         sizes = []
@@ -68,14 +130,16 @@ def row_group_bytes(file: BinaryIO, text_column: str = "text") -> list[int]:
 def count_rows(file: BinaryIO, row_groups: range | None = None) -> int:
     """Returns how many rows some of a file's row groups have, or all; 0 if it is damaged."""
     try:
-        with pq.ParquetFile(file, pre_buffer=False) as parquet:
+        with _opened(file) as parquet:
             groups = range(parquet.num_row_groups) if row_groups is None else row_groups
             return sum(parquet.metadata.row_group(group).num_rows for group in groups)
-    except DAMAGE:
+    except CorruptFileError:
         return 0
 
 
-def _check_column(parquet: pq.ParquetFile, text_column: str) -> None:
+def _check_column(parquet: "pq.ParquetFile", text_column: str) -> None:
+    import pyarrow as pa
+
     schema = parquet.schema_arrow
     if text_column not in schema.names:
         columns = ", ".join(schema.names)
@@ -87,7 +151,7 @@ def _check_column(parquet: pq.ParquetFile, text_column: str) -> None:
         raise InputError(f"--text_column={text_column}: holds {kind}, not text; name another")
 
 
-def _row_document(value: pa.Scalar, row: int) -> Document | Skip | Reject:
+def _row_document(value: "pa.Scalar", row: int) -> Document | Skip | Reject:
     try:
         text = value.as_py()
     except UnicodeDecodeError as error:

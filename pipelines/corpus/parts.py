@@ -1,15 +1,17 @@
 """Files -> parts that workers read on their own. Pure: works on any open file.
 
-A part is a range of bytes, and owns the documents whose first line starts in it. Its reader looks
-for the first such line by itself, so that nobody has to read the file to divide it.
+A part of a file of lines is a range of bytes, and owns the documents whose first line starts in
+it. Its reader looks for the first such line by itself, so that nobody has to read the file to
+divide it.
 """
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from beambert.pipelines.jobs.input_files import InputFile
+if TYPE_CHECKING:
+    from beambert.pipelines.jobs.input_files import InputFile
 
 # Bytes of a part: small enough that a few files use all workers alike, and large enough that
 # opening and looking for the first document cost nothing beside reading it.
@@ -21,18 +23,19 @@ class FilePart:
     """What one worker reads.
 
     Attributes:
-      file: it is a part of.
-      format: of the file, a key of `formats.READERS`, or "auto".
+      file: the file that it is a part of.
+      format: the file's format, a key of `formats.FORMATS` or `formats.AUTO`.
       start: the first byte, as stored (compressed files: the start of a stream).
       end: the byte after the last; None for the rest of the file.
-      row_groups: of a Parquet file, instead: what of it to read; None for all.
+      sections: numbers, from 0, of the sections that make the part, in a format whose files have
+        sections instead of lines (Parquet's row groups); None for all.
     """
 
-    file: InputFile
+    file: "InputFile"
     format: str
     start: int = 0
     end: int | None = None
-    row_groups: range | None = None
+    sections: range | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -45,13 +48,13 @@ class FilePart:
         return (self.file.bytes if self.end is None else self.end) - self.start
 
 
-def split_evenly(file: InputFile, format_name: str) -> list[FilePart]:
+def split_evenly(file: "InputFile", format_name: str) -> list[FilePart]:
     """Returns parts of about `PART_BYTES` of a file that may be cut anywhere."""
     cuts = range(PART_BYTES, file.bytes - PART_BYTES // 2, PART_BYTES)
     return split_at(file, format_name, cuts)
 
 
-def split_at(file: InputFile, format_name: str, offsets: Sequence[int]) -> list[FilePart]:
+def split_at(file: "InputFile", format_name: str, offsets: Sequence[int]) -> list[FilePart]:
     """Returns parts of at least `PART_BYTES` that start at some of the offsets (ascending)."""
     starts = [0]
     for offset in offsets:
@@ -61,13 +64,13 @@ def split_at(file: InputFile, format_name: str, offsets: Sequence[int]) -> list[
     return [FilePart(file, format_name, *cut) for cut in zip(starts, ends, strict=True)]
 
 
-def split_row_groups(file: InputFile, format_name: str, sizes: Sequence[int]) -> list[FilePart]:
-    """Returns parts of at least `PART_BYTES` of a file of row groups.
+def split_sections(file: "InputFile", format_name: str, sizes: Sequence[int]) -> list[FilePart]:
+    """Returns parts of at least `PART_BYTES` of a file of sections.
 
     Args:
-      file: to divide.
-      format_name: of it.
-      sizes: bytes of each row group.
+      file: the file to divide.
+      format_name: its format.
+      sizes: bytes of each section.
     """
     parts, first, start = [], 0, 0
     for index, end in enumerate(accumulate(sizes), 1):

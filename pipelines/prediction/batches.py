@@ -12,6 +12,7 @@ from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 
 from beambert.pipelines.jobs import files, input_files, running
+from beambert.pipelines.jobs.compression import DECOMPRESSORS, CorruptFileError, decompress
 from beambert.pipelines.prediction import saved_models, worker_folder
 from beambert.pipelines.prediction.saved_models import call, load
 from beambert.pipelines.shared.errors import InputError
@@ -50,9 +51,7 @@ def read_rows(
       text_columns: one, or two of a pair.
       choice_columns: of a choice.
     """
-    compression = next(
-        (ending for ending in input_files.DECOMPRESSORS if file.endswith(ending)), ""
-    )
+    compression = next((ending for ending in DECOMPRESSORS if file.endswith(ending)), "")
     path = pathlib.PurePosixPath(file.removesuffix(compression))
     try:
         text = tables.decode(path, _read(file))
@@ -73,8 +72,8 @@ def read_rows(
 def _read(file: str) -> bytes:
     with input_files.open_stored(file) as stored:
         try:
-            return input_files.decompress(file, stored).read()
-        except input_files.CorruptFileError as error:
+            return decompress(file, stored).read()
+        except CorruptFileError as error:
             raise InputError(f"{file} cannot be read ({error}); copy it again") from error
 
 

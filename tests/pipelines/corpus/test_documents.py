@@ -9,14 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
-from beambert.pipelines.corpus.formats import (
-    BYTE_ORDER_MARK,
-    PARQUET,
-    READERS,
-    SAMPLE_BYTES,
-    detect_format,
-)
-from beambert.pipelines.corpus.line_readers import read_jsonl
+from beambert.pipelines.corpus.format_base import BYTE_ORDER_MARK
+from beambert.pipelines.corpus.formats import FORMATS, SAMPLE_BYTES, recognise
 
 exact = settings(derandomize=True, max_examples=100, deadline=None, database=None)
 # Text as UTF-8 can hold it.
@@ -25,7 +19,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
 def read(name: str, data: bytes) -> list[Document | Reject]:
     # Line feeds alone end the lines of a binary file.
-    return list(READERS[name](io.BytesIO(data)))
+    return list(FORMATS[name].read_lines(io.BytesIO(data)))
 
 
 def visible(text: str) -> str:
@@ -119,7 +113,7 @@ class TestJsonLines:
 
     def test_another_column_and_nulls(self):
         lines = [b'{"body": "One", "text": 1}\n', b'{"body": null}\n', b'{"text": "Two"}\n']
-        found = list(read_jsonl(lines, "body"))
+        found = list(FORMATS["jsonl"].read_lines(lines, "body"))
         assert found[:2] == [Document("One"), Skip("null_text")]
         assert (found[2].reason, found[2].line) == ("no_text", 3)
 
@@ -227,12 +221,12 @@ class TestDetectFormat:
         ],
     )
     def test_samples(self, sample, name):
-        assert detect_format(sample) == name
+        assert recognise(sample).name == name
 
     @exact
     @given(st.binary(max_size=200))
     def test_any_bytes_have_a_format(self, sample):
-        assert detect_format(sample) in {*READERS, PARQUET}
+        assert recognise(sample) in FORMATS.values()
 
     @pytest.mark.parametrize(
         ("folder", "name"),
@@ -248,7 +242,7 @@ class TestDetectFormat:
         found = {}
         for path in sorted((shared_data / folder).iterdir()):
             with path.open("rb") as file:
-                found[path.name] = detect_format(file.read(SAMPLE_BYTES))
+                found[path.name] = recognise(file.read(SAMPLE_BYTES)).name
         assert found == dict.fromkeys(found, name)
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from beambert.pipelines.corpus.charsets import decode
 from beambert.pipelines.corpus.gutenberg import strip_gutenberg
-from beambert.pipelines.corpus.line_readers import read_text
+from beambert.pipelines.corpus.plain_text import PlainText
 
 exact = settings(derandomize=True, max_examples=100, deadline=None, database=None)
 BOOK = "CHAPTER I\n\nIt was so.\n"
@@ -96,6 +96,6 @@ def test_real_files(shared_data):
             else:
                 assert stripped is text
             with path.open("rb") as file:
-                (document,) = read_text(file)
+                (document,) = PlainText().read_lines(file)
             assert document.text
             assert "gutenberg" not in document.text.lower()

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from beambert.pipelines.corpus.mediawiki import read_mediawiki
+from beambert.pipelines.corpus.mediawiki import MediaWiki
 from beambert.pipelines.corpus.multistream import index_path, stream_offsets
 
 
@@ -63,6 +63,8 @@ def test_groups_of_streams_give_what_the_whole_gives(shared_data):
     found = []
     for start, stop in zip(offsets, [*offsets[1:], len(dump)], strict=True):
         part = header + bz2.decompress(dump[start:stop])
-        found += read_mediawiki(io.BytesIO(part if stop == len(dump) else part + b"</mediawiki>\n"))
-    assert found == list(read_mediawiki(io.BytesIO(xml)))
+        found += MediaWiki().read_lines(
+            io.BytesIO(part if stop == len(dump) else part + b"</mediawiki>\n")
+        )
+    assert found == list(MediaWiki().read_lines(io.BytesIO(xml)))
     assert len(found) == 60

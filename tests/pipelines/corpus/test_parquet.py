@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
-from beambert.pipelines.corpus.formats import detect_format
-from beambert.pipelines.corpus.line_readers import read_wikiextractor
+from beambert.pipelines.corpus.formats import recognise
 from beambert.pipelines.corpus.parquet import read_parquet, row_group_bytes
+from beambert.pipelines.corpus.wikiextractor import WikiExtractor
 from beambert.pipelines.shared.errors import InputError
 
 exact = settings(derandomize=True, max_examples=50, deadline=None, database=None)
@@ -52,7 +52,7 @@ def test_kinds_of_text(kind, compression):
     rows = ["One", None, "Two", "Two"]
     table = pa.table({"body": pa.array(rows).cast(kind)})
     file = written(table, compression=compression)
-    assert detect_format(file.getvalue()[:100]) == "parquet"
+    assert recognise(file.getvalue()[:100]).name == "parquet"
     assert list(read_parquet(file, "body")) == expected(rows)
 
 
@@ -111,6 +111,6 @@ def test_damage_in_the_second_row_group():
 
 def test_real_articles(shared_data):
     with (shared_data / "wiki_extracted" / "wiki_00").open("rb") as file:
-        documents = list(read_wikiextractor(file))
+        documents = list(WikiExtractor().read_lines(file))
     table = pa.table({"text": [document.text for document in documents]})
     assert list(read_parquet(written(table, row_group_size=700))) == documents

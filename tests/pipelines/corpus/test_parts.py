@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
-from beambert.pipelines.corpus.formats import DOCUMENT_STARTS, READERS
+from beambert.pipelines.corpus.format_base import LineFormat
+from beambert.pipelines.corpus.formats import FORMATS
 
 exact = settings(derandomize=True, max_examples=150, deadline=None, database=None)
 
@@ -52,7 +53,7 @@ END = b"</mediawiki>\n"
 
 def parts_of(name: str, lines: list[bytes], cuts: list[int]) -> list[list[bytes]]:
     """Cuts lines at the first place from each cut on where a document may start."""
-    starts = [i for i, line in enumerate(lines) if DOCUMENT_STARTS[name](line)]
+    starts = [i for i, line in enumerate(lines) if FORMATS[name].starts_document(line)]
     chosen = sorted({next((i for i in starts if i >= cut), len(lines)) for cut in cuts})
     ends = [0, *chosen, len(lines)]
     return [lines[a:b] for a, b in itertools.pairwise(ends) if a < b]
@@ -60,16 +61,18 @@ def parts_of(name: str, lines: list[bytes], cuts: list[int]) -> list[list[bytes]
 
 def read_parts(name: str, lines: list[bytes], cuts: list[int]):
     if name == "mediawiki":
-        first = next((i for i, line in enumerate(lines) if DOCUMENT_STARTS[name](line)), None)
+        first = next(
+            (i for i, line in enumerate(lines) if FORMATS[name].starts_document(line)), None
+        )
         if first is None:
-            return list(READERS[name](lines))
+            return list(FORMATS[name].read_lines(lines))
         header, lines = lines[:first], lines[first:]
         parts = parts_of(name, lines, cuts)
         last = parts.pop()
         parts = [[*header, *part, END] for part in parts] + [[*header, *last]]
     else:
         parts = parts_of(name, lines, cuts)
-    return [found for part in parts for found in READERS[name](part)]
+    return [found for part in parts for found in FORMATS[name].read_lines(part)]
 
 
 def without_lines(found: list[Document | Skip | Reject]) -> list:
@@ -78,8 +81,10 @@ def without_lines(found: list[Document | Skip | Reject]) -> list:
 
 
 def test_text_alone_cannot_be_cut():
-    assert set(READERS) - set(DOCUMENT_STARTS) == {"text"}
-    assert set(LINES) == set(DOCUMENT_STARTS)
+    of_lines = {name: found for name, found in FORMATS.items() if isinstance(found, LineFormat)}
+    divisible = {name for name, found in of_lines.items() if found.is_divisible}
+    assert set(of_lines) - divisible == {"text"}
+    assert set(LINES) == divisible
 
 
 @pytest.mark.parametrize("name", LINES)
@@ -91,7 +96,7 @@ def test_the_same_documents_in_parts(name, data):
         chunks = [HEADER, *chunks, END]
     lines = list(io.BytesIO(b"".join(chunks)))
     cuts = data.draw(st.lists(st.integers(0, len(lines)), max_size=5))
-    whole = list(READERS[name](lines))
+    whole = list(FORMATS[name].read_lines(lines))
     assert without_lines(read_parts(name, lines, cuts)) == without_lines(whole)
 
 
@@ -108,7 +113,7 @@ def test_real_files(shared_data, name, pattern):
     for path in sorted(shared_data.glob(pattern)):
         lines = list(io.BytesIO(path.read_bytes()))
         cuts = [len(lines) * i // 7 for i in range(1, 7)]
-        whole = list(READERS[name](lines))
+        whole = list(FORMATS[name].read_lines(lines))
         assert len(parts_of(name, lines, cuts)) > 1
         assert read_parts(name, lines, cuts) == whole
         assert not [row for row in whole if isinstance(row, Reject)]
@@ -117,8 +122,8 @@ def test_real_files(shared_data, name, pattern):
 def test_wikiextractor_json(shared_data):
     """Its `--json` output holds the articles of its `<doc>` output, redirects as empty texts."""
     data = (shared_data / "wiki_extracted" / "wiki_05").read_bytes()
-    documents = list(READERS["wikiextractor"](io.BytesIO(data)))
+    documents = list(FORMATS["wikiextractor"].read_lines(io.BytesIO(data)))
     rows = [{"id": "1", "url": "u", "title": "T", "text": d.text.strip()} for d in documents]
     assert any(not row["text"] for row in rows)
     lines = io.BytesIO("".join(json.dumps(row) + "\n" for row in rows).encode())
-    assert [d.text for d in READERS["jsonl"](lines)] == [row["text"] for row in rows]
+    assert [d.text for d in FORMATS["jsonl"].read_lines(lines)] == [row["text"] for row in rows]

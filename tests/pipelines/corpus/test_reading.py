@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.sample_text import make_document
 
-from beambert.pipelines.corpus import parts, reading
+from beambert.pipelines.corpus import parts
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row, split_file
 from beambert.pipelines.jobs.input_files import match_inputs
@@ -29,7 +29,6 @@ class Tally:
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     monkeypatch.setattr(parts, "PART_BYTES", PART)
-    monkeypatch.setattr(reading, "PART_BYTES", PART)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +85,7 @@ def read(path, options=AUTO):
 def test_parts_give_the_documents_of_the_whole(tmp_path, corpus, name, monkeypatch):
     path = write(tmp_path, name, corpus)
     divided, found = read(path)
-    monkeypatch.setattr(reading, "PART_BYTES", 1 << 30)
+    monkeypatch.setattr(parts, "PART_BYTES", 1 << 30)
     whole, expected = read(path)
     assert len(divided) > 3 and len(whole) == 1
     assert found == expected and len(found) == len(corpus)

@@ -99,7 +99,7 @@ def test_the_same_words_as_of_the_tree(wikitext):
 
 def test_real_dump_has_no_markup_left(shared_data):
     (path,) = (shared_data / "wiki_xml").glob("*.bz2")
-    found = list(mediawiki.read_mediawiki(io.BytesIO(bz2.decompress(path.read_bytes()))))
+    found = list(mediawiki.MediaWiki().read_lines(io.BytesIO(bz2.decompress(path.read_bytes()))))
     assert len(found) == 206  # as the data's own description says
     text = "\n".join(d.text for d in found if isinstance(d, Document))
     assert len(text) > 2_000_000

@@ -6,8 +6,9 @@ import gzip
 import pytest
 import zstandard
 
+from beambert.pipelines.jobs.compression import CorruptFileError, decompress
 from beambert.pipelines.jobs.files import open_atomically
-from beambert.pipelines.jobs.input_files import CorruptFileError, decompress, match_inputs
+from beambert.pipelines.jobs.input_files import match_inputs
 from beambert.pipelines.shared.errors import InputError
 
 COMPRESS = {

@@ -259,7 +259,7 @@ class TestNothingIsLeftBehind:
         assert not temporary(output)
 
     def test_wrong_index(self, capsys, tmp_path, vocab_file, monkeypatch):
-        monkeypatch.setattr("beambert.pipelines.corpus.reading.PART_BYTES", 10)
+        monkeypatch.setattr("beambert.pipelines.corpus.parts.PART_BYTES", 10)
         path, output = tmp_path / "x-multistream.xml.bz2", tmp_path / "out"
         path.write_bytes(bz2.compress(b"<mediawiki>\n</mediawiki>\n"))
         index = tmp_path / "x-multistream-index.txt.bz2"

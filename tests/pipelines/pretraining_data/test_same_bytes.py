@@ -64,7 +64,6 @@ class TestSameBytes:
         from beambert.pipelines.pretraining_data import spills, transforms
 
         monkeypatch.setattr("beambert.pipelines.corpus.parts.PART_BYTES", 300)
-        monkeypatch.setattr("beambert.pipelines.corpus.reading.PART_BYTES", 300)
         monkeypatch.setattr("beambert.pipelines.pretraining_data.transforms.BATCH_CHARACTERS", 400)
         monkeypatch.setattr("beambert.pipelines.pretraining_data.transforms.SPILL_TOKENS", 200)
         read_part = mock.Mock(wraps=reading.read_part)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.pipelines.corpus.documents import Document
-from beambert.pipelines.corpus.formats import READERS
+from beambert.pipelines.corpus.formats import FORMATS
 from beambert.pipelines.text.cleaning import normalize_text
 from beambert.pipelines.text.filters import FilterSettings, QualityThresholds, why_dropped
 
@@ -137,7 +137,7 @@ def reasons(paths, format_name: str) -> collections.Counter:
     counts = collections.Counter()
     for path in paths:
         with open(path, "rb") as file:
-            for document in READERS[format_name](file):
+            for document in FORMATS[format_name].read_lines(file):
                 if isinstance(document, Document) and document.text.strip():
                     counts[why_dropped(normalize_text(document.text), QUALITY)] += 1
     return counts

@@ -1,0 +1,53 @@
+"""JSON Lines -> documents. Pure."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from beambert.pipelines.corpus.documents import Document, Reject, Skip, not_utf8
+from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class JsonLines(LineFormat):
+    """One object a line, its document under `text_column`."""
+
+    name = "jsonl"
+    # An array of objects is no JSON Lines; the reader says so, where text would be made of it.
+    beginning = re.compile(BEFORE_TEXT + rb'(\[\s*)?\{\s*"')
+
+    def starts_document(self, line: bytes) -> bool:
+        """Every line is a document."""
+        return True
+
+    def read_lines(
+        self, lines: Iterable[bytes], text_column: str = "text"
+    ) -> Iterator[Document | Skip | Reject]:
+        """Reads the objects; a null has no document."""
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                # Of bytes, `loads` would take UTF-16 and halves of surrogate pairs, too.
+                row = json.loads(line.decode("utf-8"))
+            except UnicodeDecodeError as error:
+                yield not_utf8(line, number, error)
+            except (ValueError, RecursionError) as error:
+                yield Reject(number, "not_json", f"line {number} is not JSON ({error})")
+            else:
+                yield _row_document(row, number, text_column)
+
+
+def _row_document(row: Any, number: int, text_column: str) -> Document | Skip | Reject:
+    text = row.get(text_column) if isinstance(row, dict) else None
+    if isinstance(text, str):
+        if _SURROGATE.search(text):
+            detail = f"line {number} has an escape that is half of a surrogate pair"
+            return Reject(number, "not_utf8", detail)
+        return Document(text)
+    if isinstance(row, dict) and text_column in row and text is None:
+        return Skip("null_text")
+    detail = f'line {number} has no string under "{text_column}" (--text_column)'
+    return Reject(number, "no_text", detail)
