@@ -26,7 +26,7 @@ _NOT_LETTERS = re.compile(r"[\W\d_]+")
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
+class LabelledTask:
     """A task's examples.
 
     Attributes:
@@ -44,7 +44,7 @@ def make_task(
     texts: Sequence[ModuleText],
     documents: Mapping[str, Sequence[str]],
     limits: Mapping[str, int],
-) -> Task:
+) -> LabelledTask:
     """Makes the task from the packages that have most to say.
 
     No held-out example shares SHARED_RUN_WORDS words in a row with a training example.
@@ -75,7 +75,7 @@ def make_task(
         barred = set().union(*(word_runs(text) for text, _ in rows[split]))
         for label in labels:
             counts[label][split] = number
-    return Task(rows, counts, names)
+    return LabelledTask(rows, counts, names)
 
 
 def is_held_out(module: str) -> bool:

@@ -150,7 +150,7 @@ def join_paragraphs(docstring: str) -> list[str]:
     return [" ".join(lines) for lines in paragraphs if any(lines)]
 
 
-def strip_markup(text: str) -> str:
+def strip_decoration(text: str) -> str:
     """Removes the inline decoration of reStructuredText and Markdown, and runs of white space."""
     if _MARKUP_SIGN.search(text):  # Most paragraphs have none, and seven searches cost more.
         for pattern, replacement in _MARKUP:
@@ -171,6 +171,6 @@ def reason_to_drop(paragraph: str) -> str | None:
 @functools.cache  # Generated clients repeat most of their paragraphs.
 def clean_paragraph(marked_up: str) -> tuple[str, int, str | None]:
     """Returns a paragraph without markup, its key, and why to drop it if so."""
-    paragraph = strip_markup(marked_up)
+    paragraph = strip_decoration(marked_up)
     reason = reason_to_drop(paragraph)
     return paragraph, 0 if reason else paragraph_key(paragraph), reason

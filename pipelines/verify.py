@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
     from beambert.pipelines.records.decoding import FileReport
-    from beambert.pipelines.verification.found_folders import RecordsFolder
+    from beambert.pipelines.verification.found_folders import FoundFolder
 
 JSON_FILE = "verification.json"
 PAGE_FILE = "verification.html"
@@ -84,7 +84,7 @@ def choose_output(inputs: Sequence[str], output: str | None) -> str:
 
 
 def verify_records(
-    folders: "Sequence[RecordsFolder]",
+    folders: "Sequence[FoundFolder]",
     output: str,
     options: "PipelineOptions",
     progress_folder: str | None,
@@ -105,7 +105,7 @@ def verify_records(
         folder = folders[index]
         report = examine_file(
             file,
-            folder.layout,
+            folder.features,
             folder.vocabulary,
             limit,
             lambda new_bytes, records: progress.add(bytes=new_bytes, instances=records),

@@ -29,7 +29,7 @@ DISPLAY_NAME = "beambert"
 
 
 @dataclasses.dataclass(frozen=True)
-class Trainer:
+class TrainingMachine:
     """A machine to train on.
 
     Attributes:
@@ -44,18 +44,18 @@ class Trainer:
     spot: bool = False
 
 
-def _tpu(machine_type: str, topology: str, spot: bool = False) -> Trainer:
+def _tpu(machine_type: str, topology: str, spot: bool = False) -> TrainingMachine:
     spec = {"machine_type": machine_type, "tpu_topology": topology}
-    return Trainer(spec, "tpu", spot)
+    return TrainingMachine(spec, "tpu", spot)
 
 
-def _gpu(machine_type: str, kind: str, count: int, spot: bool = False) -> Trainer:
+def _gpu(machine_type: str, kind: str, count: int, spot: bool = False) -> TrainingMachine:
     spec = {
         "machine_type": machine_type,
         "accelerator_type": kind,
         "accelerator_count": count,
     }
-    return Trainer(spec, "gpu", spot)
+    return TrainingMachine(spec, "gpu", spot)
 
 
 # One host each: `--tpu=local` takes the chips of its own host. Vertex has TensorFlow for v5e, not
@@ -102,7 +102,7 @@ def custom_job(settings: Settings, name: str, arguments: Sequence[str]) -> dict[
     }
 
 
-def find_trainer(settings: Settings) -> Trainer:
+def find_trainer(settings: Settings) -> TrainingMachine:
     """Returns what the settings train on.
 
     Raises:

@@ -197,11 +197,10 @@ def default_num_shards(inputs: "list[InputFile]") -> int:
 
 def text_options(flags: argparse.Namespace) -> "TextOptions":
     """Returns how documents become sentences and tokens."""
-    from beambert.pipelines.text.filters import FilterSettings, QualityThresholds
+    from beambert.pipelines.text.filters import FilterSettings
     from beambert.pipelines.text.preparation import TextOptions
 
-    quality = QualityThresholds() if flags.quality_filter == "gopher" else None
-    filters = FilterSettings(flags.min_document_characters, quality)
+    filters = FilterSettings(flags.min_document_characters, flags.quality_filter)
     return TextOptions(
         flags.do_lower_case, flags.language, flags.sentences, filters, flags.duplicates
     )

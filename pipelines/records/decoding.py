@@ -41,7 +41,7 @@ OTHER_NAMES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class RecordLayout:
+class RecordFeatures:
     """How a folder's records are made up.
 
     Attributes:
@@ -72,8 +72,8 @@ class FileReport:
       sha256: of those bytes.
       records: that could be read.
       damage: where and how the file is damaged; empty if it isn't.
-      statistics: of its records; None without a layout.
-      repeats: kind -> count, see `record_repeats.KINDS`.
+      statistics: of its records; None where the features are not known.
+      repeats: kind -> count, see `repeats.HASH_KINDS`.
     """
 
     path: str
@@ -94,7 +94,7 @@ def first_record(path: str) -> bytes | None:
             return None
 
 
-def find_layout(record: bytes, path: str) -> RecordLayout:
+def find_features(record: bytes, path: str) -> RecordFeatures:
     """Recognises a project's records by the names of their features.
 
     Args:
@@ -115,7 +115,7 @@ def find_layout(record: bytes, path: str) -> RecordLayout:
             length, predictions = (
                 len(columns.column(names[name])[0]) for name in ("input_ids", "masked_lm_ids")
             )
-            return RecordLayout(names, length, predictions)
+            return RecordFeatures(names, length, predictions)
     raise InputError(
         f"{path}: its records have the features {', '.join(sorted(found)) or '(none)'}, which are "
         f"neither the original release's ({', '.join(FEATURES)}) nor Model Garden's or "
@@ -124,25 +124,25 @@ def find_layout(record: bytes, path: str) -> RecordLayout:
 
 
 def decode_rows(
-    records: list[bytes], layout: RecordLayout
+    records: list[bytes], features: RecordFeatures
 ) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """Decodes records to arrays.
 
     Args:
       records: serialized tf.Examples.
-      layout: of the folder.
+      features: those of the folder.
 
     Returns:
       our feature -> [rows, length] of the well-shaped records; and kind of fault -> number of the
       others.
     """
-    schema = layout.decoding_schema().SerializeToString()
+    schema = features.decoding_schema().SerializeToString()
     parts = [_decode(records, schema)]
     if parts == [None]:
         parts = [_decode([record], schema) for record in records]
     decoded = [part for part in parts if part is not None]
     types = example_coder.ExamplesToRecordBatchDecoder(schema).ArrowSchema()
-    rows, wrong = _well_shaped(pa.Table.from_batches(decoded, types), layout)
+    rows, wrong = _well_shaped(pa.Table.from_batches(decoded, types), features)
     faults = {"not_an_example": len(parts) - len(decoded), "wrong_lengths": wrong}
     return rows, {kind: count for kind, count in faults.items() if count}
 
@@ -157,9 +157,9 @@ def _decode(records: list[bytes], schema: bytes) -> pa.RecordBatch | None:
         return None
 
 
-def _well_shaped(table: pa.Table, layout: RecordLayout) -> tuple[dict[str, np.ndarray], int]:
+def _well_shaped(table: pa.Table, features: RecordFeatures) -> tuple[dict[str, np.ndarray], int]:
     """Returns the records whose features all have their length, and the number of the others."""
-    shapes = {f.name: f.shape.dim[0].size for f in layout.decoding_schema().feature}
+    shapes = {f.name: f.shape.dim[0].size for f in features.decoding_schema().feature}
     columns = {name: table.column(name).combine_chunks() for name in shapes}
     fits = np.ones(len(table), bool)
     for name, column in columns.items():
@@ -169,22 +169,22 @@ def _well_shaped(table: pa.Table, layout: RecordLayout) -> tuple[dict[str, np.nd
         columns = {name: column.filter(pa.array(fits)) for name, column in columns.items()}
     rows = {
         ours: columns[theirs].flatten().to_numpy().reshape(-1, shapes[theirs])
-        for ours, theirs in layout.names.items()
+        for ours, theirs in features.names.items()
     }
     return rows, int((~fits).sum())
 
 
 def count_batch(
     records: list[bytes],
-    layout: RecordLayout,
+    features: RecordFeatures,
     vocabulary: VocabularyIds | None,
     limit: int | None,
 ) -> tuple[RecordStatistics, dict[str, HashCounts]]:
     """Decodes and counts records; see `examine_file`."""
-    rows, faults = decode_rows(records, layout)
+    rows, faults = decode_rows(records, features)
     restored = restore_ids(rows)
     unmeasured = dataclasses.replace(
-        RecordStatistics.empty(layout.max_seq_length, layout.max_predictions_per_seq),
+        RecordStatistics.empty(features.max_seq_length, features.max_predictions_per_seq),
         instances=sum(faults.values()),
         faults=faults,
     )
@@ -194,7 +194,7 @@ def count_batch(
 
 def examine_file(
     path: str,
-    layout: RecordLayout | None,
+    features: RecordFeatures | None,
     vocabulary: VocabularyIds | None,
     limit: int | None,
     tell: Callable[[int, int], None] = lambda new_bytes, new_records: None,
@@ -203,7 +203,7 @@ def examine_file(
 
     Args:
       path: on any file system that Beam knows.
-      layout: of the folder; None only hashes and checks the framing.
+      features: those of the folder; None only hashes and checks the framing.
       vocabulary: None leaves out what needs it.
       limit: see `record_repeats.hash_limit`; None leaves out what repeats.
       tell: called with the bytes and records read since it was last called.
@@ -212,9 +212,11 @@ def examine_file(
       InputError: the file can't be opened.
     """
     statistics, rows_at_a_time = None, POSITIONS_AT_A_TIME
-    if layout is not None:
-        statistics = RecordStatistics.empty(layout.max_seq_length, layout.max_predictions_per_seq)
-        rows_at_a_time = max(1, POSITIONS_AT_A_TIME // layout.max_seq_length)
+    if features is not None:
+        statistics = RecordStatistics.empty(
+            features.max_seq_length, features.max_predictions_per_seq
+        )
+        rows_at_a_time = max(1, POSITIONS_AT_A_TIME // features.max_seq_length)
     repeats: list[Mapping[str, HashCounts]] = []
     damage, count, told = "", 0, 0
     with open_hashed(path) as opened:
@@ -222,8 +224,8 @@ def examine_file(
         try:
             for records in _batches(read_records(file), rows_at_a_time):
                 count += len(records)
-                if layout is not None:
-                    counted, repeated = count_batch(records, layout, vocabulary, limit)
+                if features is not None:
+                    counted, repeated = count_batch(records, features, vocabulary, limit)
                     statistics += counted
                     repeats.append(repeated)
                 tell(opened.bytes - told, len(records))
@@ -255,8 +257,8 @@ def check_encoded(
     first = {name: array[:CHECKED_RECORDS] for name, array in rows.items()}
     expected = count_records(first, restore_ids(first), vocabulary)
     lengths = (first["input_ids"].shape[1], first["masked_lm_ids"].shape[1])
-    layout = RecordLayout({name: name for name in FEATURES}, *lengths)
-    found, _ = count_batch(examples[:CHECKED_RECORDS], layout, vocabulary, limit=None)
+    features = RecordFeatures({name: name for name in FEATURES}, *lengths)
+    found, _ = count_batch(examples[:CHECKED_RECORDS], features, vocabulary, limit=None)
     if found.to_json() != expected.to_json():
         raise RuntimeError("records that were read back differ from what was encoded")
 

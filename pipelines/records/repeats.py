@@ -16,7 +16,7 @@ EVERY_HASH = (1 << 64) - 1
 OPENING_TOKENS = 24
 
 # Kinds of hash -> what is the same in records that share one.
-KINDS = {
+HASH_KINDS = {
     "records": "the tokens and what is hidden of them",
     "sequences": "the tokens, before anything was hidden",
     "openings": f"the first {OPENING_TOKENS} tokens of A, where A is that long",
@@ -82,7 +82,7 @@ def count_hashes(
       limit: see `hash_limit`.
 
     Returns:
-      a count of each of `KINDS`.
+      a count of each of `HASH_KINDS`.
     """
     # [SEP] is a token, so the same text cut in two elsewhere is another sequence.
     sequences = _hash_rows(restored_NL)
@@ -100,7 +100,7 @@ def count_hashes(
 def sum_repeats(parts: Iterable[Mapping[str, HashCounts]]) -> dict[str, HashCounts]:
     """Adds up, kind by kind, what `count_hashes` returned; nothing gives nothing."""
     parts = [part for part in parts if part]
-    return {kind: HashCounts.sum(part[kind] for part in parts) for kind in KINDS if parts}
+    return {kind: HashCounts.sum(part[kind] for part in parts) for kind in HASH_KINDS if parts}
 
 
 def _hash_rows(rows: np.ndarray, stream: int = 0) -> np.ndarray:

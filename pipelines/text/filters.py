@@ -1,74 +1,23 @@
 """Which documents are not worth learning from, and why. Pure; works on one document at a time.
 
-A length limit, and rules that judge any language by its form: those of MassiveText (Rae et al.
-2021, "Scaling Language Models: Methods, Analysis & Insights from Training Gopher", appendix
-A.1.1), less the ones that know English (its stop words) or that suit web pages alone. They drop
-lists of symbols, cut-off teasers, menus and text that repeats itself. Documents of fewer than 50
-words are not judged: shares of so few words say little, and their length is the user's to limit.
-
-Where the rules speak of words, those are what white space sets apart. In scripts written without
-it (Chinese, Japanese, Thai …) four characters stand in for a word: Thai words are about that long
-and Chinese ones shorter, so that the rules are, if anything, milder there.
+To add a filter, write a function, here or in a module of its own, that takes the text of a document
+after `cleaning.normalize_text` and returns why it should be dropped (a word or two, by which
+info.json counts) or None. Then put it under a name into `QUALITY_FILTERS`: one line. The name is a
+value of --quality_filter.
 """
 
 import dataclasses
-import re
-from collections.abc import Sequence
+from collections.abc import Callable
 
-import numpy as np
+from beambert.pipelines.text import gopher
 
-from beambert.pipelines.text.cleaning import UNSPACED_CHARACTER, split_words
-
-# Characters of a word in scripts without spaces, see above.
-UNSPACED_CHARACTERS_PER_WORD = 4
-_LETTER = re.compile(r"[^\W\d_]")
-_ELLIPSES = ("...", "…")
-# Not dashes: in many languages they open the lines of a dialogue.
-_BULLETS = ("•", "‣", "◦", "▪", "●", "*", "- ")
-# Odd, so that no bit is lost; the fraction of the golden ratio spreads small numbers.
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-
-
-@dataclasses.dataclass(frozen=True)
-class QualityThresholds:
-    """Where the rules begin to drop; of Rae et al. 2021, A.1.1 and its Table A1, but as noted.
-
-    Attributes:
-      min_words: A.1.1, "between 50 and 100,000 words"; documents below it are not judged, and
-        those above, which are books, are welcome.
-      min_mean_word_length, max_mean_word_length: A.1.1 has 3 and 10 for English; 2 since Korean
-        words have few characters, 16 as FineWeb-2's thresholds for Greenlandic
-        (huggingface/fineweb-2, configs/kal_Latn.yml). Scripts without spaces are exempt.
-      max_symbols_per_word: A.1.1, "symbol-to-word ratio greater than 0.1 for either the hash
-        symbol or the ellipsis".
-      max_bullet_lines: A.1.1, "more than 90% of lines starting with a bullet point".
-      max_ellipsis_lines: A.1.1, "more than 30% ending with an ellipsis".
-      min_alphabetic_words: A.1.1, "80% of words in a document contain at least one alphabetic
-        character", here of any alphabet.
-      max_repeated_lines: Table A1, duplicate line (and paragraph) fraction.
-      max_repeated_line_characters: Table A1, duplicate line (and paragraph) character fraction.
-      max_top_ngram: Table A1, top 2-, 3- and 4-gram character fraction.
-      max_repeated_ngrams: Table A1, duplicate 5- to 10-gram character fraction.
-    """
-
-    min_words: int = 50
-    min_mean_word_length: float = 2
-    max_mean_word_length: float = 16
-    max_symbols_per_word: float = 0.1
-    max_bullet_lines: float = 0.9
-    max_ellipsis_lines: float = 0.3
-    min_alphabetic_words: float = 0.8
-    max_repeated_lines: float = 0.3
-    max_repeated_line_characters: float = 0.2
-    max_top_ngram: Sequence[tuple[int, float]] = ((2, 0.20), (3, 0.18), (4, 0.16))
-    max_repeated_ngrams: Sequence[tuple[int, float]] = (
-        (5, 0.15),
-        (6, 0.14),
-        (7, 0.13),
-        (8, 0.12),
-        (9, 0.11),
-        (10, 0.10),
-    )
+# The value of --quality_filter for no filter.
+NONE = "none"
+# By the value of --quality_filter: text -> why it is dropped, or None.
+QUALITY_FILTERS: dict[str, Callable[[str], str | None]] = {
+    NONE: lambda text: None,
+    "gopher": gopher.why_poor,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,11 +26,11 @@ class FilterSettings:
 
     Attributes:
       min_characters: documents of fewer are `too_short`.
-      quality: thresholds of the quality rules, or None for no such rule.
+      quality: the filter of all others, a key of `QUALITY_FILTERS`.
     """
 
     min_characters: int = 0
-    quality: QualityThresholds | None = None
+    quality: str = NONE
 
 
 def why_dropped(text: str, settings: FilterSettings) -> str | None:
@@ -89,133 +38,8 @@ def why_dropped(text: str, settings: FilterSettings) -> str | None:
 
     Args:
       text: a document after `cleaning.normalize_text`; line feeds separate paragraphs or sentences.
-      settings: of the job.
-
-    Returns:
-      The first that holds of: too_short, word_length, symbols, bullets, ellipses, not_words,
-      repeated_lines, repeated_phrase, repeated_passages.
+      settings: those of the job.
     """
     if len(text) < settings.min_characters:
         return "too_short"
-    return why_poor(text, settings.quality) if settings.quality else None
-
-
-def why_poor(text: str, limits: QualityThresholds) -> str | None:
-    """Returns the quality rule that a document breaks first, or None; see `why_dropped`."""
-    words = split_words(text)
-    spaced = words if text.isascii() else text.split()
-    starts = np.zeros(len(words) + 1, np.int64)
-    np.fromiter(map(len, words), np.int64, len(words)).cumsum(out=starts[1:])
-    characters = int(starts[-1])
-    is_unspaced = False
-    if len(words) > len(spaced):  # else no character of such a script has a neighbour
-        is_unspaced = len(UNSPACED_CHARACTER.findall(text)) > characters / 2
-    size = UNSPACED_CHARACTERS_PER_WORD if is_unspaced else 1
-    if len(words) < limits.min_words * size:
-        return None
-    mean_length = characters / len(spaced)
-    if not is_unspaced and not (
-        limits.min_mean_word_length <= mean_length <= limits.max_mean_word_length
-    ):
-        return "word_length"
-    most_symbols = limits.max_symbols_per_word * len(words) / size
-    if text.count("#") > most_symbols or sum(map(text.count, _ELLIPSES)) > most_symbols:
-        return "symbols"
-    lines = [line for line in text.split("\n") if line]
-    if sum(line.startswith(_BULLETS) for line in lines) > limits.max_bullet_lines * len(lines):
-        return "bullets"
-    if sum(line.endswith(_ELLIPSES) for line in lines) > limits.max_ellipsis_lines * len(lines):
-        return "ellipses"
-    odd = [word for word in spaced if not word.isalpha()]
-    if len(odd) > (1 - limits.min_alphabetic_words) * len(spaced):
-        # Punctuation that stands alone, as in tokenized corpora, is no word.
-        punctuation = sum(len(word) == 1 and not word.isalnum() for word in odd)
-        without_letter = sum(not _LETTER.search(word) for word in odd) - punctuation
-        if without_letter > (1 - limits.min_alphabetic_words) * (len(spaced) - punctuation):
-            return "not_words"
-    distinct = set(lines)
-    repeated = sum(map(len, lines)) - sum(map(len, distinct))
-    if (
-        len(lines) - len(distinct) > limits.max_repeated_lines * len(lines)
-        or repeated > limits.max_repeated_line_characters * characters
-    ):
-        return "repeated_lines"
-    return _why_repetitive(words, starts, size, limits)
-
-
-def _why_repetitive(
-    words: list[str], starts: np.ndarray, size: int, limits: QualityThresholds
-) -> str | None:
-    """Applies the n-gram rules.
-
-    Args:
-      words: of the document.
-      starts: int64 [words + 1], the characters before each word.
-      size: how many of `words` stand in for a word.
-      limits: see there.
-    """
-    number = {word: index for index, word in enumerate(dict.fromkeys(words))}
-    ids = np.fromiter(map(number.__getitem__, words), np.uint64, len(words))
-    characters = int(starts[-1])
-    ngrams, n = ids, 1
-    for length, share in limits.max_top_ngram:
-        ngrams, n = _lengthen(ngrams, n, ids, length * size), length * size
-        most = share * characters
-        if _top_ngram_characters(ngrams, starts, n, most) > most:
-            return "repeated_phrase"
-    # A repeated n-gram repeats all shorter ones in it, so what is little at first stays so.
-    least = min(share for _, share in limits.max_repeated_ngrams) * characters
-    for length, share in limits.max_repeated_ngrams:
-        ngrams, n = _lengthen(ngrams, n, ids, length * size), length * size
-        repeated = _repeated_characters(ngrams, starts, n, least)
-        if repeated > share * characters:
-            return "repeated_passages"
-        if repeated <= least:
-            break
-    return None
-
-
-def _lengthen(ngrams: np.ndarray, n: int, ids: np.ndarray, length: int) -> np.ndarray:
-    """Returns uint64 [words - length + 1], a hash of the words from each on; `ngrams` is of n."""
-    for last in range(n, length):
-        ngrams = ngrams[:-1] * _MULTIPLIER + ids[last:]
-    return ngrams
-
-
-def _top_ngram_characters(ngrams: np.ndarray, starts: np.ndarray, n: int, enough: float) -> int:
-    """Returns the characters of the most frequent n-gram, times its count.
-
-    Args:
-      ngrams: uint64 [n-grams].
-      starts: int64 [words + 1], the characters before each word.
-      n: words of an n-gram.
-      enough: if the number cannot be more, 0 is returned, which is much faster.
-    """
-    sizes = starts[n:] - starts[:-n]
-    others = max(1, int(enough / sizes.max(initial=1)))  # that equal an n-gram, at least
-    ordered = np.sort(ngrams)
-    if not (ordered[others:] == ordered[:-others]).any():
-        return 0
-    _, first, counts = np.unique(ngrams, return_index=True, return_counts=True)
-    # Of several equally frequent ones the longest.
-    return int(counts.max() * sizes[first[counts == counts.max()]].max())
-
-
-def _repeated_characters(ngrams: np.ndarray, starts: np.ndarray, n: int, enough: float) -> int:
-    """Returns how many characters lie in n-grams that occurred before, each counted once.
-
-    Args as of `_top_ngram_characters`.
-    """
-    longest = (starts[n:] - starts[:-n]).max(initial=0)
-    ordered = np.sort(ngrams)
-    if np.count_nonzero(ordered[1:] == ordered[:-1]) * longest <= enough:
-        return 0
-    _, first = np.unique(ngrams, return_index=True)
-    is_repeat = np.zeros(len(starts), bool)
-    is_repeat[: len(ngrams)] = True
-    is_repeat[first] = False
-    # A word is covered if a repeat starts at it or at one of the n - 1 words before it.
-    repeats = np.cumsum(is_repeat)
-    covered = repeats.copy()
-    covered[n:] -= repeats[:-n]
-    return int(np.diff(starts)[covered[:-1] > 0].sum())
+    return QUALITY_FILTERS[settings.quality](text)

@@ -5,12 +5,16 @@ import argparse
 
 def add_text_flags(group: argparse._ArgumentGroup) -> None:
     """Adds the flags that say how documents become sentences, and which are dropped."""
+    # Only these commands filter documents.
+    from beambert.pipelines.text.filters import NONE, QUALITY_FILTERS
+    from beambert.pipelines.text.preparation import EXACT, KEEP, LINE, NEAR, SENTENCEX
+
     add = group.add_argument
-    add("--language", default="en", help="ISO 639-1, for the sentence splitter (default: en)")
+    add("--language", default="en", help="ISO 639-1 code, for the sentence splitter (default: en)")
     add(
         "--sentences",
-        choices=["sentencex", "line"],
-        default="sentencex",
+        choices=[SENTENCEX, LINE],
+        default=SENTENCEX,
         help="line: each line of a document is a sentence already (default: sentencex)",
     )
     add(
@@ -22,15 +26,15 @@ def add_text_flags(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--quality_filter",
-        choices=["none", "gopher"],
-        default="none",
+        choices=[*QUALITY_FILTERS],
+        default=NONE,
         help="gopher: drop documents by the rules of Rae et al. 2021 that fit any language, such "
         "as symbols instead of words and repeated passages (default: none)",
     )
     add(
         "--duplicates",
-        choices=["keep", "exact", "near"],
-        default="keep",
+        choices=[KEEP, EXACT, NEAR],
+        default=KEEP,
         help="exact: of equal documents use one; near: also of documents that share 80 %% of their "
         "phrases (default: keep)",
     )

@@ -19,7 +19,7 @@ from beambert.pipelines.records.figures import (
 )
 from beambert.pipelines.records.repeats import HashCounts, hash_limit, sum_repeats
 from beambert.pipelines.records.statistics import FAULTS, RecordStatistics
-from beambert.pipelines.verification.found_folders import RecordsFolder
+from beambert.pipelines.verification.found_folders import FoundFolder
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
 
 KIND = "beambert verification"
@@ -50,7 +50,7 @@ class Findings:
 
 
 def verify(
-    folders: Sequence[RecordsFolder], reports: Iterable[tuple[int, FileReport]]
+    folders: Sequence[FoundFolder], reports: Iterable[tuple[int, FileReport]]
 ) -> dict[str, Any]:
     """Returns what verification.json holds.
 
@@ -75,18 +75,18 @@ def verify(
     }
 
 
-def sample_limit(folders: Sequence[RecordsFolder]) -> int:
+def sample_limit(folders: Sequence[FoundFolder]) -> int:
     """Returns the largest hash to keep, the same for all folders, see `record_repeats`."""
     return hash_limit(sum(folder.expected_records for folder in folders))
 
 
-def sample_share(folders: Sequence[RecordsFolder]) -> float:
+def sample_share(folders: Sequence[FoundFolder]) -> float:
     """Returns the share of the different texts that repeats are counted of."""
     return round(sample_limit(folders) / hash_limit(0), 6)
 
 
 def _folder_result(
-    folder: RecordsFolder, findings: Findings, training: Findings | None
+    folder: FoundFolder, findings: Findings, training: Findings | None
 ) -> dict[str, Any]:
     statistics = findings.statistics
     result: dict[str, Any] = {
@@ -129,7 +129,7 @@ def _folder_result(
     return result
 
 
-def _file_faults(folder: RecordsFolder, findings: Findings) -> list[str]:
+def _file_faults(folder: FoundFolder, findings: Findings) -> list[str]:
     """Names every file that is damaged or not what info.json says of it."""
     listed = {} if folder.info is None else {file["name"]: file for file in folder.info.files}
     faults = []
@@ -163,7 +163,7 @@ def _record_faults(findings: Findings) -> list[str]:
     return faults
 
 
-def _count_faults(folder: RecordsFolder, statistics: RecordStatistics) -> list[str]:
+def _count_faults(folder: FoundFolder, statistics: RecordStatistics) -> list[str]:
     """Compares the counts of info.json with what the records hold."""
     if folder.info is None:
         return []
@@ -181,7 +181,7 @@ def _count_faults(folder: RecordsFolder, statistics: RecordStatistics) -> list[s
     ]
 
 
-def _shares_from_info(folder: RecordsFolder, statistics: RecordStatistics) -> dict[str, Any]:
+def _shares_from_info(folder: FoundFolder, statistics: RecordStatistics) -> dict[str, Any]:
     """Returns what records don't show but info.json tells; None where it doesn't."""
     counts = folder.info.counts if folder.info else {}
     forced, instances = counts.get("forced_random_next"), max(statistics.instances, 1)
@@ -191,7 +191,7 @@ def _shares_from_info(folder: RecordsFolder, statistics: RecordStatistics) -> di
     }
 
 
-def _not_checked(folder: RecordsFolder, findings: Findings, training: Findings | None) -> list[str]:
+def _not_checked(folder: FoundFolder, findings: Findings, training: Findings | None) -> list[str]:
     """Says what could not be looked at, and why."""
     if findings.statistics is None:
         return ["the records: none could be read"]

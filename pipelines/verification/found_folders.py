@@ -1,4 +1,4 @@
-"""What lies in a records folder, and what ought to: files, info.json, vocabulary, layout.
+"""What lies in a records folder, and what ought to: files, info.json, vocabulary, features.
 
 A folder of ours may hold the held-out records in `eval/`, and one folder for each length where
 several were made at once (`128/`, `512/`); each of them is a records folder. Any other folder with
@@ -13,7 +13,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.jobs.files import STORAGE_ERRORS, read_bytes
 from beambert.pipelines.records.contract import EVAL_FOLDER, INFO_FILE, RecordsInfo
-from beambert.pipelines.records.decoding import RecordLayout, find_layout, first_record
+from beambert.pipelines.records.decoding import RecordFeatures, find_features, first_record
 from beambert.pipelines.records.figures import MadeWith
 from beambert.pipelines.records.statistics import VocabularyIds
 from beambert.pipelines.shared.errors import InputError
@@ -28,7 +28,7 @@ _GZIP_RATIO = 6
 
 
 @dataclasses.dataclass(frozen=True)
-class RecordsFolder:
+class FoundFolder:
     """Records to verify together.
 
     Attributes:
@@ -36,7 +36,7 @@ class RecordsFolder:
       files: path -> bytes.
       info: of a folder of ours that has one.
       vocabulary: None where there is none at hand.
-      layout: None where no record can be read.
+      features: what the records are made of; None where no record can be read.
       training: path of the folder that these records are held out of; empty if they aren't.
       faults: what is wrong with the folder itself, one sentence each.
       expected_records: a rough number, for the size of samples.
@@ -46,7 +46,7 @@ class RecordsFolder:
     files: Mapping[str, int]
     info: RecordsInfo | None
     vocabulary: VocabularyIds | None
-    layout: RecordLayout | None
+    features: RecordFeatures | None
     training: str
     faults: tuple[str, ...]
     expected_records: int
@@ -65,7 +65,7 @@ class RecordsFolder:
         )
 
 
-def find_folders(inputs: Sequence[str], vocab_file: str | None) -> list[RecordsFolder]:
+def find_folders(inputs: Sequence[str], vocab_file: str | None) -> list[FoundFolder]:
     """Lists what is to be verified.
 
     Args:
@@ -76,7 +76,7 @@ def find_folders(inputs: Sequence[str], vocab_file: str | None) -> list[RecordsF
       InputError: there is nothing there, or nothing that holds records.
     """
     given = _read_vocabulary(vocab_file, "--vocab_file") if vocab_file else None
-    found: dict[str, RecordsFolder] = {}
+    found: dict[str, FoundFolder] = {}
     for path in inputs:
         tree = _list_tree(path)
         if tree is None:
@@ -161,7 +161,7 @@ def _match(pattern: str) -> list:
         raise InputError(f"{pattern}: cannot be listed ({error})") from error
 
 
-def _loose_files(pattern: str, given: Vocabulary | None) -> RecordsFolder:
+def _loose_files(pattern: str, given: Vocabulary | None) -> FoundFolder:
     files = {m.path: m.size_in_bytes for m in sorted(_match(pattern), key=lambda m: m.path)}
     if not files:
         raise InputError(f"{pattern}: there is no such file or folder; check the path")
@@ -178,7 +178,7 @@ def _folder(
     training: str,
     given: Vocabulary | None,
     vocabularies: Sequence[str],
-) -> RecordsFolder:
+) -> FoundFolder:
     """Reads what a folder says of itself and compares it with what is there."""
     files = {_join(folder, name): size for name, size in names.items() if _IN_NAME in name}
     info, faults = None, []
@@ -203,9 +203,9 @@ def _folder(
     if info and VOCABULARY_FILE not in names:
         faults.append(f"{_join(folder, VOCABULARY_FILE)} is missing")
     made = _records_folder(folder, files, info=info, vocabulary=vocabulary, training=training)
-    if info and made.layout:
+    if info and made.features:
         for name in ("max_seq_length", "max_predictions_per_seq"):
-            said, there = info.parameters.get(name), getattr(made.layout, name)
+            said, there = info.parameters.get(name), getattr(made.features, name)
             if isinstance(said, int) and said != there:
                 faults.append(f"{folder}: {INFO_FILE} says {name} {said}, the records have {there}")
     return dataclasses.replace(made, faults=tuple(faults))
@@ -218,23 +218,23 @@ def _records_folder(
     vocabulary: Vocabulary | None,
     info: RecordsInfo | None = None,
     training: str = "",
-) -> RecordsFolder:
-    """Finds out the layout from the first record that can be read."""
+) -> FoundFolder:
+    """Finds out the features from the first record that can be read."""
     records = ((record, name) for name in files if (record := first_record(name)) is not None)
-    layout = next((find_layout(record, name) for record, name in records), None)
+    features = next((find_features(record, name) for record, name in records), None)
     positions = sum(
         size * (_GZIP_RATIO if name.endswith(".gz") else 1) / _BYTES_A_POSITION
         for name, size in files.items()
     )
-    return RecordsFolder(
+    return FoundFolder(
         path,
         files,
         info,
         VocabularyIds.of(vocabulary) if vocabulary else None,
-        layout,
+        features,
         training,
         faults=(),
-        expected_records=int(positions / layout.max_seq_length) if layout else 0,
+        expected_records=int(positions / features.max_seq_length) if features else 0,
     )
 
 

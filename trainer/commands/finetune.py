@@ -1,4 +1,4 @@
-"""`beambert finetune` and `beambert glue`: their flags. No TensorFlow until they run."""
+"""`beambert finetune`, and the flags that it shares with `beambert glue`. TensorFlow loads late."""
 
 import argparse
 import dataclasses
@@ -52,7 +52,8 @@ Small encoders want higher rates than base: --learning_rate=3e-4.
 _RECIPE = {"learning_rate": 5e-5, "train_batch_size": 32, "num_train_epochs": 3.0}
 
 
-def _add_encoder_flags(parser: FlagParser) -> None:
+def add_encoder_flags(parser: FlagParser) -> None:
+    """Adds the flags that say what to fine-tune."""
     add = parser.add_argument
     add(
         "--init",
@@ -71,7 +72,8 @@ def _add_encoder_flags(parser: FlagParser) -> None:
     )
 
 
-def _add_recipe_flags(parser: FlagParser) -> None:
+def add_recipe_flags(parser: FlagParser) -> None:
+    """Adds the flags that say how to fine-tune, with the defaults of the paper's recipe."""
     add = parser.add_argument
     add(
         "--max_seq_length",
@@ -116,9 +118,9 @@ def build_finetune_parser() -> FlagParser:
         metavar="DIR",
         help="the task's features, made by `beambert features`; --data_dir is still scored by",
     )
-    _add_encoder_flags(parser)
+    add_encoder_flags(parser)
     add_output_flags(parser)
-    _add_recipe_flags(parser)
+    add_recipe_flags(parser)
     return parser
 
 

@@ -9,15 +9,15 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.tasks.declarations import GLUE_TASKS, find_task
 from beambert.pipelines.tasks.flags import add_skip_bad_rows_flag
-
-if TYPE_CHECKING:
-    from beambert.trainer.finetuning.plan import FinetuningJob
 from beambert.trainer.commands.finetune import (
-    _add_encoder_flags,
-    _add_recipe_flags,
+    add_encoder_flags,
+    add_recipe_flags,
     make_job,
     run_sweep,
 )
+
+if TYPE_CHECKING:
+    from beambert.trainer.finetuning.plan import FinetuningJob
 
 GLUE_EPILOG = """examples:
   # the whole benchmark, the encoder of `beambert pretrain`
@@ -49,8 +49,8 @@ def build_glue_parser() -> FlagParser:
     )
     add("--output", required=True, metavar="DIR", help="gets a model folder for each task")
     add_skip_bad_rows_flag(parser)
-    _add_encoder_flags(parser)
-    _add_recipe_flags(parser)
+    add_encoder_flags(parser)
+    add_recipe_flags(parser)
     return parser
 
 

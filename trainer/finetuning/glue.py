@@ -41,7 +41,7 @@ MISMATCHED = "accuracy_mismatched"
 _BATCH = 64
 
 
-def find_folders(glue_dir: str, names: Sequence[str]) -> dict[str, str]:
+def find_task_folders(glue_dir: str, names: Sequence[str]) -> dict[str, str]:
     """Returns task name -> its folder, for those that are there.
 
     Raises:
@@ -77,7 +77,7 @@ def run(
     Raises:
       InputError: what was given can't be used.
     """
-    found = find_folders(glue_dir, names)
+    found = find_task_folders(glue_dir, names)
     jobs = {
         name: job_of(TASKS[name], folder, f"{output}/{TASKS[name].title}")
         for name, folder in found.items()

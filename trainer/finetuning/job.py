@@ -53,7 +53,7 @@ def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str, 
             _describe(plan)
         data = plan.data
         data.tokenize(plan.text_features, job.features)
-        run = _Run(plan, strategy)
+        run = _Finetuning(plan, strategy)
         if chief and (notes := [*data.notes(), *run.notes]):
             print("\n".join(notes), flush=True)
         results = train(run.trainer, [run.phase()], plan.loop, job.output)
@@ -99,7 +99,7 @@ def _describe(plan: FinetuningPlan) -> None:
     )
 
 
-class _Run:
+class _Finetuning:
     """The trainer of a plan, with the batches it is given."""
 
     def __init__(self, plan: FinetuningPlan, strategy: tf.distribute.Strategy):

@@ -77,14 +77,14 @@ def train(
       InputError: no checkpoint can be read or written, or the loss is no number.
       Interrupted: after SIGTERM or Ctrl-C, with everything saved.
     """
-    run = _Run(trainer, phases, config, output)
+    run = _Training(trainer, phases, config, output)
     with _Stop() as stop:
         run.train_to_last_step(stop)
     # All is saved: whatever ends the evaluation, the same command begins it again.
     return run.evaluate_at_the_end()
 
 
-class _Run:
+class _Training:
     """What one call of `train` works with."""
 
     def __init__(

@@ -20,7 +20,7 @@ _DECODING = DecodingParameters()
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
-class _Windows:
+class _WindowTensors:
     """Windows of [CLS] question [SEP] context [SEP]; those of a question next to each other.
 
     Attributes:
@@ -132,7 +132,7 @@ class AnswerModule(tf.Module):
         # Places are counted in characters, which bytes that are no UTF-8 don't have.
         context = tf.strings.unicode_transcode(context, "UTF-8", "UTF-8")
         pieces, starts, ends = self._tokenizer.tokenize(context)
-        windows = _Windows(
+        windows = _WindowTensors(
             queries[:, : self._windows.max_query_length],
             pieces,
             self._text_features,
@@ -156,7 +156,7 @@ class AnswerModule(tf.Module):
         answer = tf.strings.substr(context, start, end - start, unit="UTF8_CHAR")
         return found | {"answer": answer, "start": start, "end": end}
 
-    def _logits(self, windows: _Windows) -> tf.Tensor:
+    def _logits(self, windows: _WindowTensors) -> tf.Tensor:
         """Returns the logits of starts and ends, float32 [W, L, 2]."""
 
         def some(first: tf.Tensor) -> tf.Tensor:
@@ -173,7 +173,7 @@ class AnswerModule(tf.Module):
 
 
 def _best_answers(
-    windows: _Windows, logits: tf.Tensor, parameters: DecodingParameters
+    windows: _WindowTensors, logits: tf.Tensor, parameters: DecodingParameters
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns the score of each question's best answer, its first and its last piece, [N] each.
 

@@ -1,4 +1,4 @@
-"""SavedModels that take raw text."""
+"""SavedModels that take raw text: tokenization, encoder and head in one graph."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
@@ -82,14 +82,15 @@ class _TaskModule(tf.Module):
         return {"tags": tf.where(pieces < 0, "", tf.gather(self._labels, of_words))}
 
 
-class _Encoder(tf.Module):
-    """Text -> hidden states.
+class EncoderModule(tf.Module):
+    """Raw text -> hidden states.
 
     Its `serving_default` takes `text`, string [n], and gives `sequence_output` [n, L, H],
     `pooled_output` [n, H] and `input_mask` [n, L].
     """
 
     def __init__(self, model: keras.Model, text_features: TextFeatures):
+        """Traces the encoder on texts."""
         super().__init__()
         self._encoder = model
         self._text_features = text_features
@@ -131,24 +132,26 @@ def save_task_model(
     Raises:
       InputError: it can't be written.
     """
-    module = _task_module(model, text_features, training)
+    module = task_module(model, text_features, training)
     with _beside(path, f"{path}{UNFINISHED_ENDING}") as temporary:
-        _save(module, module.functions, temporary)
+        save_module(module, module.functions, temporary)
         if tf.io.gfile.exists(path):
             tf.io.gfile.rmtree(path)
         tf.io.gfile.rename(temporary, path)
 
 
-def _task_module(
+def task_module(
     model: keras.Model, text_features: TextFeatures, training: Mapping[str, Any]
 ) -> _TaskModule | AnswerModule:
+    """Returns a fine-tuned model on raw text; the arguments are those of `save_task_model`."""
     if training["kind"] == SPAN:
         task = find_task(training["task"])
         return AnswerModule(model, text_features, task.allows_no_answer)
     return _TaskModule(model, text_features, training)
 
 
-def _save(module: tf.Module, signatures: Mapping[str, Any], path: str) -> None:
+def save_module(module: tf.Module, signatures: Mapping[str, Any], path: str) -> None:
+    """Writes a SavedModel with these signatures."""
     tf.saved_model.save(module, path, signatures=dict(signatures))
 
 

@@ -1,4 +1,4 @@
-"""SavedModels that take raw text: tokenization, encoder and head in one graph."""
+"""Serving folders: each export of a model is the next version, and says which model it is of."""
 
 import json
 import uuid
@@ -14,7 +14,7 @@ from beambert.pipelines.storage.claims import UNFINISHED_ENDING
 from beambert.pipelines.storage.weights import weights_sha256
 from beambert.pipelines.tasks.declarations import CLASSIFICATION
 from beambert.trainer import model_folders
-from beambert.trainer.serving.saved_model import _beside, _Encoder, _save, _task_module
+from beambert.trainer.serving.saved_model import EncoderModule, _beside, save_module, task_module
 from beambert.trainer.task_models import task_model
 
 # SavedModel's place for files that are no part of the graph.
@@ -45,12 +45,12 @@ def export(model_dir: str, output: str) -> str:
     if found.training["kind"] == model_folders.PRETRAINING:
         pretrained = BertPretrainer(found.config)
         model_folders.load_weights(pretrained, found.path)
-        module = _Encoder(pretrained.encoder, text_features)
+        module = EncoderModule(pretrained.encoder, text_features)
     else:
-        module = _task_module(task_model(found), text_features, found.training)
+        module = task_module(task_model(found), text_features, found.training)
     unfinished = f"{output}/{version}.{uuid.uuid4().hex}{UNFINISHED_ENDING}"
     with _beside(output, unfinished) as temporary:
-        _save(module, module.functions, temporary)
+        save_module(module, module.functions, temporary)
         _write_source(model_dir, temporary)
     return _publish(temporary, output)
 

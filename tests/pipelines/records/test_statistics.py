@@ -20,7 +20,7 @@ from beambert.pipelines.records.decoding import (
     count_batch,
     decode_rows,
     examine_file,
-    find_layout,
+    find_features,
 )
 from beambert.pipelines.records.figures import (
     MadeWith,
@@ -51,8 +51,8 @@ IDS = VocabularyIds.of(Vocabulary((*SPECIAL_TOKENS, "[unused0]", *map(str, range
 def count(*records, vocabulary=IDS, limit=None):
     """Counts records; the first must be well-formed."""
     serialized = [r if isinstance(r, bytes) else serialize(r) for r in records]
-    layout = find_layout(serialized[0], "a file")
-    return count_batch(serialized, layout, vocabulary, limit)
+    features = find_features(serialized[0], "a file")
+    return count_batch(serialized, features, vocabulary, limit)
 
 
 def statistics(*records, vocabulary=IDS) -> RecordStatistics:
@@ -75,13 +75,13 @@ def golden_ids(golden):
 
 
 def statistics_of_original(ids):
-    layout = find_layout(read(ORIGINAL)[0], "a file")
-    return examine_file(str(ORIGINAL), layout, ids, None).statistics
+    features = find_features(read(ORIGINAL)[0], "a file")
+    return examine_file(str(ORIGINAL), features, ids, None).statistics
 
 
 def test_what_was_encoded_is_read_back(golden_ids):
-    layout = find_layout(read(ORIGINAL)[0], "a file")
-    rows, _ = decode_rows(read(ORIGINAL), layout)
+    features = find_features(read(ORIGINAL)[0], "a file")
+    rows, _ = decode_rows(read(ORIGINAL), features)
     check_encoded(rows, read(ORIGINAL), golden_ids)
     with pytest.raises(RuntimeError, match="differ"):
         check_encoded(rows, read(ORIGINAL)[::-1][:3], golden_ids)
@@ -108,8 +108,8 @@ class TestCounts:
 
     def test_arrays_as_they_are_before_encoding(self, golden_ids):
         """int32 arrays give the same counts as the records read back."""
-        layout = find_layout(read(ORIGINAL)[0], "a file")
-        rows, _ = decode_rows(read(ORIGINAL), layout)
+        features = find_features(read(ORIGINAL)[0], "a file")
+        rows, _ = decode_rows(read(ORIGINAL), features)
         small = {n: v.astype(np.int32) if v.dtype == np.int64 else v for n, v in rows.items()}
         found = count_records(small, restore_ids(small), golden_ids)
         assert found.to_json() == statistics_of_original(golden_ids).to_json()
@@ -422,9 +422,9 @@ class TestFiles:
     def test_gzip(self, tmp_path):
         plain = examine_file(write(tmp_path / "a", [RECORD] * 9), None, None, None)
         path = write(tmp_path / "a.gz", [RECORD] * 9)
-        layout = find_layout(serialize(RECORD), path)
+        features = find_features(serialize(RECORD), path)
         assert (plain.records, plain.damage) == (9, "")
-        found = examine_file(path, layout, IDS, None)
+        found = examine_file(path, features, IDS, None)
         assert (found.records, found.damage) == (9, "")
         assert found.statistics.to_json() == statistics(*[RECORD] * 9).to_json()
         assert found.bytes == (tmp_path / "a.gz").stat().st_size
@@ -456,9 +456,9 @@ class TestFiles:
 
     def test_unknown_names(self):
         with pytest.raises(InputError, match="packed_input_ids"):
-            find_layout(serialize(RECORD, {"input_ids": "packed_input_ids"}.items()), "a file")
+            find_features(serialize(RECORD, {"input_ids": "packed_input_ids"}.items()), "a file")
 
     @pytest.mark.parametrize("record", [b"", b"\xff\xff", serialize(changed(masked_lm_ids=[]))])
     def test_nothing_to_go_by(self, record):
         with pytest.raises(InputError, match="a file: its records"):
-            find_layout(record, "a file")
+            find_features(record, "a file")

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.corpus.formats import FORMATS
 from beambert.pipelines.text.cleaning import normalize_text
-from beambert.pipelines.text.filters import FilterSettings, QualityThresholds, why_dropped
+from beambert.pipelines.text.filters import FilterSettings, why_dropped
+from beambert.pipelines.text.gopher import QualityThresholds, why_poor
 
-QUALITY = FilterSettings(quality=QualityThresholds())
+QUALITY = FilterSettings(quality="gopher")
 # The preamble of the Universal Declaration of Human Rights, in the public domain.
 PREAMBLES = json.loads(
     pathlib.Path(__file__)
@@ -130,7 +131,7 @@ def test_repetition_equals_plain_counting(phrases, seed, single_words):
     random.Random(seed).shuffle(pieces)
     text = " ".join(word for piece in pieces for word in piece)
     limits = QualityThresholds(min_words=10)
-    assert why_dropped(text, FilterSettings(quality=limits)) == plain_ngram_reason(text, limits)
+    assert why_poor(text, limits) == plain_ngram_reason(text, limits)
 
 
 def reasons(paths, format_name: str) -> collections.Counter:
