@@ -43,6 +43,21 @@ class Command:
         return f"{program} {shlex.join(self.arguments)}"
 
 
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """A step that is done.
+
+    Attributes:
+      command: what was run.
+      seconds: how long it took.
+      printed: its lines.
+    """
+
+    command: Command
+    seconds: float
+    printed: list[str]
+
+
 def plan(folder: Path) -> list[Command]:
     """Returns the steps whose arguments are known from the start."""
     corpus, vocabulary, records = folder / "corpus", folder / "vocab.txt", folder / "records"
@@ -148,18 +163,3 @@ def judge(folder: Path) -> list[Command]:
 def read_json(path: Path) -> Any:
     """Reads a JSON file."""
     return json.loads(path.read_text(encoding="utf-8"))
-
-
-@dataclasses.dataclass(frozen=True)
-class Done:
-    """A step that is done.
-
-    Attributes:
-      command: what was run.
-      seconds: how long it took.
-      printed: its lines.
-    """
-
-    command: Command
-    seconds: float
-    printed: list[str]

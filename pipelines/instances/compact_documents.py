@@ -9,6 +9,7 @@ import numpy as np
 
 # Bytes of a document's hash: enough that 10^12 documents don't collide.
 HASH_BYTES = 16
+# The numbers of documents, sentences and tokens.
 _HEADER = struct.Struct("<III")
 
 

@@ -30,7 +30,7 @@ SPAN_ANSWER = ("start", "end", "score", "null_odds")
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class InputRow:
     """A text to answer, and where it stands."""
 
     file: str
@@ -40,7 +40,7 @@ class Row:
 
 def read_rows(
     file: str, kind: str, text_columns: Sequence[str], choice_columns: Sequence[str]
-) -> Iterator[Row | dict[str, Any]]:
+) -> Iterator[InputRow | dict[str, Any]]:
     """Yields the rows of a file, or for one that can't be read where it is and why.
 
     Line 0 stands for all of a file, or all that follows what stops its reader.
@@ -62,7 +62,7 @@ def read_rows(
         for line, fields in rows:
             try:
                 example = _example(file, line, fields, kind, text_columns, choice_columns)
-                yield Row(file, line, example)
+                yield InputRow(file, line, example)
             except InputError as error:
                 yield {"file": file, "line": line, "reason": str(error)}
     except InputError as error:
@@ -136,7 +136,7 @@ class SavedModelHandler(ModelHandler):
         return load(self._model)
 
     def run_inference(
-        self, batch: Sequence[Row], model: Any, inference_args: dict[str, Any] | None = None
+        self, batch: Sequence[InputRow], model: Any, inference_args: dict[str, Any] | None = None
     ) -> list[str]:
         """Returns each row's answer as JSON."""
         outputs = call(model, [row.example for row in batch])
@@ -231,12 +231,12 @@ def _add_steps(
     )
     answers = (
         rows
-        | "Rows" >> beam.Filter(lambda row: isinstance(row, Row))
+        | "Rows" >> beam.Filter(lambda row: isinstance(row, InputRow))
         | "Answer" >> RunInference(handler)
     )
     rejects = (
         rows
-        | "Rejects" >> beam.Filter(lambda row: not isinstance(row, Row))
+        | "Rejects" >> beam.Filter(lambda row: not isinstance(row, InputRow))
         | "RejectsAsText" >> beam.Map(lambda row: json.dumps(row, ensure_ascii=False))
     )
     for name, lines in ((PART, answers), (REJECTS, rejects)):

@@ -1,4 +1,4 @@
-"""What commands print: one-sentence errors, quiet imports, progress with rate and ETA."""
+"""What commands print: one-sentence errors, nothing of quiet imports, durations."""
 
 import contextlib
 import os

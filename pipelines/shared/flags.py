@@ -52,5 +52,5 @@ def check_shares(flags: argparse.Namespace, *names: str) -> None:
             raise InputError(f"--{name}={value}: must be at least 0 and less than 1")
 
 
-# Of a flag that is on where it is named, and may have a value all the same.
+# Arguments of a flag that is on where it is named, and may have a value all the same.
 SWITCH = {"type": parse_bool, "nargs": "?", "const": True, "default": False, "metavar": "BOOL"}
