@@ -28,6 +28,7 @@ from beambert.pipelines.shared import console
 from beambert.pipelines.shared import flags as console_flags
 from beambert.pipelines.shared import flags as jobs_flags
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 
 EXCLUDED_FOLDERS = frozenset(
     {
@@ -196,7 +197,7 @@ def make_corpus(
     kept = {name: paragraphs for name, paragraphs in documents.items() if not is_held_out(name)}
     examples = make_task(texts, documents, {"train": train_examples, "dev": dev_examples})
 
-    unfinished = output_dir / ".unfinished_corpus"
+    unfinished = output_dir / f"{TEMPORARY_PREFIX}corpus"
     shutil.rmtree(unfinished, ignore_errors=True)
     for folder in (corpus, task):
         (unfinished / folder.name).mkdir(parents=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from beambert.pipelines.shared.console import duration
+from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED
 
 TEXT_WIDTH = 100
 # Legible on both the light and the dark background of the page.
@@ -320,7 +321,7 @@ def render_html(summary: DemoSummary) -> str:
 
 
 def _verdict_class(value: str) -> str:
-    return {"BLESSED": ' class="blessed"', "NOT_BLESSED": ' class="refused"'}.get(value, "")
+    return {BLESSED: ' class="blessed"', NOT_BLESSED: ' class="refused"'}.get(value, "")
 
 
 def text_table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:

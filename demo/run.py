@@ -17,6 +17,7 @@ from beambert.demo.steps import Command, Done, judge, plan, read_json
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.storage.claims import BLESSED
 
 STEPS_FILE = "steps.json"
 REPORT_FILE = "report.html"
@@ -50,10 +51,10 @@ class Journal:
         return Done(command, **self._steps[command.line])
 
     def _write(self) -> None:
-        """Writes aside and renames, so that an interruption leaves what was there."""
-        aside = self._path.with_name(f"{self._path.name}.tmp")
-        aside.write_text(json.dumps(self._steps, indent=1), encoding="utf-8")
-        aside.replace(self._path)
+        """Writes whole or not at all, so that an interruption leaves what was there."""
+        from beambert.pipelines.jobs.files import write_bytes
+
+        write_bytes(str(self._path), json.dumps(self._steps, indent=1).encode())
 
 
 def _run(command: Command) -> list[str]:
@@ -90,7 +91,7 @@ def run_demo(folder: Path) -> None:
     journal = Journal(folder)
     done = [journal.run(command) for command in plan(folder)]
     for command in judge(folder):
-        if command.name == "export" and not (folder / "evaluation" / "BLESSED").exists():
+        if command.name == "export" and not (folder / "evaluation" / BLESSED).exists():
             print("\nThe evaluation did not bless the model, so it is not exported.")
         else:
             done.append(journal.run(command))

@@ -6,6 +6,9 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from beambert.pipelines.storage.weights import CONFIG_FILE, RESULTS_FILE
+from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
+
 # As in the paper, most updates are on short sequences; among so few tokens the tiny encoder soon
 # begins to use a token's neighbours. What fits in five minutes on two cores.
 SHORT_LENGTH, LONG_LENGTH = 32, 128
@@ -60,7 +63,7 @@ class Done:
 
 def plan(folder: Path) -> list[Command]:
     """Returns the steps whose arguments are known from the start."""
-    corpus, vocabulary, records = folder / "corpus", folder / "vocab.txt", folder / "records"
+    corpus, vocabulary, records = folder / "corpus", folder / VOCABULARY_FILE, folder / "records"
     encoder, task = folder / "encoder", folder / "task"
     documents = f"--input={corpus}/*.jsonl"
 
@@ -120,15 +123,15 @@ def plan(folder: Path) -> list[Command]:
             "fine-tuning, random weights",
             folder / "classifier-random",
             "--init=random",
-            f"--model={encoder}/bert_config.json",
-            f"--vocab_file={encoder}/vocab.txt",
+            f"--model={encoder}/{CONFIG_FILE}",
+            f"--vocab_file={encoder}/{VOCABULARY_FILE}",
         ),
     ]
 
 
 def judge(folder: Path) -> list[Command]:
     """Returns the last steps: the bar is what random weights reach with the same budget."""
-    bar = read_json(folder / "classifier-random" / "results.json")["accuracy"]
+    bar = read_json(folder / "classifier-random" / RESULTS_FILE)["accuracy"]
     evaluation, classifier = folder / "evaluation", folder / "classifier"
     return [
         Command(

@@ -8,23 +8,27 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from beambert.demo.corpus import FINISHED_FILE
 from beambert.demo.report import DemoSummary, Step, read_metrics
 from beambert.demo.steps import LONG_LENGTH, SENTENCE, SHORT_LENGTH, Done, read_json
+from beambert.pipelines.records.contract import INFO_FILE
+from beambert.pipelines.storage.claims import BLESSED, METRICS_FILE, NOT_BLESSED
+from beambert.pipelines.storage.weights import CURVES_FILE, RESULTS_FILE, TRAINING_FILE
 
 
 def gather(folder: Path, done: Sequence[Done]) -> DemoSummary:
     """Reads the results of every step."""
-    corpus = read_json(folder / "corpus" / "info.json")
+    corpus = read_json(folder / "corpus" / FINISHED_FILE)
     records, long_records = (
-        read_json(folder / "records" / str(length) / "info.json")
+        read_json(folder / "records" / str(length) / INFO_FILE)
         for length in (SHORT_LENGTH, LONG_LENGTH)
     )
-    pretraining = read_json(folder / "encoder" / "results.json")
-    phases = read_json(folder / "encoder" / "training.json")["phases"]
-    pretrained = read_json(folder / "classifier" / "results.json")
-    random = read_json(folder / "classifier-random" / "results.json")
-    evaluation = read_json(folder / "evaluation" / "metrics.json")
-    curve = read_metrics(folder / "encoder" / "metrics.jsonl")
+    pretraining = read_json(folder / "encoder" / RESULTS_FILE)
+    phases = read_json(folder / "encoder" / TRAINING_FILE)["phases"]
+    pretrained = read_json(folder / "classifier" / RESULTS_FILE)
+    random = read_json(folder / "classifier-random" / RESULTS_FILE)
+    evaluation = read_json(folder / "evaluation" / METRICS_FILE)
+    curve = read_metrics(folder / "encoder" / CURVES_FILE)
     step_seconds = sorted(line["seconds_per_step"] for line in curve if "seconds_per_step" in line)
     counts = records["counts"]
     results = {
@@ -77,8 +81,8 @@ def gather(folder: Path, done: Sequence[Done]) -> DemoSummary:
         pretraining=curve,
         commonest_token_accuracy=pretraining["commonest_token_accuracy"],
         seconds_per_step=step_seconds[len(step_seconds) // 2],
-        finetuning_pretrained=read_metrics(folder / "classifier" / "metrics.jsonl"),
-        finetuning_random=read_metrics(folder / "classifier-random" / "metrics.jsonl"),
+        finetuning_pretrained=read_metrics(folder / "classifier" / CURVES_FILE),
+        finetuning_random=read_metrics(folder / "classifier-random" / CURVES_FILE),
         pretrained_accuracy=pretrained["accuracy"],
         random_accuracy=random["accuracy"],
         majority_accuracy=pretrained["baseline_accuracy"],
@@ -100,7 +104,7 @@ def slices(evaluation: Mapping[str, Any]) -> list[tuple[str, int, float]]:
 
 def verdict(evaluation: Mapping[str, Any]) -> str:
     """Returns BLESSED or NOT_BLESSED, the names of the evaluation's marker files."""
-    return "BLESSED" if evaluation["blessed"] else "NOT_BLESSED"
+    return BLESSED if evaluation["blessed"] else NOT_BLESSED
 
 
 def answer(done: Sequence[Done]) -> list[tuple[str, float]]:

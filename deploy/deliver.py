@@ -6,17 +6,16 @@ by hand.
 """
 
 import argparse
-import pathlib
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from beambert.pipelines import evaluate
-from beambert.pipelines.evaluate import BLESSED, NOT_BLESSED
 from beambert.pipelines.shared.console import quiet_stderr, run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
-from beambert.pipelines.storage.weights import weights_sha256
+from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED
+from beambert.pipelines.storage.weights import BEST_FOLDER, weights_sha256
 from beambert.pipelines.tasks.flags import add_task_flags, task_arguments
 from beambert.trainer.commands import export as task_export
 from beambert.trainer.commands import finetune
@@ -67,6 +66,7 @@ def deliver(argv: Sequence[str]) -> bool:
     model, of_task = f"{output}/{MODEL}", task_arguments(flags)
     bounds = [f"--{name}={value}" for name in _THRESHOLDS for value in _values(flags, name)]
     with quiet_stderr():
+        from beambert.pipelines.storage import tensorflow_files
         from beambert.trainer.serving import versions
     # Told before anything is spent.
     served = versions.served_model(serving)
@@ -75,8 +75,8 @@ def deliver(argv: Sequence[str]) -> bool:
     if served:
         _check_source(*served)
     _run("finetune", finetune.finetune_main, [*of_task, *others, f"--model_dir={model}"])
-    if pathlib.Path(model, "best").is_dir():  # of a sweep
-        model = f"{model}/best"
+    if tensorflow_files.is_folder(f"{model}/{BEST_FOLDER}"):  # of a sweep
+        model = f"{model}/{BEST_FOLDER}"
     if served and served[1]["weights_sha256"] == weights_sha256(model):
         print(f"{served[0]}: is {model} already, nothing to do")
         return True
@@ -86,8 +86,8 @@ def deliver(argv: Sequence[str]) -> bool:
     else:  # there is nothing to be better than
         bounds = [bound for bound in bounds if not bound.startswith("--min_change=")]
     _evaluate(of_task, model, f"{output}/{EVALUATION}", bounds)
-    if not pathlib.Path(output, EVALUATION, BLESSED).exists():
-        reasons = pathlib.Path(output, EVALUATION, NOT_BLESSED).read_text("utf-8").splitlines()
+    if not tensorflow_files.exists(f"{output}/{EVALUATION}/{BLESSED}"):
+        reasons = tensorflow_files.read_text(f"{output}/{EVALUATION}/{NOT_BLESSED}").splitlines()
         print(f"refused ({'; '.join(reasons)}); {serving} stays as it is")
         return False
     arguments = [f"--model={model}", f"--evaluation={output}/{EVALUATION}"]
@@ -101,8 +101,10 @@ def _check_source(version: str, source: Mapping[str, str]) -> None:
     Raises:
       InputError: it is gone, or has been trained again.
     """
+    from beambert.pipelines.storage import tensorflow_files
+
     model = source["model"]
-    if not pathlib.Path(model).is_dir() or weights_sha256(model) != source["weights_sha256"]:
+    if not tensorflow_files.is_folder(model) or weights_sha256(model) != source["weights_sha256"]:
         raise InputError(
             f"{version}: the model that it was made of, {model}, is gone or has other weights now, "
             "so that nothing can be compared with it; bring it back, or serve from another folder"

@@ -17,6 +17,7 @@ from beambert.pipelines.records.contract import INFO_FILE
 from beambert.pipelines.shared.console import duration, quiet_stderr, run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser, parse_bool
+from beambert.pipelines.storage import claims
 from beambert.pipelines.tasks.declarations import (
     DEFAULT_LENGTH,
     DEFAULT_SPAN_LENGTH,
@@ -139,7 +140,7 @@ def main(argv: Sequence[str]) -> None:
     )
     vocabulary.check_case(flags.do_lower_case)
     inputs = read_inputs(task, flags.data_dir, flags.skip_bad_rows)
-    output = files.absolute(flags.output)
+    output = claims.absolute(flags.output)
     job = make_job(
         task, inputs, vocabulary, flags.do_lower_case, length, output, library_versions()
     )

@@ -16,7 +16,7 @@ checks the thresholds. The output folder holds
 """
 
 import math
-import pathlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -24,11 +24,11 @@ from typing import Any
 from beambert.pipelines.evaluation import blessing
 from beambert.pipelines.evaluation import measures as evaluation
 from beambert.pipelines.evaluation.blessing import Threshold
-from beambert.pipelines.evaluation.folder import BLESSED, NOT_BLESSED
 from beambert.pipelines.evaluation.job import EvaluationJob
 from beambert.pipelines.evaluation.slices import slice_title
 from beambert.pipelines.shared import console, flags
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
 from beambert.pipelines.tasks.declarations import Task
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
 from beambert.pipelines.tasks.metrics import METRICS
@@ -55,7 +55,7 @@ def summary(metrics: dict[str, Any], output: str) -> str:
         else f"  but {threshold['reason']}"
         for threshold in metrics["thresholds"]
     ]
-    return "\n".join([*lines, f"Report: {pathlib.Path(output) / 'report.html'}"])
+    return "\n".join([*lines, f"Report: {os.path.join(output, REPORT_FILE)}"])
 
 
 def _summary_line(name: str, part: dict[str, Any], widths: dict[str, int]) -> str:

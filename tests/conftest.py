@@ -41,3 +41,20 @@ def vocabulary() -> Vocabulary:
     letters = [chr(c) for c in range(ord("a"), ord("z") + 1)]
     pieces = [*letters, *(f"##{letter}" for letter in letters), ".", ","]
     return Vocabulary((*SPECIAL_TOKENS, *dict.fromkeys([*pieces, *WORDS])), "vocab.txt")
+
+
+@pytest.fixture(scope="module")
+def storage_environment(tmp_path_factory):
+    """The environment in which gs://bucket is on this machine."""
+    from support.emulated_storage import emulated_storage
+
+    with emulated_storage(tmp_path_factory.mktemp("storage")) as environment:
+        yield environment
+
+
+@pytest.fixture
+def gs(storage_environment, monkeypatch):
+    """gs://bucket in this process."""
+    for name, value in storage_environment.items():
+        monkeypatch.setenv(name, value)
+    return "gs://bucket"

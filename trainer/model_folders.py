@@ -1,7 +1,6 @@
 """Model folders: what is in one, and reading and writing them on any file system TensorFlow knows.
 
-bert_config.json, vocab.txt, model.weights.h5, training.json (what it was made with), results.json
-(how well it does), metrics.jsonl, checkpoints/, tensorboard/, and the markers of
+Their files are those that `pipelines.storage.weights` names, vocab.txt, and the markers of
 `pipelines.storage.claims`.
 """
 
@@ -21,17 +20,17 @@ from beambert.model.config import BertConfig, preset
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
-from beambert.pipelines.storage.tensorflow_files import make, read, reason, write
+from beambert.pipelines.storage.weights import (
+    CHECKPOINTS_FOLDER,
+    CONFIG_FILE,
+    TENSORBOARD_FOLDER,
+    TRAINING_FILE,
+    WEIGHTS_FILE,
+)
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
-CONFIG_FILE = "bert_config.json"
-WEIGHTS_FILE = "model.weights.h5"
-TRAINING_FILE = "training.json"
-RESULTS_FILE = "results.json"
-LABELS_FILE = "labels.txt"
 # Beside checkpoints that lie elsewhere than in the model folder.
 JOB_FILE = "job.json"
-SAVED_MODEL_FOLDER = "saved_model"
 # Kind of an encoder in training.json; the others are those of tasks.
 PRETRAINING = "pretraining"
 
@@ -78,8 +77,9 @@ class TrainingFolders:
     ) -> "TrainingFolders":
         """Fills in what isn't given."""
         model = model.rstrip("/")
-        checkpoints = (checkpoints or f"{model}/checkpoints").rstrip("/")
-        return cls(model, checkpoints, (tensorboard or f"{model}/tensorboard").rstrip("/"))
+        checkpoints = (checkpoints or f"{model}/{CHECKPOINTS_FOLDER}").rstrip("/")
+        tensorboard = (tensorboard or f"{model}/{TENSORBOARD_FOLDER}").rstrip("/")
+        return cls(model, checkpoints, tensorboard)
 
 
 def job_identity(training: Mapping[str, Any], config: BertConfig) -> dict[str, Any]:
@@ -106,34 +106,34 @@ def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
       InputError: one holds something else, or can't be made.
     """
     path = output.model
-    try:
-        names = tf.io.gfile.listdir(path) if tf.io.gfile.exists(path) else []
-        names = sorted(name.rstrip("/") for name in names)
-        if claims.is_finished(path, names, lambda n: read(f"{path}/{n}"), job, "--model_dir"):
-            return True
-    except tf.errors.OpError as error:
-        raise InputError(f"--model_dir={path}: cannot be read ({reason(error)})") from error
-    make(path, "--model_dir")
+    names = tensorflow_files.list_folder(path)
+
+    def read(name: str) -> bytes:
+        return tensorflow_files.read_bytes(f"{path}/{name}", "--model_dir")
+
+    if claims.is_finished(path, names, read, job, "--model_dir"):
+        return True
+    tensorflow_files.make_folder(path, "--model_dir")
     if not output.checkpoints.startswith(f"{path}/"):
         _claim_checkpoints(output.checkpoints, job, chief)
     if chief:
-        write(f"{path}/{UNFINISHED_FILE}", claims.serialize_job(job))
-        make(output.tensorboard, "--tensorboard_dir")
+        tensorflow_files.write_bytes(f"{path}/{UNFINISHED_FILE}", claims.serialize_job(job))
+        tensorflow_files.make_folder(output.tensorboard, "--tensorboard_dir")
     return False
 
 
 def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:
     """Refuses a folder of checkpoints of another job; they would be continued."""
     file, mine = f"{path}/{JOB_FILE}", claims.serialize_job(job)
-    if tf.io.gfile.exists(file):
-        if read(file) != mine:
+    if tensorflow_files.exists(file):
+        if tensorflow_files.read_bytes(file) != mine:
             raise InputError(
                 f"--checkpoint_dir={path}: holds checkpoints of another job; choose another folder "
                 "or delete it"
             )
     elif chief:
-        make(path, "--checkpoint_dir")
-        write(file, mine)
+        tensorflow_files.make_folder(path, "--checkpoint_dir")
+        tensorflow_files.write_bytes(file, mine)
 
 
 @contextlib.contextmanager
@@ -165,9 +165,10 @@ def held(path: str, chief: bool = True) -> Iterator[None]:
 
 
 def finish(path: str, job: Mapping[str, Any]) -> None:
-    """Marks a folder as complete."""
-    write(f"{path}/{MARKER_FILE}", claims.serialize_job(job))
-    tf.io.gfile.remove(f"{path}/{UNFINISHED_FILE}")
+    """Marks a folder as complete, and deletes what killed runs have left in it."""
+    tensorflow_files.write_bytes(f"{path}/{MARKER_FILE}", claims.serialize_job(job))
+    for left in (f"{path}/{UNFINISHED_FILE}", *tensorflow_files.leftovers(path)):
+        tensorflow_files.delete(left)
 
 
 def open_model(path: str, flag: str) -> ModelFolder:
@@ -177,16 +178,16 @@ def open_model(path: str, flag: str) -> ModelFolder:
       InputError: not there, not finished, or not whole.
     """
     path = path.rstrip("/")
-    if not tf.io.gfile.isdir(path):
+    if not tensorflow_files.is_folder(path):
         raise InputError(f"{flag}={path}: no such folder")
-    if not tf.io.gfile.exists(f"{path}/{MARKER_FILE}"):
+    if not tensorflow_files.exists(f"{path}/{MARKER_FILE}"):
         raise InputError(
             f"{flag}={path}: not a finished model folder (no {MARKER_FILE}); "
             "give the command that makes it again, which continues it"
         )
     try:
-        config = BertConfig.from_json(read(f"{path}/{CONFIG_FILE}").decode())
-        training = json.loads(read(f"{path}/{TRAINING_FILE}"))
+        config = BertConfig.from_json(tensorflow_files.read_text(f"{path}/{CONFIG_FILE}"))
+        training = json.loads(tensorflow_files.read_bytes(f"{path}/{TRAINING_FILE}"))
     except ValueError as error:
         raise InputError(f"{flag}={path}: {error}") from error
     vocabulary = read_vocabulary(f"{path}/{VOCABULARY_FILE}", flag)
@@ -199,16 +200,19 @@ def read_vocabulary(path: str, flag: str) -> Vocabulary:
     Raises:
       InputError: it can't be read or isn't a vocabulary.
     """
-    return Vocabulary.parse(read(path), f"{flag}={path}")
+    return Vocabulary.parse(tensorflow_files.read_bytes(path), f"{flag}={path}")
 
 
 def describe_model(
     path: str, config: BertConfig, vocabulary: Vocabulary, training: Mapping[str, Any]
 ) -> None:
     """Writes the files that say what a model is."""
-    write(f"{path}/{CONFIG_FILE}", config.to_json().encode())
-    write(f"{path}/{VOCABULARY_FILE}", vocabulary.serialize())
-    write(f"{path}/{TRAINING_FILE}", claims.serialize_job(training))
+    for name, data in (
+        (CONFIG_FILE, config.to_json().encode()),
+        (VOCABULARY_FILE, vocabulary.serialize()),
+        (TRAINING_FILE, claims.serialize_job(training)),
+    ):
+        tensorflow_files.write_bytes(f"{path}/{name}", data)
 
 
 def save_weights(model: keras.Model, path: str) -> None:
@@ -217,14 +221,11 @@ def save_weights(model: keras.Model, path: str) -> None:
     Raises:
       InputError: they can't be written.
     """
-    with tempfile.TemporaryDirectory() as local:
+    target = f"{path}/{WEIGHTS_FILE}"
+    with tempfile.TemporaryDirectory() as local, tensorflow_files.told(target, "written"):
         file = os.path.join(local, WEIGHTS_FILE)
-        try:
-            model.save_weights(file)
-            tf.io.gfile.copy(file, f"{path}/{WEIGHTS_FILE}", overwrite=True)
-        except (tf.errors.OpError, OSError) as error:
-            file = f"{path}/{WEIGHTS_FILE}"
-            raise InputError(f"{file}: cannot be written ({reason(error)})") from error
+        model.save_weights(file)
+        tf.io.gfile.copy(file, target, overwrite=True)
 
 
 def load_weights(model: keras.Model, path: str) -> None:
@@ -239,10 +240,8 @@ def load_weights(model: keras.Model, path: str) -> None:
             tf.io.gfile.copy(f"{path}/{WEIGHTS_FILE}", file)
             model.load_weights(file)
         except (tf.errors.OpError, OSError, ValueError, KeyError) as error:
-            raise InputError(
-                f"{path}/{WEIGHTS_FILE}: cannot be loaded ({reason(error)}); "
-                "copy the folder again or train again"
-            ) from error
+            reason, remedy = tensorflow_files.reason(error), "copy the folder again or train again"
+            raise claims.refusal(f"{path}/{WEIGHTS_FILE}", "loaded", reason, remedy) from error
 
 
 def model_config(name: str, vocab_size: int) -> BertConfig:
@@ -253,7 +252,7 @@ def model_config(name: str, vocab_size: int) -> BertConfig:
     """
     try:
         if name.endswith(".json"):  # also on gs://
-            config = BertConfig.from_json(tensorflow_files.read(name).decode())
+            config = BertConfig.from_json(tensorflow_files.read_text(name))
         else:
             config = preset(name, vocab_size)
     except InputError as error:

@@ -8,16 +8,16 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beambert.pipelines.features.contract import feature_names
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.weights import SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.declarations import DEV, TRAIN
 from beambert.pipelines.tasks.flags import task_of
 from beambert.trainer.commands.finetune import build_finetune_parser, make_job, run_job
-from beambert.trainer.model_folders import SAVED_MODEL_FOLDER
 
 
 def run_fn(fn_args: Any) -> None:
@@ -40,23 +40,18 @@ def run_fn(fn_args: Any) -> None:
         raise InputError("custom_config: name the features' folder as features, and no sweep")
     job = make_job(flags, task_of(flags), flags.data_dir, flags.model_dir)
     schema = schema_pb2.Schema()
-    text_format.Parse(tf.io.gfile.GFile(fn_args.schema_path).read(), schema)
+    text_format.Parse(tensorflow_files.read_text(fn_args.schema_path), schema)
     if {feature.name for feature in schema.feature} != feature_names(job.task.kind):
         raise InputError(f"schema_path={fn_args.schema_path}: not of a {job.task.kind} task")
     files = {TRAIN: _matches(fn_args.train_files), DEV: _matches(fn_args.eval_files)}
     features = dataclasses.replace(job.features, files=files)
     run_job(dataclasses.replace(job, features=features), flags)
     model_dir = job.output.model
-    saved = f"{model_dir}/{SAVED_MODEL_FOLDER}"
-    for folder, _, names in tf.io.gfile.walk(saved):
-        copy = fn_args.serving_model_dir + folder.removeprefix(saved)
-        tf.io.gfile.makedirs(copy)
-        for name in names:
-            tf.io.gfile.copy(f"{folder}/{name}", f"{copy}/{name}", overwrite=True)
+    tensorflow_files.copy(f"{model_dir}/{SAVED_MODEL_FOLDER}", fn_args.serving_model_dir)
 
 
 def _matches(patterns: Sequence[str]) -> list[str]:
-    found = sorted(path for pattern in patterns for path in tf.io.gfile.glob(pattern))
+    found = sorted(path for pattern in patterns for path in tensorflow_files.match(pattern))
     if not found:
         raise InputError(f"train_files, eval_files: {', '.join(patterns)} match no file")
     return found

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from beambert.deploy.retraining import lock
 from beambert.deploy.retraining.runs import (
-    BASELINE,
     BEAM_SECTIONS,
     EVALUATION,
     PUBLISHED,
@@ -32,10 +31,10 @@ from beambert.deploy.retraining.runs import (
     is_needed,
     next_run,
 )
-from beambert.pipelines.evaluate import BLESSED, NOT_BLESSED
 from beambert.pipelines.shared.console import duration, quiet_stderr, run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
 
 PLAN, RELEASE = "plan", "release"
 # What a plan finds, for a scheduler to branch on.
@@ -137,14 +136,7 @@ def run_step(step: str, config: Retraining, run: Run, descriptors: tuple[int, ..
     if step == SERVING:
         _publish(config, run, descriptors)
         return
-    arguments = command(step, config, run)
-    if step in (BASELINE, EVALUATION):
-        from beambert.deploy.retraining.staging import local_folders
-
-        with local_folders(arguments) as arguments:
-            _run(step, arguments, descriptors)
-    else:
-        _run(step, arguments, descriptors)
+    _run(step, command(step, config, run), descriptors)
 
 
 def _publish(config: Retraining, run: Run, descriptors: tuple[int, ...]) -> None:
@@ -169,7 +161,7 @@ def _publish(config: Retraining, run: Run, descriptors: tuple[int, ...]) -> None
     workspace.write_json(f"{run.path}/{workspace.RESULT_FILE}", result)
     print(f"{run.path}: {result['outcome']}: {'; '.join(result['reasons'])}")
     if version is None:
-        print(f"what was served before still is; see {evaluation}/report.html")
+        print(f"what was served before still is; see {evaluation}/{REPORT_FILE}")
     else:
         print(f"{config.workspace}/{SERVING}/{version}: is served now")
 

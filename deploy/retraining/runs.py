@@ -16,9 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from beambert.pipelines import create_pretraining_data, evaluate
-from beambert.pipelines.evaluate import BLESSED, NOT_BLESSED
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage.claims import MARKER_FILE
+from beambert.pipelines.storage.claims import BLESSED, MARKER_FILE, NOT_BLESSED
 from beambert.trainer.commands import finetune as finetune_command
 from beambert.trainer.commands import pretrain as task_pretrain
 

@@ -11,13 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from beambert.deploy.retraining.runs import PUBLISHED, RECORDS, REFUSED, Retraining, Run, markers
-from beambert.pipelines.shared.console import quiet_stderr
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage.claims import UNFINISHED_ENDING
-from beambert.pipelines.storage.tensorflow_files import _told, exists, read_text, write_text
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.tensorflow_files import exists, read_text
 
-with quiet_stderr():
-    import tensorflow as tf
 RUN_FILE = "run.json"
 RESULT_FILE = "result.json"
 VERSION_FILE = "version.json"
@@ -46,7 +43,7 @@ def read_config(path: str) -> Retraining:
     Raises:
       InputError: it can't be read or isn't one.
     """
-    return Retraining.from_toml(read_text(path, f"--config={path}"), path)
+    return Retraining.from_toml(read_text(path, "--config"), path)
 
 
 def read_history(workspace: str) -> History:
@@ -75,10 +72,7 @@ def read_history(workspace: str) -> History:
 
 def _numbers_in(folder: str) -> list[int]:
     """Returns the numbers that are names in a folder, in order; none if it isn't there."""
-    with _told(folder, "listed"):
-        # Not `isdir`, which says no where the storage can't be reached: a run would begin anew.
-        names = tf.io.gfile.listdir(folder) if tf.io.gfile.exists(folder) else []
-    return sorted(int(name) for name in (n.rstrip("/") for n in names) if name.isdecimal())
+    return sorted(int(n) for n in tensorflow_files.list_folder(folder) if n.isdecimal())
 
 
 def is_done(step: str, run: Run) -> bool:
@@ -89,11 +83,8 @@ def is_done(step: str, run: Run) -> bool:
 def begin(run: Run) -> None:
     """Writes run.json, after deleting what a run that was cut in its first step left there."""
     file, records = f"{run.path}/{RUN_FILE}", run.folder(RECORDS)
-    with _told(run.path, "emptied"):
-        if tf.io.gfile.exists(file):  # first: without it it is no run
-            tf.io.gfile.remove(file)
-        if tf.io.gfile.exists(records):
-            tf.io.gfile.rmtree(records)
+    tensorflow_files.delete(file)  # first: without it it is no run
+    tensorflow_files.delete(records)
     write_json(file, dataclasses.asdict(run))
 
 
@@ -107,10 +98,8 @@ def choose_version(serving: str, run: Run) -> int:
         write_json(file, max(_numbers_in(serving), default=0) + 1)
     version = read_json(file)
     # On gs:// a folder is renamed file by file; one that was cut in that begins anew.
-    with _told(f"{serving}/{version}", "deleted"):
-        cut = tf.io.gfile.glob(f"{serving}/{version}.*{UNFINISHED_ENDING}")
-        if cut and tf.io.gfile.exists(f"{serving}/{version}"):
-            tf.io.gfile.rmtree(f"{serving}/{version}")
+    if tensorflow_files.leftovers(serving, str(version)):
+        tensorflow_files.delete(f"{serving}/{version}")
     return version
 
 
@@ -138,12 +127,9 @@ def check_manifests(patterns: Sequence[str]) -> Manifests:
     """
     found = Manifests()
     for pattern in patterns:
-        with _told(pattern, "listed"):
-            paths = sorted(tf.io.gfile.glob(pattern))
-        for path in paths:
+        for path in tensorflow_files.match(pattern):
             _check_manifest(path)
-            with _told(path, "read"):
-                written = tf.io.gfile.stat(path).mtime_nsec / 1e9
+            written = tensorflow_files.modified(path)
             found = Manifests(found.count + 1, max(found.newest, written))
     return found
 
@@ -159,8 +145,7 @@ def _check_manifest(path: str) -> None:
         ) from error
     for name, size in files:
         file = name if "://" in name else os.path.join(os.path.dirname(path), name)
-        with _told(file, "read"):
-            there = tf.io.gfile.stat(file).length if tf.io.gfile.exists(file) else None
+        there = tensorflow_files.size(file)
         if there != size:
             what = "is missing" if there is None else f"has {there} bytes"
             raise InputError(
@@ -185,7 +170,7 @@ def write_json(path: str, value: Any) -> None:
     Raises:
       InputError: it can't be written.
     """
-    write_text(path, json.dumps(value, indent=1) + "\n")
+    tensorflow_files.write_bytes(path, f"{json.dumps(value, indent=1)}\n".encode())
 
 
 @contextlib.contextmanager

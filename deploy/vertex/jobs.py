@@ -19,6 +19,7 @@ from typing import Any
 from beambert.deploy.settings import Settings
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.storage.claims import METRICS_FILE
 
 FOLDER = pathlib.Path(__file__).parents[1]
 SECONDS_BETWEEN_LOOKS = 30.0
@@ -266,9 +267,9 @@ def deploy(settings: Settings, show: bool) -> None:
         print(json.dumps(request, indent=1))
         return
     job = aiplatform_v1.PipelineJob(pipeline_job(settings, pipeline))
-    tensorflow_files.write_text(settings.config, config)
+    tensorflow_files.write_bytes(settings.config, config.encode())
     sent = aiplatform_v1.PipelineJob.to_json(job, always_print_fields_with_no_presence=False)
-    tensorflow_files.write_text(settings.pipeline, sent)
+    tensorflow_files.write_bytes(settings.pipeline, sent.encode())
     aiplatform, options = _clients(settings)
     client = aiplatform.ScheduleServiceClient(client_options=options)
     wanted = {"parent": settings.parent, "filter": f'display_name="{DISPLAY_NAME}"'}
@@ -285,7 +286,7 @@ def upload(settings: Settings, run: str, show: bool) -> None:
 
     run = run.rstrip("/")
     request = model(settings, run, workspace.read_json(f"{run}/{workspace.RESULT_FILE}"))
-    evaluation = model_evaluation(workspace.read_json(f"{run}/evaluation/metrics.json"))
+    evaluation = model_evaluation(workspace.read_json(f"{run}/evaluation/{METRICS_FILE}"))
     if show:
         print(json.dumps([request, evaluation], indent=1))
         return

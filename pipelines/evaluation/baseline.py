@@ -1,18 +1,17 @@
 """An earlier evaluation that a new model must not fall behind."""
 
 import dataclasses
-import os
 import pathlib
 from typing import Any
 
 from beambert.pipelines.evaluation import predictions
 from beambert.pipelines.evaluation.blessing import Requirement, of_baseline
-from beambert.pipelines.evaluation.folder import MARKERS, read_metrics
+from beambert.pipelines.evaluation.folder import MARKERS, PREDICTIONS_FOLDER, read_metrics
 from beambert.pipelines.evaluation.intervals import change_interval
 from beambert.pipelines.evaluation.measures import Measures, measures_of
 from beambert.pipelines.evaluation.outcomes import OUTCOMES, Outcomes
-from beambert.pipelines.prediction.saved_models import local_path
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import claims
 from beambert.pipelines.tasks.declarations import Task
 
 
@@ -53,7 +52,7 @@ class Baseline:
             (self.measures.positive, measures.positive),
         )
         return {
-            "evaluation": os.path.abspath(self.folder),
+            "evaluation": claims.absolute(self.folder),
             "model": self.model,
             "weights_sha256": self.weights_sha256,
             "scores": {name: round(score, 6) for name, score in old.items()},
@@ -67,7 +66,7 @@ def open_baseline(path: str, task: Task, data_sha256: str, examples: int) -> Bas
     """Reads an earlier evaluation.
 
     Args:
-      path: its folder.
+      path: its folder, on this machine.
       task: of the new evaluation.
       data_sha256: of the file that the new evaluation is on.
       examples: how many of it.
@@ -75,8 +74,8 @@ def open_baseline(path: str, task: Task, data_sha256: str, examples: int) -> Bas
     Raises:
       InputError: it is none, or of another task or other examples.
     """
-    folder = pathlib.Path(local_path(path, "--baseline"))
-    metrics = read_metrics(folder)
+    folder = pathlib.Path(path)
+    metrics = read_metrics(path)
     if metrics is None or not any((folder / marker).exists() for marker in MARKERS):
         raise InputError(
             f"--baseline={path} holds no finished evaluation: name the --output of `beambert "
@@ -93,7 +92,7 @@ def open_baseline(path: str, task: Task, data_sha256: str, examples: int) -> Bas
             f"({metrics['model']}) on the same file first."
         )
     try:
-        records = predictions.read_records(folder / "predictions")
+        records = predictions.read_records(folder / PREDICTIONS_FOLDER)
     except Exception as error:  # TensorFlow's for a damaged file, the system's for none
         raise InputError(
             f"--baseline={path}: its predictions cannot be read; evaluate that model "

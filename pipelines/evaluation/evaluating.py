@@ -1,18 +1,22 @@
 """Judging a model: its answers, their scores, the page, the blessing."""
 
 import contextlib
+import dataclasses
 import hashlib
 import json
-import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beambert.pipelines.evaluation import beam_steps, blessing, mistakes, predictions
 from beambert.pipelines.evaluation import folder as evaluation_folder
 from beambert.pipelines.evaluation import measures as evaluation
 from beambert.pipelines.evaluation.baseline import open_baseline
-from beambert.pipelines.evaluation.folder import OFFICIAL
+from beambert.pipelines.evaluation.folder import (
+    OFFICIAL,
+    PREDICTIONS_FOLDER,
+    TFMA_FOLDER,
+)
 from beambert.pipelines.evaluation.job import EvaluationJob, read_labelled
 from beambert.pipelines.evaluation.mistakes import Mistake
 from beambert.pipelines.evaluation.outcomes import OUTCOMES, Outcomes
@@ -21,7 +25,10 @@ from beambert.pipelines.evaluation.span_predictions import SIGNATURE as SPAN_SIG
 from beambert.pipelines.evaluation.span_predictions import SpanPredictor, predictions_of
 from beambert.pipelines.jobs import running
 from beambert.pipelines.prediction import saved_models, worker_folder
-from beambert.pipelines.storage.weights import weights_sha256
+from beambert.pipelines.storage import claims
+from beambert.pipelines.storage.claims import METRICS_FILE, REPORT_FILE
+from beambert.pipelines.storage.tensorflow_files import local_folder
+from beambert.pipelines.storage.weights import NOT_TO_USE, weights_sha256
 from beambert.pipelines.tasks.declarations import SPAN, Task
 from beambert.pipelines.tasks.examples import Example
 from beambert.pipelines.tasks.squad import Question
@@ -42,35 +49,63 @@ def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str
       InputError: something given cannot be used. An earlier evaluation in `output` is then as it
         was.
     """
+    job = dataclasses.replace(job, output=job.output.rstrip("/") or "/")
     with running.plain_errors():
-        return _evaluate(job, pipeline_flags)
+        evaluation_folder.check_output(job.output)
+        with _on_this_machine(job) as here, contextlib.ExitStack() as stack:
+            return _evaluate(job, here, pipeline_flags, stack)
 
 
-def _evaluate(job: EvaluationJob, pipeline_flags: Sequence[str]) -> dict[str, Any]:
+@contextlib.contextmanager
+def _on_this_machine(job: EvaluationJob) -> Iterator[EvaluationJob]:
+    """Yields the job with local folders to read from, which TensorFlow Model Analysis needs.
+
+    Raises:
+      InputError: something can't be copied.
+    """
+    with contextlib.ExitStack() as stack:
+        here = {
+            "data_dir": stack.enter_context(local_folder(job.data_dir)),
+            "model": stack.enter_context(local_folder(job.model, NOT_TO_USE)),
+        }
+        if job.baseline:
+            here["baseline"] = stack.enter_context(local_folder(job.baseline))
+        yield dataclasses.replace(job, **here)
+
+
+def _evaluate(
+    job: EvaluationJob,
+    here: EvaluationJob,
+    pipeline_flags: Sequence[str],
+    stack: contextlib.ExitStack,
+) -> dict[str, Any]:
+    """Evaluates what `here` names, and calls it what `job` does; `stack` ends with the command."""
     task = job.task
-    folder = evaluation_folder.check_output(job.output)
-    model = saved_models.find_model(job.model, task.kind)
-    examples = read_labelled(job, model.labels)
-    data_sha256 = hashlib.sha256(job.data_file().read_bytes()).hexdigest()
-    with beam_steps.quiet_libraries(), contextlib.ExitStack() as stack:
+    model = saved_models.find_model(here.model, task.kind)
+    examples = read_labelled(
+        here, model.labels, lambda text: print(str(text).replace(here.data_dir, job.data_dir))
+    )
+    data_sha256 = hashlib.sha256(here.data_file().read_bytes()).hexdigest()
+    with beam_steps.quiet_libraries():
         from beambert.pipelines.evaluation import tfma_metric
 
         options = running.beam_options(pipeline_flags)
         _check_model(model, task, examples)
         measures = evaluation.measures_of(task, model.labels)
-        baseline = (
-            open_baseline(job.baseline, task, data_sha256, len(examples)) if job.baseline else None
-        )
+        baseline = None
+        if here.baseline:
+            found = open_baseline(here.baseline, task, data_sha256, len(examples))
+            baseline = dataclasses.replace(found, folder=job.baseline)
         print(f"Evaluating {job.model} on {len(examples):,} examples of {task.name} …", flush=True)
-        weights = weights_sha256(job.model)
-        unfinished = evaluation_folder.make_work_folder(folder)
+        weights = weights_sha256(here.model)
+        unfinished = stack.enter_context(evaluation_folder.work_folder(job.output))
         rows, orders = predictions.make_rows(task, examples, model.labels)
         sent = stack.enter_context(worker_folder.worker_folder(options))
         predictor = _predictor(worker_folder.send_model(model, sent), task)
         place = sent or str(unfinished)
-        beam_steps.predict(predictor, rows, f"{place}/predictions", options)
-        worker_folder.fetch(sent, "predictions", unfinished)
-        records = predictions.read_records(unfinished / "predictions")
+        beam_steps.predict(predictor, rows, f"{place}/{PREDICTIONS_FOLDER}", options)
+        worker_folder.fetch(sent, PREDICTIONS_FOLDER, unfinished)
+        records = predictions.read_records(unfinished / PREDICTIONS_FOLDER)
         predictions.check_records(task.kind, records, len(examples), model)
         outcomes = OUTCOMES[task.kind].of_records(records)
         constants = evaluation.constant_answers(outcomes, measures, model.labels)
@@ -78,10 +113,12 @@ def _evaluate(job: EvaluationJob, pipeline_flags: Sequence[str]) -> dict[str, An
         if baseline:
             requirements.append(baseline.requirement(measures.names[0], job.min_change))
         config = tfma_metric.eval_config(measures, requirements, orders)
-        beam_steps.analyse(config, f"{place}/predictions", f"{place}/tfma", options)
-        worker_folder.fetch(sent, "tfma", unfinished)
-        scores = tfma_metric.load_scores(unfinished / "tfma", measures.names)
-        failures = tfma_metric.load_failures(unfinished / "tfma")
+        beam_steps.analyse(
+            config, f"{place}/{PREDICTIONS_FOLDER}", f"{place}/{TFMA_FOLDER}", options
+        )
+        worker_folder.fetch(sent, TFMA_FOLDER, unfinished)
+        scores = tfma_metric.load_scores(unfinished / TFMA_FOLDER, measures.names)
+        failures = tfma_metric.load_failures(unfinished / TFMA_FOLDER)
     if scores[None]["example_count"] != len(examples):
         raise RuntimeError(f"{len(examples)} examples, but TFMA counted {scores[None]}")
     verdicts = [
@@ -97,7 +134,7 @@ def _evaluate(job: EvaluationJob, pipeline_flags: Sequence[str]) -> dict[str, An
         "split": job.split,
         "data_dir": str(job.data_dir),
         "data_sha256": data_sha256,
-        "model": os.path.abspath(job.model),
+        "model": claims.absolute(job.model),
         "weights_sha256": weights,
         "labels": list(model.labels),
         "metrics": list(measures.names),
@@ -117,7 +154,7 @@ def _evaluate(job: EvaluationJob, pipeline_flags: Sequence[str]) -> dict[str, An
         _write_texts(unfinished / OFFICIAL, found.files())
     worst = mistakes.worst_mistakes(task.kind, records, examples)
     _write_results(unfinished, metrics, outcomes, worst)
-    evaluation_folder.publish(folder, metrics)
+    evaluation_folder.publish(unfinished, job.output, metrics)
     return metrics
 
 
@@ -144,7 +181,7 @@ def _write_results(
 
     page = report.render(metrics, outcomes, worst)
     text = json.dumps(metrics, indent=2, ensure_ascii=False) + "\n"
-    _write_texts(folder, {"metrics.json": text, "report.html": page})
+    _write_texts(folder, {METRICS_FILE: text, REPORT_FILE: page})
 
 
 def _write_texts(folder: pathlib.Path, texts: Mapping[str, str]) -> None:

@@ -1,81 +1,98 @@
 """The output folder of an evaluation: made beside the old results, then put in their place."""
 
+import contextlib
 import json
-import os
 import pathlib
-import shutil
+import tempfile
+from collections.abc import Iterator
 from typing import Any
 
-from beambert.pipelines.prediction.saved_models import local_path
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import claims, tensorflow_files
+from beambert.pipelines.storage.claims import BLESSED, METRICS_FILE, NOT_BLESSED, REPORT_FILE
 
 KIND = "beambert evaluation"
-BLESSED = "BLESSED"
-NOT_BLESSED = "NOT_BLESSED"
 MARKERS = (BLESSED, NOT_BLESSED)
-# Where the results are made; another name than the marker file of the other commands.
-_WORK_FOLDER = "_unfinished_evaluation"
+# In the name of the folder where the results are made.
+_WORK = "evaluation"
+PREDICTIONS_FOLDER, TFMA_FOLDER = "predictions", "tfma"
 # What official scorers read, of the tasks that have them.
 OFFICIAL = "official"
-_RESULTS = ("predictions", OFFICIAL, "tfma", "metrics.json", "report.html")
+_RESULTS = (PREDICTIONS_FOLDER, OFFICIAL, TFMA_FOLDER, METRICS_FILE, REPORT_FILE)
 
 
-def read_metrics(folder: pathlib.Path) -> dict[str, Any] | None:
-    """Returns the metrics.json of a finished evaluation; None where a folder holds none."""
+def read_metrics(folder: str) -> dict[str, Any] | None:
+    """Returns the metrics.json of a finished evaluation; None where a folder holds none.
+
+    Raises:
+      InputError: nobody can tell.
+    """
+    path = f"{folder}/{METRICS_FILE}"
+    if not tensorflow_files.exists(path):
+        return None
     try:
-        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+        metrics = json.loads(tensorflow_files.read_bytes(path))
         return metrics if metrics["kind"] == KIND else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return None
 
 
-def check_output(output: str) -> pathlib.Path:
-    """Returns the folder, if it may be written to.
+def check_output(output: str) -> None:
+    """Refuses a folder that may not be written to.
 
     Raises:
       InputError: it holds something else than an evaluation.
     """
-    folder = pathlib.Path(local_path(output, "--output"))
-    if folder.exists() and not folder.is_dir():
+    if tensorflow_files.exists(output) and not tensorflow_files.is_folder(output):
         raise InputError(f"--output={output} is a file: name a folder.")
-    names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-    foreign = names - {*_RESULTS, *MARKERS, _WORK_FOLDER}
-    if foreign or (names and _WORK_FOLDER not in names and read_metrics(folder) is None):
+    names = tensorflow_files.list_folder(output)
+    unfinished = [name for name in names if claims.is_aside(name, _WORK)]
+    foreign = set(names) - {*_RESULTS, *MARKERS, *unfinished}
+    if foreign or (names and not unfinished and read_metrics(output) is None):
         raise InputError(
             f"--output={output} already holds something else ({min(foreign or names)}): choose "
             "another folder or delete it."
         )
-    return folder
 
 
-def make_work_folder(output: pathlib.Path) -> pathlib.Path:
-    """Makes the folder in which the results are made; an abandoned one is deleted.
+@contextlib.contextmanager
+def work_folder(output: str) -> Iterator[pathlib.Path]:
+    """Yields a folder on this machine in which the results are made.
+
+    It is in the output folder if that is on this machine, too.
 
     Raises:
       InputError: it cannot be written.
     """
-    folder = output / _WORK_FOLDER
+    if "://" in output:
+        with tempfile.TemporaryDirectory(prefix="beambert-") as folder:
+            yield pathlib.Path(folder)
+        return
+    for left in tensorflow_files.leftovers(output, _WORK):  # by a command that was killed
+        tensorflow_files.delete(left)
+    tensorflow_files.make_folder(output, "--output")
+    folder = claims.aside(f"{output}/{_WORK}")
     try:
-        if folder.exists():
-            shutil.rmtree(folder)
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise InputError(
-            f"--output={output} cannot be written ({error.strerror}): choose another folder."
-        ) from error
-    return folder
+        tensorflow_files.make_folder(folder)
+        yield pathlib.Path(folder)
+    finally:
+        with contextlib.suppress(InputError):  # it must not hide what went wrong before
+            tensorflow_files.delete(folder)
 
 
-def publish(output: pathlib.Path, metrics: dict[str, Any]) -> None:
-    """Puts the new results in place of the old ones; the marker is last."""
+def publish(made: pathlib.Path, output: str, metrics: dict[str, Any]) -> None:
+    """Puts the new results in place of the old ones; the marker is last.
+
+    Raises:
+      InputError: they cannot be written.
+    """
     for marker in MARKERS:
-        (output / marker).unlink(missing_ok=True)
+        tensorflow_files.delete(f"{output}/{marker}")
     for name in _RESULTS:
-        if (output / name).is_dir():
-            shutil.rmtree(output / name)
-        if (output / _WORK_FOLDER / name).exists():
-            os.replace(output / _WORK_FOLDER / name, output / name)
-    shutil.rmtree(output / _WORK_FOLDER)
+        if (made / name).exists():
+            tensorflow_files.move(str(made / name), f"{output}/{name}")
+        else:
+            tensorflow_files.delete(f"{output}/{name}")
     reasons = "".join(verdict["reason"] + "\n" for verdict in metrics["thresholds"])
     marker = BLESSED if metrics["blessed"] else NOT_BLESSED
-    (output / marker).write_text(reasons, encoding="utf-8")
+    tensorflow_files.write_bytes(f"{output}/{marker}", reasons.encode())

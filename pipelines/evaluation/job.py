@@ -2,10 +2,9 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from beambert.pipelines.evaluation.blessing import Threshold
-from beambert.pipelines.prediction.saved_models import local_path
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.declarations import CHOICE, SPAN, TAGGING, Task
 from beambert.pipelines.tasks.examples import Example, read_examples
@@ -15,12 +14,12 @@ from beambert.pipelines.tasks.squad import Question, read_questions
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationJob:
-    """What is asked for.
+    """What is asked for. Each folder may be local or on gs://.
 
     Attributes:
       task: which files, labels and metrics.
       data_dir: the folder of the task's files.
-      model: a folder, see `models.find_model`.
+      model: a folder, see `saved_models.find_model`.
       output: a folder that does not exist, is empty, or holds an earlier evaluation.
       split: which file of the task to evaluate on.
       thresholds: what to reach, all of them.
@@ -45,31 +44,38 @@ class EvaluationJob:
         Raises:
           InputError: there is none.
         """
-        return split_path(self.task, local_path(self.data_dir, "--data_dir"), self.split)
+        return split_path(self.task, self.data_dir, self.split)
 
 
-def read_labelled(job: EvaluationJob, labels: Sequence[str]) -> list[Example] | list[Question]:
+def read_labelled(
+    job: EvaluationJob, labels: Sequence[str], tell: Callable[[object], None]
+) -> list[Example] | list[Question]:
     """Reads the examples of the split, which must have labels.
 
     Args:
-      job: what is asked for.
+      job: what is asked for, with a local folder of data.
       labels: of the model.
+      tell: is called with what a person should know of the rows.
 
     Raises:
       InputError: as `examples.read_examples` and `squad.read_questions`; or there are no labels, or
         others than the model's.
     """
-    return _read_questions(job) if job.task.kind == SPAN else _read_examples(job, labels)
+    return (
+        _read_questions(job, tell) if job.task.kind == SPAN else _read_examples(job, labels, tell)
+    )
 
 
-def _read_examples(job: EvaluationJob, labels: Sequence[str]) -> list[Example]:
+def _read_examples(
+    job: EvaluationJob, labels: Sequence[str], tell: Callable[[object], None]
+) -> list[Example]:
     task, file = job.task, job.data_file()
     if task.labels is not None and set(task.labels) != set(labels):
         raise InputError(
             f"--model has the labels {', '.join(labels)} but task {task.name} has "
             f"{', '.join(task.labels)}: name a model that was fine-tuned on {task.name}."
         )
-    on_bad_row = print if job.skip_bad_rows else None
+    on_bad_row = tell if job.skip_bad_rows else None
     found = read_examples(task, job.data_dir, job.split, labels or None, on_bad_row)
     if any((e.tags if task.kind == TAGGING else e.label) is None for e in found):
         raise InputError(f"{file} has no labels to compare with: choose another --split.")
@@ -82,8 +88,8 @@ def _read_examples(job: EvaluationJob, labels: Sequence[str]) -> list[Example]:
     return found
 
 
-def _read_questions(job: EvaluationJob) -> list[Question]:
+def _read_questions(job: EvaluationJob, tell: Callable[[object], None]) -> list[Question]:
     found = read_questions(job.data_file(), job.task.allows_no_answer)
     for sentence in found.notes():
-        print(sentence)
+        tell(sentence)
     return list(found.questions)

@@ -14,9 +14,10 @@ from beambert.pipelines.model_inputs.answers import DecodingParameters, SquadPre
 from beambert.pipelines.model_inputs.windows import WindowParameters, Windows, make_windows
 from beambert.pipelines.prediction.saved_models import Model, load
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.weights import TRAINING_FILE
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.squad_scoring import score
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
 if TYPE_CHECKING:  # Its module imports TensorFlow.
     from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
@@ -112,11 +113,11 @@ def predictions_of(
 
 
 def _vocabulary(model: Model) -> Vocabulary:
-    file = model.path.parent / "vocab.txt"
+    file = model.path.parent / VOCABULARY_FILE
     if not model.training or not file.is_file():
         raise InputError(
-            f"--model={model.path} has no training.json and vocab.txt beside it: name a folder "
-            "that `beambert finetune` finished."
+            f"--model={model.path} has no {TRAINING_FILE} and {VOCABULARY_FILE} beside it: "
+            "name a folder that `beambert finetune` finished."
         )
     vocabulary = Vocabulary.parse(file.read_bytes(), str(file))
     if vocabulary.sha256 != model.training["vocabulary_sha256"]:

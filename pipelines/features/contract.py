@@ -24,6 +24,7 @@ from beambert.pipelines.model_inputs.examples import TaskFeatures
 from beambert.pipelines.records.contract import INFO_FILE
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.ragged import ranges, starts_of
+from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, first_difference
 from beambert.pipelines.tasks.declarations import (
     CHOICE,
@@ -36,7 +37,6 @@ from beambert.pipelines.tasks.declarations import (
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 FORMAT_VERSION = 1
-LABELS_FILE = "labels.txt"
 ROW, SEQUENCE_LENGTHS = "row", "sequence_lengths"
 TOKEN_FEATURES = ("input_ids", "segment_ids")
 # Kind of task -> name and type of what an example has one of.
@@ -191,21 +191,18 @@ def open_features(folder: str, flag: str) -> TaskFeatureFiles:
       InputError: there is none, or a file of it isn't as it was written.
     """
     folder, flag = folder.rstrip("/"), f"{flag}={folder}"
-    if not tf.io.gfile.exists(f"{folder}/{MARKER_FILE}"):
+    if not tensorflow_files.exists(f"{folder}/{MARKER_FILE}"):
         raise InputError(
             f"{flag}: not a finished features folder; make one with `beambert features`"
         )
     name = f"{folder}/{INFO_FILE}"
-    try:
-        info = FeaturesInfo.from_json(tf.io.gfile.GFile(name, "r").read(), name)
-        for file in (file for split in info.splits.values() for file in split["files"]):
-            data = tf.io.gfile.GFile(f"{folder}/{file['name']}", "rb").read()
-            if hashlib.sha256(data).hexdigest() != file["sha256"]:
-                raise InputError(
-                    f"{flag}: {file['name']} is not as it was written; make the features again"
-                )
-    except tf.errors.OpError as error:
-        raise InputError(f"{flag}: cannot be read ({error.message}); make it again") from error
+    info = FeaturesInfo.from_json(tensorflow_files.read_text(name), name)
+    for file in (file for split in info.splits.values() for file in split["files"]):
+        data = tensorflow_files.read_bytes(f"{folder}/{file['name']}")
+        if hashlib.sha256(data).hexdigest() != file["sha256"]:
+            raise InputError(
+                f"{flag}: {file['name']} is not as it was written; make the features again"
+            )
     files = {
         split: [f"{folder}/{file['name']}" for file in of["files"]]
         for split, of in info.splits.items()

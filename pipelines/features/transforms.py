@@ -7,7 +7,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
-from beambert.pipelines.features.contract import LABELS_FILE, FeaturesInfo
+from beambert.pipelines.features.contract import FeaturesInfo
 from beambert.pipelines.features.job import FeatureJob, Shard
 from beambert.pipelines.jobs.files import (
     delete_prefixed,
@@ -19,6 +19,7 @@ from beambert.pipelines.records.contract import INFO_FILE
 from beambert.pipelines.shared.console import quiet_stderr
 from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
+from beambert.pipelines.storage.weights import LABELS_FILE
 from beambert.pipelines.tasks.declarations import SPAN
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
 

@@ -1,8 +1,12 @@
 """Files on any file system that Beam knows: local paths, gs:// and the rest."""
 
+# `pipelines.storage.tensorflow_files` does the same through TensorFlow. Both have to be: Beam also
+# reads s3:// and hdfs://, its commands and Dataflow's workers start without TensorFlow, which takes
+# seconds to load, and the hosts that train have no Beam. Functions of one name are alike here and
+# there, and both say what fails in the sentence of `claims.refusal`.
+
 import contextlib
 import os
-import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
@@ -20,36 +24,37 @@ from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 STORAGE_ERRORS = (OSError, BeamIOError, GoogleAPICallError, GoogleAuthError, InvalidResponse)
 
 
-def absolute(path: str) -> str:
-    """Returns the one name of a file or folder, wherever and however a command asks for it."""
-    return path.rstrip("/") if "://" in path else os.path.abspath(path)
-
-
 def open_uncompressed(path: str) -> BinaryIO:
     """Opens any file as its bytes are, whatever its name ends with."""
     return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """Returns what a person needs of a file system's exception."""
-    cause = getattr(error, "exception_details", None) or {}
-    for inner in (*cause.values(), error):
-        if isinstance(inner, OSError) and inner.strerror:
-            return inner.strerror
-    return str(error)
+    # Beam's own hold the file systems' by path.
+    for inner in (getattr(error, "exception_details", None) or {}).values():
+        if isinstance(inner, Exception):
+            return reason(inner)
+    return getattr(error, "strerror", None) or str(error)
 
 
-def read_bytes(path: str, flag: str) -> bytes:
+def read_bytes(path: str, flag: str = "") -> bytes:
     """Reads a small file whole.
 
+    Args:
+      path: of the file.
+      flag: that it was given by, for messages.
+
     Raises:
-      InputError: it can't be read; names the flag it came from.
+      InputError: it can't be read.
     """
     try:
         with FileSystems.open(path) as file:
             return file.read()
     except (*STORAGE_ERRORS, ValueError) as error:
-        raise InputError(f"{flag}={path}: cannot be read; check the path") from error
+        raise claims.refusal(
+            claims.named(path, flag), "read", reason(error), "check the path"
+        ) from error
 
 
 def write_bytes(path: str, data: bytes) -> None:
@@ -65,10 +70,7 @@ def open_atomically(path: str) -> Iterator[BinaryIO]:
     Raises:
       InputError: it can't be written (a full disk, no permission).
     """
-    folder, name = FileSystems.split(path)
-    # Beside its final name, so that the rename stays on one file system.
-    unique = f"{claims.TEMPORARY_PREFIX}{uuid.uuid4().hex}-{name}"
-    temporary = FileSystems.join(folder, unique)
+    temporary = claims.aside(path)
     with create(temporary, path) as file:
         yield file
         file.close()
@@ -96,10 +98,8 @@ def create(path: str, name: str | None = None) -> Iterator[BinaryIO]:
         delete_quietly([path])
         if not isinstance(error, STORAGE_ERRORS):
             raise
-        raise InputError(
-            f"{name or path}: cannot be written ({_reason(error)}); mend that or choose another "
-            "--output, then give the same command again"
-        ) from error
+        remedy = "mend that or choose another --output, then give the same command again"
+        raise claims.refusal(name or path, "written", reason(error), remedy) from error
 
 
 def make_folder(path: str) -> None:
@@ -120,21 +120,31 @@ def list_folder(path: str) -> list[str]:
     """Returns the names directly in a folder; none if it isn't there.
 
     Raises:
-      InputError: the path of a store has a character that stands for others in a pattern.
+      InputError: it can't be listed, or the path of a store has a character that stands for others
+        in a pattern.
     """
-    if "://" not in path:
-        return sorted(os.listdir(path)) if os.path.isdir(path) else []
-    if set(path) & set("*?["):
+    if "://" in path and set(path) & set("*?["):
         raise InputError(f"--output={path}: must not contain *, ? or [; choose another")
     try:
+        if "://" not in path:
+            return sorted(os.listdir(path)) if os.path.isdir(path) else []
         (result,) = FileSystems.match([FileSystems.join(path, "*")])
-    except STORAGE_ERRORS:
-        return []
+    except STORAGE_ERRORS as error:
+        if _is_missing(path):  # HDFS says so with an error
+            return []
+        raise claims.refusal(path, "listed", reason(error)) from error
     return sorted(FileSystems.split(m.path.rstrip("/"))[1] for m in result.metadata_list)
 
 
+def _is_missing(path: str) -> bool:
+    try:
+        return not FileSystems.exists(path)
+    except STORAGE_ERRORS:
+        return False
+
+
 def claim_output(folder: str, job: Mapping[str, Any]) -> bool:
-    """Makes an output folder ours before anything is spent; see `folders.is_finished`.
+    """Makes an output folder ours before anything is spent; see `claims.is_finished`.
 
     Raises:
       InputError: it holds something else or can't be made.
@@ -175,7 +185,7 @@ def refuse_others(folder: str, expected: Collection[str]) -> None:
       InputError: it does.
     """
     for name in list_folder(folder):
-        if name not in expected and not name.startswith(claims.TEMPORARY_PREFIX):
+        if name not in expected and not claims.is_aside(name):
             raise InputError(
                 f"--output={folder}: already holds something else ({name} …); choose another"
             )

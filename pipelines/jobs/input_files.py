@@ -8,8 +8,9 @@ from typing import BinaryIO
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.jobs.compression import DECOMPRESSORS
-from beambert.pipelines.jobs.files import STORAGE_ERRORS, _reason, absolute, open_uncompressed
+from beambert.pipelines.jobs.files import STORAGE_ERRORS, open_uncompressed, reason
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.claims import absolute
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,5 +77,5 @@ def open_stored(path: str) -> BinaryIO:
         return open_uncompressed(path)
     except (*STORAGE_ERRORS, ValueError) as error:
         raise InputError(
-            f"--input: {path} cannot be read ({_reason(error)}); mend that or leave it out"
+            f"--input: {path} cannot be read ({reason(error)}); mend that or leave it out"
         ) from error

@@ -16,7 +16,9 @@ from beambert.pipelines.jobs.compression import DECOMPRESSORS, CorruptFileError,
 from beambert.pipelines.prediction import saved_models, worker_folder
 from beambert.pipelines.prediction.saved_models import call, load
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage.weights import weights_sha256
+from beambert.pipelines.storage import claims
+from beambert.pipelines.storage.tensorflow_files import local_folder
+from beambert.pipelines.storage.weights import NOT_TO_USE, weights_sha256
 from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.declarations import CHOICE, REGRESSION, SPAN, TAGGING
 from beambert.pipelines.tasks.examples import ChoiceExample, TaggedExample, TextExample
@@ -25,6 +27,7 @@ from beambert.pipelines.tasks.squad import Question
 # Answers that are made together, at most.
 BATCH_SIZE = 64
 PART, REJECTS = "part", "rejects"
+INFO_FILE = "info.json"
 # What is told of an answer to a question, with null odds where it may be "".
 SPAN_ANSWER = ("start", "end", "score", "null_odds")
 
@@ -164,7 +167,7 @@ def predict(
     """Writes the answers of a model; returns how many there are, and how many rejects.
 
     Args:
-      model_dir: of a fine-tuned model.
+      model_dir: of a fine-tuned model, local or on gs://.
       inputs: globs.
       output: folder to make.
       text_columns: None for those that the model was trained on.
@@ -173,6 +176,18 @@ def predict(
     Raises:
       InputError: something given can't be used.
     """
+    with local_folder(model_dir, NOT_TO_USE) as here:
+        return _predict(here, inputs, output, text_columns, pipeline_flags)
+
+
+def _predict(
+    model_dir: str,
+    inputs: Sequence[str],
+    output: str,
+    text_columns: Sequence[str] | None,
+    pipeline_flags: Sequence[str],
+) -> dict[str, int]:
+    """`predict` with a model on this machine."""
     model = saved_models.find_model(model_dir)
     training = model.training
     kind = training["kind"]
@@ -193,10 +208,10 @@ def predict(
     }
     options = running.beam_options(pipeline_flags)
     running.check_reachable(options, input=inputs, output=output)
-    output = files.absolute(output)
+    output = claims.absolute(output)
     if files.claim_output(output, job):
         print(f"{output}: already finished by the same command, nothing to do")
-        return json.loads(files.read_bytes(f"{output}/info.json", "--output"))
+        return json.loads(files.read_bytes(f"{output}/{INFO_FILE}", "--output"))
     for prefix in (f"{PART}-", f"{REJECTS}-", "beam-temp-"):  # of a run that was killed
         files.delete_prefixed(output, prefix)
     if running.is_local(options):
@@ -210,7 +225,7 @@ def predict(
         result = pipeline.run()
         result.wait_until_finish()
     counts = {"answers": _count(result, PART), "rejects": _count(result, REJECTS)}
-    files.write_bytes(f"{output}/info.json", json.dumps(job | counts, indent=1).encode())
+    files.write_bytes(f"{output}/{INFO_FILE}", json.dumps(job | counts, indent=1).encode())
     files.finish_output(output, job)
     return counts
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import MARKER_FILE
+from beambert.pipelines.storage.weights import LABELS_FILE, SAVED_MODEL_FOLDER, TRAINING_FILE
 from beambert.pipelines.tasks.declarations import (
     CHOICE,
     CLASSIFICATION,
@@ -22,8 +23,6 @@ from beambert.pipelines.tasks.declarations import (
 from beambert.pipelines.tasks.examples import ChoiceExample, Example, TaggedExample
 from beambert.pipelines.tasks.squad import Question
 
-# A model folder has it from the start of the training.
-_TRAINING_FILE = "training.json"
 _OUTPUTS = {
     CLASSIFICATION: ("label", "probabilities"),
     CHOICE: ("label", "probabilities"),
@@ -50,25 +49,18 @@ class Model:
     sent_to: str | None = None
 
 
-def local_path(path: str, flag: str) -> str:
-    """Returns a path, unless it is on another file system."""
-    if "://" in path:
-        raise InputError(f"{flag}={path} is not a local path: copy the folder to this machine.")
-    return path
-
-
 def find_model(model_dir: str, kind: str | None = None) -> Model:
     """Finds the SavedModel and its labels in a folder.
 
     Args:
       model_dir: what `beambert finetune` finished, or a folder with a SavedModel and, where the
-        kind has labels, labels.txt.
+        kind has labels, labels.txt; on this machine.
       kind: of the task; None for that of its training.json.
 
     Raises:
       InputError: something is missing, the model is of another kind or still being trained.
     """
-    folder = pathlib.Path(local_path(model_dir, "--model"))
+    folder = pathlib.Path(model_dir)
     training = _read_training(folder, model_dir)
     trained = training.get("kind", kind)
     if kind is None and trained not in KINDS:
@@ -82,7 +74,7 @@ def find_model(model_dir: str, kind: str | None = None) -> Model:
             f"--model={model_dir} was trained for {trained} but the task asks for {kind}: name a "
             "model that was fine-tuned on this task."
         )
-    candidates = (folder / "saved_model", folder)
+    candidates = (folder / SAVED_MODEL_FOLDER, folder)
     path = next((path for path in candidates if (path / "saved_model.pb").is_file()), None)
     if path is None:
         raise InputError(
@@ -95,7 +87,7 @@ def find_model(model_dir: str, kind: str | None = None) -> Model:
 
 
 def _read_training(folder: pathlib.Path, model_dir: str) -> dict[str, Any]:
-    file = folder / _TRAINING_FILE
+    file = folder / TRAINING_FILE
     if not file.is_file():
         return {}
     if not (folder / MARKER_FILE).is_file():
@@ -111,7 +103,7 @@ def _read_training(folder: pathlib.Path, model_dir: str) -> dict[str, Any]:
 
 
 def _read_labels(folder: pathlib.Path, model_dir: str) -> tuple[str, ...]:
-    file = folder / "labels.txt"
+    file = folder / LABELS_FILE
     if not file.is_file():
         raise InputError(
             f"--model={model_dir} has no {file.name}: write the labels there, one a line, in the "

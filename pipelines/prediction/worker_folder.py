@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from beambert.pipelines.jobs.running import is_local
 from beambert.pipelines.prediction.saved_models import Model
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
-from beambert.pipelines.storage.tensorflow_files import copy_folder
 
 
 @contextlib.contextmanager
@@ -32,8 +32,6 @@ def worker_folder(options: "PipelineOptions") -> Iterator[str | None]:
     if is_local(options):
         yield None
         return
-    import tensorflow as tf
-
     root = options.view_as(GoogleCloudOptions).temp_location
     if not root:
         raise InputError("--temp_location: workers on other machines need one; name a gs:// folder")
@@ -41,19 +39,19 @@ def worker_folder(options: "PipelineOptions") -> Iterator[str | None]:
     try:
         yield folder
     finally:
-        with contextlib.suppress(tf.errors.OpError):  # nothing may be in it yet
-            tf.io.gfile.rmtree(folder)
+        with contextlib.suppress(InputError):  # it must not hide what went wrong before
+            tensorflow_files.delete(folder)
 
 
 def send_model(model: Model, folder: str | None) -> Model:
     """Returns a model that workers can load."""
     if folder is None:
         return model
-    copy_folder(str(model.path), f"{folder}/model")
+    tensorflow_files.copy(str(model.path), f"{folder}/model")
     return dataclasses.replace(model, sent_to=f"{folder}/model")
 
 
 def fetch(folder: str | None, name: str, target: pathlib.Path) -> None:
     """Copies what workers made, if they are on other machines, into the folder of that name."""
     if folder is not None:
-        copy_folder(f"{folder}/{name}", str(target / name))
+        tensorflow_files.copy(f"{folder}/{name}", str(target / name))

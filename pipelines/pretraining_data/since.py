@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
-from beambert.pipelines.jobs.files import STORAGE_ERRORS, absolute, read_bytes
+from beambert.pipelines.jobs.files import STORAGE_ERRORS, read_bytes
 from beambert.pipelines.jobs.input_files import InputFile
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage.claims import MARKER_FILE
+from beambert.pipelines.storage.claims import MARKER_FILE, absolute
 
 
 def new_inputs(inputs: Sequence[InputFile], since: Sequence[str], output: str) -> list[InputFile]:

@@ -1,19 +1,64 @@
-"""Whose an output folder is: ours to fill, ours and finished, or somebody else's. Pure.
+"""Whose an output folder is: ours to fill, ours and finished, or somebody else's.
 
 A folder that a command fills holds `_UNFINISHED` from the start and `_SUCCESS` from the end; both
-contain the job, that is, everything that decides the output.
+contain the job, that is, everything that decides the output. What is being written stands beside
+its place under a name that begins with `_tmp-`, and is then renamed.
+
+Nothing here reads or writes, so that commands on Beam's file systems and those on TensorFlow's use
+the same names and say the same sentences.
 """
 
 import json
+import os
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
 
-# Of files that are being written; a killed run may leave some.
+# The Hadoop and Spark convention for "everything in this folder is complete".
+MARKER_FILE = "_SUCCESS"
+# It is written first and removed last: it tells our own unfinished folder from somebody else's.
+UNFINISHED_FILE = "_UNFINISHED"
+# An evaluation writes one of these last, with the reasons; what it found stands in the two files.
+BLESSED, NOT_BLESSED = "BLESSED", "NOT_BLESSED"
+METRICS_FILE, REPORT_FILE = "metrics.json", "report.html"
+# The names of files and folders that are being written begin so; a killed run may leave some.
 TEMPORARY_PREFIX = "_tmp-"
-# Of a version of a served model that is being written; TensorFlow Serving takes numbers alone.
-UNFINISHED_ENDING = ".unfinished"
+
+
+def aside(path: str) -> str:
+    """Returns a new path beside another, to write to before it is renamed to that."""
+    folder, name = os.path.split(path)
+    # Beside it, so that the rename stays on one file system.
+    return os.path.join(folder, f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}-{name}")
+
+
+def is_aside(name: str, final_name: str = "") -> bool:
+    """Whether a name is one that `aside` gives, to anything or to what will have a final name."""
+    return name.startswith(TEMPORARY_PREFIX) and name.endswith(final_name and f"-{final_name}")
+
+
+def absolute(path: str) -> str:
+    """Returns the one name of a file or folder, wherever and however a command asks for it."""
+    return path.rstrip("/") if "://" in path else os.path.abspath(path)
+
+
+def named(path: str, flag: str = "") -> str:
+    """Returns what messages call a path: with the flag that it was given by, if any."""
+    return f"{flag}={path}" if flag else path
+
+
+def refusal(name: str, done: str, reason: str, remedy: str = "") -> InputError:
+    """Returns the error that says what storage refuses.
+
+    Args:
+      name: of the file or folder, see `named`.
+      done: what can't be done: "read", "written", …
+      reason: what the file system says.
+      remedy: what to do about it, if more than mending that.
+    """
+    return InputError(f"{name}: cannot be {done} ({reason})" + (remedy and f"; {remedy}"))
 
 
 def serialize_job(job: Mapping[str, Any]) -> bytes:
@@ -43,7 +88,7 @@ def is_finished(
     Raises:
       InputError: the folder holds something else.
     """
-    names = [name for name in names if not name.startswith(TEMPORARY_PREFIX)]
+    names = [name for name in names if not is_aside(name)]
     state = next((n for n in (MARKER_FILE, UNFINISHED_FILE) if n in names), None)
     if state is None:
         if names:
@@ -82,9 +127,3 @@ def first_difference(there: Any, here: Any, path: str = "") -> str:
 def _short(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "…"
-
-
-# The Hadoop and Spark convention for "everything in this folder is complete".
-MARKER_FILE = "_SUCCESS"
-# Written first and removed last: tells our own unfinished folder from somebody else's.
-UNFINISHED_FILE = "_UNFINISHED"

@@ -31,7 +31,7 @@ def full_disk():
 def test_a_folder_stays_ours_on_a_full_disk(full_disk, tmp_path):
     output, job = model_folders.TrainingFolders.of(str(tmp_path / "model")), {"steps": 3}
     assert not model_folders.claim(output, job, chief=True)
-    tensorflow_files.write(f"{output.model}/training.json", b"{}")
+    tensorflow_files.write_bytes(f"{output.model}/training.json", b"{}")
     full_disk(True)
     with pytest.raises(InputError, match="_UNFINISHED: cannot be written"):
         model_folders.claim(output, job, chief=True)
@@ -88,7 +88,7 @@ def test_events_on_a_full_disk_are_one_sentence(full_disk, is_open, tmp_path, mo
         log.write("train", 1, {"loss": 1.0})
         log.flush()
     log.write("train", 2, {"loss": 1.0})
-    monkeypatch.setattr(tensorflow_files, "write", lambda *_: None)
+    monkeypatch.setattr(tensorflow_files, "write_bytes", lambda *_: None)
     full_disk(True)
     with pytest.raises(InputError, match="tensorboard: cannot be written") as caught:
         log.flush()

@@ -59,6 +59,7 @@ def export_main(argv: Sequence[str]) -> None:
     """
     flags = build_export_parser().parse_args(list(argv))
     with quiet_stderr():
+        from beambert.pipelines.storage import tensorflow_files
         from beambert.trainer.serving import blessing, versions
     if flags.evaluation:
         blessing.check_blessing(flags.evaluation, flags.model)
@@ -68,7 +69,7 @@ def export_main(argv: Sequence[str]) -> None:
     labels = versions.labels_of(flags.model) if flags.text else ()
     path = versions.export(flags.model, flags.output.rstrip("/"))
     print(f"{path}: a SavedModel that takes raw text")
-    for left in versions.leftovers(flags.output.rstrip("/")):
+    for left in tensorflow_files.leftovers(flags.output.rstrip("/")):
         print(f"{left}: left by an export that was killed, if none is running; delete it")
     if flags.text:
         print(versions.describe_answer(path, flags.text, labels))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from beambert.pipelines.shared.console import quiet_stderr
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import SWITCH, FlagParser, parse_bool
+from beambert.pipelines.storage.weights import BEST_FOLDER
 from beambert.pipelines.tasks.declarations import Task
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
 from beambert.trainer.commands.flags import add_loop_flags, add_output_flags, loop_config
@@ -196,4 +197,4 @@ def run_sweep(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dic
         lambda one: finetune_in_process(one, flags.strategy, flags.tpu),
     )
     best = max(state["runs"], key=lambda row: row["results"][job.task.metrics[0]])
-    return f"{job.output.model}/{sweep.BEST_FOLDER}", best["results"]
+    return f"{job.output.model}/{BEST_FOLDER}", best["results"]

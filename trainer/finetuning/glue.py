@@ -94,7 +94,7 @@ def run(
         for task, folder in asked[name]:
             submission |= dict(_answers(task, folder, model_dir))
     summary = {"tasks": results, "average": average(results)}
-    tensorflow_files.write(f"{output}/{RESULTS_FILE}", json.dumps(summary, indent=1).encode())
+    tensorflow_files.write_bytes(f"{output}/{RESULTS_FILE}", json.dumps(summary, indent=1).encode())
     _write_zip(f"{output}/{SUBMISSION_FILE}", submission)
     print(table(results))
     absent = [TASKS[name].title for name in names if name not in found]
@@ -215,4 +215,4 @@ def _write_zip(path: str, files: Mapping[str, str]) -> None:
         for name, text in files.items():
             # A fixed date, so that the same answers are the same bytes.
             archive.writestr(zipfile.ZipInfo(name), text)
-    tensorflow_files.write(path, content.getvalue())
+    tensorflow_files.write_bytes(path, content.getvalue())

@@ -11,6 +11,7 @@ import tensorflow as tf
 from beambert.model.flops import training_flops
 from beambert.pipelines.model_inputs.examples import TaskFeatures
 from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.weights import LABELS_FILE, RESULTS_FILE, SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.declarations import DEV, TRAIN, Task
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.batches import (
@@ -47,7 +48,7 @@ def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str, 
     chief, model_dir, identity = is_chief(strategy), job.output.model, plan.identity
     if model_folders.claim(job.output, identity, chief):
         print(f"{model_dir}: already finished by the same command, nothing to do")
-        return json.loads(tensorflow_files.read(f"{model_dir}/{model_folders.RESULTS_FILE}"))
+        return json.loads(tensorflow_files.read_bytes(f"{model_dir}/{RESULTS_FILE}"))
     with model_folders.held(model_dir, chief):
         if chief:
             _describe(plan)
@@ -85,7 +86,7 @@ def _describe(plan: FinetuningPlan) -> None:
     )
     if data.labels:
         labels = "".join(f"{label}\n" for label in data.labels)
-        tensorflow_files.write(f"{model_dir}/{model_folders.LABELS_FILE}", labels.encode())
+        tensorflow_files.write_bytes(f"{model_dir}/{LABELS_FILE}", labels.encode())
     for note in plan.notes:
         print(note, flush=True)
     found = data.baseline()
@@ -182,18 +183,15 @@ class _Finetuning:
 def _write_predictions(model_dir: str, files: Mapping[str, str]) -> None:
     if files:
         folder = f"{model_dir}/{PREDICTIONS_FOLDER}"
-        tf.io.gfile.makedirs(folder)
         for name, text in files.items():
-            tensorflow_files.write(f"{folder}/{name}", text.encode())
+            tensorflow_files.write_bytes(f"{folder}/{name}", text.encode())
 
 
 def _finish(model: keras.Model, plan: FinetuningPlan, results: dict[str, Any]) -> None:
     model_dir = plan.job.output.model
     model_folders.save_weights(model, model_dir)
-    save_task_model(
-        model, plan.text_features, plan.training, f"{model_dir}/{model_folders.SAVED_MODEL_FOLDER}"
-    )
-    tensorflow_files.write(
-        f"{model_dir}/{model_folders.RESULTS_FILE}", json.dumps(results, indent=1).encode()
+    save_task_model(model, plan.text_features, plan.training, f"{model_dir}/{SAVED_MODEL_FOLDER}")
+    tensorflow_files.write_bytes(
+        f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode()
     )
     model_folders.finish(model_dir, plan.identity)

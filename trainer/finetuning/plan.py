@@ -9,7 +9,7 @@ from beambert.model.config import BertConfig
 from beambert.pipelines.features.contract import TaskFeatureFiles, made_from
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage import claims
 from beambert.pipelines.tasks.declarations import (
     CHOICE,
     DEFAULT_LENGTH,
@@ -117,12 +117,12 @@ class FinetuningPlan:
             "labels": list(data.labels),
             "is_pair": data.is_pair,
             "freeze_encoder": self.job.freeze_encoder,
-            "init": tensorflow_files.absolute(self.weights.path) if self.weights else RANDOM,
+            "init": claims.absolute(self.weights.path) if self.weights else RANDOM,
             "init_sha256": self.weights.sha256 if self.weights else None,
             "do_lower_case": self.text_features.do_lower_case,
             "max_seq_length": self.text_features.max_seq_length,
             "vocabulary_sha256": self.text_features.vocabulary.sha256,
-            "data_dir": tensorflow_files.absolute(self.job.data_dir),
+            "data_dir": claims.absolute(self.job.data_dir),
             "data_sha256": data.sha256(),
             "examples": dict(data.counts),
             "optimizer": dataclasses.asdict(self.optimizer),

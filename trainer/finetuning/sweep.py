@@ -13,17 +13,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import tensorflow as tf
-
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.claims import TEMPORARY_PREFIX, first_difference
+from beambert.pipelines.storage.claims import first_difference, is_aside
+from beambert.pipelines.storage.weights import BEST_FOLDER
 from beambert.pipelines.tasks.declarations import TRAIN
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.plan import FinetuningJob, make_plan
 
 SWEEP_FILE = "sweep.json"
-BEST_FOLDER = "best"
 # What a grid varies.
 POINT = ("learning_rate", "train_batch_size", "num_train_epochs")
 
@@ -82,7 +80,7 @@ def sweep(
     if large := sorted(set(grid.train_batch_size) - set(possible.train_batch_size)):
         sizes = ", ".join(map(str, large))
         print(f"left out: batches of {sizes}, of {examples} training examples", flush=True)
-    tensorflow_files.make(model_dir, "--model_dir")
+    tensorflow_files.make_folder(model_dir, "--model_dir")
     with model_folders.held(model_dir):
         return _run(job, possible, num_seeds, finetune, _open(model_dir, common))
 
@@ -110,9 +108,9 @@ def _run(
         results = finetune(_job_of(job, run, folder))
         best = max((row["results"][metric] for row in state["runs"]), default=float("-inf"))
         if results[metric] > best:
-            _replace(folder, f"{model_dir}/{BEST_FOLDER}")
-        elif tf.io.gfile.exists(folder):
-            tf.io.gfile.rmtree(folder)
+            tensorflow_files.move(folder, f"{model_dir}/{BEST_FOLDER}")
+        else:
+            tensorflow_files.delete(folder)
         row = dict(zip((*POINT, "random_seed"), run, strict=True))
         state["runs"].append(row | {"results": results})
         _write(model_dir, state)
@@ -152,9 +150,8 @@ def _common(job: FinetuningJob, batch_size: int) -> dict[str, Any]:
 
 def _open(model_dir: str, common: dict[str, Any]) -> dict[str, Any]:
     path = f"{model_dir}/{SWEEP_FILE}"
-    if not tf.io.gfile.exists(path):
-        names = tf.io.gfile.listdir(model_dir)
-        if any(not name.startswith(TEMPORARY_PREFIX) for name in names):
+    if not tensorflow_files.exists(path):
+        if not all(map(is_aside, tensorflow_files.list_folder(model_dir))):
             raise InputError(
                 f"--model_dir={model_dir}: holds something else than a sweep; choose another folder"
             )
@@ -163,7 +160,7 @@ def _open(model_dir: str, common: dict[str, Any]) -> dict[str, Any]:
         _write(model_dir, state)
         return state
     try:
-        state = json.loads(tensorflow_files.read(path))
+        state = json.loads(tensorflow_files.read_bytes(path))
         theirs = state["job"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: is damaged; choose another --model_dir") from error
@@ -197,11 +194,5 @@ def _job_of(job: FinetuningJob, run: tuple, folder: str) -> FinetuningJob:
     )
 
 
-def _replace(folder: str, best: str) -> None:
-    if tf.io.gfile.exists(best):
-        tf.io.gfile.rmtree(best)
-    tf.io.gfile.rename(folder, best)
-
-
 def _write(model_dir: str, state: dict[str, Any]) -> None:
-    tensorflow_files.write(f"{model_dir}/{SWEEP_FILE}", json.dumps(state, indent=1).encode())
+    tensorflow_files.write_bytes(f"{model_dir}/{SWEEP_FILE}", json.dumps(state, indent=1).encode())

@@ -9,6 +9,9 @@ import tensorflow as tf
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 
+# What to do when storage fails in the middle of a training.
+CONTINUES = "mend that, then the same command continues"
+
 
 def open_checkpoints(
     checkpoint: tf.train.Checkpoint, directory: str, keep: int
@@ -31,14 +34,7 @@ def open_checkpoints(
         opened = manager()
         if opened.checkpoints:
             return opened
-    try:
-        # Not `isdir`, which says no where the storage can't be reached: training would begin anew.
-        names = tf.io.gfile.listdir(directory) if tf.io.gfile.exists(directory) else []
-    except tf.errors.OpError as error:
-        raise InputError(
-            f"{directory}: cannot be listed ({tensorflow_files.reason(error)}); "
-            "mend that, then the same command continues"
-        ) from error
+    names = tensorflow_files.list_folder(directory, CONTINUES)
     steps = sorted(int(found[1]) for n in names if (found := re.fullmatch(r"ckpt-(\d+)\.index", n)))
     if steps:
         print(f"{directory}/checkpoint: cannot be read; {len(steps)} found by name", flush=True)
@@ -47,7 +43,7 @@ def open_checkpoints(
         lines += [f'all_model_checkpoint_paths: "ckpt-{step}"' for step in steps]
         # What has none is kept for ever.
         lines += ["all_model_checkpoint_timestamps: 1"] * len(steps)
-        tensorflow_files.write(f"{directory}/checkpoint", "\n".join(lines).encode())
+        tensorflow_files.write_bytes(f"{directory}/checkpoint", "\n".join(lines).encode())
     return manager()
 
 
@@ -57,13 +53,8 @@ def save(manager: tf.train.CheckpointManager, step: int) -> None:
     Raises:
       InputError: it can't be written.
     """
-    try:
+    with tensorflow_files.told(manager.directory, "written", CONTINUES):
         manager.save(checkpoint_number=step)
-    except tf.errors.OpError as error:
-        raise InputError(
-            f"{manager.directory}: cannot be written ({tensorflow_files.reason(error)}); "
-            "mend that, then the same command continues"
-        ) from error
 
 
 def restore_newest(

@@ -10,9 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from beambert.pipelines.shared.console import duration
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.weights import CURVES_FILE
 from beambert.trainer import model_folders
+from beambert.trainer.loop.checkpoints import CONTINUES
 
 if TYPE_CHECKING:
     from beambert.trainer.loop.phase import Phase
@@ -108,10 +109,11 @@ class MetricsLog:
 
     def __init__(self, output: model_folders.TrainingFolders, step: int):
         """Reads what an earlier run wrote up to the step that this one starts from."""
-        self._path = f"{output.model}/metrics.jsonl"
+        self._path = f"{output.model}/{CURVES_FILE}"
         self._tensorboard = output.tensorboard
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
-        there = tensorflow_files.read(self._path) if tf.io.gfile.exists(self._path) else b""
+        is_there = tensorflow_files.exists(self._path)
+        there = tensorflow_files.read_bytes(self._path) if is_there else b""
         rows = _rows_of(there)
         self._rows = {(row["split"], row["step"]): row for row in rows if row["step"] <= step}
         self._unwritten: list[dict] = []
@@ -129,18 +131,13 @@ class MetricsLog:
           InputError: they can't be written.
         """
         lines = [json.dumps(row) + "\n" for row in self._rows.values()]
-        tensorflow_files.write(self._path, "".join(lines).encode())
-        try:
+        tensorflow_files.write_bytes(self._path, "".join(lines).encode())
+        with tensorflow_files.told(self._tensorboard, "written", CONTINUES):
             for row in self._unwritten:
                 values = {n: value for n, value in row.items() if n not in ("split", "step")}
                 self._write_events(row["split"], row["step"], values)
             for writer in self._writers.values():
                 writer.flush()
-        except tf.errors.OpError as error:
-            raise InputError(
-                f"{self._tensorboard}: cannot be written ({tensorflow_files.reason(error)}); "
-                "mend that, then the same command continues"
-            ) from error
         self._unwritten = []
 
     def _write_events(self, split: str, step: int, values: Mapping[str, float]) -> None:

@@ -14,8 +14,8 @@ from beambert.model.packing import Capacity
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.records.contract import EVAL_FOLDER
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.tensorflow_files import _is_there
+from beambert.pipelines.storage import claims, tensorflow_files
+from beambert.pipelines.storage.weights import RESULTS_FILE
 from beambert.trainer import model_folders
 from beambert.trainer.loop.config import DYNAMIC, LoopConfig, OptimizerConfig
 from beambert.trainer.loop.loop import train
@@ -114,8 +114,7 @@ def _open_data(job: PretrainingJob) -> list[_Data]:
 def _open_evaluation(records: Records, folder: str | None) -> Records | None:
     if folder is None:
         folder = f"{records.folder}/{EVAL_FOLDER}"
-        # Not `isdir`, which says no where the storage can't be reached.
-        if not _is_there(folder):
+        if not tensorflow_files.exists(folder):
             return None
     held_out = open_records(folder, "--eval_data")
     check_same(records, held_out)
@@ -184,8 +183,8 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
             results["commonest_token_accuracy"] = commonest_token_accuracy(data[-1].held_out)
             print(f"always guessing the commonest token: {results['commonest_token_accuracy']:.1%}")
         model_folders.save_weights(trainer.model, model_dir)
-        tensorflow_files.write(
-            f"{model_dir}/{model_folders.RESULTS_FILE}", json.dumps(results, indent=1).encode()
+        tensorflow_files.write_bytes(
+            f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode()
         )
         model_folders.finish(model_dir, identity)
         print(f"{model_dir}: finished", flush=True)
@@ -287,9 +286,9 @@ def _training(
         "max_seq_length": records.max_seq_length,
         "vocabulary_sha256": records.vocabulary.sha256,
         "masking": job.masking,
-        "init": tensorflow_files.absolute(initial.path) if initial else None,
+        "init": claims.absolute(initial.path) if initial else None,
         "init_sha256": initial.sha256 if initial else None,
-        "data": [tensorflow_files.absolute(each.records.folder) for each in data],
+        "data": [claims.absolute(each.records.folder) for each in data],
         "phases": [
             {
                 "last_step": each.last_step,

@@ -6,8 +6,9 @@ import tensorflow as tf
 
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo, feature_shapes
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE
-from beambert.pipelines.storage.tensorflow_files import read, reason
+from beambert.pipelines.storage.tensorflow_files import reason
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
 
@@ -62,21 +63,23 @@ def open_records(folder: str, flag: str) -> Records:
       InputError: not there, not finished, or a file is missing or cut off.
     """
     folder = folder.rstrip("/")
-    if not tf.io.gfile.exists(folder):
+    if not tensorflow_files.exists(folder):
         raise InputError(f"{flag}={folder}: no such folder; make it with `beambert data`")
-    if not tf.io.gfile.exists(f"{folder}/{MARKER_FILE}"):
-        inside = tf.io.gfile.glob(f"{folder}/[0-9]*/{MARKER_FILE}")
+    if not tensorflow_files.exists(f"{folder}/{MARKER_FILE}"):
+        inside = tensorflow_files.match(f"{folder}/[0-9]*/{MARKER_FILE}")
         if inside:
-            found = ", ".join(path.removesuffix(f"/{MARKER_FILE}") for path in sorted(inside))
+            found = ", ".join(path.removesuffix(f"/{MARKER_FILE}") for path in inside)
             raise InputError(f"{flag}={folder}: holds records for several lengths; name {found}")
         raise InputError(
             f"{flag}={folder}: not a finished records folder (no {MARKER_FILE}); "
             "run `beambert data` again, which completes it"
         )
     info_path = f"{folder}/{INFO_FILE}"
-    info = RecordsInfo.from_json(read(info_path).decode(errors="replace"), info_path)
+    info = RecordsInfo.from_json(
+        tensorflow_files.read_bytes(info_path).decode(errors="replace"), info_path
+    )
     vocabulary_path = f"{folder}/{VOCABULARY_FILE}"
-    vocabulary = Vocabulary.parse(read(vocabulary_path), vocabulary_path)
+    vocabulary = Vocabulary.parse(tensorflow_files.read_bytes(vocabulary_path), vocabulary_path)
     if vocabulary.sha256 != info.vocabulary["sha256"]:
         raise InputError(
             f"{vocabulary_path}: not the vocabulary that {INFO_FILE} names (SHA-256 "
@@ -85,10 +88,11 @@ def open_records(folder: str, flag: str) -> Records:
         )
     for file in info.files:
         path = f"{folder}/{file['name']}"
-        size = tf.io.gfile.stat(path).length if tf.io.gfile.exists(path) else "missing"
+        size = tensorflow_files.size(path)
         if size != file["bytes"]:
+            has = "is missing" if size is None else f"has {size} bytes"
             raise InputError(
-                f"{path}: has {size} bytes, {INFO_FILE} says {file['bytes']}; copy the folder "
+                f"{path}: {has}, {INFO_FILE} says {file['bytes']}; copy the folder "
                 "again or make it again with `beambert data`"
             )
     records = Records(folder, info, vocabulary)

@@ -2,9 +2,9 @@
 
 import json
 
-import tensorflow as tf
-
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.claims import BLESSED, METRICS_FILE, REPORT_FILE
 from beambert.pipelines.storage.weights import weights_sha256
 
 
@@ -15,24 +15,23 @@ def check_blessing(evaluation: str, model_dir: str) -> None:
       InputError: no evaluation there, one of other weights, or it refused.
     """
     evaluation = evaluation.rstrip("/")
-    metrics_file = f"{evaluation}/metrics.json"
-    if not tf.io.gfile.exists(metrics_file):
+    metrics_file = f"{evaluation}/{METRICS_FILE}"
+    if not tensorflow_files.exists(metrics_file):
         raise InputError(f"--evaluation={evaluation}: no evaluation there; run `beambert evaluate`")
     try:
-        with tf.io.gfile.GFile(metrics_file) as file:
-            metrics = json.load(file)
+        metrics = json.loads(tensorflow_files.read_bytes(metrics_file))
         model, evaluated = metrics["model"], metrics["weights_sha256"]
-    except (tf.errors.OpError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"--evaluation={evaluation}: its metrics.json can't be read; evaluate the model again"
+            f"--evaluation={evaluation}: its {METRICS_FILE} can't be read; evaluate the model again"
         ) from error
     if evaluated != weights_sha256(model_dir):
         raise InputError(
             f"--evaluation={evaluation}: is of {model} and evaluated other weights than "
             f"--model={model_dir} has; evaluate again"
         )
-    if not tf.io.gfile.exists(f"{evaluation}/BLESSED"):
+    if not tensorflow_files.exists(f"{evaluation}/{BLESSED}"):
         raise InputError(
-            f"--evaluation={evaluation}: did not bless {model_dir} (see its report.html); "
+            f"--evaluation={evaluation}: did not bless {model_dir} (see its {REPORT_FILE}); "
             "leave --evaluation out to export it all the same"
         )

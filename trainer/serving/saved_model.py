@@ -1,16 +1,13 @@
 """SavedModels that take raw text: tokenization, encoder and head in one graph."""
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.claims import UNFINISHED_ENDING
 from beambert.pipelines.tasks.declarations import (
     CHOICE,
     CLASSIFICATION,
@@ -133,11 +130,9 @@ def save_task_model(
       InputError: it can't be written.
     """
     module = task_module(model, text_features, training)
-    with _beside(path, f"{path}{UNFINISHED_ENDING}") as temporary:
+    with tensorflow_files.written_aside(path) as temporary:
         save_module(module, module.functions, temporary)
-        if tf.io.gfile.exists(path):
-            tf.io.gfile.rmtree(path)
-        tf.io.gfile.rename(temporary, path)
+        tensorflow_files.move(temporary, path)
 
 
 def task_module(
@@ -153,25 +148,3 @@ def task_module(
 def save_module(module: tf.Module, signatures: Mapping[str, Any], path: str) -> None:
     """Writes a SavedModel with these signatures."""
     tf.saved_model.save(module, path, signatures=dict(signatures))
-
-
-@contextlib.contextmanager
-def _beside(path: str, temporary: str) -> Iterator[str]:
-    """Makes a folder to write and then to rename, so that a half-written model is never loaded.
-
-    What could not be written whole is deleted.
-
-    Raises:
-      InputError: it can't be written.
-    """
-    try:
-        if tf.io.gfile.exists(temporary):
-            tf.io.gfile.rmtree(temporary)
-        tf.io.gfile.makedirs(temporary)
-        yield temporary
-    except BaseException as error:  # also an interrupt
-        with contextlib.suppress(tf.errors.OpError):
-            tf.io.gfile.rmtree(temporary)
-        if not isinstance(error, (tf.errors.OpError, OSError)):
-            raise
-        raise InputError(f"{path}: cannot be written ({tensorflow_files.reason(error)})") from error

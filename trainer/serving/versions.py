@@ -1,7 +1,6 @@
 """Serving folders: each export of a model is the next version, and says which model it is of."""
 
 import json
-import uuid
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -9,12 +8,11 @@ import tensorflow as tf
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.claims import UNFINISHED_ENDING
+from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.storage.weights import weights_sha256
 from beambert.pipelines.tasks.declarations import CLASSIFICATION
 from beambert.trainer import model_folders
-from beambert.trainer.serving.saved_model import EncoderModule, _beside, save_module, task_module
+from beambert.trainer.serving.saved_model import EncoderModule, save_module, task_module
 from beambert.trainer.task_models import task_model
 
 # SavedModel's place for files that are no part of the graph.
@@ -48,8 +46,7 @@ def export(model_dir: str, output: str) -> str:
         module = EncoderModule(pretrained.encoder, text_features)
     else:
         module = task_module(task_model(found), text_features, found.training)
-    unfinished = f"{output}/{version}.{uuid.uuid4().hex}{UNFINISHED_ENDING}"
-    with _beside(output, unfinished) as temporary:
+    with tensorflow_files.written_aside(f"{output}/{version}", output) as temporary:
         save_module(module, module.functions, temporary)
         _write_source(model_dir, temporary)
     return _publish(temporary, output)
@@ -68,24 +65,17 @@ def _publish(temporary: str, output: str) -> str:
             return path
         except tf.errors.OpError as error:
             # Another export may have taken the number since it was found to be free.
-            if not tf.io.gfile.exists(path):
+            if not tensorflow_files.exists(path):
                 reason = tensorflow_files.reason(error)
                 raise InputError(f"{path}: cannot be made of {temporary} ({reason})") from error
 
 
-def leftovers(output: str) -> list[str]:
-    """Returns what exports that were killed have left in a serving folder, or others make now."""
-    names = (name.rstrip("/") for name in tf.io.gfile.listdir(output))
-    return [f"{output}/{name}" for name in names if name.endswith(UNFINISHED_ENDING)]
-
-
 def _write_source(model_dir: str, path: str) -> None:
     source = {
-        "model": tensorflow_files.absolute(model_dir),
+        "model": claims.absolute(model_dir),
         "weights_sha256": weights_sha256(model_dir),
     }
-    tf.io.gfile.makedirs(f"{path}/{EXTRA_ASSETS}")
-    tensorflow_files.write(
+    tensorflow_files.write_bytes(
         f"{path}/{EXTRA_ASSETS}/{SOURCE_FILE}", json.dumps(source, indent=1).encode()
     )
 
@@ -101,7 +91,7 @@ def served_model(output: str) -> tuple[str, dict[str, str]] | None:
         return None
     path = f"{output}/{version}"
     try:
-        source = json.loads(tensorflow_files.read(f"{path}/{EXTRA_ASSETS}/{SOURCE_FILE}"))
+        source = json.loads(tensorflow_files.read_bytes(f"{path}/{EXTRA_ASSETS}/{SOURCE_FILE}"))
         return path, {name: source[name] for name in ("model", "weights_sha256")}
     except (InputError, ValueError, KeyError, TypeError) as error:
         raise InputError(
@@ -117,11 +107,9 @@ def next_version(output: str) -> int:
     Raises:
       InputError: it holds something else.
     """
-    if tf.io.gfile.exists(output) and not tf.io.gfile.isdir(output):
+    if tensorflow_files.exists(output) and not tensorflow_files.is_folder(output):
         raise InputError(f"--output={output}: is a file; give a folder of versions")
-    names = tf.io.gfile.listdir(output) if tf.io.gfile.exists(output) else []
-    names = [name.rstrip("/") for name in names]
-    names = [name for name in names if not name.endswith(UNFINISHED_ENDING)]
+    names = [name for name in tensorflow_files.list_folder(output) if not claims.is_aside(name)]
     others = [name for name in names if not name.isdecimal()]
     if others:
         raise InputError(

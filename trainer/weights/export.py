@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -62,10 +63,10 @@ def export_hugging_face(model_dir: str, output: str) -> None:
         if kind == SPAN:
             weights = {n.replace("classifier.", "qa_outputs."): v for n, v in weights.items()}
         data = safetensors.numpy.save(weights, metadata={"format": "pt"})
-        tensorflow_files.write(f"{folder}/{SAFETENSORS_FILE}", data)
+        tensorflow_files.write_bytes(f"{folder}/{SAFETENSORS_FILE}", data)
         _write_json(f"{folder}/{HUGGING_FACE_CONFIG_FILE}", _hugging_face_config(found))
         _write_json(f"{folder}/{TOKENIZER_CONFIG_FILE}", _tokenizer_config(found))
-        tensorflow_files.write(f"{folder}/{VOCABULARY_FILE}", found.vocabulary.serialize())
+        tensorflow_files.write_bytes(f"{folder}/{VOCABULARY_FILE}", found.vocabulary.serialize())
 
     _write_whole(output, write)
 
@@ -90,8 +91,10 @@ def export_tensorflow(model_dir: str, output: str) -> None:
             shape_and_slices=[""] * len(weights),
             tensors=[tf.constant(value) for value in weights.values()],
         )
-        tensorflow_files.write(f"{folder}/{ORIGINAL_CONFIG_FILE}", found.config.to_json().encode())
-        tensorflow_files.write(f"{folder}/{VOCABULARY_FILE}", found.vocabulary.serialize())
+        tensorflow_files.write_bytes(
+            f"{folder}/{ORIGINAL_CONFIG_FILE}", found.config.to_json().encode()
+        )
+        tensorflow_files.write_bytes(f"{folder}/{VOCABULARY_FILE}", found.vocabulary.serialize())
 
     _write_whole(output, write)
 
@@ -152,22 +155,20 @@ def _tokenizer_config(found: model_folders.ModelFolder) -> dict[str, Any]:
 
 
 def _write_json(path: str, value: Mapping[str, Any]) -> None:
-    tensorflow_files.write(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+    tensorflow_files.write_bytes(
+        path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+    )
 
 
 def _write_whole(output: str, write: Callable[[str], None]) -> None:
     """Writes beside the output and renames, so that a half-written folder is never loaded."""
     output = output.rstrip("/")
-    temporary = f"{output}.unfinished"
-    try:
-        if tf.io.gfile.exists(output):
-            raise InputError(f"--output={output}: is there already; name a new folder")
-        if tf.io.gfile.exists(temporary):
-            tf.io.gfile.rmtree(temporary)
-        tf.io.gfile.makedirs(temporary)
+    if tensorflow_files.exists(output):
+        raise InputError(f"--output={output}: is there already; name a new folder")
+    folder, name = os.path.split(output)
+    for left in tensorflow_files.leftovers(folder or ".", name):  # by a command that was killed
+        tensorflow_files.delete(left)
+    with tensorflow_files.written_aside(output, f"--output={output}") as temporary:
+        tensorflow_files.make_folder(temporary)
         write(temporary)
-        tf.io.gfile.rename(temporary, output)
-    except tf.errors.OpError as error:
-        raise InputError(
-            f"--output={output}: cannot be written ({tensorflow_files.reason(error)})"
-        ) from error
+        tensorflow_files.move(temporary, output)

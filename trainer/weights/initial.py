@@ -22,6 +22,7 @@ from beambert.model.config import BertConfig
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.weights import CONFIG_FILE, TRAINING_FILE, WEIGHTS_FILE
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.weights.tokenizer_files import read_json, read_vocabulary
@@ -30,7 +31,7 @@ from beambert.trainer.weights.torch_file import read_torch_file
 # Variables that nothing can start without; a BertModel may come without pooler.
 ENCODER = ("bert/embeddings/", "bert/encoder/")
 # Names of the files in each layout; the first that is there is read.
-CONFIG_FILES = ("bert_config.json", "config.json")
+CONFIG_FILES = (CONFIG_FILE, "config.json")
 SAFETENSORS_FILE, TORCH_FILE = "model.safetensors", "pytorch_model.bin"
 # Of the file that tells which of several holds what.
 INDEX_SUFFIX = ".index.json"
@@ -114,11 +115,11 @@ def open_initial(path: str, flag: str) -> InitialWeights:
     """
     path = path.rstrip("/")
     folder = path
-    if not tf.io.gfile.isdir(path):
-        if not tf.io.gfile.exists(f"{path}.index"):
+    if not tensorflow_files.is_folder(path):
+        if not tensorflow_files.exists(f"{path}.index"):
             raise InputError(f"{flag}={path}: no such folder, and no checkpoint of that name")
         folder = path.rpartition("/")[0] or "."
-    elif tf.io.gfile.exists(f"{path}/{model_folders.TRAINING_FILE}"):
+    elif tensorflow_files.exists(f"{path}/{TRAINING_FILE}"):
         return _open_own(path, flag)
     source = _find_source(path, flag)
     config = _read_config(folder, flag)
@@ -166,16 +167,16 @@ class _Source:
 
 def _find_source(path: str, flag: str) -> _Source:
     """Finds the weights of a folder or of a TF1 checkpoint's prefix."""
-    if not tf.io.gfile.isdir(path):
+    if not tensorflow_files.is_folder(path):
         return _tensorflow_source(path)
     for name, read in ((SAFETENSORS_FILE, _read_safetensors), (TORCH_FILE, read_torch_file)):
         file, index = f"{path}/{name}", f"{path}/{name}{INDEX_SUFFIX}"
-        if tf.io.gfile.exists(file):
+        if tensorflow_files.exists(file):
             return _Source([file], [file], read, hugging_face_name)
-        if tf.io.gfile.exists(index):
+        if tensorflow_files.exists(index):
             shards = _shards_of(index)
             return _Source([index, *shards], shards, read, hugging_face_name)
-    prefixes = [p.removesuffix(".index") for p in sorted(tf.io.gfile.glob(f"{path}/*.ckpt*.index"))]
+    prefixes = [p.removesuffix(".index") for p in tensorflow_files.match(f"{path}/*.ckpt*.index")]
     if len(prefixes) > 1:
         raise InputError(
             f"{flag}={path}: holds {len(prefixes)} checkpoints; name one, as {prefixes[-1]}"
@@ -183,13 +184,13 @@ def _find_source(path: str, flag: str) -> _Source:
     if prefixes:
         return _tensorflow_source(prefixes[0])
     raise InputError(
-        f"{flag}={path}: holds no weights (model.weights.h5, *.ckpt.index, "
+        f"{flag}={path}: holds no weights ({WEIGHTS_FILE}, *.ckpt.index, "
         f"{SAFETENSORS_FILE} or {TORCH_FILE})"
     )
 
 
 def _tensorflow_source(prefix: str) -> _Source:
-    files = tf.io.gfile.glob(f"{prefix}.*")
+    files = tensorflow_files.match(f"{prefix}.*")
     return _Source(files, [prefix], _read_tensorflow, original_name)
 
 
@@ -201,14 +202,14 @@ def _shards_of(index: str) -> list[str]:
         raise InputError(f"{index}: names no files of weights; copy it again") from error
     shards = [f"{index.rpartition('/')[0]}/{name}" for name in names]
     for shard in shards:
-        if not tf.io.gfile.exists(shard):
+        if not tensorflow_files.exists(shard):
             raise InputError(f"{index}: names {shard}, which is not there; copy it, too")
     return shards
 
 
 def _open_own(path: str, flag: str) -> InitialWeights:
     found = model_folders.open_model(path, flag)
-    if found.training["kind"] != "pretraining":
+    if found.training["kind"] != model_folders.PRETRAINING:
         raise InputError(f"{flag}={path}: a fine-tuned model; give its encoder's folder")
 
     def read() -> dict[str, np.ndarray]:
@@ -216,7 +217,7 @@ def _open_own(path: str, flag: str) -> InitialWeights:
         model_folders.load_weights(model, found.path)
         return {variable.path: variable.numpy() for variable in model.variables}
 
-    sha256 = _sha256(f"{found.path}/{model_folders.WEIGHTS_FILE}").hex()
+    sha256 = _sha256(f"{found.path}/{WEIGHTS_FILE}").hex()
     length = found.training["max_seq_length"]
     return InitialWeights(
         path, found.config, found.vocabulary, found.do_lower_case, length, sha256, read
@@ -273,7 +274,7 @@ def _read_safetensors(path: str) -> dict[str, np.ndarray]:
     dtypes = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
     dtypes |= {"BF16": ml_dtypes.bfloat16}
     try:
-        tensors = safetensors.deserialize(tensorflow_files.read(path))
+        tensors = safetensors.deserialize(tensorflow_files.read_bytes(path))
     except safetensors.SafetensorError as error:
         raise ValueError(str(error)) from error
     return {
@@ -285,9 +286,9 @@ def _read_safetensors(path: str) -> dict[str, np.ndarray]:
 def _read_config(folder: str, flag: str) -> BertConfig:
     for name in CONFIG_FILES:
         path = f"{folder}/{name}"
-        if tf.io.gfile.exists(path):
+        if tensorflow_files.exists(path):
             try:
-                return BertConfig.from_json(tensorflow_files.read(path).decode())
+                return BertConfig.from_json(tensorflow_files.read_text(path))
             except ValueError as error:
                 raise InputError(f"{path}: {error}") from error
     raise InputError(f"{flag}={folder}: no {' or '.join(CONFIG_FILES)} beside the weights")
@@ -295,9 +296,8 @@ def _read_config(folder: str, flag: str) -> BertConfig:
 
 def _sha256(path: str) -> bytes:
     digest = hashlib.sha256()
-    with tf.io.gfile.GFile(path, "rb") as file:
-        while chunk := file.read(1 << 24):
-            digest.update(chunk)
+    for chunk in tensorflow_files.read_chunks(path):
+        digest.update(chunk)
     return digest.digest()
 
 

@@ -4,8 +4,6 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import tensorflow as tf
-
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
@@ -37,8 +35,8 @@ def read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
         a way that `pipelines.wordpiece.tokenization` doesn't know.
     """
     vocab_file, tokenizer_file = f"{folder}/{VOCABULARY_FILE}", f"{folder}/{TOKENIZER_FILE}"
-    tokenizer = read_json(tokenizer_file) if tf.io.gfile.exists(tokenizer_file) else {}
-    if tf.io.gfile.exists(vocab_file):
+    tokenizer = read_json(tokenizer_file) if tensorflow_files.exists(tokenizer_file) else {}
+    if tensorflow_files.exists(vocab_file):
         vocabulary = model_folders.read_vocabulary(vocab_file, flag)
     elif tokenizer:
         vocabulary = _vocabulary_of(tokenizer, tokenizer_file)
@@ -48,7 +46,7 @@ def read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
         )
     settings = _settings_of(tokenizer)
     config_file = f"{folder}/{TOKENIZER_CONFIG_FILE}"
-    if tf.io.gfile.exists(config_file):
+    if tensorflow_files.exists(config_file):
         given = read_json(config_file)
         settings |= {name: value for name, value in given.items() if value is not None}
     do_lower_case = settings.get("do_lower_case")
@@ -71,7 +69,7 @@ def read_json(path: str) -> dict[str, Any]:
       InputError: the file can't be read, or holds something else.
     """
     try:
-        value = json.loads(tensorflow_files.read(path))
+        value = json.loads(tensorflow_files.read_bytes(path))
     except ValueError as error:
         raise InputError(f"{path}: not JSON ({error})") from error
     if not isinstance(value, dict):

@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from beambert.pipelines.storage.tensorflow_files import read
+from beambert.pipelines.storage.tensorflow_files import read_bytes
 
 # Classes of torch's storages, by which a pickle names a number format (torch/storage.py).
 _STORAGES = {
@@ -39,7 +39,7 @@ def read_torch_file(path: str) -> dict[str, np.ndarray]:
       ValueError: another format, or a pickle that asks for anything but tensors.
     """
     try:
-        archive = zipfile.ZipFile(io.BytesIO(read(path)))
+        archive = zipfile.ZipFile(io.BytesIO(read_bytes(path)))
         (pickled,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
     except (zipfile.BadZipFile, ValueError) as error:
         raise ValueError(

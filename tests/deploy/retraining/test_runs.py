@@ -57,9 +57,7 @@ class Commands:
         if step == self.fail:
             raise InputError(f"the step {step} failed")
         output = pathlib.Path(getattr(flags, "output", None) or flags.model_dir)
-        (output if step != "serving" else output / "0.unfinished").mkdir(
-            parents=True, exist_ok=True
-        )
+        (output if step != "serving" else output / "_tmp-0-0").mkdir(parents=True, exist_ok=True)
         if (step, "half-way") == self.kill:
             self._die()
         getattr(self, f"_{arguments[0]}")(flags, output)
@@ -96,7 +94,7 @@ class Commands:
         marker.write_text(f"accuracy {accuracy}\n")
 
     def _export(self, flags, output):
-        (output / "0.unfinished").rmdir()
+        (output / "_tmp-0-0").rmdir()
         names = [int(path.name) for path in output.iterdir()]
         version = output / str(max(names, default=0) + 1)
         version.mkdir()

@@ -103,7 +103,7 @@ def test_an_object_that_is_replaced_after_it_was_listed(gs, tmp_path, monkeypatc
 
 def test_files_directly_in_a_bucket(gs):
     files.write_bytes(f"{gs}/a.txt", b"by Beam")
-    tensorflow_files.write_text(f"{gs}/b.txt", "by TensorFlow")
+    tensorflow_files.write_bytes(f"{gs}/b.txt", b"by TensorFlow")
     assert tensorflow_files.read_text(f"{gs}/a.txt") == "by Beam"
     assert tensorflow_files.read_text(f"{gs}/b.txt") == "by TensorFlow"
 

@@ -171,15 +171,15 @@ def test_deploy_writes_what_the_triggers_read(client, monkeypatch):
     from beambert.pipelines.storage import tensorflow_files
 
     written = {}
-    monkeypatch.setattr(tensorflow_files, "write_text", written.__setitem__)
+    monkeypatch.setattr(tensorflow_files, "write_bytes", written.__setitem__)
     settings = Settings.read()
     vertex.deploy(settings, show=False)
     assert set(written) == {settings.config, settings.pipeline}
-    Retraining.from_toml(written[settings.config], "retrain.toml")
+    Retraining.from_toml(written[settings.config].decode(), "retrain.toml")
     job = json.loads(written[settings.pipeline])
     assert job["serviceAccount"] == "beambert-pipeline@my-project.iam.gserviceaccount.com"
     assert job["pipelineSpec"]["pipelineInfo"]["name"] == pipeline.NAME
-    assert aiplatform.PipelineJob.from_json(written[settings.pipeline]).runtime_config
+    assert aiplatform.PipelineJob.from_json(written[settings.pipeline].decode()).runtime_config
     schedule, deleted = client.sent
     assert schedule.cron == "TZ=UTC 0 3 * * *" and deleted == "old"
 
@@ -266,7 +266,6 @@ def test_steps_need_no_beam_where_they_train():
         + """
 import beambert.deploy.retraining.command
 import beambert.deploy.retraining.workspace
-import beambert.deploy.retraining.staging
 print("imported")
 """
     )

@@ -19,6 +19,7 @@ from beambert.pipelines import evaluate
 from beambert.pipelines.evaluation import predictions
 from beambert.pipelines.prediction import saved_models
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.tasks import declarations
 from beambert.pipelines.tasks.examples import TextExample
 
@@ -189,7 +190,7 @@ def test_a_missed_threshold_refuses_and_replaces_the_earlier_evaluation(
     assert not (output / "BLESSED").exists()
     assert "cross entropy 0.6" in (output / "NOT_BLESSED").read_text()
     assert "is not at most 0.1000" in (output / "NOT_BLESSED").read_text()
-    assert not (output / "_unfinished_evaluation").exists()
+    assert not list(output.glob("_tmp-*"))
     printed = capfd.readouterr()
     assert "NOT_BLESSED: cross entropy" in printed.out
     assert printed.err == ""
@@ -282,7 +283,6 @@ def test_answers_that_contradict_the_labels_are_found(index, probabilities, mess
     [
         (["--task=nonsense"], "--task=nonsense is not a task"),
         (["--data_dir=/no/such"], "--data_dir=/no/such is not a local folder"),
-        (["--data_dir=gs://bucket/data"], "is not a local path"),
         (["--model=/no/such"], "--model=/no/such has no saved_model/saved_model.pb"),
         (["--split=test"], "test.tsv has no labels to compare with"),
         (["--task=sst-2"], "has the labels negative, positive but task sst-2 has 0, 1"),
@@ -404,7 +404,7 @@ def test_a_folder_that_another_command_fills_is_left_alone(data, model, tmp_path
 def test_an_output_that_cannot_be_made_is_one_sentence(data, model, tmp_path):
     """Here below a file."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="--output=.* cannot be written"):
+    with pytest.raises(InputError, match="--output=.* cannot be made"):
         evaluate.main(arguments(data, model, tmp_path / "file" / "output"))
 
 
@@ -441,3 +441,37 @@ def test_help_is_quick_and_shows_an_example():
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert "example: beambert evaluate --task=sst-2" in result.stdout
+
+
+def test_every_folder_may_be_on_gs(gs, blessed, data, model, tmp_path, capsys):
+    """The results are those of local folders, and everything is called by its own name."""
+    root = f"{gs}/{tmp_path.name}"
+    for name, folder in (("data", data), ("model", model)):
+        tensorflow_files.copy(str(folder), f"{root}/{name}")
+    tensorflow_files.write_bytes(f"{root}/model/checkpoints/ckpt-1.index", b"large")
+    there = arguments(f"{root}/data", f"{root}/model", f"{root}/first/")
+    evaluate.main(there)
+    evaluate.main([*there[:-1], f"--output={root}/second", f"--baseline={root}/first"])
+    assert f"Report: {root}/second/report.html" in capsys.readouterr().out
+    tensorflow_files.copy(f"{root}/second", str(tmp_path / "second"))
+    assert sorted(path.name for path in (tmp_path / "second").iterdir()) == sorted(
+        path.name for path in blessed[0].iterdir()
+    )
+    first, second = metrics_of(blessed[0]), metrics_of(tmp_path / "second")
+    assert second["model"] == f"{root}/model" and second["data_dir"] == f"{root}/data"
+    assert second["baseline"]["evaluation"] == f"{root}/first"
+    assert second["baseline"]["model"] == f"{root}/model"
+    for name in ("overall", "slices", "weights_sha256", "data_sha256", "details"):
+        assert first[name] == second[name]
+    evaluate.main([*there, "--threshold=0.9"])  # in the place of the first
+    names = tensorflow_files.list_folder(f"{root}/first")
+    assert "NOT_BLESSED" in names and "BLESSED" not in names
+    for flag, message in (
+        (f"--data_dir={root}/none", f"--data_dir={root}/none is not a local folder"),
+        (f"--model={root}/none", f"--model={root}/none has no saved_model"),
+        (f"--baseline={root}/none", f"--baseline={root}/none holds no finished evaluation"),
+        (f"--output={root}/data", f"--output={root}/data already holds something else"),
+        (f"--output={gs}/forbidden/o", "forbidden/o: cannot be .*403"),
+    ):
+        with pytest.raises(InputError, match=message):
+            evaluate.main([*there, flag])

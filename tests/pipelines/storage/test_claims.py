@@ -1,11 +1,12 @@
 """Whose an output folder is."""
 
 import json
+import os
 
 import pytest
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage.claims import is_finished, serialize_job
+from beambert.pipelines.storage.claims import aside, is_aside, is_finished, serialize_job
 
 JOB = {"parameters": {"random_seed": 1, "max_seq_length": 128}, "inputs": [{"path": "a"}]}
 
@@ -72,3 +73,14 @@ def test_marker_of_another_tool(content):
 
 def test_job_is_readable_text():
     assert json.loads(serialize_job({"é": 1})) == {"é": 1}
+
+
+@pytest.mark.parametrize("path", ["gs://bucket/folder/1", "folder/1", "1"])
+def test_names_of_what_is_being_written(path):
+    """Beside the place, new each time, and known again."""
+    one, other = aside(path), aside(path)
+    assert one != other
+    folder, name = os.path.split(one)
+    assert folder == os.path.dirname(path)
+    assert is_aside(name) and is_aside(name, "1") and not is_aside(name, "2")
+    assert not is_aside("1") and not is_aside("1", "1")

@@ -263,10 +263,10 @@ def test_an_export_that_fails_leaves_nothing(classifier_folder, tmp_path, monkey
 
 
 def test_what_a_killed_export_left_is_told(classifier_folder, tmp_path, capsys):
-    (tmp_path / "1.0123.unfinished").mkdir()
+    (tmp_path / "_tmp-0123-1").mkdir()
     export_main([f"--model={classifier_folder}", f"--output={tmp_path}"])
-    assert f"{tmp_path}/1.0123.unfinished: left by an export" in capsys.readouterr().out
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "1.0123.unfinished"]
+    assert f"{tmp_path}/_tmp-0123-1: left by an export" in capsys.readouterr().out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "_tmp-0123-1"]
 
 
 def test_export_of_an_encoder(encoder_folder, tmp_path, small_config):
