@@ -20,7 +20,7 @@ class EvaluationJob:
     Attributes:
       task: which files, labels and metrics.
       data_dir: the folder of the task's files.
-      model: a folder, see `models.find_model`.
+      model: a folder, see `saved_models.find_model`.
       output: a folder that does not exist, is empty, or holds an earlier evaluation.
       split: which file of the task to evaluate on.
       thresholds: what to reach, all of them.

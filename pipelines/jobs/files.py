@@ -134,7 +134,7 @@ def list_folder(path: str) -> list[str]:
 
 
 def claim_output(folder: str, job: Mapping[str, Any]) -> bool:
-    """Makes an output folder ours before anything is spent; see `folders.is_finished`.
+    """Makes an output folder ours before anything is spent; see `claims.is_finished`.
 
     Raises:
       InputError: it holds something else or can't be made.

@@ -73,7 +73,7 @@ class FileReport:
       records: that could be read.
       damage: where and how the file is damaged; empty if it isn't.
       statistics: of its records; None without a layout.
-      repeats: kind -> count, see `record_repeats.KINDS`.
+      repeats: kind -> count, see `repeats.KINDS`.
     """
 
     path: str
@@ -205,7 +205,7 @@ def examine_file(
       path: on any file system that Beam knows.
       layout: of the folder; None only hashes and checks the framing.
       vocabulary: None leaves out what needs it.
-      limit: see `record_repeats.hash_limit`; None leaves out what repeats.
+      limit: see `repeats.hash_limit`; None leaves out what repeats.
       tell: called with the bytes and records read since it was last called.
 
     Raises:
