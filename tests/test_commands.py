@@ -16,6 +16,7 @@ from beambert.pipelines import (
     create_pretraining_data,
     create_task_features,
     create_vocabulary,
+    evaluate,
     predict,
     verify,
 )
@@ -23,6 +24,7 @@ from beambert.trainer.commands import export, glue, pretrain
 from beambert.trainer.commands import finetune as finetune_command
 
 ROOT = pathlib.Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "deploy" / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 HEAVY = ("tensorflow", "keras", "apache_beam", "tfx_bsl", "tensorflow_model_analysis", "matplotlib")
 # Prints the help and then what it took to print it.
 RUN = """
@@ -43,6 +45,7 @@ PARSERS = {
     "features": create_task_features.build_parser,
     "finetune": finetune_command.build_finetune_parser,
     "glue": glue.build_glue_parser,
+    "evaluate": evaluate.build_parser,
     "export": export.build_export_parser,
     "predict": predict.build_parser,
     "deliver": deliver.build_parser,
@@ -84,8 +87,8 @@ def test_unknown_command():
 
 
 def documented_commands():
-    """Every command line of the README and of the commands' own examples."""
-    texts = [(ROOT / name).read_text("utf-8") for name in ("README.md", "deploy/README.md")]
+    """Every command line of the documents and of the commands' own examples."""
+    texts = [path.read_text("utf-8") for path in DOCUMENTS]
     texts += [
         getattr(importlib.import_module(module), name)
         for module, name in (
@@ -104,15 +107,21 @@ def documented_commands():
     ]
     for text in texts:
         joined = text.replace("\\\n", " ")
-        for line in re.findall(r"^ *beambert +(.*--.*)$", joined, re.MULTILINE):
+        of_vertex = r"python -m beambert\.deploy\.vertex job --"
+        for line in re.findall(rf"^ *(?:beambert|{of_vertex}) +(.*--.*)$", joined, re.MULTILINE):
             if line.split()[0] in PARSERS:
                 yield shlex.split(line, comments=True)
 
 
-def test_documented_commands_have_real_flags():
+def is_beam_flag(flag):
     names = "runner|project|region|temp_location|setup_file|parallelism|environment_type"
     names += "|sdk_container_image|service_account_email|machine_type|max_num_workers"
-    beam_flag = re.compile(rf"--({names}|flink_[a-z_]+|direct_[a-z_]+)=")
+    names += "|disk_size_gb|dataflow_service_options|resource_hint|flexrs_goal|no_use_public_ips"
+    names += "|experiments|prism_location|flink_[a-z_]+|direct_[a-z_]+"
+    return re.match(rf"--({names})(=|$)", flag) is not None
+
+
+def test_documented_commands_have_real_flags():
     commands = list(documented_commands())
     assert {name for name, *_ in commands} == set(PARSERS)
     for name, *arguments in commands:
@@ -123,4 +132,22 @@ def test_documented_commands_have_real_flags():
             finetune = finetune_command.build_finetune_parser()
             parsed = finetune.parse_known_args([*others, *of_task, "--model_dir=model"])
             others = [other for other in others if other in parsed[1]]
-        assert [other for other in others if not beam_flag.match(other)] == [], name
+        assert [other for other in others if not is_beam_flag(other)] == [], name
+
+
+def flags_of(name):
+    flags = set(re.findall(r"--[a-z_]+", PARSERS[name]().format_usage()))
+    return flags | flags_of("finetune") if name == "deliver" else flags
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_flags_in_running_text_are_real(path):
+    """Of the command that stands before them, or of any."""
+    prose = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    every = set().union(*map(flags_of, PARSERS)) | {"--help", "--json", "--version", "--show"}
+    for code in re.findall(r"`([^`]+)`", prose):
+        command = re.match(r"beambert ([a-z]+) ", code)
+        known = flags_of(command[1]) if command else every
+        if code.startswith(("beambert ", "--")):
+            flags = re.findall(r"(?<![\w-])--[a-z_]+", code)
+            assert [flag for flag in flags if flag not in known and not is_beam_flag(flag)] == []

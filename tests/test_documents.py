@@ -1,0 +1,80 @@
+"""The documents: their links lead somewhere, the files they name exist, the README stays short."""
+
+import importlib.util
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "deploy" / "README.md"]
+DOCUMENTS += sorted(ROOT.glob("docs/*.md"))
+TOPS = (
+    "beambert",
+    "pipelines",
+    "model",
+    "trainer",
+    "deploy",
+    "demo",
+    "docs",
+    "tests",
+    "benchmarks",
+)
+README_BYTES = 8 * 1024
+
+documents = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def anchors(path):
+    """The anchors of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def prose(path):
+    """A document without its blocks of code."""
+    text = path.read_text("utf-8")
+    return re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def codes(path):
+    """What stands in backticks in the running text."""
+    return re.findall(r"`([^`]+)`", prose(path))
+
+
+def test_the_scan_sees_what_is_there():
+    assert "what-should-i-see" in anchors(ROOT / "docs" / "pretraining.md")
+    assert "pipelines/corpus/" in codes(ROOT / "README.md")
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_bytes()) <= README_BYTES
+
+
+@documents
+def test_links(path):
+    links = re.findall(r"\]\(([^)\s]+)\)", prose(path))
+    assert links
+    for link in links:
+        if "://" in link:
+            continue
+        name, _, anchor = link.partition("#")
+        target = (path.parent / name).resolve() if name else path
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), link
+
+
+@documents
+def test_paths_in_backticks(path):
+    """A path that begins with a folder of the repository is one of its files or folders."""
+    for code in codes(path):
+        if re.fullmatch(rf"({'|'.join(TOPS)})/[\w./*-]*", code):
+            assert list(ROOT.glob(code.rstrip("/"))), code
+
+
+@documents
+def test_commands_of_python(path):
+    """`python -m` names a module that is there."""
+    names = re.findall(r"python -m ((?:beambert|benchmarks)\.[\w.]+\w)", path.read_text("utf-8"))
+    assert [name for name in names if importlib.util.find_spec(name) is None] == []
