@@ -82,7 +82,7 @@ def ours(config: object, features: dict) -> Callable[[], object]:
 
     capacities = {}
     if not features["input_mask"].all():
-        # `packing.capacity_for` has rows for a few hundredths more than the mean.
+        # `capacity.capacity_for` has rows for a few hundredths more than the mean.
         rows = [
             ROWS_MULTIPLE * math.ceil(1.03 * features[name].sum() / ROWS_MULTIPLE)
             for name in ("input_mask", "masked_lm_weights")

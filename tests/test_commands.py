@@ -16,6 +16,7 @@ from beambert.pipelines import (
     create_pretraining_data,
     create_task_features,
     create_vocabulary,
+    evaluate,
     predict,
     verify,
 )
@@ -43,6 +44,7 @@ PARSERS = {
     "features": create_task_features.build_parser,
     "finetune": finetune_command.build_finetune_parser,
     "glue": glue.build_glue_parser,
+    "evaluate": evaluate.build_parser,
     "export": export.build_export_parser,
     "predict": predict.build_parser,
     "deliver": deliver.build_parser,
@@ -84,8 +86,9 @@ def test_unknown_command():
 
 
 def documented_commands():
-    """Every command line of the README and of the commands' own examples."""
-    texts = [(ROOT / name).read_text("utf-8") for name in ("README.md", "deploy/README.md")]
+    """Every command line of the documents and of the commands' own examples."""
+    documents = [ROOT / "README.md", ROOT / "deploy" / "README.md", *ROOT.glob("docs/*.md")]
+    texts = [path.read_text("utf-8") for path in documents]
     texts += [
         getattr(importlib.import_module(module), name)
         for module, name in (
@@ -104,6 +107,7 @@ def documented_commands():
     ]
     for text in texts:
         joined = text.replace("\\\n", " ")
+        joined = joined.replace("python -m beambert.deploy.vertex job --", "beambert")
         for line in re.findall(r"^ *beambert +(.*--.*)$", joined, re.MULTILINE):
             if line.split()[0] in PARSERS:
                 yield shlex.split(line, comments=True)
@@ -112,7 +116,7 @@ def documented_commands():
 def test_documented_commands_have_real_flags():
     names = "runner|project|region|temp_location|setup_file|parallelism|environment_type"
     names += "|sdk_container_image|service_account_email|machine_type|max_num_workers"
-    beam_flag = re.compile(rf"--({names}|flink_[a-z_]+|direct_[a-z_]+)=")
+    beam_flag = re.compile(rf"--({names}|prism_location|flink_[a-z_]+|direct_[a-z_]+)=")
     commands = list(documented_commands())
     assert {name for name, *_ in commands} == set(PARSERS)
     for name, *arguments in commands:

@@ -16,7 +16,7 @@ variable "alert_email" {
   type = string
 }
 
-# For `python -m deploy.vertex`, which reads the same file.
+# For `python -m beambert.deploy.vertex`, which reads the same file.
 variable "schedule" {
   type = string
 }

@@ -108,7 +108,7 @@ def by_slice(
     """Returns slicing -> value -> scores in the orders given, those that occur.
 
     Args:
-      scores: (slicing, value) -> scores, see `evaluation_metric.load_scores`.
+      scores: (slicing, value) -> scores, see `tfma_metric.load_scores`.
       orders: slicing -> its values.
     """
     return {

@@ -13,7 +13,7 @@ from beambert.pipelines.tasks.declarations import CHOICE
 
 
 def encode_features(kind: str, features: TaskFeatures, rows: np.ndarray) -> list[bytes]:
-    """Returns a record for each example, see `feature_records`; the same always as the same bytes.
+    """Returns a record for each example, see `contract`; the same always as the same bytes.
 
     Args:
       kind: of the task.

@@ -1,6 +1,7 @@
 """Which documents say nearly the same as another one, found without comparing all. Pure.
 
-Exact duplicates need none of this: `shards.document_hash` is equal, so they meet in one shard.
+Exact duplicates need none of this: `compact_documents.document_hash` is equal, so they meet in one
+shard.
 
 Near duplicates share most of their shingles: runs of 5 words (in scripts without spaces, of 5
 characters), lower-cased, without punctuation. How many is estimated by MinHash (Broder 1997) with
@@ -79,7 +80,7 @@ def band_rows(
     """Returns what is needed to find a document's near duplicates.
 
     Args:
-      document_hash: see `shards.document_hash`.
+      document_hash: see `compact_documents.document_hash`.
       sentences: of the document.
       settings: of the job.
 

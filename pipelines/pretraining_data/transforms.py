@@ -67,9 +67,9 @@ class ShardEntry:
     """What became of one shard.
 
     Attributes:
-      counts: of its documents, see `shards.DocumentCounts`.
+      counts: of its documents, see `building.DocumentCounts`.
       files: folder -> the file's entry in info.json, and its `counts`, see
-        `shards.InstanceCounts`, and `statistics`, see `record_statistics.RecordStatistics`.
+        `building.InstanceCounts`, and `statistics`, see `statistics.RecordStatistics`.
     """
 
     counts: dict[str, int]

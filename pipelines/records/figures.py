@@ -119,7 +119,7 @@ def warn(
 
     Args:
       statistics: of all records of a folder.
-      repeats: see `record_repeats.count_hashes`.
+      repeats: see `repeats.count_hashes`.
       made_with: what is known of their making.
     """
     if not statistics.measured:

@@ -77,8 +77,8 @@ def count_hashes(
     """Hashes what may repeat in well-shaped records.
 
     Args:
-      rows: as in `record_statistics.count_records`.
-      restored_NL: see `record_statistics.restore_ids`.
+      rows: as in `statistics.count_records`.
+      restored_NL: see `statistics.restore_ids`.
       limit: see `hash_limit`.
 
     Returns:

@@ -18,7 +18,7 @@ CLASSIFICATION, REGRESSION, CHOICE, TAGGING, SPAN = KINDS = (
     "tagging",
     "span",
 )
-# Names of `pipelines.metrics` by kind, where a task doesn't declare its own.
+# Names of `pipelines.tasks.metrics` by kind, where a task doesn't declare its own.
 DEFAULT_METRICS = {
     CLASSIFICATION: ("accuracy",),
     REGRESSION: ("pearson", "spearman"),

@@ -33,7 +33,7 @@ class Findings:
     Attributes:
       files: by path.
       statistics: None where no record could be read.
-      repeats: see `record_repeats.count_hashes`.
+      repeats: see `repeats.count_hashes`.
     """
 
     files: tuple[FileReport, ...]
@@ -76,7 +76,7 @@ def verify(
 
 
 def sample_limit(folders: Sequence[FoundFolder]) -> int:
-    """Returns the largest hash to keep, the same for all folders, see `record_repeats`."""
+    """Returns the largest hash to keep, the same for all folders, see `repeats`."""
     return hash_limit(sum(folder.expected_records for folder in folders))
 
 

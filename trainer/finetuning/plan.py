@@ -39,7 +39,7 @@ class FinetuningJob:
       task: what it is.
       data_dir: the task's files.
       skip_bad_rows: leave out rows that can't be used.
-      init: a pre-trained encoder, see `checkpoints.open_initial`, or "random".
+      init: a pre-trained encoder, see `initial.open_initial`, or "random".
       model, vocab_file, do_lower_case: of the encoder, where `init` is "random".
       freeze_encoder: train the layer on top alone.
       output: folders to write to.
@@ -131,7 +131,7 @@ class FinetuningPlan:
 
     @functools.cached_property
     def identity(self) -> dict[str, Any]:
-        """What decides the result, see `folders.job_identity`."""
+        """What decides the result, see `model_folders.job_identity`."""
         return model_folders.job_identity(self.training, self.config)
 
 

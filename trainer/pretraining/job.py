@@ -51,7 +51,7 @@ class PretrainingJob:
       long_data_share: of the steps.
       masking: "static" for the records' masks, "dynamic" for others in every epoch.
       model: name of a published size, or path of a bert_config.json; None for that of `init`.
-      init: weights to go on from, see `checkpoints.open_initial`, or None for random ones.
+      init: weights to go on from, see `initial.open_initial`, or None for random ones.
       output: folders to write to.
       optimizer, loop: how.
     """

@@ -1,6 +1,6 @@
 """Questions and contexts, as text -> answers: what a SQuAD model does, as one graph.
 
-The graph of `squad_features.make_windows` and `squad_decoding.decode`, for the best answer alone;
+The graph of `windows.make_windows` and `answers.decode`, for the best answer alone;
 those have what training and n-best lists need besides.
 
 Shape suffixes: N questions, W windows of them all, L tokens of a window, A pieces of an answer.
@@ -70,7 +70,7 @@ class _WindowTensors:
         return (place >= 0) & (place < self.lengths[:, None])
 
     def has_most_context(self) -> tf.Tensor:
-        """Returns `squad_features.has_most_context` of every token, bool [W, L]."""
+        """Returns `windows.has_most_context` of every token, bool [W, L]."""
         numbers = tf.range(self.nrows())
         own = self._context_scores(numbers)
         found = tf.ones_like(own, tf.bool)

@@ -12,7 +12,7 @@ from beambert.trainer import model_folders
 TOKENIZER_FILE, TOKENIZER_CONFIG_FILE = "tokenizer.json", "tokenizer_config.json"
 
 # Settings of BertTokenizer and BertJapaneseTokenizer (transformers) that cut text elsewhere than
-# `pipelines.tokenization` does, with the only value that cuts at the same places.
+# `pipelines.wordpiece.tokenization` does, with the only value that cuts at the same places.
 _FIXED = {
     "tokenize_chinese_chars": True,
     "word_tokenizer_type": "basic",
