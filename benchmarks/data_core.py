@@ -8,11 +8,8 @@ bert) runs on the same sentences, vocabulary and parameters, and the ratio is pr
 (imports, building the tokenizer) is left out of every figure. One thread.
 """
 
-import argparse
 import contextlib
-import glob
 import io
-import json
 import os
 import pathlib
 import re
@@ -20,10 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 
-# Every figure is of one core; set before TensorFlow is loaded.
-os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from beambert.pipelines.shared.errors import InputError
+from benchmarks import measuring
 
 RUN_ORIGINAL = """
 import sys, time
@@ -136,35 +133,35 @@ def run_original(
         check=False,
     )
     if ran.returncode:
-        sys.exit(f"--original={script} failed:\n{ran.stderr[-2000:]}")
+        raise InputError(f"--original={script}: it failed:\n{ran.stderr[-2000:]}")
     return float(ran.stdout.split("SECONDS")[1])
 
 
-def main() -> None:
-    """Measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--input", default="demo-output/corpus/*.jsonl")
-    parser.add_argument("--vocab_file", default="demo-output/vocab.txt")
-    parser.add_argument("--dupe_factor", type=int, default=5)
-    parser.add_argument("--original", help="path of the original create_pretraining_data.py")
-    flags = parser.parse_args()
-    paths = sorted(glob.glob(flags.input))
-    if not paths or not os.path.exists(flags.vocab_file):
-        sys.exit("benchmarks.data_core: no corpus or vocabulary; run `make demo` or give your own")
+def measure(paths: list[str], vocab_file: str, dupe_factor: int, original: str | None) -> dict:
+    """Returns the speeds and their ratios.
 
+    Args:
+      paths: the corpus.
+      vocab_file: its vocabulary.
+      dupe_factor: passes over the corpus.
+      original: path of the original script, if it is to be measured.
+
+    Raises:
+      InputError: the original script failed.
+    """
     from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
-    with open(flags.vocab_file, "rb") as file:
-        vocabulary = Vocabulary.parse(file.read(), flags.vocab_file)
+    with open(vocab_file, "rb") as file:
+        vocabulary = Vocabulary.parse(file.read(), vocab_file)
     megabytes = sum(os.path.getsize(path) for path in paths) / 1e6
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
-        core = run_core(paths, vocabulary, folder, flags.dupe_factor)
-        beam = megabytes / run_beam(paths, flags.vocab_file, folder, flags.dupe_factor)
+        core = run_core(paths, vocabulary, folder, dupe_factor)
+        beam = megabytes / run_beam(paths, vocab_file, folder, dupe_factor)
         total = sum(core["seconds"].values())
         result = {
             "megabytes": round(megabytes, 1),
-            "dupe_factor": flags.dupe_factor,
+            "dupe_factor": dupe_factor,
             "instances": core["instances"],
             "core_megabytes_per_second": round(megabytes / total, 2),
             "core_instances_per_second": round(core["instances"] / total),
@@ -172,15 +169,35 @@ def main() -> None:
             "beam_megabytes_per_second": round(megabytes / beam, 2),
             "beam_seconds_per_core_second": round(beam / total, 2),
         }
-        if flags.original:
-            seconds = run_original(
-                flags.original, core["sentences"], flags.vocab_file, folder, flags.dupe_factor
-            )
+        if original:
+            seconds = run_original(original, core["sentences"], vocab_file, folder, dupe_factor)
             result["original_megabytes_per_second"] = round(megabytes / seconds, 3)
             result["core_times_original"] = round(seconds / total, 1)
             result["beam_times_original"] = round(seconds / beam, 1)
-    print(json.dumps(result, indent=1))
+    return result
+
+
+def main(argv: Sequence[str]) -> None:
+    """Measures and prints.
+
+    Raises:
+      InputError: there is no corpus or no vocabulary, or the original script failed.
+    """
+    parser = measuring.flag_parser("data_core", __doc__)
+    add = parser.add_argument
+    add("--input", default="demo-output/corpus/*.jsonl", help="corpus (default: %(default)s)")
+    add("--vocab_file", default="demo-output/vocab.txt", help="default: %(default)s")
+    add("--dupe_factor", type=int, default=5, help="passes (default: %(default)s)")
+    add("--original", metavar="FILE", help="the original release's create_pretraining_data.py")
+    measuring.add_results_flag(parser)
+    flags = parser.parse_args(list(argv))
+    paths = measuring.files_of("--input", [flags.input])
+    [vocab_file] = measuring.files_of("--vocab_file", [flags.vocab_file])
+    # Every figure is of one core; TensorFlow, not loaded yet, starts as many threads as it has.
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    result = measure(paths, vocab_file, flags.dupe_factor, flags.original)
+    print(measuring.write_results(flags.results, parser, argv, result))
 
 
 if __name__ == "__main__":
-    main()
+    measuring.run(main)

@@ -6,19 +6,21 @@
 The corpus (WikiExtractor output) is repeated until it has so many megabytes, each copy of a
 document that has text with a line of its own. Every run is `beambert data` in a process of its
 own; its peak memory is the largest sum of its processes' memory (PSS: pages that several share
-count once), seen five times a second.
+count once), seen five times a second. Ratios are to the first run.
 """
 
-import argparse
 import glob
 import json
-import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+
+from beambert.pipelines.shared.errors import InputError
+from benchmarks import measuring
 
 FILE_BYTES = 32 << 20
 LAST_LINE = re.compile(rb"\.\n\n</doc>")
@@ -69,7 +71,7 @@ def run(corpus: pathlib.Path, vocab_file: str, dupe_factor: int, workers: int) -
                 peak = max(peak, memory_bytes(process.pid))
                 time.sleep(0.2)
         if process.returncode:
-            sys.exit(log.read_text())
+            raise InputError(f"`beambert data` failed:\n{log.read_text()}")
         text = log.read_text()
         about = json.loads(pathlib.Path(temporary, "records", "info.json").read_text())
     return {
@@ -85,25 +87,54 @@ def run(corpus: pathlib.Path, vocab_file: str, dupe_factor: int, workers: int) -
     }
 
 
-def main() -> None:
-    """Measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--input", required=True, help="files of WikiExtractor")
-    parser.add_argument("--vocab_file", required=True)
-    parser.add_argument("--megabytes", default="100", help="sizes, with commas (default: 100)")
-    parser.add_argument("--workers", default="1", help="numbers, with commas (default: 1)")
-    parser.add_argument("--dupe_factor", type=int, default=5)
-    flags = parser.parse_args()
-    paths = sorted(path for path in glob.glob(flags.input) if os.path.isfile(path))
-    if not paths:
-        sys.exit(f"--input={flags.input}: no file matches")
-    for megabytes in map(int, flags.megabytes.split(",")):
+def beside_first(runs: list[dict]) -> list[dict]:
+    """Returns the runs with their memory and speed as ratios to those of the first run."""
+    first = runs[0]
+    return [
+        figures
+        | {
+            "peak_times_first": round(figures["peak_gigabytes"] / first["peak_gigabytes"], 2),
+            "speed_times_first": round(
+                (figures["megabytes"] / figures["seconds_with_start"])
+                / (first["megabytes"] / first["seconds_with_start"]),
+                2,
+            ),
+        }
+        for figures in runs
+    ]
+
+
+def numbers(text: str) -> list[int]:
+    """Reads numbers with commas between them, for argparse's `type=`."""
+    return [int(part) for part in text.split(",")]
+
+
+def main(argv: Sequence[str]) -> None:
+    """Measures and prints.
+
+    Raises:
+      InputError: no file matches, or a run failed.
+    """
+    parser = measuring.flag_parser("data_scale", __doc__)
+    add = parser.add_argument
+    add("--input", required=True, metavar="GLOB", help="files of WikiExtractor")
+    add("--vocab_file", required=True, metavar="FILE", help="vocabulary of the records")
+    add("--megabytes", type=numbers, default=[100], help="sizes, with commas (default: 100)")
+    add("--workers", type=numbers, default=[1], help="numbers, with commas (default: 1)")
+    add("--dupe_factor", type=int, default=5, help="passes (default: %(default)s)")
+    measuring.add_results_flag(parser)
+    flags = parser.parse_args(list(argv))
+    paths = measuring.files_of("--input", [flags.input])
+    runs = []
+    for megabytes in flags.megabytes:
         with tempfile.TemporaryDirectory() as temporary:
             repeat_corpus(paths, megabytes, pathlib.Path(temporary))
-            for workers in map(int, flags.workers.split(",")):
+            for workers in flags.workers:
                 figures = run(pathlib.Path(temporary), flags.vocab_file, flags.dupe_factor, workers)
-                print(json.dumps(figures), flush=True)
+                print(json.dumps(figures), file=sys.stderr, flush=True)
+                runs.append(figures)
+    print(measuring.write_results(flags.results, parser, argv, beside_first(runs)))
 
 
 if __name__ == "__main__":
-    main()
+    measuring.run(main)

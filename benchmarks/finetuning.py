@@ -9,30 +9,32 @@ longest text (dynamic padding), and once more to --max_seq_length, as its run_gl
 told otherwise. All take turns; the figures are of passes over --steps batches.
 """
 
-import argparse
-import json
-import os
-import statistics
 import tempfile
-import time
+from collections.abc import Sequence
 
-from benchmarks.peers import Peer
+from benchmarks import measuring
+from benchmarks.peer import Peer
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-
-def main() -> None:
+def main(argv: Sequence[str]) -> None:
     """Measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--init", required=True, help="an encoder of `beambert pretrain`")
-    parser.add_argument("--task", required=True, help="of classification")
-    parser.add_argument("--data_dir", required=True)
-    parser.add_argument("--max_seq_length", type=int, default=128)
-    parser.add_argument("--train_batch_size", type=int, default=32)
-    parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--hugging_face", metavar="PYTHON", help="has torch and transformers")
-    flags = parser.parse_args()
+    parser = measuring.flag_parser("finetuning", __doc__)
+    add = parser.add_argument
+    add("--init", required=True, metavar="DIR", help="an encoder of `beambert pretrain`")
+    add("--task", required=True, help="a task of classification")
+    add("--data_dir", required=True, metavar="DIR", help="files of the task")
+    add("--max_seq_length", type=int, default=128, help="default: %(default)s")
+    add("--train_batch_size", type=int, default=32, help="default: %(default)s")
+    add("--steps", type=int, default=40, help="batches of a pass (default: %(default)s)")
+    add("--repeats", type=int, default=5, help="passes; the median counts (default: %(default)s)")
+    add(
+        "--hugging_face",
+        required=True,
+        metavar="PYTHON",
+        help="interpreter that has torch and transformers",
+    )
+    measuring.add_results_flag(parser)
+    flags = parser.parse_args(list(argv))
 
     import numpy as np
     import tensorflow as tf
@@ -71,28 +73,20 @@ def main() -> None:
     )
     iterator = iter(training_batches(features, lengths, rows).repeat())
     passes = {"beambert": lambda: trainer.train_steps(iterator, flags.steps)}
-    peers = {}
     with tempfile.TemporaryDirectory() as folder:
-        if flags.hugging_face:
-            export_hugging_face(flags.init, f"{folder}/encoder")
-            names = ("input_ids", "input_mask", "segment_ids", "label_ids")
-            arrays = {name: np.stack([batch[name] for batch in batches]) for name in names}
-            np.savez(f"{folder}/batches.npz", **arrays)
-            for name, pad_to in (("dynamic_padding", None), ("padded", flags.max_seq_length)):
-                asked = {"folder": folder, "labels": len(data.labels), "pad_to": pad_to}
-                peer = Peer("finetuning_peer.py", flags.hugging_face, asked)
-                peers[f"hugging_face_{name}"] = peer
+        export_hugging_face(flags.init, f"{folder}/encoder")
+        names = ("input_ids", "input_mask", "segment_ids", "label_ids")
+        arrays = {name: np.stack([batch[name] for batch in batches]) for name in names}
+        np.savez(f"{folder}/batches.npz", **arrays)
+        peers = {}
+        for name, pad_to in (("dynamic_padding", None), ("padded", flags.max_seq_length)):
+            asked = {"folder": folder, "labels": len(data.labels), "pad_to": pad_to}
+            peer = Peer("hugging_face_finetuning.py", flags.hugging_face, asked)
+            peers[f"hugging_face_{name}"] = peer
         passes |= {name: peer.step for name, peer in peers.items()}
-        seconds: dict[str, list[float]] = {name: [] for name in passes}
-        for repeat in range(flags.repeats + 1):
-            for name, run in passes.items():
-                started = time.perf_counter()
-                run()
-                if repeat:  # the first one compiles
-                    seconds[name].append(time.perf_counter() - started)
+        seconds = measuring.median_seconds(passes, flags.repeats)
         for peer in peers.values():
             peer.end()
-    median = {name: statistics.median(times) for name, times in seconds.items()}
     examples = flags.steps * flags.train_batch_size
     result = {
         "task": flags.task,
@@ -101,11 +95,11 @@ def main() -> None:
         "batch": flags.train_batch_size,
         "mean_tokens": round(float(features.lengths.mean()), 1),
         "lengths": list(lengths),
-        "examples_per_second": {name: round(examples / s, 1) for name, s in median.items()},
-        "times": {n: round(s / median["beambert"], 2) for n, s in median.items() if n in peers},
+        "examples_per_second": {name: round(examples / s, 1) for name, s in seconds.items()},
+        "times": {name: round(seconds[name] / seconds["beambert"], 2) for name in peers},
     }
-    print(json.dumps(result, indent=1))
+    print(measuring.write_results(flags.results, parser, argv, result))
 
 
 if __name__ == "__main__":
-    main()
+    measuring.run(main)

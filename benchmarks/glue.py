@@ -7,55 +7,74 @@ answer that ignores the text. Interrupted, the same command continues. The resul
 OUTPUT/results.json.
 """
 
-import argparse
 import json
 import pathlib
-import subprocess
-import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks import measuring
 
 STARTS = ("pre-trained", "random weights")
-# Of the grid for small encoders in the original release's README.
-SMALL = ("--learning_rate=3e-4", "--train_batch_size=32")
+WITHOUT_TEXT = "without the text"
 
 
-def main() -> None:
-    """Fine-tunes and prints."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--init", required=True, metavar="DIR", help="of `beambert pretrain`")
-    parser.add_argument("--data_dir", required=True, metavar="DIR", help="GLUE's folders")
-    parser.add_argument("--output", required=True, metavar="DIR")
-    flags, others = parser.parse_known_args()
+def compare(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns the tasks' scores from each start and without the text, and the averages.
+
+    Args:
+      found: start -> what its glue.json holds.
+    """
+    tasks: dict[str, dict[str, dict[str, float]]] = {}
+    for task, scores in found[STARTS[0]]["tasks"].items():
+        metrics = [name for name in scores if f"baseline_{name}" in scores]
+        tasks[task] = {
+            metric: {start: found[start]["tasks"][task][metric] for start in STARTS}
+            | {WITHOUT_TEXT: scores[f"baseline_{metric}"]}
+            for metric in metrics
+        }
+    return {"tasks": tasks, "average": {start: found[start]["average"] for start in STARTS}}
+
+
+def table(result: Mapping[str, Any]) -> str:
+    """Returns what `compare` returns as a table of percentages in Markdown."""
+    names = ("task", "metric", *STARTS, WITHOUT_TEXT)
+    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+    for task, metrics in result["tasks"].items():
+        for metric, scores in metrics.items():
+            cells = " | ".join(f"{100 * score:.1f}" for score in scores.values())
+            lines.append(f"| {task} | {metric.replace('_', ' ')} | {cells} |")
+    cells = " | ".join(f"{100 * score:.1f}" for score in result["average"].values())
+    return "\n".join([*lines, f"| average | | {cells} | |"])
+
+
+def main(argv: Sequence[str]) -> None:
+    """Fine-tunes and prints.
+
+    Raises:
+      InputError: a fine-tuning failed.
+    """
+    parser = measuring.flag_parser("glue", __doc__)
+    add = parser.add_argument
+    add("--init", required=True, metavar="DIR", help="an encoder of `beambert pretrain`")
+    add("--data_dir", required=True, metavar="DIR", help="folder that holds CoLA, SST-2 and so on")
+    add("--output", required=True, metavar="DIR", help="gets the models and results.json")
+    flags, others = parser.parse_known_args(list(argv))
     random = ("--init=random", f"--model={flags.init}/bert_config.json")
-    starts = {
-        "pre-trained": (f"--init={flags.init}",),
-        "random weights": (*random, f"--vocab_file={flags.init}/vocab.txt"),
-    }
+    starts = (
+        (f"--init={flags.init}",),
+        (*random, f"--vocab_file={flags.init}/vocab.txt"),
+    )
     found = {}
-    for name, start in starts.items():
+    for name, start in zip(STARTS, starts, strict=True):
         output = pathlib.Path(flags.output, name)
         output.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "beambert", "glue", f"--data_dir={flags.data_dir}"]
-        command += [*start, f"--output={output}", *SMALL, *others]
-        subprocess.run(command, check=True)
+        to = (f"--data_dir={flags.data_dir}", f"--output={output}")
+        measuring.beambert("glue", *to, *start, *measuring.SMALL_ENCODER, *others)
         found[name] = json.loads((output / "glue.json").read_text())
-    names = ("task", "metric", *STARTS, "without the text")
-    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
-    metrics: dict[str, dict[str, list[float]]] = {}
-    for task, of_task in found["pre-trained"]["tasks"].items():
-        metrics[task] = {}
-        for metric in [name for name in of_task if f"baseline_{name}" in of_task]:
-            other = found["random weights"]["tasks"][task]
-            values = [of_task[metric], other[metric], of_task[f"baseline_{metric}"]]
-            metrics[task][metric] = dict(zip(names[2:], values, strict=True))
-            cells = " | ".join(f"{100 * value:.1f}" for value in values)
-            lines.append(f"| {task} | {metric.replace('_', ' ')} | {cells} |")
-    average = {name: found[name]["average"] for name in STARTS}
-    cells = " | ".join(f"{100 * value:.1f}" for value in average.values())
-    lines.append(f"| average | | {cells} | |")
-    results = {"flags": [*SMALL, *others], "tasks": metrics, "average": average}
-    pathlib.Path(flags.output, "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    print("\n".join(lines))
+    result = compare(found)
+    measuring.write_results(pathlib.Path(flags.output, "results.json"), parser, argv, result)
+    print(table(result))
 
 
 if __name__ == "__main__":
-    main()
+    measuring.run(main)

@@ -3,30 +3,81 @@
     taskset -c 0,1 python -m benchmarks.input_pipeline --data=demo-output/records/128
 
 Reads a folder that `beambert data` made, with the masks it has and with masks drawn anew, in
-small and large batches; and looks up how long the first batch takes of a step far in the future.
+small and large batches, beside the input of the original release's run_pretraining.py on the same
+files; and looks up how long the first batch takes of a step far in the future.
 """
 
-import argparse
 import itertools
-import json
 import os
 import statistics
 import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from benchmarks import measuring
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from beambert.trainer.pretraining.records import Records
 
 BATCH_SIZES = (32, 256)
 SEED = 1
-# Of the step that the search is timed for: the paper trains for 40.
+# The epoch whose end the search is timed for: the paper trains for 40.
 EPOCHS = 40
+# What the original release's script takes: files at once, records to shuffle among.
+ORIGINAL_FILES, ORIGINAL_RECORDS = 4, 100
 
 
-def sequences_per_second(records: object, batch_size: int, is_dynamic: bool, rows: int) -> dict:
-    """Returns wall-clock speed, and processor time of a sequence, for batches after a first one."""
+def original_batches(records: "Records", batch_size: int) -> "tf.data.Dataset":
+    """Endless batches as the original release's run_pretraining.py makes them.
+
+    It parses and casts every record by itself.
+    """
+    import tensorflow as tf
+
+    from beambert.pipelines.records.contract import feature_shapes
+    from beambert.trainer.pretraining.records import compression_of
+
+    shapes = feature_shapes(records.max_seq_length, records.max_predictions_per_seq)
+    spec = {name: tf.io.FixedLenFeature([size], kind) for name, (size, kind) in shapes.items()}
+    compression = compression_of(records.files)
+
+    def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+        example = tf.io.parse_single_example(serialized, spec)
+        return {
+            name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
+            for name, value in example.items()
+        }
+
+    files = tf.data.Dataset.from_tensor_slices(records.files).repeat()
+    return (
+        files.shuffle(len(records.files), SEED)
+        .interleave(
+            lambda name: tf.data.TFRecordDataset(name, compression),
+            cycle_length=min(ORIGINAL_FILES, len(records.files)),
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=False,
+        )
+        .shuffle(ORIGINAL_RECORDS, SEED)
+        .map(parse, num_parallel_calls=tf.data.AUTOTUNE)
+        .batch(batch_size, drop_remainder=True)
+        .prefetch(tf.data.AUTOTUNE)
+    )
+
+
+def batches_of(kind: str, records: "Records", batch_size: int) -> "tf.data.Dataset":
+    """Returns endless batches: `static`, `dynamic`, or `original`."""
     from beambert.trainer.pretraining.batches import training_batches
 
-    batches = training_batches(records, batch_size, SEED, do_dynamic_masking=is_dynamic)
-    iterator, count = iter(batches), rows // batch_size
+    if kind == "original":
+        return original_batches(records, batch_size)
+    return training_batches(records, batch_size, SEED, do_dynamic_masking=kind == "dynamic")
+
+
+def sequences_per_second(batches: "tf.data.Dataset", batch_size: int, rows: int) -> dict:
+    """Returns wall-clock speed, and processor time of a sequence, for batches after a first one."""
+    iterator, count = iter(batches), max(rows // batch_size, 1)
     next(iterator)
     started, used = time.perf_counter(), time.process_time()
     for _ in itertools.islice(iterator, count):
@@ -36,7 +87,7 @@ def sequences_per_second(records: object, batch_size: int, is_dynamic: bool, row
     return {"sequences_per_second": read / seconds, "cpu_microseconds": 1e6 * used / read}
 
 
-def seconds_to_first_batch(records: object, step: int) -> float:
+def seconds_to_first_batch(records: "Records", step: int) -> float:
     """Returns how long it takes from nothing to the batch of a step."""
     from beambert.trainer.pretraining.batches import training_batches
 
@@ -45,24 +96,38 @@ def seconds_to_first_batch(records: object, step: int) -> float:
     return time.perf_counter() - started
 
 
-def main() -> None:
-    """Measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", default="demo-output/records/128")
-    parser.add_argument("--sequences", type=int, default=100_000, help="of each measurement")
-    parser.add_argument("--repeats", type=int, default=5, help="the median counts")
-    flags = parser.parse_args()
+def main(argv: Sequence[str]) -> None:
+    """Measures and prints.
+
+    Raises:
+      InputError: the records can't be read.
+    """
+    parser = measuring.flag_parser("input_pipeline", __doc__)
+    add = parser.add_argument
+    add("--data", default="demo-output/records/128", help="records (default: %(default)s)")
+    add(
+        "--sequences",
+        type=int,
+        default=100_000,
+        help="sequences of each measurement (default: %(default)s)",
+    )
+    add("--repeats", type=int, default=5, help="the median counts (default: %(default)s)")
+    measuring.add_results_flag(parser)
+    flags = parser.parse_args(list(argv))
     from beambert.trainer.pretraining.records import open_records
 
     records = open_records(flags.data, "--data")
-    speeds: dict[str, list[dict]] = {}
+    speeds: dict[tuple[str, int], list[dict]] = {}
     # One after the other each time, so that whatever else runs here slows all of them.
     for _ in range(flags.repeats):
-        for size, is_dynamic in itertools.product(BATCH_SIZES, (False, True)):
-            name = f"{'dynamic' if is_dynamic else 'static'}_{size}"
-            measured = sequences_per_second(records, size, is_dynamic, flags.sequences)
-            speeds.setdefault(name, []).append(measured)
-    far = EPOCHS * records.instances // 256 - 2
+        for size, kind in itertools.product(BATCH_SIZES, ("static", "dynamic", "original")):
+            measured = sequences_per_second(batches_of(kind, records, size), size, flags.sequences)
+            speeds.setdefault((kind, size), []).append(measured)
+    medians = {
+        way: {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+        for way, runs in speeds.items()
+    }
+    far = max(EPOCHS * records.instances // 256 - 2, 0)
     result = {
         "max_seq_length": records.max_seq_length,
         "do_whole_word_mask": records.info.parameters["do_whole_word_mask"],
@@ -72,14 +137,15 @@ def main() -> None:
         "seconds_to_step_0": round(seconds_to_first_batch(records, 0), 2),
         f"seconds_to_end_of_epoch_{EPOCHS}": round(seconds_to_first_batch(records, far), 2),
     }
-    for name, runs in speeds.items():
-        median = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
-        result[name] = {
-            "sequences_per_second": round(median["sequences_per_second"]),
+    for (kind, size), median in medians.items():
+        speed = median["sequences_per_second"]
+        result[f"{kind}_{size}"] = {
+            "sequences_per_second": round(speed),
+            "times_original": round(speed / medians["original", size]["sequences_per_second"], 2),
             "cpu_microseconds_per_sequence": round(median["cpu_microseconds"], 1),
         }
-    print(json.dumps(result, indent=1))
+    print(measuring.write_results(flags.results, parser, argv, result))
 
 
 if __name__ == "__main__":
-    main()
+    measuring.run(main)

@@ -9,30 +9,23 @@ command continues. Prints the table of held-out results by step, and writes it a
 OUTPUT/results.json.
 """
 
-import argparse
 import json
 import pathlib
-import subprocess
-import sys
+from collections.abc import Mapping, Sequence
 
-VOCAB_SIZE = 10_000
+from benchmarks import measuring
+from benchmarks.measuring import beambert
+
 TASKS = ("sst-2", "mrpc")
-# Of the grid for small encoders in the original release's README.
-FINETUNING = ("--learning_rate=3e-4", "--train_batch_size=32", "--num_train_epochs=3")
-FINETUNING_LENGTH = "--max_seq_length=64"
+FINETUNING = (*measuring.SMALL_ENCODER, "--num_train_epochs=3", "--max_seq_length=64")
 
 
-def beambert(*arguments: str) -> None:
-    """Runs a command; its output is shown."""
-    subprocess.run([sys.executable, "-m", "beambert", *arguments], check=True)
-
-
-def pretrain(inputs: list[str], output: pathlib.Path) -> None:
-    """Text -> output/encoder."""
+def pretrain(inputs: list[str], vocab_size: int, steps: int | None, output: pathlib.Path) -> None:
+    """Text -> output/encoder, by the recipe's steps or by so many."""
     vocabulary, records = output / "vocab.txt", output / "records"
     if not vocabulary.exists():
         beambert(
-            "vocab", "--input", *inputs, f"--output={vocabulary}", f"--vocab_size={VOCAB_SIZE}"
+            "vocab", "--input", *inputs, f"--output={vocabulary}", f"--vocab_size={vocab_size}"
         )
     beambert(
         "data",
@@ -51,6 +44,7 @@ def pretrain(inputs: list[str], output: pathlib.Path) -> None:
         f"--model_dir={output / 'encoder'}",
         "--eval_steps=1000",
         "--save_checkpoints_steps=500",
+        *([] if steps is None else [f"--num_train_steps={steps}"]),
     )
 
 
@@ -69,7 +63,6 @@ def finetune(task: str, folder: str, output: pathlib.Path) -> dict[str, float]:
             f"--data_dir={folder}",
             *start,
             f"--model_dir={model}",
-            FINETUNING_LENGTH,
             *FINETUNING,
         )
         results = json.loads((model / "results.json").read_text())
@@ -89,31 +82,46 @@ def curve(encoder: pathlib.Path) -> list[dict[str, float]]:
     return rows
 
 
-def main() -> None:
-    """Trains and prints."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--input", nargs="+", required=True, metavar="GLOB")
-    parser.add_argument("--glue", required=True, metavar="DIR", help="holds SST-2 and MRPC")
-    parser.add_argument("--output", required=True, metavar="DIR")
-    flags = parser.parse_args()
-    output = pathlib.Path(flags.output)
-    output.mkdir(parents=True, exist_ok=True)
-    pretrain(flags.input, output)
-    rows = curve(output / "encoder")
-    tasks = {task: finetune(task, f"{flags.glue}/{task.upper()}", output) for task in TASKS}
-    results = {"held_out": rows, "dev_accuracy": tasks}
-    results |= {"end": json.loads((output / "encoder" / "results.json").read_text())}
-    (output / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    print("| step | tokens | masked LM loss | masked LM accuracy | next sentence accuracy |")
-    print("|---|---|---|---|---|")
+def table(rows: Sequence[Mapping[str, float]]) -> str:
+    """Returns the held-out metrics by step as a table in Markdown."""
+    lines = [
+        "| step | tokens | masked LM loss | masked LM accuracy | next sentence accuracy |",
+        "|---|---|---|---|---|",
+    ]
     for row in rows:
-        print(
+        lines.append(
             f"| {row['step']:,} | {row['max_seq_length']} | {row['masked_lm_loss']:.2f} "
             f"| {row['masked_lm_accuracy']:.1%} "
             f"| {row['next_sentence_accuracy']:.1%} |"
         )
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Trains and prints.
+
+    Raises:
+      InputError: a command failed.
+    """
+    parser = measuring.flag_parser("learning_curve", __doc__)
+    add = parser.add_argument
+    add("--input", nargs="+", required=True, metavar="GLOB", help="corpus to learn from")
+    add("--glue", required=True, metavar="DIR", help="folder that holds SST-2 and MRPC")
+    add("--output", required=True, metavar="DIR", help="gets the models and results.json")
+    add("--vocab_size", type=int, default=10_000, help="default: %(default)s")
+    add("--num_train_steps", type=int, help="default: those of the recipe")
+    flags = parser.parse_args(list(argv))
+    output = pathlib.Path(flags.output)
+    output.mkdir(parents=True, exist_ok=True)
+    pretrain(flags.input, flags.vocab_size, flags.num_train_steps, output)
+    rows = curve(output / "encoder")
+    tasks = {task: finetune(task, f"{flags.glue}/{task.upper()}", output) for task in TASKS}
+    result = {"held_out": rows, "dev_accuracy": tasks}
+    result |= {"end": json.loads((output / "encoder" / "results.json").read_text())}
+    measuring.write_results(output / "results.json", parser, argv, result)
+    print(table(rows))
     print(json.dumps(tasks, indent=1))
 
 
 if __name__ == "__main__":
-    main()
+    measuring.run(main)

@@ -10,36 +10,33 @@ backward, clipping and AdamW. The peak is what TensorFlow's own matrix multiplic
 in the same run.
 """
 
-import argparse
-import json
 import math
-import os
 import statistics
-import time
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
 
-from benchmarks.peers import Peer
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from benchmarks import measuring
+from benchmarks.peer import Peer
 
 PREDICTIONS = 20
 PEERS = ("hugging_face", "keras_hub")
-
-
-def seconds_of(call: Callable[[], object]) -> float:
-    """Returns how long a call takes."""
-    started = time.perf_counter()
-    call()
-    return time.perf_counter() - started
+# The fields of a configuration that peers have by the same names.
+SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+)
 
 
 def random_features(vocab_size: int, batch: int, length: int, fill: float) -> dict:
     """Returns a batch of random records as int32 and float32 arrays.
 
     Args:
-      vocab_size: of the ids.
-      batch: sequences.
-      length: positions of each.
+      vocab_size: number of ids.
+      batch: number of sequences.
+      length: number of positions of each.
       fill: mean share of the positions that are not padding; a tenth of the sequences is short, as
         `short_seq_prob` has it, and the rest of what is missing is spread over the others.
     """
@@ -100,19 +97,22 @@ def ours(config: object, features: dict) -> Callable[[], object]:
     return lambda: trainer.train_steps(iterator, 1)
 
 
-def main() -> None:
+def main(argv: Sequence[str]) -> None:
     """Measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", default="tiny")
-    parser.add_argument("--vocab_size", type=int, default=30522)
-    parser.add_argument("--train_batch_size", type=int, default=32)
-    parser.add_argument("--max_seq_length", type=int, default=128)
-    parser.add_argument("--fill", type=float, default=1.0, help="share that is not padding")
-    parser.add_argument("--repeats", type=int, default=7)
+    parser = measuring.flag_parser("training_step", __doc__)
+    add = parser.add_argument
+    add("--model", default="tiny", help="a published size (default: %(default)s)")
+    add("--vocab_size", type=int, default=30522, help="default: %(default)s")
+    add("--train_batch_size", type=int, default=32, help="default: %(default)s")
+    add("--max_seq_length", type=int, default=128, help="default: %(default)s")
+    add("--fill", type=float, default=1.0, help="share that is not padding (default: %(default)s)")
+    add("--repeats", type=int, default=7, help="the median counts (default: %(default)s)")
     for name in PEERS:
-        parser.add_argument(f"--{name}", metavar="PYTHON", help="interpreter that has this peer")
-    flags = parser.parse_args()
+        add(f"--{name}", metavar="PYTHON", help="interpreter that has this peer")
+    measuring.add_results_flag(parser)
+    flags = parser.parse_args(list(argv))
 
+    import numpy as np
     import tensorflow as tf
 
     from beambert.model.config import preset
@@ -122,40 +122,37 @@ def main() -> None:
     config = preset(flags.model, flags.vocab_size)
     batch, length = flags.train_batch_size, flags.max_seq_length
     features = random_features(flags.vocab_size, batch, length, flags.fill)
-    sizes = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
-    asked = {size: getattr(config, size) for size in (*sizes, "intermediate_size")}
-    asked |= {"batch": batch, "length": length, "fill": flags.fill}
-    peers = {
-        name: Peer("training_step_peers.py", getattr(flags, name), asked | {"peer": name})
-        for name in PEERS
-        if getattr(flags, name)
-    }
-    steps = {"beambert": ours(config, features)} | {n: peer.step for n, peer in peers.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
-    peaks = []
-    for repeat in range(flags.repeats + 1):
-        for name, step in steps.items():
-            took = seconds_of(step)
-            if repeat:  # the first one compiles
-                seconds[name].append(took)
-        peaks.append(matmul_peak(tf.distribute.get_strategy(), "float32"))
-    for peer in peers.values():
-        peer.end()
-    median = {name: statistics.median(times) for name, times in seconds.items()}
+    pythons = {name: getattr(flags, name) for name in PEERS if getattr(flags, name)}
+    with tempfile.TemporaryDirectory() as folder:
+        np.savez(f"{folder}/batch.npz", **features)
+        asked = {"folder": folder, "sizes": {size: getattr(config, size) for size in SIZES}}
+        peers = {
+            name: Peer(f"{name}_pretraining.py", python, asked) for name, python in pythons.items()
+        }
+        peaks = []
+        steps = {
+            "beambert": ours(config, features),
+            **{name: peer.step for name, peer in peers.items()},
+            "matmul": lambda: peaks.append(matmul_peak(tf.distribute.get_strategy(), "float32")),
+        }
+        seconds = measuring.median_seconds(steps, flags.repeats)
+        for peer in peers.values():
+            peer.end()
     peak = statistics.median(peaks)
+    tokens, step = batch * length, seconds["beambert"]
     flops = training_flops(config, batch, length, PREDICTIONS)
     result = {
         "model": flags.model,
         "vocab_size": flags.vocab_size,
         "batch": f"{batch} x {length}",
         "fill": round(float(features["input_mask"].mean()), 3),
-        "tokens_per_second": {name: round(batch * length / s) for name, s in median.items()},
-        "times": {n: round(s / median["beambert"], 2) for n, s in median.items() if n in peers},
-        "share_of_matmul_peak": round(flops / median["beambert"] / peak, 3),
+        "tokens_per_second": {n: round(tokens / seconds[n]) for n in ("beambert", *peers)},
+        "times": {name: round(seconds[name] / step, 2) for name in peers},
+        "share_of_matmul_peak": round(flops / step / peak, 3),
         "matmul_peak_gigaflops": round(peak / 1e9),
     }
-    print(json.dumps(result, indent=1))
+    print(measuring.write_results(flags.results, parser, argv, result))
 
 
 if __name__ == "__main__":
-    main()
+    measuring.run(main)

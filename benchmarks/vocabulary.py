@@ -9,26 +9,22 @@ then both cut the same text, which neither was learned from. Words are those of 
 BasicTokenizer. Where the text is WikiText, it is cut as it is and without its artefacts.
 """
 
-import argparse
-import glob
-import json
 import os
 import re
 import resource
-import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Sequence
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from beambert.pipelines.shared.flags import parse_bool
+from benchmarks import measuring
 
 
 def run_command(paths: list[str], output: str, vocab_size: int, do_lower_case: bool) -> dict:
     """Runs `beambert vocab`; returns its seconds and its peak memory."""
     flags = [f"--vocab_size={vocab_size}", f"--do_lower_case={do_lower_case}"]
-    command = [sys.executable, "-m", "beambert", "vocab", "--input", *paths]
     started = time.perf_counter()
-    subprocess.run([*command, f"--output={output}", *flags], check=True, stdout=sys.stderr)
+    measuring.beambert("vocab", "--input", *paths, f"--output={output}", *flags)
     seconds = time.perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # kilobytes on Linux
     return {"seconds_with_start_up": round(seconds, 1), "peak_megabytes": round(peak / 1024)}
@@ -86,25 +82,34 @@ def judge(path: str, texts: dict[str, list[str]], do_lower_case: bool) -> dict[s
     return results
 
 
-def main() -> None:
-    """Measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--input", nargs="+", required=True, help="corpus to learn from")
-    parser.add_argument("--text", required=True, help="text to cut")
-    parser.add_argument("--published", required=True, help="vocab.txt to compare with")
-    parser.add_argument("--do_lower_case", choices=["True", "False"], default="True")
-    flags = parser.parse_args()
-    do_lower_case = flags.do_lower_case == "True"
-    paths = sorted(path for pattern in flags.input for path in glob.glob(pattern))
-    if not paths:
-        sys.exit("benchmarks.vocabulary: --input matches no file")
-    with open(flags.published, encoding="utf-8") as file:
+def without_artefacts(lines: list[str]) -> list[str]:
+    """Returns lines of WikiText without <unk> for rare words, and 1,000 for 1 @,@ 000."""
+    return [re.sub(r" @(.)@ ", r"\1", line.replace("<unk>", "")) for line in lines]
+
+
+def main(argv: Sequence[str]) -> None:
+    """Measures and prints.
+
+    Raises:
+      InputError: a file isn't there, or `beambert vocab` failed.
+    """
+    parser = measuring.flag_parser("vocabulary", __doc__)
+    add = parser.add_argument
+    add("--input", nargs="+", required=True, metavar="GLOB", help="corpus to learn from")
+    add("--text", required=True, metavar="FILE", help="text to cut")
+    add("--published", required=True, metavar="FILE", help="vocab.txt to compare with")
+    add("--do_lower_case", type=parse_bool, default=True, help="default: %(default)s")
+    measuring.add_results_flag(parser)
+    flags = parser.parse_args(list(argv))
+    do_lower_case = flags.do_lower_case
+    paths = measuring.files_of("--input", flags.input)
+    [published_file] = measuring.files_of("--published", [flags.published])
+    [text_file] = measuring.files_of("--text", [flags.text])
+    with open(published_file, encoding="utf-8") as file:
         vocab_size = sum(1 for _ in file)
-    with open(flags.text, encoding="utf-8") as file:
+    with open(text_file, encoding="utf-8") as file:
         lines = file.read().split("\n")
-    # WikiText replaces rare words by <unk> and writes 1,000 as 1 @,@ 000.
-    cleaned = [re.sub(r" @(.)@ ", r"\1", line.replace("<unk>", "")) for line in lines]
-    texts = {"as it is": lines, "without artefacts": cleaned}
+    texts = {"as it is": lines, "without artefacts": without_artefacts(lines)}
     with tempfile.TemporaryDirectory() as folder:
         output = f"{folder}/vocab.txt"
         result = {
@@ -115,7 +120,7 @@ def main() -> None:
             "stage_seconds": run_stages(paths, vocab_size, do_lower_case),
         }
         ours = judge(output, texts, do_lower_case)
-    published = judge(flags.published, texts, do_lower_case)
+    published = judge(published_file, texts, do_lower_case)
     for name in texts:
         ratio = ours[name]["tokens_a_word"] / published[name]["tokens_a_word"]
         result[name] = {
@@ -123,8 +128,8 @@ def main() -> None:
             "published": published[name],
             "tokens_learned_per_published": round(ratio, 4),
         }
-    print(json.dumps(result, indent=1))
+    print(measuring.write_results(flags.results, parser, argv, result))
 
 
 if __name__ == "__main__":
-    main()
+    measuring.run(main)

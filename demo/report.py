@@ -1,45 +1,37 @@
 """Shows what the demonstration made: a self-contained HTML page and a table for the terminal."""
 
 import dataclasses
-import html
-import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from beambert.pipelines.shared.console import duration
+from beambert.pipelines.shared.report_page import (
+    AMBER,
+    BAD,
+    BLUE,
+    GOOD,
+    GREY,
+    Card,
+    Html,
+    bar,
+    cards,
+    figures,
+    new_figure,
+    page,
+    section,
+    table,
+    tag,
+)
 from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED
 
-TEXT_WIDTH = 100
-# Legible on both the light and the dark background of the page.
-FIRST_COLOUR, SECOND_COLOUR, QUIET_COLOUR = "#2f81d8", "#e0712b", "#8a8f98"
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1d2127; --quiet: #5d6570; --line: #dfe3e8;
-  --page: #ffffff; --card: #f5f7f9; --good: #1a7f37; --bad: #c02d2d; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e4e7eb; --quiet: #9aa3af; --line: #343a42;
-  --page: #15181c; --card: #1e2329; --good: #4cc26a; --bad: #ff7b72; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 62rem; background: var(--page);
-  color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
-h1 { margin: 0; font-size: 1.7rem; } h2 { margin: 2.5rem 0 .6rem; font-size: 1.2rem; }
-p { margin: .4rem 0; } .quiet { color: var(--quiet); }
-.cards { display: grid; gap: .8rem; margin-top: 1.4rem;
-  grid-template-columns: repeat(auto-fit, minmax(13rem, 1fr)); }
-.card { background: var(--card); border-radius: .6rem; padding: .8rem 1rem; }
-.card b { display: block; font-size: 1.6rem; line-height: 1.3; }
-.figures { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(17rem, 1fr)); }
-figure { margin: 0; } figcaption { color: var(--quiet); font-size: .9rem; }
-svg { width: 100%; height: auto; color: var(--ink); }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .92rem; }
-th, td { padding: .4rem .7rem .4rem 0; border-bottom: 1px solid var(--line); text-align: left; }
-td { vertical-align: top; }
-th { color: var(--quiet); font-weight: 600; } .number { text-align: right; white-space: nowrap;
-  font-variant-numeric: tabular-nums; }
-.blessed { color: var(--good); } .refused { color: var(--bad); }
-meter { width: 10rem; max-width: 40vw; }
-"""
+TEXT_WIDTH = 100
+# How the page shows a verdict.
+VERDICTS = {BLESSED: ("Blessed", GOOD), NOT_BLESSED: ("Not blessed", BAD)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,8 +184,8 @@ def draw(
     curves: Iterable[tuple[str, str, tuple[list, list]]],
     level: tuple[str, float] | None,
     change: tuple[str, int] | None = None,
-) -> str:
-    """Draws one figure as an SVG element.
+) -> "Figure":
+    """Draws one plot over the steps.
 
     Args:
       title: what the vertical axis shows.
@@ -201,127 +193,96 @@ def draw(
       level: (label, value) of a horizontal line to compare with.
       change: (label, step) of a vertical line where something else begins.
     """
-    import matplotlib  # Half a second to import, and the terminal's table needs none of it.
-    from matplotlib.figure import Figure
-
-    # A fixed salt for the ids makes the same summary give the same page.
-    style = {"svg.fonttype": "none", "svg.hashsalt": title, "font.size": 10}
-    with matplotlib.rc_context(style):
-        figure = Figure(figsize=(4.6, 2.9), layout="constrained")
-        axes = figure.subplots()
-        for label, colour, (steps, values) in curves:
-            if steps:
-                marker = "o" if len(steps) < 12 else None
-                axes.plot(steps, values, color=colour, label=label, marker=marker, markersize=4)
-        if level:
-            axes.axhline(level[1], color=QUIET_COLOUR, linestyle="--", label=level[0])
-        if change:
-            axes.axvline(change[1], color=QUIET_COLOUR, linestyle=":", label=change[0])
-        axes.set_xlabel("step")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(color=QUIET_COLOUR, alpha=0.25)
-        if axes.get_legend_handles_labels()[1]:
-            axes.legend(frameon=False)
-        text = io.StringIO()
-        metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
-        figure.savefig(text, format="svg", transparent=True, metadata=metadata)
-    svg = text.getvalue()
-    # Black is the default, which currentColor replaces to be legible on a dark page too.
-    svg = svg[svg.index("<svg") :].replace("#000000", "currentColor")
-    svg = svg.replace("<svg ", '<svg fill="currentColor" ', 1)
-    return f"<figure><figcaption>{html.escape(title)}</figcaption>{svg}</figure>"
+    figure = new_figure()
+    axes = figure.subplots()
+    for label, colour, (steps, values) in curves:
+        if steps:
+            marker = "o" if len(steps) < 12 else None
+            axes.plot(steps, values, color=colour, label=label, marker=marker, markersize=4)
+    if level:
+        axes.axhline(level[1], color=GREY, linestyle="--", label=level[0])
+    if change:
+        axes.axvline(change[1], color=GREY, linestyle=":", label=change[0])
+    axes.set(xlabel="step", ylabel=title)
+    axes.grid(color=GREY, alpha=0.25)
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(frameon=False)
+    return figure
 
 
-def pretraining_figures(summary: DemoSummary) -> str:
+def pretraining_figures(summary: DemoSummary) -> "list[Figure]":
     """Draws loss and the two accuracies of the pre-training."""
     baseline = ("commonest token", summary.commonest_token_accuracy)
     change = (f"{summary.lengths[0]} → {summary.lengths[1]} tokens", summary.last_short_step)
-    figures = []
+    drawn = []
     for title, name, level in (
-        ("Loss", "loss", None),
-        ("Masked-token accuracy", "masked_lm_accuracy", baseline),
-        ("Next-sentence accuracy", "next_sentence_accuracy", ("chance", 0.5)),
+        ("loss", "loss", None),
+        ("masked-token accuracy", "masked_lm_accuracy", baseline),
+        ("next-sentence accuracy", "next_sentence_accuracy", ("chance", 0.5)),
     ):
         curves = [
-            ("training", FIRST_COLOUR, curve(summary.pretraining, "train", name)),
-            ("held-out", SECOND_COLOUR, curve(summary.pretraining, "eval", name)),
+            ("training", BLUE, curve(summary.pretraining, "train", name)),
+            ("held-out", AMBER, curve(summary.pretraining, "eval", name)),
         ]
-        figures.append(draw(title, curves, level, change))
-    return "".join(figures)
+        drawn.append(draw(title, curves, level, change))
+    return drawn
 
 
-def finetuning_figures(summary: DemoSummary) -> str:
+def finetuning_figures(summary: DemoSummary) -> "list[Figure]":
     """Draws training loss and held-out accuracy of the two fine-tuning runs."""
     runs = (
-        ("pre-trained", FIRST_COLOUR, summary.finetuning_pretrained),
-        ("random weights", SECOND_COLOUR, summary.finetuning_random),
+        ("pre-trained", BLUE, summary.finetuning_pretrained),
+        ("random weights", AMBER, summary.finetuning_random),
     )
     losses = [(label, colour, curve(lines, "train", "loss")) for label, colour, lines in runs]
     accuracies = [
         (label, colour, curve(lines, "eval", "accuracy")) for label, colour, lines in runs
     ]
-    level = ("always one class", summary.majority_accuracy)
-    return draw("Training loss of the task", losses, None) + draw(
-        "Held-out accuracy of the task", accuracies, level
-    )
-
-
-def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int]) -> str:
-    """Makes a table of escaped cells; the columns in `numbers` are aligned to the right."""
-
-    def cells(tag: str, row: Sequence[str]) -> str:
-        kinds = [' class="number"' if index in numbers else "" for index in range(len(row))]
-        inside = zip(kinds, row, strict=True)
-        return "".join(f"<{tag}{kind}>{html.escape(cell)}</{tag}>" for kind, cell in inside)
-
-    head = f"<thead><tr>{cells('th', header)}</tr></thead>" if header else ""
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return f'<div class="wide"><table>{head}<tbody>{body}</tbody></table></div>'
+    return [
+        draw("training loss of the task", losses, None),
+        draw(
+            "held-out accuracy of the task",
+            accuracies,
+            ("always one class", summary.majority_accuracy),
+        ),
+    ]
 
 
 def render_html(summary: DemoSummary) -> str:
     """Returns the page, which loads nothing from anywhere."""
-    cards = "".join(
-        f'<div class="card"><span class="quiet">{html.escape(name.capitalize())}</span>'
-        f"<b{_verdict_class(value)}>{html.escape(value)}</b>"
-        f'<span class="quiet">{html.escape(beside)}</span></div>'
-        for name, value, beside in key_results(summary)
-    )
-    steps = [(s.name, duration(s.seconds), s.result, s.output, s.command) for s in summary.steps]
+    results = []
+    for name, value, beside in key_results(summary):
+        value, state = VERDICTS.get(value, (value, ""))
+        results.append(Card(value, name, beside, state))
     slices = [(name, f"{count:,}", percent(share)) for name, count, share in summary.slices]
-    answer = "".join(
-        f"<tr><td>{html.escape(label)}</td><td><meter value={probability:.4f}></meter></td>"
-        f'<td class="number">{percent(probability)}</td></tr>'
-        for label, probability in summary.answer
-    )
-    sections = (
-        ("Pre-training", f'<div class="figures">{pretraining_figures(summary)}</div>'),
-        ("Fine-tuning", f'<div class="figures">{finetuning_figures(summary)}</div>'),
-        ("Evaluation by slice", html_table(("slice", "examples", "accuracy"), slices, (1, 2))),
-        (
+    answer = [(label, bar(share), percent(share)) for label, share in summary.answer]
+    sections = [
+        cards(results),
+        section("Pre-training", figures(*pretraining_figures(summary))),
+        section("Fine-tuning", figures(*finetuning_figures(summary))),
+        section(
+            "Evaluation by slice",
+            table(("slice", "examples", "accuracy"), slices, ("name", "number", "number")),
+        ),
+        section(
             "The exported model's answer",
-            f"<p>“{html.escape(summary.sentence)}”</p><table>{answer}</table>",
+            tag("p", f"“{summary.sentence}”"),
+            table((), answer, ("name", "bar", "number")),
         ),
-        (
-            "What was made where",
-            html_table(("step", "time", "result", "output", "command"), steps, (1,)),
-        ),
-        ("Facts", html_table((), facts(summary), ())),
-    )
-    body = "".join(f"<section><h2>{title}</h2>{content}</section>" for title, content in sections)
-    return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>BeamBERT demonstration</title><style>{_STYLE}</style></head><body>"
-        "<h1>BeamBERT demonstration</h1>"
-        '<p class="quiet">From text to an evaluated encoder on this machine in '
-        f"{duration(summary.seconds)}</p>"
-        f'<div class="cards">{cards}</div>{body}</body></html>\n'
-    )
+        section("What was made where", _steps(summary.steps)),
+        section("Facts", table((), facts(summary), ("name", ""))),
+    ]
+    about = f"From text to an evaluated encoder on this machine in {duration(summary.seconds)}"
+    return page("BeamBERT demonstration", about, sections)
 
 
-def _verdict_class(value: str) -> str:
-    return {BLESSED: ' class="blessed"', NOT_BLESSED: ' class="refused"'}.get(value, "")
+def _steps(steps: Sequence[Step]) -> Html:
+    rows = [
+        (step.name, duration(step.seconds), step.result, step.output, tag("code", step.command))
+        for step in steps
+    ]
+    header = ("step", "time", "result", "output", "command")
+    return table(header, rows, ("name", "number", "short", "short", "text"))
 
 
 def text_table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:

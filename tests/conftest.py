@@ -18,6 +18,7 @@ SHARED_DATA = pathlib.Path(
         "BEAMBERT_TEST_DATA", pathlib.Path(__file__).resolve().parents[2] / "shared" / "data"
     )
 )
+NO_DATA = f"the real data is not in {SHARED_DATA}; set BEAMBERT_TEST_DATA to its folder"
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -31,8 +32,17 @@ def what_is_there_stays():
 def shared_data() -> pathlib.Path:
     """The folder of real data."""
     if not SHARED_DATA.is_dir():
-        pytest.skip(f"needs the real data in {SHARED_DATA} (BEAMBERT_TEST_DATA)")
+        pytest.skip(NO_DATA)
     return SHARED_DATA
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Says once how many tests had no real data, rather than once a test."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    lacking = [report for report in skipped if NO_DATA in str(report.longrepr)]
+    if lacking:
+        verb = "test was" if len(lacking) == 1 else "tests were"
+        terminalreporter.write_line(f"{len(lacking)} {verb} skipped: {NO_DATA}")
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from beambert.pipelines.evaluation.outcomes import NumberOutcomes
-from beambert.pipelines.shared.report_page import AMBER, BLUE
+from beambert.pipelines.shared.report_page import AMBER, BLUE, new_figure
 from beambert.pipelines.tasks.metrics import METRICS
 
 # More dots make a heavy page and show no more.
@@ -19,7 +19,7 @@ def slice_figure(
     parts: Sequence[tuple[str, Mapping[str, Any]]], metric: str, constant: float
 ) -> Figure:
     """Draws a metric of every part with its interval, beside the best constant answer's."""
-    figure = Figure(figsize=(6.2, 0.8 + 0.3 * len(parts)), layout="constrained")
+    figure = new_figure((5.2, 0.8 + 0.3 * len(parts)))
     axes = figure.subplots()
     for position, (_, part) in enumerate(parts):
         axes.plot(part["intervals_95"][metric], [position] * 2, color=BLUE, linewidth=2)
@@ -37,13 +37,12 @@ def slice_figure(
     axes.set_ylim(len(parts) - 0.4, -0.6)
     axes.set_xlim(*_limits([part for _, part in parts], metric))
     axes.set_xlabel(f"{METRICS[metric].title}, 95 % interval")
-    axes.spines[["top", "right"]].set_visible(False)
     return figure
 
 
 def length_figure(parts: Mapping[str, Mapping[str, Any]], metric: str) -> Figure:
     """Draws a metric over the number of words with its intervals, and how many examples."""
-    figure = Figure(figsize=(5.2, 3.2), layout="constrained")
+    figure = new_figure()
     axes, counts = figure.subplots(2, height_ratios=(3, 1), sharex=True)
     positions = range(len(parts))
     for position, part in zip(positions, parts.values(), strict=True):
@@ -55,8 +54,6 @@ def length_figure(parts: Mapping[str, Mapping[str, Any]], metric: str) -> Figure
     counts.set_ylabel("examples")
     counts.set_xticks(positions, list(parts))
     counts.set_xlabel("words")
-    for each in (axes, counts):
-        each.spines[["top", "right"]].set_visible(False)
     return figure
 
 
@@ -64,7 +61,7 @@ def confusion_figure(matrix: Sequence[Sequence[int]], names: Sequence[str]) -> F
     """Draws the counts, shaded by their share of the true label's examples."""
     labels = [short(label) for label in names]
     side = 2.2 + 0.55 * len(labels)
-    figure = Figure(figsize=(side, side * 0.85), layout="constrained")
+    figure = new_figure((side, side * 0.85))
     axes = figure.subplots()
     for i, row in enumerate(matrix):
         for j, count in enumerate(row):
@@ -95,7 +92,7 @@ def confusion_figure(matrix: Sequence[Sequence[int]], names: Sequence[str]) -> F
 def calibration_figure(bins: Sequence[Mapping[str, Any]]) -> Figure:
     """Draws how often answers are right over their probability, and how many there are."""
     filled = [one for one in bins if one["examples"]]
-    figure = Figure(figsize=(4.4, 4.2), layout="constrained")
+    figure = new_figure((4.4, 4.2))
     axes, counts = figure.subplots(2, height_ratios=(4, 1), sharex=True)
     _diagonal(axes, 0, 1)
     axes.plot(
@@ -108,26 +105,28 @@ def calibration_figure(bins: Sequence[Mapping[str, Any]]) -> Figure:
     middles = [(one["least"] + one["greatest"]) / 2 for one in bins]
     counts.bar(middles, [one["examples"] for one in bins], 0.9 / len(bins), color=BLUE)
     counts.set(xlabel="probability of the given answer", ylabel="examples", xlim=(-0.02, 1.02))
-    for each in (axes, counts):
-        each.spines[["top", "right"]].set_visible(False)
     return figure
 
 
 def number_figure(outcomes: NumberOutcomes) -> Figure:
-    """Draws the predictions over the labels, and the differences between them."""
+    """Draws the predictions over the labels."""
     step = -(-len(outcomes) // _MAX_DOTS)
     labels, predictions = outcomes.labels[::step], outcomes.predictions[::step]
-    figure = Figure(figsize=(8.2, 3.6), layout="constrained")
-    dots, differences = figure.subplots(1, 2)
-    low, high = (float(end) for end in (outcomes.labels.min(), outcomes.labels.max()))
-    _diagonal(dots, low, high)
-    dots.plot(labels, predictions, "o", color=BLUE, markersize=3, alpha=0.4, markeredgewidth=0)
-    dots.set(xlabel="label", ylabel="predicted")
-    differences.hist(outcomes.predictions - outcomes.labels, 30, color=BLUE)
-    differences.axvline(0, color=AMBER, linestyle="--")
-    differences.set(xlabel="predicted − label", ylabel="examples")
-    for each in (dots, differences):
-        each.spines[["top", "right"]].set_visible(False)
+    figure = new_figure()
+    axes = figure.subplots()
+    _diagonal(axes, float(outcomes.labels.min()), float(outcomes.labels.max()))
+    axes.plot(labels, predictions, "o", color=BLUE, markersize=3, alpha=0.4, markeredgewidth=0)
+    axes.set(xlabel="label", ylabel="predicted")
+    return figure
+
+
+def difference_figure(outcomes: NumberOutcomes) -> Figure:
+    """Draws how many predictions differ by how much from their labels."""
+    figure = new_figure()
+    axes = figure.subplots()
+    axes.hist(outcomes.predictions - outcomes.labels, 30, color=BLUE)
+    axes.axvline(0, color=AMBER, linestyle="--")
+    axes.set(xlabel="predicted − label", ylabel="examples")
     return figure
 
 

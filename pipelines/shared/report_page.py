@@ -1,84 +1,194 @@
-"""What the pages of reports share: one HTML file each that needs nothing but a browser.
+"""The style of the reports' pages: one HTML file each that needs nothing but a browser.
 
-Plots are inline SVG whose text and lines take the page's colour, so that they follow the
-reader's light or dark setting.
+A page is made of the functions below, which escape every text that isn't `Html`. Plots are inline
+SVG whose text and lines take the page's colour, so that they follow the reader's light or dark
+setting.
 """
 
 import html
 import io
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Colours of plots, legible on a light and on a dark page.
 BLUE = "#4c8bd6"
 AMBER = "#d9822b"
+GREY = "#8a8f98"
+# The size of a plot in inches: two stand side by side, and a phone's screen shrinks it little.
+PLOT_SIZE = (4.8, 3.2)
+# The state of a result, which gives it its colour.
+GOOD, WARNING, BAD = "good", "warning", "bad"
 # Stands for the page's text colour in a figure: no plot uses this colour otherwise.
 _INK = "#010203"
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #667085; --paper: #ffffff;
-  --card: #f5f7fa; --line: #dde2ea; --bar: #4c8bd6; --good: #1a7f45; --bad: #b3261e; }
+  --card: #f5f7fa; --line: #dde2ea; --bar: #4c8bd6; --good: #1a7f45; --warning: #b35900;
+  --bad: #b3261e; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e9ef; --soft: #98a2b3; --paper: #14171c;
-  --card: #1d2128; --line: #333a45; --bar: #4c8bd6; --good: #58c98a; --bad: #f08a83; } }
+  --card: #1d2128; --line: #333a45; --good: #58c98a; --warning: #e8a35c; --bad: #f08a83; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 60rem; color: var(--ink);
+body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 64rem; color: var(--ink);
   background: var(--paper); font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem; }
-p { margin: .4rem 0; } .soft { color: var(--soft); } code { overflow-wrap: anywhere; }
-.verdict { margin: 1rem 0; padding: .8rem 1rem; border-left: .4rem solid var(--bad);
-  background: var(--card); border-radius: .3rem; } .verdict.blessed { border-color: var(--good); }
-.verdict strong { color: var(--bad); } .verdict.blessed strong { color: var(--good); }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: .6rem; }
+h1, h2, p, li, code { overflow-wrap: anywhere; } p { margin: .4rem 0; }
+.soft { color: var(--soft); } code { font-size: .85em; }
+.good { --state: var(--good); } .warning { --state: var(--warning); } .bad { --state: var(--bad); }
+.verdict { margin: 1rem 0; padding: .8rem 1rem; border-left: .4rem solid var(--state);
+  background: var(--card); border-radius: .3rem; }
+.verdict strong { color: var(--state); }
+.verdict ul { margin: .4rem 0; padding-left: 1.2rem; }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .6rem;
+  margin: .8rem 0; }
 .card { background: var(--card); border-radius: .4rem; padding: .7rem .9rem; }
-.card b { display: block; font-size: 1.4rem; } .card span { color: var(--soft); font-size: .85rem; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
+.card b { display: block; font-size: 1.3rem; color: var(--state, inherit);
+  overflow-wrap: anywhere; }
+.card span { display: block; color: var(--soft); font-size: .85rem; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .95rem; }
 th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid var(--line);
   vertical-align: top; } th { font-weight: 600; font-size: .85rem; color: var(--soft); }
 td.number, th.number { text-align: right; white-space: nowrap;
   font-variant-numeric: tabular-nums; }
 td.text { min-width: 14rem; overflow-wrap: anywhere; white-space: pre-wrap; }
-td.short { min-width: 8.5rem; } td.name { min-width: 10rem; }
-.bar { min-width: 7rem; } .bar i { display: block; height: .7rem; margin-top: .4rem;
-  background: var(--bar); border-radius: .2rem; }
-figure { margin: 0; } svg { max-width: 100%; height: auto; }
+td.short { min-width: 8.5rem; overflow-wrap: anywhere; white-space: pre-wrap; }
+td.name { min-width: 8rem; }
+@media (min-width: 40rem) { td.name { min-width: 13rem; } }
+td.bar { min-width: 7rem; width: 30%; } td.bar i { display: block; height: .7rem;
+  margin-top: .4rem; background: var(--bar); border-radius: .2rem; }
+.figures { display: flex; flex-wrap: wrap; gap: 1rem; margin: .8rem 0; }
+figure { margin: 0; max-width: 100%; } figcaption { color: var(--soft); font-size: .9rem; }
+svg { max-width: 100%; height: auto; display: block; }
+details { margin: .8rem 0; } summary { cursor: pointer; color: var(--soft); }
 """
 
 
-def page(title: str, about: str, sections: Iterable[str]) -> str:
+class Html(str):
+    """Markup; the functions here escape all other text."""
+
+    __slots__ = ()
+
+
+class Card(NamedTuple):
+    """A large figure.
+
+    Attributes:
+      value: the figure.
+      name: what it is.
+      beside: what to compare it with.
+      state: GOOD, WARNING or BAD; "" gives it no colour.
+    """
+
+    value: str
+    name: str
+    beside: str = ""
+    state: str = ""
+
+
+def text(value: object) -> Html:
+    """Returns plain text as HTML, and HTML as it is."""
+    return value if isinstance(value, Html) else Html(html.escape(str(value)))
+
+
+def join(*parts: object) -> Html:
+    """Returns text and HTML as one piece of HTML."""
+    return Html("".join(map(text, parts)))
+
+
+def tag(name: str, *children: object, kind: str = "") -> Html:
+    """Returns an element; `kind` is a class of the page's style."""
+    style = f' class="{kind}"' if kind else ""
+    return Html(f"<{name}{style}>{join(*children)}</{name}>")
+
+
+def page(title: str, about: object, sections: Iterable[Html]) -> str:
     """Returns a whole page.
 
     Args:
       title: plain text.
-      about: HTML of the line below it.
-      sections: HTML.
+      about: the line below it.
+      sections: what follows, in order.
     """
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{text(title)}</title>\n<style>{_STYLE}</style></head>\n"
-        f"<body>\n<h1>{text(title)}</h1>\n"
-        f'<p class="soft">{about}</p>\n' + "\n".join(sections) + "\n</body></html>\n"
+        f"{tag('title', title)}\n<style>{_STYLE}</style></head>\n"
+        f"<body>\n{tag('h1', title)}\n{note(about)}\n" + "\n".join(sections) + "\n</body></html>\n"
     )
 
 
-def text(value: object) -> str:
-    """Returns plain text as HTML."""
-    return html.escape(str(value))
+def section(title: str, *parts: object) -> Html:
+    """Returns parts below their title."""
+    return tag("section", tag("h2", title), *parts)
 
 
-def cards(values: Iterable[tuple[str, str]]) -> str:
-    """Returns a row of large figures, each with its name below."""
-    inner = "".join(
-        f'<div class="card"><b>{text(value)}</b><span>{text(name)}</span></div>'
-        for value, name in values
+def note(*parts: object) -> Html:
+    """Returns a paragraph that explains."""
+    return tag("p", *parts, kind="soft")
+
+
+def verdict(state: str, *parts: object) -> Html:
+    """Returns what was found, in a box of its state's colour."""
+    return tag("div", *parts, kind=f"verdict {state}")
+
+
+def cards(values: Iterable[Card]) -> Html:
+    """Returns a row of large figures."""
+    return tag(
+        "div",
+        *(
+            tag(
+                "div",
+                tag("b", card.value),
+                tag("span", card.name),
+                tag("span", card.beside) if card.beside else "",
+                kind=f"card {card.state}".rstrip(),
+            )
+            for card in values
+        ),
+        kind="cards",
     )
-    return f'<div class="cards">{inner}</div>'
 
 
-def svg(figure: "Figure") -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[object]], kinds: Sequence[str]) -> Html:
+    """Returns a table, which is scrolled where it is wider than the page.
+
+    Args:
+      header: names of the columns; none: no header.
+      rows: cells of each row.
+      kinds: what each column holds: "name", "number", "text", "short" text, a "bar", or "".
+    """
+
+    def row(cell: str, values: Sequence[object]) -> Html:
+        columns = zip(kinds, values, strict=True)
+        return tag("tr", *(tag(cell, value, kind=kind) for kind, value in columns))
+
+    head = tag("thead", row("th", header)) if header else ""
+    body = tag("tbody", *(row("td", values) for values in rows))
+    return tag("div", tag("table", head, body), kind="wide")
+
+
+def bar(share: float) -> Html:
+    """Returns a bar for a column of bars; a share of 1 fills the column."""
+    return Html(f'<i style="width:{100 * share:.1f}%"></i>')
+
+
+def figures(*drawn: "Figure") -> Html:
+    """Returns plots, side by side where the page is wide enough."""
+    return tag("div", *(tag("figure", _svg(figure)) for figure in drawn), kind="figures")
+
+
+def new_figure(size: tuple[float, float] = PLOT_SIZE) -> "Figure":
+    """Returns an empty figure of so many inches."""
+    from matplotlib.figure import Figure  # Half a second, which a table in a terminal spares.
+
+    return Figure(figsize=size, layout="constrained")
+
+
+def _svg(figure: "Figure") -> Html:
     """Returns a figure as an SVG element in the page's colour and font."""
     import matplotlib
 
@@ -86,11 +196,15 @@ def svg(figure: "Figure") -> str:
     for axes in figure.axes:
         axes.patch.set_visible(False)
         axes.tick_params(colors=_INK)
+        axes.spines[["top", "right"]].set_visible(False)
         axes.spines[:].set_color(_INK)
-        for label in (axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts):
+        legend = axes.get_legend()
+        in_legend = legend.get_texts() if legend else []
+        for label in (axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts, *in_legend):
             if label.get_color() == "black":
                 label.set_color(_INK)
     target = io.StringIO()
+    # The salt makes the same figure the same SVG.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "BeamBERT"}):
         figure.savefig(target, format="svg", metadata={"Date": None, "Creator": None})
     drawn = target.getvalue()
@@ -98,4 +212,4 @@ def svg(figure: "Figure") -> str:
     drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
     # Two figures in one page would share matplotlib's group names.
     drawn = re.sub(r' id="[A-Za-z.]+_\d+"', "", drawn)
-    return drawn.replace(_INK, "currentColor")
+    return Html(drawn.replace(_INK, "currentColor"))

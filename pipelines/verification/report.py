@@ -6,7 +6,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from beambert.pipelines.records.repeats import OPENING_TOKENS
-from beambert.pipelines.shared.report_page import AMBER, BLUE, cards, page, svg, text
+from beambert.pipelines.shared.report_page import (
+    AMBER,
+    BAD,
+    BLUE,
+    GOOD,
+    WARNING,
+    Card,
+    Html,
+    cards,
+    figures,
+    join,
+    new_figure,
+    page,
+    section,
+    table,
+    tag,
+    verdict,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,24 +31,13 @@ if TYPE_CHECKING:
 
 # Bars of a plot: of 512 lengths, each gathers several.
 _MOST_BARS = 64
-_STYLE = """<style>
-.findings { margin: 1rem 0; padding: .8rem 1rem; border-left: .4rem solid var(--good);
-  background: var(--card); border-radius: .3rem; }
-.findings.warned { border-color: #d9822b; } .findings.faulty { border-color: var(--bad); }
-.findings ul { margin: .4rem 0 0; padding-left: 1.2rem; } .findings li { margin: .3rem 0;
-  overflow-wrap: anywhere; }
-.cards { margin: .8rem 0; } h2 { overflow-wrap: anywhere; }
-details { margin: .8rem 0; } summary { cursor: pointer; color: var(--soft); }
-td code { font-size: .75rem; overflow-wrap: anywhere; }
-@media (min-width: 40rem) { td.name { white-space: nowrap; } }
-</style>"""
 
 
 def figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     """Returns name and value of what is known of a folder's records, for people.
 
     Args:
-      figures: of a folder in verification.json.
+      figures: those of a folder in verification.json.
     """
     length, most = figures["max_seq_length"], figures["max_predictions_per_seq"]
     shares = [figures[f"hidden_as_{name}_share"] for name in ("mask", "other", "same")]
@@ -114,34 +120,29 @@ def render(result: dict[str, Any]) -> str:
       result: what verification.json holds.
     """
     folders = result["folders"]
-    about = ", ".join(f"<code>{text(folder['path'])}</code>" for folder in folders)
+    paths = [tag("code", folder["path"]) for folder in folders]
+    about = join(paths[0], *(join(", ", path) for path in paths[1:]))
     if result["hashes_sampled"] < 1:
-        about += f"; repeats counted in a sample of {100 * result['hashes_sampled']:.2g} %"
-    sections = [_STYLE]
-    for folder in folders:
-        sections += [_heading(folder), _findings(folder)]
-        if folder["figures"]:
-            plots = f"<figure>{svg(_plots(folder))}</figure>"
-            sections += [_cards(folder["figures"]), plots, _table(folder["figures"])]
-        sections.append(_files(folder["files"]))
-    return page("Verification of pre-training records", about, sections)
+        share = f"{100 * result['hashes_sampled']:.2g} %"
+        about = join(about, f"; repeats counted in a sample of {share}")
+    return page("Verification of pre-training records", about, map(_folder, folders))
 
 
-def _heading(folder: dict[str, Any]) -> str:
+def _folder(folder: dict[str, Any]) -> Html:
     role = f", held out of {folder['held_out_of']}" if folder["held_out_of"] else ""
-    return f"<h2>{text(folder['path'])}{text(role)}</h2>"
+    found = folder["figures"]
+    drawn = [_cards(found), figures(*_plots(folder)), _table(found)] if found else []
+    return section(folder["path"] + role, _findings(folder), *drawn, _files(folder["files"]))
 
 
-def _findings(folder: dict[str, Any]) -> str:
+def _findings(folder: dict[str, Any]) -> Html:
     faults, warnings = folder["faults"], folder["warnings"]
-    style = "faulty" if faults else "warned" if warnings else ""
-    parts = [
-        _list(plural(len(faults), "fault"), faults) if faults else "<strong>No faults</strong>",
-        _list(plural(len(warnings), "warning"), warnings) if warnings else "",
-        _list("Not checked", folder["not_checked"]) if folder["not_checked"] else "",
-    ]
-    inner = "".join(f"<div>{part}</div>" for part in parts if part)
-    return f'<div class="findings {style}">{inner}</div>'
+    parts = [_list(plural(len(faults), "fault") if faults else "No faults", faults)]
+    if warnings:
+        parts.append(_list(plural(len(warnings), "warning"), warnings))
+    if folder["not_checked"]:
+        parts.append(_list("Not checked", folder["not_checked"]))
+    return verdict(BAD if faults else WARNING if warnings else GOOD, *parts)
 
 
 def plural(count: int, noun: str) -> str:
@@ -149,74 +150,83 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _list(heading: str, items: Sequence[str]) -> str:
-    inner = "".join(f"<li>{text(item)}</li>" for item in items)
-    return f"<strong>{text(heading)}</strong><ul>{inner}</ul>"
+def _list(heading: str, items: Sequence[str]) -> Html:
+    listed = tag("ul", *(tag("li", item) for item in items)) if items else ""
+    return tag("div", tag("strong", heading), listed)
 
 
-def _cards(figures: dict[str, Any]) -> str:
+def _cards(figures: dict[str, Any]) -> Html:
     return cards(
         (
-            (f"{figures['instances']:,}", "instances"),
-            (_percent(figures["is_next_share"], 2), "is next"),
-            (_percent(figures["filled_share"], 1), f"of {figures['max_seq_length']} filled"),
-            (
+            Card(f"{figures['instances']:,}", "instances"),
+            Card(_percent(figures["is_next_share"], 2), "is next"),
+            Card(_percent(figures["filled_share"], 1), f"of {figures['max_seq_length']} filled"),
+            Card(
                 _number(figures["predictions_average"]),
                 f"predictions, at most {figures['max_predictions_per_seq']}",
             ),
-            (_percent(figures["hidden_as_mask_share"], 1), "of them [MASK]"),
-            (_percent(figures["unknown_share"], 3), "unknown tokens"),
+            Card(_percent(figures["hidden_as_mask_share"], 1), "of them [MASK]"),
+            Card(_percent(figures["unknown_share"], 3), "unknown tokens"),
         )
     )
 
 
-def _table(figures: dict[str, Any]) -> str:
-    rows = "".join(
-        f'<tr><td class="name">{text(name)}</td><td>{text(value)}</td><td class="soft">'
-        f"{text(_MEANINGS.get(name, ''))}</td></tr>"
+def _table(figures: dict[str, Any]) -> Html:
+    rows = [
+        (name, value, tag("span", _MEANINGS.get(name, ""), kind="soft"))
         for name, value in figure_rows(figures)
-    )
-    return f'<div class="wide"><table>{rows}</table></div>'
+    ]
+    return table((), rows, ("name", "", ""))
 
 
-def _files(files: Sequence[dict[str, Any]]) -> str:
-    rows = "".join(
-        f"<tr><td>{text(file['path'].rpartition('/')[2])}</td>"
-        f'<td class="number">{file["instances"]:,}</td>'
-        f'<td class="number">{file["bytes"]:,}</td><td><code>{file["sha256"]}</code></td></tr>'
+def _files(files: Sequence[dict[str, Any]]) -> Html:
+    rows = [
+        (
+            file["path"].rpartition("/")[2],
+            f"{file['instances']:,}",
+            f"{file['bytes']:,}",
+            tag("code", file["sha256"]),
+        )
         for file in files
-    )
-    return (
-        f"<details><summary>{plural(len(files), 'file')}</summary>"
-        '<div class="wide"><table><tr><th>file</th><th class="number">instances</th>'
-        f'<th class="number">bytes</th><th>SHA-256</th></tr>{rows}</table></div></details>'
-    )
+    ]
+    listed = table(("file", "instances", "bytes", "SHA-256"), rows, ("", "number", "number", ""))
+    return tag("details", tag("summary", plural(len(files), "file")), listed)
 
 
-def _plots(folder: dict[str, Any]) -> "Figure":
+def _plots(folder: dict[str, Any]) -> "list[Figure]":
     """Draws the histograms of a folder."""
-    from matplotlib.figure import Figure
-
     histograms = {name: np.array(counts) for name, counts in folder["histograms"].items()}
-    figure = Figure(figsize=(9.2, 5.6), layout="constrained")
-    (filled, predictions), (masks, segments) = figure.subplots(2, 2)
-    for axes, name, x_label in (
-        (filled, "filled", "filled positions"),
-        (predictions, "predictions", "predictions"),
-        (segments, "a_tokens", "tokens of a segment"),
-        (segments, "b_tokens", "tokens of a segment"),
-    ):
-        counts = histograms[name]
+    return [
+        _share_plot("filled positions", {"": histograms["filled"]}),
+        _share_plot("predictions", {"": histograms["predictions"]}),
+        _mask_plot(histograms),
+        _share_plot(
+            "tokens of a segment", {"A": histograms["a_tokens"], "B": histograms["b_tokens"]}
+        ),
+    ]
+
+
+def _share_plot(x_label: str, histograms: dict[str, np.ndarray]) -> "Figure":
+    """Draws histograms as shares of the records: one filled, or several as lines with names."""
+    figure = new_figure()
+    axes = figure.subplots()
+    colours = zip(histograms.items(), (BLUE, AMBER), strict=False)
+    for number, ((name, counts), colour) in enumerate(colours):
         of = np.full(len(counts), counts.sum())
-        style = {"fill": axes is not segments, "color": AMBER if name == "b_tokens" else BLUE}
-        _stairs(axes, counts, of, **style)
-        axes.set(xlabel=x_label, ylabel="% of the records")
-    for height, name, colour in ((0.92, "A", BLUE), (0.82, "B", AMBER)):
-        segments.text(0.95, height, name, color=colour, transform=segments.transAxes)
-    # Records of which position i is filled.
+        _stairs(axes, counts, of, fill=len(histograms) == 1, color=colour)
+        axes.text(0.95, 0.92 - 0.1 * number, name, color=colour, transform=axes.transAxes)
+    axes.set(xlabel=x_label, ylabel="% of the records")
+    return figure
+
+
+def _mask_plot(histograms: dict[str, np.ndarray]) -> "Figure":
+    """Draws how often each position is predicted, of the records that reach it."""
+    figure = new_figure()
+    axes = figure.subplots()
+    # Entry i: the number of records of which position i is filled.
     reached = histograms["filled"][::-1].cumsum()[::-1][1:]
-    _stairs(masks, histograms["mask_positions"], reached, fill=True, color=BLUE, together=False)
-    masks.set(xlabel="position", ylabel="% predicted where filled")
+    _stairs(axes, histograms["mask_positions"], reached, fill=True, color=BLUE, together=False)
+    axes.set(xlabel="position", ylabel="% predicted where filled")
     return figure
 
 
@@ -231,6 +241,4 @@ def _stairs(
     edges = np.append(first, first[-1] + width) - 0.5
     axes.stairs(100 * shares * (bars if together else 1), edges, linewidth=1.5, **style)
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set_ylim(bottom=0)
     axes.margins(x=0.01)
-    axes.spines[["top", "right"]].set_visible(False)

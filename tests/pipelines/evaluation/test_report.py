@@ -59,6 +59,7 @@ def test_a_report_of_many_numbers_stays_light():
     found = outcomes.NumberOutcomes(numbers, numbers + generator.normal(size=3001))
     metrics = metrics_of(found, declarations.REGRESSION, [], {"length": ["1-8", "9-16"]})
     page = report.render(metrics, found, [])
-    assert page.count("<svg") == 2
+    # Lengths, predictions, differences.
+    assert page.count("<svg") == 3
     # 1,001 of them, and 30 bars.
     assert page.count("<use") < 1500

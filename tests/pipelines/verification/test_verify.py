@@ -120,7 +120,7 @@ class TestFinishedFolder:
             assert f"{folder['figures']['instances']:,}" in page
             for text in [*folder["faults"], *folder["warnings"]]:
                 assert text.split(";")[0] in page
-        assert page.count("<svg") == 2
+        assert page.count("<svg") == 4 * len(result["folders"])
         # Nothing is loaded from elsewhere; namespaces aren't.
         assert not re.search(r'(?:src|href)="(?!#)', page.replace('xlink:href="#', ""))
 

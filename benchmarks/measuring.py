@@ -1,0 +1,115 @@
+"""What the benchmarks share: their flags, their turns, the project's commands, their results."""
+
+import argparse
+import glob
+import json
+import os
+import pathlib
+import platform
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import FlagParser
+
+# The learning rate and the batch of the original release's README for small encoders.
+SMALL_ENCODER = ("--learning_rate=3e-4", "--train_batch_size=32")
+
+
+def flag_parser(name: str, documentation: str) -> FlagParser:
+    """Returns the parser of a benchmark's flags.
+
+    Args:
+      name: module in this folder.
+      documentation: its docstring, which --help shows: a question, then examples.
+    """
+    question, _, rest = documentation.partition("\n")
+    parser = FlagParser(
+        prog=f"python -m benchmarks.{name}",
+        description=question,
+        epilog=f"examples:\n{rest.strip(chr(10))}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    return parser
+
+
+def add_results_flag(parser: FlagParser) -> None:
+    """Adds the flag of a benchmark that has no folder of its own to write to."""
+    parser.add_argument("--results", metavar="FILE", help="file to write the printed JSON to, too")
+
+
+def run(main: Callable[[Sequence[str]], None]) -> None:
+    """Runs a benchmark's `main` with this process's flags; a wrong one ends it with a sentence."""
+    # TensorFlow logs what it finds, before any result is printed.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    try:
+        main(sys.argv[1:])
+    except InputError as error:
+        sys.exit(f"{pathlib.Path(sys.argv[0]).stem}: {error}")
+
+
+def files_of(flag: str, patterns: Sequence[str]) -> list[str]:
+    """Returns the paths that match patterns of a flag, sorted.
+
+    Raises:
+      InputError: there are none.
+    """
+    paths = {path for pattern in patterns for path in glob.glob(pattern) if os.path.isfile(path)}
+    if not paths:
+        raise InputError(f"{flag}={' '.join(patterns)}: no file matches")
+    return sorted(paths)
+
+
+def median_seconds(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Returns how long each call takes, the median of its turns.
+
+    All take turns, so that whatever else runs here slows all of them. The first turn doesn't
+    count: it compiles.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for repeat in range(repeats + 1):
+        for name, call in calls.items():
+            started = time.perf_counter()
+            call()
+            if repeat:
+                seconds[name].append(time.perf_counter() - started)
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
+def beambert(*arguments: str) -> None:
+    """Runs a command of this project; what it prints goes to stderr.
+
+    Raises:
+      InputError: it failed.
+    """
+    command = [sys.executable, "-m", "beambert", *arguments]
+    if subprocess.run(command, check=False, stdout=sys.stderr).returncode:
+        raise InputError(f"`beambert {arguments[0]}` failed; its message stands above")
+
+
+def write_results(
+    path: str | os.PathLike | None, parser: FlagParser, argv: Sequence[str], result: object
+) -> str:
+    """Returns a result as JSON, with the command that made it and the machine.
+
+    Args:
+      path: file that gets it, too.
+      parser: parser of the benchmark.
+      argv: flags of the benchmark.
+      result: what was measured.
+    """
+    cores = len(os.sched_getaffinity(0))
+    about = {
+        "made_by": f"{parser.prog} {shlex.join(argv)}".rstrip(),
+        "machine": f"{platform.machine()}, cores: {cores}, Python {platform.python_version()}",
+        "result": result,
+    }
+    text = json.dumps(about, indent=1)
+    if path:
+        pathlib.Path(path).write_text(f"{text}\n", encoding="utf-8")
+    return text

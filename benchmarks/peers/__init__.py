@@ -1,0 +1,1 @@
+"""The other systems' side of benchmarks: scripts for the interpreters that have those systems."""

@@ -1,0 +1,245 @@
+"""Every benchmark at its smallest size: it runs, and prints a ratio with the command behind it.
+
+The models and records come from the learning curve's own run.
+"""
+
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+
+import pytest
+from support.sample_text import WORDS, make_document
+
+ROOT = pathlib.Path(__file__).parents[2]
+SHARED = {"__init__", "measuring", "peer"}
+NAMES = sorted(p.stem for p in (ROOT / "benchmarks").glob("*.py") if p.stem not in SHARED)
+# In the place of an interpreter that has another system: it looks at what it is given, and answers.
+STAND_IN = """#!{python}
+import json, pathlib, sys
+import numpy
+script, asked = pathlib.Path(sys.argv[1]), json.loads(sys.argv[2])
+assert script.is_file(), script
+[batches] = pathlib.Path(asked["folder"]).glob("*.npz")
+with numpy.load(batches) as arrays:
+    assert arrays["input_ids"].shape == arrays["input_mask"].shape
+print("ready", flush=True)
+for line in sys.stdin:
+    print("done", flush=True)
+"""
+# In the place of the original release's create_pretraining_data.py.
+ORIGINAL = """
+import os
+import tensorflow as tf
+for name in ("input_file", "output_file", "vocab_file"):
+    tf.flags.DEFINE_string(name, None, name)
+tf.flags.DEFINE_integer("dupe_factor", 1, "passes")
+def main(_):
+    assert os.path.getsize(tf.flags.FLAGS.input_file)
+"""
+
+
+def run(name: str, *flags: object) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{name}", *map(str, flags)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+
+
+def measured(name: str, *flags: object, results: pathlib.Path) -> object:
+    """Runs a benchmark that prints JSON; returns its result."""
+    done = run(name, *flags, f"--results={results}")
+    assert done.returncode == 0, done.stderr
+    about = json.loads(done.stdout)
+    assert about == json.loads(results.read_text())
+    assert about["made_by"].startswith(f"python -m benchmarks.{name} --")
+    assert str(flags[0]) in about["made_by"]
+    return about["result"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> pathlib.Path:
+    return tmp_path_factory.mktemp("benchmarks")
+
+
+@pytest.fixture(scope="module")
+def corpus(folder) -> str:
+    """A file as WikiExtractor writes it."""
+    generator = random.Random(0)
+    texts = ("\n".join(make_document(generator, 8)) for _ in range(300))
+    pages = (f'<doc id="{i}" title="x">\n{text}\n\n</doc>\n' for i, text in enumerate(texts))
+    (folder / "wiki_00").write_text("".join(pages))
+    return str(folder / "wiki_0*")
+
+
+@pytest.fixture(scope="module")
+def glue(folder) -> pathlib.Path:
+    """SST-2 and MRPC in the release's layout, a few rows each."""
+    generator = random.Random(1)
+
+    def text() -> str:
+        return " ".join(generator.choices(WORDS, k=6))
+
+    for name, columns in (("SST-2", 1), ("MRPC", 2)):
+        (folder / "glue" / name).mkdir(parents=True)
+        for split, count in (("train", 64), ("dev", 16)):
+            rows = [[*(text() for _ in range(columns)), str(i % 2)] for i in range(count)]
+            header = ["sentence", "label"]
+            if name == "MRPC":
+                rows = [[label, "0", "0", one, other] for one, other, label in rows]
+                header = ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
+            lines = ["\t".join(row) + "\n" for row in [header, *rows]]
+            (folder / "glue" / name / f"{split}.tsv").write_text("".join(lines))
+    return folder / "glue"
+
+
+@pytest.fixture(scope="module")
+def learned(folder, corpus, glue) -> pathlib.Path:
+    """What the learning curve makes: vocab.txt, records/, encoder/ and results.json."""
+    output = folder / "learning"
+    done = run(
+        "learning_curve",
+        *(f"--input={corpus}", f"--glue={glue}", f"--output={output}"),
+        *("--vocab_size=200", "--num_train_steps=10"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "| step | tokens | masked LM loss |" in done.stdout
+    return output
+
+
+@pytest.fixture
+def stand_in(tmp_path) -> pathlib.Path:
+    path = tmp_path / "python"
+    path.write_text(STAND_IN.format(python=sys.executable))
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_says_what_is_asked_and_how(name):
+    done = run(name, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "?" in done.stdout
+    assert f"python -m benchmarks.{name}" in done.stdout.split("examples:")[1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_wrong_flag_is_one_sentence(name):
+    done = run(name, "--nonsense=1")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"{name}: ") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_the_learning_curve_beside_random_weights(learned):
+    about = json.loads((learned / "results.json").read_text())
+    assert "--num_train_steps=10" in about["made_by"]
+    result = about["result"]
+    assert result["held_out"][-1]["step"] == 10
+    assert result["held_out"][-1]["max_seq_length"] == 128
+    for scores in result["dev_accuracy"].values():
+        assert scores.keys() == {"pre-trained", "random weights", "majority"}
+        assert scores["majority"] == 0.5
+
+
+@pytest.mark.slow
+def test_glue_beside_random_weights(learned, glue, folder):
+    output = folder / "glue-results"
+    done = run(
+        "glue",
+        *(f"--init={learned / 'encoder'}", f"--data_dir={glue}", f"--output={output}"),
+        *("--tasks=mrpc", "--num_train_epochs=1", "--max_seq_length=16"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "| task | metric | pre-trained | random weights | without the text |" in done.stdout
+    about = json.loads((output / "results.json").read_text())
+    assert "--tasks=mrpc" in about["made_by"]
+    scores = about["result"]["tasks"]["mrpc"]["accuracy"]
+    assert scores.keys() == {"pre-trained", "random weights", "without the text"}
+    assert scores["without the text"] == 0.5
+
+
+@pytest.mark.slow
+def test_data_core_beside_the_original(learned, corpus, tmp_path):
+    original = tmp_path / "create_pretraining_data.py"
+    original.write_text(ORIGINAL)
+    flags = [f"--input={corpus}", f"--vocab_file={learned / 'vocab.txt'}", "--dupe_factor=1"]
+    result = measured(
+        "data_core", *flags, f"--original={original}", results=tmp_path / "results.json"
+    )
+    assert result["beam_seconds_per_core_second"] > 0
+    assert result["core_times_original"] >= 0
+    assert result["instances"] > 100
+    assert sum(result["share"].values()) == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.slow
+def test_data_scale_beside_its_first_run(learned, corpus, tmp_path):
+    flags = [f"--input={corpus}", f"--vocab_file={learned / 'vocab.txt'}", "--dupe_factor=1"]
+    one, two = measured("data_scale", *flags, "--megabytes=1,2", results=tmp_path / "results.json")
+    assert (one["peak_times_first"], one["speed_times_first"]) == (1, 1)
+    assert 0 < two["peak_times_first"] < 3
+    assert two["instances"] > 1.5 * one["instances"]
+
+
+@pytest.mark.slow
+def test_the_input_beside_the_original_releases(learned, tmp_path):
+    flags = [f"--data={learned / 'records' / '32'}", "--sequences=512", "--repeats=1"]
+    result = measured("input_pipeline", *flags, results=tmp_path / "results.json")
+    for kind in ("static_32", "dynamic_32", "static_256", "dynamic_256"):
+        assert result[kind]["times_original"] > 0
+    assert result["original_32"]["times_original"] == 1
+
+
+@pytest.mark.slow
+def test_a_vocabulary_beside_a_published_one(learned, corpus, tmp_path):
+    text = tmp_path / "wiki.test.tokens"
+    text.write_text("the river had 1 @,@ 000 <unk> houses .\n" * 3)
+    flags = [f"--input={corpus}", f"--text={text}", f"--published={learned / 'vocab.txt'}"]
+    result = measured("vocabulary", *flags, results=tmp_path / "results.json")
+    # The same corpus and the same size give the same vocabulary.
+    for name in ("as it is", "without artefacts"):
+        assert result[name]["tokens_learned_per_published"] == 1
+    # "1,000" is 3 words, and "<unk>" none; as WikiText has it, they are 5 and 3.
+    assert result["without artefacts"]["published"]["words"] == 3 * 7
+    assert result["as it is"]["published"]["words"] == 3 * 12
+
+
+@pytest.mark.slow
+def test_a_training_step_beside_peers(stand_in, tmp_path):
+    flags = ["--model=tiny", "--vocab_size=100", "--train_batch_size=4", "--max_seq_length=16"]
+    peers = [f"--{name}={stand_in}" for name in ("hugging_face", "keras_hub")]
+    result = measured(
+        "training_step", *flags, "--repeats=1", *peers, results=tmp_path / "results.json"
+    )
+    assert result["times"].keys() == {"hugging_face", "keras_hub"}
+    assert result["tokens_per_second"]["beambert"] > 0
+    assert 0 < result["share_of_matmul_peak"] < 1
+
+
+@pytest.mark.slow
+def test_fine_tuning_beside_a_peer(learned, glue, stand_in, tmp_path):
+    flags = [f"--init={learned / 'encoder'}", "--task=mrpc", f"--data_dir={glue / 'MRPC'}"]
+    sizes = ["--max_seq_length=16", "--train_batch_size=8", "--steps=2", "--repeats=1"]
+    result = measured(
+        "finetuning", *flags, *sizes, f"--hugging_face={stand_in}", results=tmp_path / "results"
+    )
+    assert result["times"].keys() == {"hugging_face_dynamic_padding", "hugging_face_padded"}
+    assert result["examples_per_second"]["beambert"] > 0
+
+
+def test_results_are_those_of_commands_that_exist():
+    """The published ones say which benchmark made them."""
+    files = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
+    assert len(files) >= 9
+    for path in files:
+        about = json.loads(path.read_text())
+        words = about["made_by"].split()
+        assert words[:2] == ["python", "-m"] and words[2].startswith("benchmarks."), path
+        assert (ROOT / f"{words[2].replace('.', os.sep)}.py").is_file(), path
+        assert about["result"], path
