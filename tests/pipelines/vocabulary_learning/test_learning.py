@@ -159,6 +159,37 @@ def test_common_characters_are_words_as_they_are(lower):
         assert not unicodedata.category(character).startswith("M")
 
 
+@pytest.mark.parametrize("lower", [True, False])
+def test_common_characters_are_held_if_there_is_room_for_all(lower):
+    """All of them, else ASCII, else none: never a part that depends on their order."""
+    everything = common_characters(lower, 1000)
+    letters = {c for c in everything if c.isascii()}
+    assert len(letters) == (94 - 26 if lower else 94) and len(everything) > 200
+    assert common_characters(lower, len(everything)) == everything
+    assert common_characters(lower, len(everything) - 1) == letters
+    assert common_characters(lower, len(letters)) == letters
+    assert common_characters(lower, len(letters) - 1) == set()
+
+
+def test_common_characters_go_before_frequent_ones():
+    """A Chinese corpus fills the vocabulary, which holds the ASCII characters all the same."""
+    counts = {chr(0x4E00 + i): 10_000 - i for i in range(4000)}
+    held = set(choose_characters(CorpusWords.of(counts, 4000), 3000, True))
+    assert common_characters(True, 100) <= held
+    assert chr(0x4E00) in held and chr(0x4E00 + 3999) not in held
+
+
+@pytest.mark.parametrize(("count", "held"), [(499, 50), (500, 200)])
+def test_a_character_is_held_that_is_as_frequent_as_the_last_word(count, held):
+    """Rarer ones are held up to the hundredth character."""
+    alphabet = [chr(0x0561 + i) for i in range(38)] + [chr(0x0430 + i) for i in range(12)]
+    pairs = [a + b for a in alphabet for b in alphabet]
+    counts = dict.fromkeys(pairs[:994], 2000) | {pairs[994]: 500}
+    counts |= {chr(0x4E00 + i): count for i in range(200)}
+    characters = choose_characters(CorpusWords.of(counts, 5000), 1000, True)
+    assert sum(c >= "\u4e00" for c in characters) == held
+
+
 def test_an_alphabet_larger_than_the_vocabulary():
     """As Chinese in a small vocabulary: the commonest characters stay, the rest is [UNK]."""
     counts = {chr(0x4E00 + i): 10_000 - i for i in range(5000)}
@@ -194,6 +225,15 @@ def test_size_is_exact_and_every_word_has_pieces(vocab_size):
 def test_any_counts(counts, vocab_size):
     vocabulary = learn(counts, vocab_size)  # which refuses a token that stands twice
     assert len(vocabulary) == vocab_size
+
+
+@pytest.mark.parametrize(("length", "is_learned"), [(50, True), (51, False)])
+def test_no_piece_has_more_than_fifty_characters(length, is_learned):
+    """What is longer is no word, and would fill the vocabulary with its parts."""
+    word = ("abcdefghij" * 6)[:length]
+    tokens = learn({word: 9}, 2000).tokens
+    assert (word in tokens) is is_learned
+    assert any("abc" in token for token in tokens) is is_learned
 
 
 def test_order_of_words_does_not_matter():
