@@ -151,8 +151,9 @@ class TestWarnings:
         "changes, made_with",
         [
             ({}, {"documents": 2, "masked_lm_prob": 0.15, "dupe_factor": 10}),
-            ({"random_next": 5_390}, {}),  # 2 % and 4 standard errors of 0.5 %
-            ({"random_next": 4_610}, {}),
+            ({"random_next": 5_400}, {}),  # 2 % and 4 standard errors of 0.5 %
+            ({"random_next": 5_400}, {"documents": 9}),
+            ({"random_next": 4_600}, {}),
             ({"hidden_as_other": 18_500, "hidden_as_same": 17_500}, {}),
             # Of 40 tokens, a random one is the same once in 40 times.
             ({"hidden_as_other": 17_000, "hidden_as_same": 19_000}, {"vocab_size": 40}),

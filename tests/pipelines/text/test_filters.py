@@ -169,7 +169,7 @@ def test_a_text_is_of_the_script_that_most_of_its_characters_are_of():
     long = ["".join(draw.choices("abcdefghijkl", k=20)) for _ in range(60)]
     chinese = "".join(chr(draw.randrange(0x4E00, 0x9000)) for _ in range(1201))
     assert why_dropped(" ".join(long) + " " + chinese, QUALITY) is None
-    assert why_dropped(" ".join(long) + " " + chinese[:1], QUALITY) == "word_length"
+    assert why_dropped(" ".join(long) + " " + chinese[:1200], QUALITY) == "word_length"
     assert why_dropped(" ".join(long) + chinese[:1], QUALITY) == "word_length"
 
 

@@ -128,6 +128,28 @@ def test_special_and_unused_tokens_stand_as_in_googles(shared_data, lower, name,
 
 
 @pytest.mark.parametrize(
+    ("vocab_size", "lower", "last", "places"),
+    [
+        (30_522, True, 998, {1: 0, 99: 98, 104: 99, 998: 993}),
+        (28_996, False, 105, {1: 1, 99: 99, 104: 100, 105: 101}),
+    ],
+)
+def test_special_and_unused_tokens_by_their_published_places(vocab_size, lower, last, places):
+    """As the files of BERT-Base, uncased and cased, number them; words begin after the last."""
+    tokens = special_tokens(vocab_size, lower)
+    assert len(tokens) == last + 1
+    assert [tokens[i] for i in (0, 100, 101, 102, 103)] == list(SPECIAL_TOKENS)
+    assert {place: tokens[place] for place in places} == {
+        place: f"[unused{number}]" for place, number in places.items()
+    }
+
+
+def test_a_corpus_of_nothing_has_nothing():
+    """Corpora are summed up from it."""
+    assert CorpusWords() == CorpusWords.merge([], 9) == CorpusWords.of({}, 9)
+
+
+@pytest.mark.parametrize(
     ("vocab_size", "length", "unknown"),
     [(300, 5, 1), (2969, 5, 1), (2970, 104, 100), (8000, 104, 100)],
 )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from beambert.trainer.pretraining.dealing import deal, shares_of, steps_dealt
@@ -107,6 +107,7 @@ def test_a_batch_has_not_the_longest_of_every_share():
 
 @exact
 @given(st.integers(1, 10_000))
+@example(4096)
 def test_enough_steps_are_dealt_together(sequences_a_step):
     """At least 4,096 sequences, and not a step more."""
     steps = steps_dealt(sequences_a_step)
