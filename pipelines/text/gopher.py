@@ -107,11 +107,12 @@ def why_poor(text: str, limits: QualityThresholds = QualityThresholds()) -> str 
     if sum(line.endswith(_ELLIPSES) for line in lines) > limits.max_ellipsis_lines * len(lines):
         return "ellipses"
     odd = [word for word in spaced if not word.isalpha()]
-    if len(odd) > (1 - limits.min_alphabetic_words) * len(spaced):
+    if len(spaced) - len(odd) < limits.min_alphabetic_words * len(spaced):
         # Punctuation that stands alone, as in tokenized corpora, is no word.
         punctuation = sum(len(word) == 1 and not word.isalnum() for word in odd)
         without_letter = sum(not _LETTER.search(word) for word in odd) - punctuation
-        if without_letter > (1 - limits.min_alphabetic_words) * (len(spaced) - punctuation):
+        judged = len(spaced) - punctuation
+        if judged - without_letter < limits.min_alphabetic_words * judged:
             return "not_words"
     distinct = set(lines)
     repeated = sum(map(len, lines)) - sum(map(len, distinct))

@@ -63,6 +63,20 @@ def test_what_is_too_long_for_a_licence_is_kept():
     assert long in strip_gutenberg(f"{long}\n*END*THE SMALL PRINT! FOR\nAnd more.")
 
 
+@pytest.mark.parametrize(("length", "is_kept"), [(40_000, False), (40_001, True)])
+def test_a_licence_has_40_000_characters_at_most(length, is_kept):
+    """What follows the end is a licence, unless it is too long for one."""
+    after = "\n" + "x" * (length - 1)
+    found = strip_gutenberg(f"Book.\n*** END OF THE PROJECT GUTENBERG EBOOK X ***{after}")
+    assert (after in found) is is_kept
+
+
+def test_credits_before_an_end_are_the_books_own():
+    """Only after the start do credits stand before a book; a file may lack that."""
+    file = "Produced by hand\n\nText.\nEnd of Project Gutenberg's Emma\n"
+    assert strip_gutenberg(file).startswith("Produced by hand")
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from tensorflow_model_analysis.proto import validation_result_pb2
 
 from beambert.pipelines.evaluation import blessing
 from beambert.pipelines.evaluation.blessing import Requirement, Threshold
@@ -51,6 +52,23 @@ def test_a_narrow_miss_is_told_apart():
     assert requirement.verdict(0.9123451, [])["reason"] == "F1 0.9123 is at least 0.9123"
 
 
+def test_a_failure_is_of_its_own_bound():
+    """Of two bounds on a metric one may fail; and another metric may fail the same bound."""
+    low, high, other = (Requirement(*of) for of in (("f1", 0.5), ("f1", 0.7), ("accuracy", 0.7)))
+    failure = validation_result_pb2.ValidationFailure()
+    failure.metric_key.name = "f1"
+    failure.metric_threshold.value_threshold.CopyFrom(high.to_tfma())
+    passed = [one.verdict(0.6, [failure])["passed"] for one in (low, high, other)]
+    assert passed == [True, False, True]
+    assert high.verdict(0.6, [failure])["reason"] == "F1 0.6000 is not at least 0.7000"
+
+
+def test_a_bound_is_written_to_six_places():
+    """Of a constant answer's score, say, without the digits of its arithmetic."""
+    assert Requirement("f1", 0.1 + 0.2).verdict(0.5, [])["threshold"] == 0.3
+    assert Requirement("f1", 2 / 3).verdict(0.7, [])["threshold"] == 0.666667
+
+
 @pytest.mark.parametrize(
     ("metric", "value", "message"),
     [
@@ -70,6 +88,7 @@ def test_thresholds_within_reach_pass():
     """A correlation may be negative, an error may be large."""
     names = ["pearson", "mean_squared_error"]
     thresholds = [Threshold("pearson", -0.5), Threshold("mean_squared_error", 100.0)]
+    thresholds += [Threshold("pearson", end) for end in (-1, 1)]
     blessing.check_thresholds(thresholds, names)
     constants = {"pearson": {"answer": 2.5, "score": 0.0}}
     (requirement,) = blessing.of_thresholds([Threshold("pearson")], constants)

@@ -1,105 +1,13 @@
-"""Scores of outcomes and their intervals against SciPy's bootstrap and the definitions."""
-
-import math
+"""Scores of outcomes against the definitions, and answers that are always the same."""
 
 import numpy as np
 import pytest
 import scipy.stats
 
-from beambert.pipelines.evaluation import intervals, outcomes
+from beambert.pipelines.evaluation import outcomes
 from beambert.pipelines.evaluation.measures import calibration
 
 POSITIVE = 1
-
-
-def class_outcomes(count=200, classes=3, seed=0):
-    """Returns outcomes of a fair classifier."""
-    generator = np.random.default_rng(seed)
-    labels = generator.integers(0, classes, count)
-    logits = generator.normal(size=(count, classes)) + np.eye(classes)[labels]
-    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    return outcomes.ClassOutcomes(labels, probabilities.argmax(axis=1), probabilities)
-
-
-def number_outcomes(count=150):
-    """Returns outcomes of a fair regression."""
-    generator = np.random.default_rng(1)
-    labels = generator.uniform(0, 5, count)
-    return outcomes.NumberOutcomes(labels, labels + generator.normal(size=count))
-
-
-def tag_outcomes(count=120):
-    """Returns outcomes of sentences of a few words."""
-    generator = np.random.default_rng(2)
-    names = np.array([b"O", b"B-x", b"B-y"])
-
-    def sentence():
-        words = generator.integers(3, 9)
-        tags = names[generator.choice(3, words, p=[0.6, 0.2, 0.2])]
-        others = names[generator.choice(3, words, p=[0.6, 0.2, 0.2])]
-        return {
-            "tags": tags.tolist(),
-            "predicted_tags": np.where(generator.random(words) < 0.7, tags, others).tolist(),
-        }
-
-    return outcomes.TagOutcomes.of_records([sentence() for _ in range(count)])
-
-
-CASES = [
-    (class_outcomes(), "macro_f1"),
-    (class_outcomes(), "matthews_correlation"),
-    (class_outcomes(), "cross_entropy"),
-    (number_outcomes(), "pearson"),
-    (number_outcomes(), "mean_squared_error"),
-    (tag_outcomes(), "entity_f1"),
-    (tag_outcomes(), "accuracy"),
-]
-
-
-@pytest.mark.parametrize(("found", "name"), CASES)
-def test_intervals_equal_scipys_bootstrap(found, name):
-    """SciPy draws otherwise, so that ends differ by the noise of 1,000 draws."""
-    expected = scipy.stats.bootstrap(
-        (np.arange(len(found)),),
-        lambda rows: found.take(rows).scores([name], POSITIVE)[name],
-        n_resamples=2000,
-        vectorized=False,
-        method="percentile",
-        rng=np.random.default_rng(3),
-    )
-    low, high = intervals.intervals(found, [name], POSITIVE)[name]
-    # The standard error of a 2.5 % percentile of 1,000 normal draws is 0.084 of their deviation.
-    tolerance = 4 * 0.1 * expected.standard_error
-    assert low == pytest.approx(expected.confidence_interval.low, abs=tolerance)
-    assert high == pytest.approx(expected.confidence_interval.high, abs=tolerance)
-    assert low < found.scores([name], POSITIVE)[name] < high
-
-
-def test_shares_of_examples_have_wilson_intervals():
-    """The closed form's roots: |share - p| = z sqrt(p (1 - p) / n) at both ends."""
-    for correct, count in ((7, 10), (0, 5), (5, 5), (812, 872)):
-        right = np.arange(count) < correct
-        score = right.astype(float)
-        answers = outcomes.AnswerOutcomes(score, score, right * 0, score)
-        for end in intervals.intervals(answers, ["exact_match"], POSITIVE)["exact_match"]:
-            distance = abs(correct / count - end)
-            assert distance == pytest.approx(
-                1.959964 * math.sqrt(end * (1 - end) / count + 1e-18), abs=1e-8
-            )
-
-
-def test_changes_are_of_the_same_draws():
-    """A model that is right where the other is, and in 20 more of 200, is surely better."""
-    old = class_outcomes()
-    wrong = np.flatnonzero(old.labels != old.predictions)[:20]
-    predictions = old.predictions.copy()
-    predictions[wrong] = old.labels[wrong]
-    new = outcomes.ClassOutcomes(old.labels, predictions, old.probabilities)
-    low, high = intervals.change_interval(old, new, "accuracy", (1, 1))
-    # The change is the mean of 20 ones and 180 zeros.
-    expected = scipy.stats.binom.ppf([0.025, 0.975], 200, 0.1) / 200
-    assert [low, high] == pytest.approx(expected, abs=0.0101)
-    assert intervals.change_interval(old, old, "accuracy", (1, 1)) == (0, 0)
 
 
 def test_constant_answers_of_classes():
@@ -116,11 +24,12 @@ def test_constant_answers_of_classes():
 
 def test_constant_answers_of_the_other_kinds():
     """The mean number, O for every word, no answer."""
-    numbers = number_outcomes()
+    labels = np.random.default_rng(1).uniform(0, 5, 150)
+    numbers = outcomes.NumberOutcomes(labels, labels + 1)
     best = outcomes.best_constants(numbers, ["pearson", "mean_squared_error"], POSITIVE)
     assert best["pearson"][1] == 0
-    assert best["mean_squared_error"][0] == pytest.approx(numbers.labels.mean(), abs=1e-6)
-    assert best["mean_squared_error"][1] == pytest.approx(numbers.labels.var())
+    assert best["mean_squared_error"][0] == pytest.approx(labels.mean(), abs=1e-6)
+    assert best["mean_squared_error"][1] == pytest.approx(labels.var())
     records = [{"tags": [b"O", b"B-x", b"O", b"O"], "predicted_tags": [b"B-x"] * 4}]
     tags = outcomes.TagOutcomes.of_records(records)
     best = outcomes.best_constants(tags, ["entity_f1", "accuracy"], POSITIVE)
@@ -175,3 +84,74 @@ def test_confidence_is_of_the_given_answer():
     found = outcomes.ClassOutcomes(np.array([0, 1]), np.array([0, 0]), np.array([[0.7, 0.3]] * 2))
     probability, right = found.confidence()
     assert (probability.tolist(), right.tolist()) == ([0.7, 0.7], [True, False])
+
+
+def test_confidence_of_answers_to_questions():
+    """What the model says of an answer, and whether it is exactly a right one."""
+    found = outcomes.AnswerOutcomes(
+        np.array([1.0, 0.0]), np.array([1.0, 0.5]), np.array([0, 0]), np.array([0.9, 0.6])
+    )
+    probability, right = found.confidence()
+    assert (probability.tolist(), right.tolist()) == ([0.9, 0.6], [True, False])
+
+
+def test_the_worse_constant_answer_is_not_taken():
+    """Less is better of cross entropy, more of accuracy: both of the better answer."""
+
+    class Answers(outcomes.ClassOutcomes):
+        def constants(self):
+            sure = np.array([[0.9, 0.1]] * 4)
+            return [
+                (
+                    i,
+                    outcomes.ClassOutcomes(
+                        labels, np.full(4, i), sure if i == 0 else sure[:, ::-1]
+                    ),
+                )
+                for i in (1, 0)
+            ]
+
+    labels = np.array([0, 0, 0, 1])
+    found = Answers(labels, labels, np.eye(2)[labels])
+    best = outcomes.best_constants(found, ["accuracy", "cross_entropy"], POSITIVE)
+    assert best["accuracy"] == (0, 0.75)
+    assert best["cross_entropy"] == (0, pytest.approx(-(3 * np.log(0.9) + np.log(0.1)) / 4))
+
+
+def test_a_constant_number_is_shown_to_six_places():
+    """Its score is that of the exact mean."""
+    numbers = outcomes.NumberOutcomes(np.array([0.0, 0.0, 1.0]), np.zeros(3))
+    ((answer, constant),) = numbers.constants()
+    assert answer == 0.333333
+    assert constant.predictions.tolist() == [1 / 3] * 3
+
+
+def test_constant_outcomes_of_tags_and_classes():
+    """As many examples, with O as right as it is; every class has the shares of all."""
+    records = [
+        {"tags": ["B-x", "O", "O"], "predicted_tags": ["O", "B-y", "O"]},
+        {"tags": ["B-y"], "predicted_tags": ["B-y"]},
+    ]
+    ((answer, constant),) = outcomes.TagOutcomes.of_records(records).constants()
+    assert answer == "O" and len(constant) == 2
+    by_type = constant.entity_scores()["by_type"]
+    counts = {
+        name: [one[key] for key in ("true", "predicted", "correct")]
+        for name, one in by_type.items()
+    }
+    assert counts == {"x": [1, 0, 0], "y": [1, 0, 0]}
+    assert constant.scores(["accuracy"], POSITIVE) == {"accuracy": 0.5}
+    labels = np.array([0, 2, 2, 2])
+    classes = outcomes.ClassOutcomes(labels, labels, np.eye(3)[labels]).constants()
+    assert [answer for answer, _ in classes] == [0, 1, 2]
+    for answer, constant in classes:
+        assert constant.predictions.tolist() == [answer] * 4
+        assert constant.probabilities.tolist() == [[0.25, 0, 0.75]] * 4
+
+
+def test_labels_of_words_that_are_no_entities_have_accuracy_alone():
+    """On either side: parts of speech, or a tag that the model made up."""
+    for true, predicted in ((["NOUN", "O"], ["O", "O"]), (["O", "O"], ["NOUN", "O"])):
+        found = outcomes.TagOutcomes.of_records([{"tags": true, "predicted_tags": predicted}])
+        assert found.types == ()
+        assert found.scores(["accuracy"], POSITIVE) == {"accuracy": 0.5}

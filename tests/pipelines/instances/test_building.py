@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beambert.pipelines.instances import building
 from beambert.pipelines.instances.building import (
     DocumentCounts,
     InstanceCounts,
@@ -16,6 +17,7 @@ from beambert.pipelines.instances.building import (
 )
 from beambert.pipelines.instances.compact_documents import (
     CompactDocuments,
+    compact_documents,
     document_hash,
     is_held_out,
     shard_of,
@@ -23,6 +25,7 @@ from beambert.pipelines.instances.compact_documents import (
 from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.parameters import InstanceParameters
 from beambert.pipelines.records.contract import feature_shapes
+from beambert.pipelines.shared.errors import InputError
 
 PARAMETERS = InstanceParameters(max_seq_length=32, max_predictions_per_seq=5, dupe_factor=2)
 
@@ -236,6 +239,66 @@ class TestOrderDocuments:
         counts = DocumentCounts()
         order_documents(compact(corpus * 2), ids, counts)
         assert (counts.documents, counts.duplicates) == (2 * len(corpus), 0)
+        assert counts.near_duplicates == 0
+
+    def test_a_shard_without_documents(self, ids):
+        found = order_documents(compact([]), ids, DocumentCounts(), drop_duplicates=True)
+        assert plain(found) == []
+
+    def test_unknown_tokens_are_counted(self, ids):
+        counts = DocumentCounts()
+        order_documents(compact([[[9, ids.unknown]], [[ids.unknown]]]), ids, counts)
+        assert (counts.unknown_tokens, counts.tokens) == (2, 3)
+
+    def test_a_shard_too_large_for_its_offsets_is_refused(self, ids, monkeypatch):
+        """A pair ends at an offset of 32 bits, and a row looks a little beyond it."""
+        assert 2**31 - 100 < building.MOST_TOKENS < 2**31 - 1
+        monkeypatch.setattr(building, "MOST_TOKENS", 5)
+        assert order_documents(compact([[[9] * 5]]), ids, DocumentCounts())
+        with pytest.raises(InputError, match="--num_shards: a shard has 6 tokens, at most 5"):
+            order_documents(compact([[[9] * 6]]), ids, DocumentCounts())
+
+
+def test_counts_begin_at_nothing():
+    """They are summed over shards."""
+    for counts in (DocumentCounts(), InstanceCounts()):
+        assert not any(dataclasses.astuple(counts))
+
+
+def test_all_batches_together_are_the_shard(corpus, ids, monkeypatch):
+    """A batch of seven rows, or of all: the same pairs, each once."""
+    ordered = order_documents(compact(corpus), ids, DocumentCounts())
+    pairs = pair_documents(ordered, PARAMETERS, 0, InstanceCounts())
+    labels = {}
+    for rows in (7, len(pairs)):
+        monkeypatch.setattr(building, "ROWS_AT_A_TIME", rows)
+        made = InstanceCounts()
+        batches = list(build_instances(ordered.tokens, pairs, ids, PARAMETERS, 0, made))
+        assert {len(batch["input_ids"]) for batch in batches[:-1]} <= {rows}
+        assert made.instances == len(pairs)
+        assert made.predictions == sum(batch["masked_lm_weights"].sum() for batch in batches)
+        labels[rows] = np.concatenate([batch["segment_ids"] for batch in batches])
+    assert np.array_equal(*labels.values())
+
+
+def test_documents_without_a_token_are_left_out():
+    """Sentences too: of nothing but what the tokenizer drops, say."""
+    sentences = [["a b", "\u200b", "c"], ["\u200b"], [], ["d"]]
+    tokens, lengths = np.array([7, 8, 9, 10]), np.array([2, 0, 1, 0, 1])
+    found = compact_documents(sentences, tokens, lengths, 100)
+    assert plain(found) == [[[7, 8], [9]], [[10]]]
+    hashes = [document_hash(sentences[0]), document_hash(sentences[3])]
+    assert [value.tobytes() for value in found.hashes] == hashes
+
+
+@pytest.mark.parametrize(("vocab_size", "width"), [(1 << 16, 2), ((1 << 16) + 1, 4)])
+def test_an_id_takes_as_many_bytes_as_the_vocabulary_needs(vocab_size, width):
+    """The last id of 65,536 still fits two."""
+    tokens = np.array([vocab_size - 1, 0])
+    found = compact_documents([["a b"]], tokens, np.array([2]), vocab_size)
+    assert found.tokens.itemsize == width
+    assert found.tokens.tolist() == tokens.tolist()
+    assert CompactDocuments.unpack(found.pack()).tokens.tolist() == tokens.tolist()
 
 
 def test_shards_and_held_out_documents_are_even_and_independent():

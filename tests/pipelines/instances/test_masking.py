@@ -267,6 +267,19 @@ class TestWholeWords:
             joined += sum(chosen.issuperset(word) for word in gaps)
         assert joined > 20
 
+    def test_a_piece_after_a_special_token_is_a_word_of_its_own(self):
+        """Else a row of A and a B whose front is cut off would be one word, too long to choose."""
+        word, piece = FIRST_WORD, FIRST_WORD + 60
+        tokens = np.array([word, piece, piece, IDS.unknown, piece], np.uint16)
+        for pair in ([0, 1, 1, 2, 0], [0, 1, 3, 5, 0]):  # after [SEP], after [UNK]
+            rows = rows_of(tokens, np.array([pair], np.int32), 16)
+            chosen = set()
+            for seed in range(20):
+                found = mask(rows, share=0.01, seed=seed, whole_words=True, ids=self.ids)
+                assert found["masked_lm_weights"].sum() == 1
+                chosen.add(int(found["masked_lm_ids"].max()))
+            assert chosen == {word, piece}
+
     def test_nothing_that_fits_is_left_out(self, masked):
         rows, result = masked
         for i, row in enumerate(rows["input_ids"]):

@@ -1,6 +1,5 @@
 """Statistics of records: the original's own, planted faults, sums, repeats, and the schema."""
 
-import dataclasses
 import json
 import pathlib
 from collections import Counter
@@ -22,13 +21,7 @@ from beambert.pipelines.records.decoding import (
     examine_file,
     find_features,
 )
-from beambert.pipelines.records.figures import (
-    MadeWith,
-    figures,
-    overlap_shares,
-    repeat_shares,
-    warn,
-)
+from beambert.pipelines.records.figures import MadeWith, figures, warn
 from beambert.pipelines.records.repeats import EVERY_HASH, HashCounts, hash_limit
 from beambert.pipelines.records.schema import records_schema, serialize_schema
 from beambert.pipelines.records.statistics import (
@@ -290,96 +283,6 @@ class TestRepeats:
         share = sample.beyond(1) / sample.total
         assert abs(share - 0.2) < 4 * (0.2 * 0.8 / sample.total) ** 0.5
         assert hash_limit(1000) == EVERY_HASH and hash_limit(1 << 22) == EVERY_HASH // 4
-
-    def test_openings_and_passes(self):
-        """An opening that occurs three times in two passes stands in the corpus twice."""
-        repeats = dict.fromkeys(
-            ("records", "sequences"), HashCounts.of(np.arange(6, dtype=np.uint64))
-        )
-        repeats["openings"] = HashCounts.of(np.array([7, 7, 7, 8, 8, 9], np.uint64))
-        assert repeat_shares(repeats, MadeWith(dupe_factor=2))["repeated_text_share"] == round(
-            1 / 6, 6
-        )
-        assert repeat_shares(repeats, MadeWith())["repeated_text_share"] is None
-
-    def test_overlap(self):
-        def of(*values):
-            kinds = ("records", "sequences", "openings")
-            return dict.fromkeys(kinds, HashCounts.of(np.array(values, np.uint64)))
-
-        shares = overlap_shares(of(1, 1, 2, 3), of(1, 3, 4, 5))
-        assert shares["sequences_also_in_training"] == 0.75
-
-
-def balanced(**changes) -> RecordStatistics:
-    """Statistics of 10,000 records of which nothing is to be said."""
-    filled, predictions = np.zeros(129, int), np.zeros(21, int)
-    filled[120], predictions[18] = 10_000, 10_000
-    segments = np.zeros(129, int)
-    segments[58] = 10_000
-    counts = {"instances": 10_000, "measured": 10_000, "with_vocabulary": 10_000}
-    counts |= {"random_next": 5_000, "hidden_as_mask": 144_000, "hidden_as_other": 18_000}
-    counts |= {"hidden_as_same": 18_000, "filled": filled, "predictions": predictions}
-    counts |= {"a_tokens": segments, "b_tokens": segments} | changes
-    return dataclasses.replace(RecordStatistics.empty(128, 20), **counts)
-
-
-def histogram(length, **counts) -> np.ndarray:
-    return np.array([counts.get(f"at_{i}", 0) for i in range(length)])
-
-
-class TestWarnings:
-    @pytest.mark.parametrize(
-        "changes, made_with, parts",
-        [
-            ({"random_next": 9_900}, {}, ["99.0%", "blank line"]),
-            ({"random_next": 5_600}, {}, ["56.0%", "one sentence"]),
-            # Of our own records nobody should be told to make them with our command.
-            ({"random_next": 5_600}, {"documents": 9}, ["56.0%", "--dupe_factor", "--pairs"]),
-            ({"random_next": 3_000}, {}, ["30.0%", "documents", "--num_shards"]),
-            ({}, {"documents": 1}, ["1 document"]),
-            # 18,000 of 180,000 have a standard error of 127: 4 of them are 0.28 %.
-            ({"hidden_as_other": 18_600, "hidden_as_same": 17_400}, {}, ["10.33%", "0.28%"]),
-            ({"unknown_tokens": 50_000}, {}, ["4.3%", "--vocab_file"]),
-            ({"filled": histogram(129, at_40=10_000)}, {}, ["31.2%", "--max_seq_length"]),
-            (
-                {"predictions": histogram(11, at_10=10_000)},
-                {},
-                ["100.0%", "44.4%", "--max_predictions_per_seq to 20"],
-            ),
-            ({"predictions": histogram(21, at_20=9_000)}, {"masked_lm_prob": 0.3}, ["to 39"]),
-        ],
-    )
-    def test_each(self, changes, made_with, parts):
-        warnings = warn(balanced(**changes), {}, MadeWith(**made_with))
-        assert len(warnings) == 1, warnings
-        for part in parts:
-            assert part in warnings[0]
-
-    @pytest.mark.parametrize(
-        "changes, made_with",
-        [
-            ({}, {"documents": 2, "masked_lm_prob": 0.15, "dupe_factor": 10}),
-            ({"random_next": 5_390}, {}),  # 2 % and 4 standard errors of 0.5 %
-            ({"random_next": 4_610}, {}),
-            ({"hidden_as_other": 18_500, "hidden_as_same": 17_500}, {}),
-            # Of 40 tokens, a random one is the same once in 40 times.
-            ({"hidden_as_other": 17_400, "hidden_as_same": 18_600}, {"vocab_size": 40}),
-            ({"unknown_tokens": 20_000}, {}),
-            ({"unknown_tokens": 50_000, "with_vocabulary": 0}, {}),
-        ],
-    )
-    def test_within_bounds(self, changes, made_with):
-        assert warn(balanced(**changes), {}, MadeWith(**made_with)) == []
-
-    def test_repeats(self):
-        twice = {
-            kind: HashCounts.of(np.repeat(np.arange(50, dtype=np.uint64), 2))
-            for kind in ("records", "sequences", "openings")
-        }
-        records, text = warn(balanced(), twice, MadeWith(dupe_factor=1))
-        assert "50.0%" in records and "50.0%" in text and "duplicate documents" in text
-        assert len(warn(balanced(), twice, MadeWith(dupe_factor=2))) == 1
 
 
 class TestSchema:

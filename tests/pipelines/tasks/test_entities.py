@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.tasks.entities import Entity, count_entities, entities, entity_scores
+from beambert.pipelines.tasks.entities import (
+    Entity,
+    EntityCounts,
+    count_entities,
+    entities,
+    entity_scores,
+)
 
 CASES = json.loads((pathlib.Path(__file__).parents[2] / "golden" / "entities.json").read_text())
 # (words outside before it, type, words)
@@ -82,3 +88,10 @@ def test_other_tags_are_refused():
         entity_scores([["NOUN"]], [["NOUN"]])
     with pytest.raises(ValueError, match="2 true but 1 predicted"):
         entity_scores([["O", "O"]], [["O"]])
+
+
+def test_a_type_is_there_if_either_side_has_one():
+    """A report leaves out the types that a slice lacks, and no others."""
+    assert EntityCounts(true=1).any and EntityCounts(predicted=1).any
+    assert EntityCounts(true=2, predicted=2, correct=1).any
+    assert not EntityCounts().any

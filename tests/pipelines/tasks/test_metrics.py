@@ -101,6 +101,24 @@ def test_what_cannot_be_computed_is_refused(names, labels, predictions, message)
         metrics.scores(names, labels, predictions)
 
 
+def test_the_best_and_the_worst_predictions_reach_the_ends_of_a_metric():
+    """A threshold between them can be reached, and none beyond."""
+    labels = np.array([0, 1, 1, 0])
+    names = [name for name in metrics.METRICS if not name.startswith(("entity", "exact", "squad"))]
+    best, worst = (
+        metrics.scores(names, labels, found, probabilities=np.eye(2)[found])
+        for found in (labels, 1 - labels)
+    )
+    for name in names:
+        metric = metrics.METRICS[name]
+        assert metric.greater_is_better is (best[name] > worst[name])
+        ends = [best[name], worst[name]][:: -1 if metric.greater_is_better else 1]
+        assert ends[0] == pytest.approx(metric.least)
+        assert ends[1] == pytest.approx(metric.greatest) or metric.greatest == math.inf
+    assert metrics.METRICS["cross_entropy"].greatest == math.inf
+    assert metrics.METRICS["mean_squared_error"].greatest == math.inf
+
+
 def test_numpy_alone_is_needed():
     """Where a model is trained, SciPy may be absent."""
     code = (

@@ -78,6 +78,13 @@ def test_scores_by_question():
     np.testing.assert_allclose(version_1.f1, [2 / 3, 0])
 
 
+def test_null_odds_of_more_than_one_empty_the_answer():
+    """Of exactly 1 they don't, as in the official scorer."""
+    questions = [ask("a", ("river", 0)), ask("aa", ("river", 0))]
+    found = score_v2(questions, {"1": "river", "2": "river"}, {"1": 1.0, "2": 1.01})
+    assert found.exact.tolist() == found.f1.tolist() == [1, 0]
+
+
 def test_equal_odds_count_in_the_order_of_their_file():
     questions = [ask("a", ("river", 0)), ask("aa")]
     predictions = {"1": "river", "2": "river"}

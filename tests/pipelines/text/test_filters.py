@@ -98,6 +98,106 @@ def test_length():
     assert why_dropped("1234567890", settings) is None
 
 
+def spread(pieces: list[str], count: int) -> str:
+    """Returns so many words, the pieces among them."""
+    text = [*words(count - len(pieces)), *pieces]
+    random.Random(2).shuffle(text)
+    return " ".join(text)
+
+
+# At the threshold, and one beyond: "more than" is more than.
+THRESHOLDS = {
+    "word_length": (" ".join(["a" * 16] * 100), " ".join(["a" * 16] * 99 + ["a" * 17])),
+    "symbols": (spread([f"#{i}x" for i in range(6)], 60), spread([f"#{i}x" for i in range(7)], 60)),
+    "bullets": (
+        "\n".join(("* " if i else "") + line for i, line in enumerate(lines(10))),
+        "\n".join(("* " if i else "") + line for i, line in enumerate(lines(11))),
+    ),
+    "ellipses": (
+        "\n".join(line + "..." * (i < 3) for i, line in enumerate(lines(10))),
+        "\n".join(line + "..." * (i < 4) for i, line in enumerate(lines(10))),
+    ),
+    "not_words": (
+        spread([str(i * 37) for i in range(20)], 100),
+        spread([str(i * 37) for i in range(21)], 100),
+    ),
+    "repeated_lines": (
+        "\n".join([*lines(13), *["No."] * 7]),
+        "\n".join([*lines(12), *["No."] * 7]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reason", THRESHOLDS)
+def test_each_threshold_is_allowed_itself(reason):
+    """A document just within a rule stays; one word or line more, and it goes."""
+    within, beyond = THRESHOLDS[reason]
+    assert why_dropped(within, QUALITY) != reason
+    assert why_dropped(beyond, QUALITY) == reason
+
+
+def test_thresholds_are_those_of_rae_et_al():
+    """Appendix A.1.1 and Table A1, but for the length of words, which is English there."""
+    limits = QualityThresholds()
+    assert (limits.max_symbols_per_word, limits.min_alphabetic_words) == (0.1, 0.8)
+    assert (limits.max_bullet_lines, limits.max_ellipsis_lines) == (0.9, 0.3)
+    assert (limits.max_repeated_lines, limits.max_repeated_line_characters) == (0.3, 0.2)
+    assert dict(limits.max_top_ngram) == {2: 0.20, 3: 0.18, 4: 0.16}
+    repeated = {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
+    assert dict(limits.max_repeated_ngrams) == repeated
+
+
+def test_short_words_are_no_prose():
+    """Two characters on average will do, as in Korean; fewer are a list of letters."""
+    draw = random.Random(3)
+    pairs = ["".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=2)) for _ in range(60)]
+    assert why_dropped(" ".join(pairs), QUALITY) is None
+    assert why_dropped(" ".join([*pairs[1:], "a"]), QUALITY) == "word_length"
+
+
+def test_fewer_than_fifty_words_are_not_judged():
+    """In a script without spaces, fewer than 200 characters."""
+    assert why_dropped(" ".join(["#"] * 49), QUALITY) is None
+    assert why_dropped(" ".join(["#"] * 50), QUALITY) == "word_length"
+    assert why_dropped("哈" * 199, QUALITY) is None
+    assert why_dropped("哈" * 200, QUALITY) == "repeated_phrase"
+
+
+def test_a_text_is_of_the_script_that_most_of_its_characters_are_of():
+    """Words of 20 letters are too long, but for a text that is mostly Chinese."""
+    draw = random.Random(4)
+    long = ["".join(draw.choices("abcdefghijkl", k=20)) for _ in range(60)]
+    chinese = "".join(chr(draw.randrange(0x4E00, 0x9000)) for _ in range(1201))
+    assert why_dropped(" ".join(long) + " " + chinese, QUALITY) is None
+    assert why_dropped(" ".join(long) + " " + chinese[:1200], QUALITY) == "word_length"
+    assert why_dropped(" ".join(long) + chinese[:1], QUALITY) == "word_length"
+
+
+def test_both_symbols_count_alone():
+    """Of 60 words six hashes and six ellipses may be; of two ellipses' kinds, six in all."""
+    mixed = [*(f"#{i}x" for i in range(6)), *(f"x{i}..." for i in range(6))]
+    assert why_dropped(spread(mixed, 60), QUALITY) != "symbols"
+    ellipses = [*(f"x{i}…y" for i in range(4)), *(f"x{i}...y" for i in range(4))]
+    assert why_dropped(spread(ellipses, 60), QUALITY) == "symbols"
+
+
+def test_punctuation_that_stands_alone_is_no_word():
+    """Of 100 words and 100 commas, 20 numbers are within the rule and 21 beyond it."""
+    for numbers, reason in ((20, None), (21, "not_words")):
+        text = spread([str(i * 37) for i in range(numbers)], 100).split(" ")
+        assert why_dropped(" , ".join(text), QUALITY) == reason
+
+
+def test_lines_that_repeat_by_their_length():
+    """Few lines, but long ones: more than a fifth of the characters, line feeds left out."""
+    one, *others = lines(9)
+    text = "\n".join([one, *others, one, one])
+    repeated, all_characters = 2 * len(one), sum(map(len, text.split()))
+    assert 0.2 * all_characters < repeated
+    assert why_dropped(text, QUALITY) == "repeated_lines"
+    assert why_dropped("\n".join([one, *others, one]), QUALITY) != "repeated_lines"
+
+
 def plain_ngram_reason(text: str, limits: QualityThresholds) -> str | None:
     """Table A1's n-gram rules by counting tuples of words."""
     found = text.split()

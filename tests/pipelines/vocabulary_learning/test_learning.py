@@ -128,6 +128,28 @@ def test_special_and_unused_tokens_stand_as_in_googles(shared_data, lower, name,
 
 
 @pytest.mark.parametrize(
+    ("vocab_size", "lower", "last", "places"),
+    [
+        (30_522, True, 998, {1: 0, 99: 98, 104: 99, 998: 993}),
+        (28_996, False, 105, {1: 1, 99: 99, 104: 100, 105: 101}),
+    ],
+)
+def test_special_and_unused_tokens_by_their_published_places(vocab_size, lower, last, places):
+    """As the files of BERT-Base, uncased and cased, number them; words begin after the last."""
+    tokens = special_tokens(vocab_size, lower)
+    assert len(tokens) == last + 1
+    assert [tokens[i] for i in (0, 100, 101, 102, 103)] == list(SPECIAL_TOKENS)
+    assert {place: tokens[place] for place in places} == {
+        place: f"[unused{number}]" for place, number in places.items()
+    }
+
+
+def test_a_corpus_of_nothing_has_nothing():
+    """Corpora are summed up from it."""
+    assert CorpusWords() == CorpusWords.merge([], 9) == CorpusWords.of({}, 9)
+
+
+@pytest.mark.parametrize(
     ("vocab_size", "length", "unknown"),
     [(300, 5, 1), (2969, 5, 1), (2970, 104, 100), (8000, 104, 100)],
 )
@@ -157,6 +179,37 @@ def test_common_characters_are_words_as_they_are(lower):
     for character in common_characters(lower, 1000):
         assert basic_words(character, lower) == [character]
         assert not unicodedata.category(character).startswith("M")
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_common_characters_are_held_if_there_is_room_for_all(lower):
+    """All of them, else ASCII, else none: never a part that depends on their order."""
+    everything = common_characters(lower, 1000)
+    letters = {c for c in everything if c.isascii()}
+    assert len(letters) == (94 - 26 if lower else 94) and len(everything) > 200
+    assert common_characters(lower, len(everything)) == everything
+    assert common_characters(lower, len(everything) - 1) == letters
+    assert common_characters(lower, len(letters)) == letters
+    assert common_characters(lower, len(letters) - 1) == set()
+
+
+def test_common_characters_go_before_frequent_ones():
+    """A Chinese corpus fills the vocabulary, which holds the ASCII characters all the same."""
+    counts = {chr(0x4E00 + i): 10_000 - i for i in range(4000)}
+    held = set(choose_characters(CorpusWords.of(counts, 4000), 3000, True))
+    assert common_characters(True, 100) <= held
+    assert chr(0x4E00) in held and chr(0x4E00 + 3999) not in held
+
+
+@pytest.mark.parametrize(("count", "held"), [(499, 50), (500, 200)])
+def test_a_character_is_held_that_is_as_frequent_as_the_last_word(count, held):
+    """Rarer ones are held up to the hundredth character."""
+    alphabet = [chr(0x0561 + i) for i in range(38)] + [chr(0x0430 + i) for i in range(12)]
+    pairs = [a + b for a in alphabet for b in alphabet]
+    counts = dict.fromkeys(pairs[:994], 2000) | {pairs[994]: 500}
+    counts |= {chr(0x4E00 + i): count for i in range(200)}
+    characters = choose_characters(CorpusWords.of(counts, 5000), 1000, True)
+    assert sum(c >= "\u4e00" for c in characters) == held
 
 
 def test_an_alphabet_larger_than_the_vocabulary():
@@ -194,6 +247,15 @@ def test_size_is_exact_and_every_word_has_pieces(vocab_size):
 def test_any_counts(counts, vocab_size):
     vocabulary = learn(counts, vocab_size)  # which refuses a token that stands twice
     assert len(vocabulary) == vocab_size
+
+
+@pytest.mark.parametrize(("length", "is_learned"), [(50, True), (51, False)])
+def test_no_piece_has_more_than_fifty_characters(length, is_learned):
+    """What is longer is no word, and would fill the vocabulary with its parts."""
+    word = ("abcdefghij" * 6)[:length]
+    tokens = learn({word: 9}, 2000).tokens
+    assert (word in tokens) is is_learned
+    assert any("abc" in token for token in tokens) is is_learned
 
 
 def test_order_of_words_does_not_matter():

@@ -1,0 +1,105 @@
+"""The modules that `mutations` changes, their tests, and the changes that nobody could notice."""
+
+# module -> its test files
+TESTS = {
+    "pipelines/instances/pairs": [
+        "tests/pipelines/instances/test_pairs.py",
+        "tests/pipelines/instances/test_reference.py",
+    ],
+    "pipelines/instances/masking": [
+        "tests/pipelines/instances/test_masking.py",
+        "tests/pipelines/instances/test_reference.py",
+    ],
+    "pipelines/instances/building": ["tests/pipelines/instances/test_building.py"],
+    "pipelines/instances/compact_documents": ["tests/pipelines/instances/test_building.py"],
+    "pipelines/text/filters": ["tests/pipelines/text/test_filters.py"],
+    "pipelines/text/gopher": ["tests/pipelines/text/test_filters.py"],
+    "pipelines/text/cleaning": ["tests/pipelines/text/test_cleaning.py"],
+    "pipelines/tasks/metrics": ["tests/pipelines/tasks/test_metrics.py"],
+    "pipelines/tasks/entities": ["tests/pipelines/tasks/test_entities.py"],
+    "pipelines/tasks/squad_scoring": ["tests/pipelines/tasks/test_squad_scoring.py"],
+    "pipelines/evaluation/blessing": ["tests/pipelines/evaluation/test_blessing.py"],
+    "pipelines/evaluation/intervals": ["tests/pipelines/evaluation/test_intervals.py"],
+    "pipelines/evaluation/outcomes": ["tests/pipelines/evaluation/test_outcomes.py"],
+    "pipelines/records/statistics": ["tests/pipelines/records/test_statistics.py"],
+    "pipelines/records/figures": ["tests/pipelines/records/test_figures.py"],
+    "pipelines/corpus/gutenberg": ["tests/pipelines/corpus/test_gutenberg.py"],
+    "pipelines/vocabulary_learning/learning": [
+        "tests/pipelines/vocabulary_learning/test_learning.py"
+    ],
+    "trainer/loop/optimization": ["tests/trainer/loop/test_optimization.py"],
+    "trainer/pretraining/dealing": ["tests/trainer/pretraining/test_dealing.py"],
+}
+
+# module -> change, as `mutations` prints it -> why nobody could notice it
+# ruff: noqa: E501
+EQUIVALENT: dict[str, dict[str, str]] = {
+    "pipelines/instances/pairs": {
+        "draw() < share -> draw() <= share": "No draw of 53 bits equals the share.",
+        "random.random() < short_seq_prob -> random.random() <= short_seq_prob": "No draw of 53 bits equals the share.",
+        "sentences <= BALANCE_HORIZON -> sentences < BALANCE_HORIZON": "At how many sentences a document is a book is a choice; 100 and 101 are as good.",
+    },
+    "pipelines/instances/masking": {
+        "1 << 12 -> 1 << 13": "A key with one random bit less is as random; flags keep the length.",
+        "length - fixed_NL.sum(axis=1) -> length + fixed_NL.sum(axis=1)": "Positions that can't be chosen come last and are passed over.",
+        "roll_NS < MASK_SHARE -> roll_NS <= MASK_SHARE": "One roll in 2^24 equals the share.",
+        "roll_NS < MASK_SHARE + RANDOM_SHARE -> roll_NS <= MASK_SHARE + RANDOM_SHARE": "One roll in 2^24 equals the share.",
+        "(key_NW != 4294967295).sum(axis=1).max(initial=0) -> (key_NW != 4294967295).sum(axis=1).max(initial=1)": "A round without words chooses none.",
+    },
+    "pipelines/instances/building": {
+        "ROWS_AT_A_TIME = 8192 -> ROWS_AT_A_TIME = 8193": "A choice for speed.",
+    },
+    "pipelines/instances/compact_documents": {
+        "hashes.view('<u8')[1::2] < np.uint64(eval_fraction * 2 ** 64) -> hashes.view('<u8')[1::2] <= np.uint64(eval_fraction * 2 ** 64)": "No hash of 64 bits equals the bound.",
+    },
+    "pipelines/text/gopher": {
+        "np.uint64(11400714819323198485) -> np.uint64(11400714819323198486)": "Hashes of short n-grams lose a few of 64 bits, and collide no more often than can be seen.",
+        "sizes.max(initial=1) -> sizes.max(initial=2)": "An n-gram has two characters and more.",
+        "return 0 -> return 1": "One character is below every limit.",
+        "return 0 -> return 1 #2": "One character is below every limit.",
+        "(starts[n:] - starts[:-n]).max(initial=0) -> (starts[n:] - starts[:-n]).max(initial=1)": "Without n-grams nothing is counted.",
+        "repeated <= least -> repeated < least": "A short cut: longer n-grams repeat no more.",
+        "np.count_nonzero(ordered[1:] == ordered[:-1]) * longest <= enough -> np.count_nonzero(ordered[1:] == ordered[:-1]) * longest < enough": "A short cut: the count itself is within the limit, too.",
+        "len(spaced) - len(odd) < limits.min_alphabetic_words * len(spaced) -> len(spaced) - len(odd) <= limits.min_alphabetic_words * len(spaced)": "A short cut: what comes next looks closer.",
+        "min((share for _, share in limits.max_repeated_ngrams)) * characters -> min((share for _, share in limits.max_repeated_ngrams)) / characters": "A short cut, taken less often.",
+        "starts[n:] - starts[:-n] -> starts[n:] + starts[:-n] #2": "A short cut, taken less often.",
+    },
+    "pipelines/text/cleaning": {
+        "text.isascii() or not UNSPACED_CHARACTER.search(text) -> text.isascii() and (not UNSPACED_CHARACTER.search(text))": "A short cut: the expression finds the same words.",
+    },
+    "pipelines/tasks/entities": {
+        "(0, None) -> (1, None)": "The start counts once there is an entity, which sets it.",
+    },
+    "pipelines/evaluation/blessing": {
+        "min_change > 0 -> min_change >= 0": "It isn't 0 there.",
+    },
+    "pipelines/evaluation/intervals": {
+        "_SEED = 1 -> _SEED = 2": "Any seed is as good.",
+        "_ROWS_TO_DRAW = 10000000 -> _ROWS_TO_DRAW = 10000001": "A choice between time and steadiness.",
+    },
+    "pipelines/evaluation/outcomes": {
+        "1 if metrics.METRICS[name].greater_is_better else -1 -> 2 if metrics.METRICS[name].greater_is_better else -1": "Only the sign counts.",
+        "-1 -> -2": "Only the sign counts.",
+    },
+    "pipelines/records/figures": {
+        "max(tokens, 1) -> max(tokens, 2)": "A single token is unknown or isn't: half of it is too much, too.",
+        "abs(shares[name] - HIDDEN_AS[name]) <= bounds[name] -> abs(shares[name] - HIDDEN_AS[name]) < bounds[name]": "The bound has an irrational part.",
+    },
+    "pipelines/vocabulary_learning/learning": {
+        "WORDS_PER_TOKEN = 3 -> WORDS_PER_TOKEN = 4": "A choice between time and quality.",
+        "MORE_WORDS = 20000 -> MORE_WORDS = 20001": "A choice between time and quality.",
+    },
+    "trainer/loop/optimization": {
+        "context.num_replicas_in_sync > 1 -> context.num_replicas_in_sync >= 1": "The sum over one replica is its own.",
+    },
+    "trainer/pretraining/dealing": {
+        "(0,) -> (1,)": "A single share is not shifted.",
+        "tf.range(batches) + shifts -> tf.range(batches) - shifts": "Piles shifted to the other side are as far apart.",
+        "tf.argsort(-tf.transpose(tf.reshape(lengths, [-1, count])), stable=True) -> tf.argsort(-tf.transpose(tf.reshape(lengths, [-1, count])), stable=False)": "TensorFlow sorts stably in any case.",
+        "tf.argsort(-tf.gather(lengths, rows), stable=True) -> tf.argsort(-tf.gather(lengths, rows), stable=False)": "TensorFlow sorts stably in any case.",
+        "def deal(features: dict[str, tf.Tensor], batches: int, parts: int, shares: Sequence[int]=(0,), all_shares: int=1) -> dict[str, tf.Tensor]: -> def deal(features: dict[str, tf.Tensor], batches: int, parts: int, shares: Sequence[int]=(0,), all_shares: int=2) -> dict[str, tf.Tensor]:": "A single share is not shifted.",
+    },
+    "pipelines/tasks/squad_scoring": {
+        "prediction and truth -> prediction or truth": "Without a word on one side the F1 is 0 either way.",
+    },
+}

@@ -1,0 +1,243 @@
+"""Figures and warnings of records against counts made by hand."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from beambert.pipelines.records.figures import (
+    MadeWith,
+    figures,
+    lost_predictions_share,
+    overlap_shares,
+    overlap_warning,
+    repeat_shares,
+    warn,
+)
+from beambert.pipelines.records.repeats import HashCounts
+from beambert.pipelines.records.statistics import RecordStatistics
+
+
+def histogram(length, **counts) -> np.ndarray:
+    return np.array([counts.get(f"at_{i}", 0) for i in range(length)])
+
+
+def small(**changes) -> RecordStatistics:
+    """Statistics of four good records of ten positions, and of a faulty one."""
+    counts = {"instances": 5, "measured": 4, "with_vocabulary": 4, "random_next": 1}
+    counts |= {"hidden_as_mask": 6, "hidden_as_other": 2, "hidden_as_same": 1}
+    counts |= {"reserved_replacements": 1, "unknown_tokens": 3, "lowest_id": 2, "highest_id": 17}
+    counts |= {
+        "filled": histogram(11, at_8=2, at_10=2),
+        "predictions": histogram(4, at_1=1, at_2=1, at_3=2),
+        "a_tokens": histogram(11, at_2=2, at_3=2),
+        "b_tokens": histogram(11, at_3=2, at_4=2),
+    }
+    return dataclasses.replace(RecordStatistics.empty(10, 3), **counts | changes)
+
+
+class TestFigures:
+    def test_by_hand(self):
+        """36 of 40 positions filled, 10 tokens of A, 14 of B, and 9 predictions."""
+        assert figures(small()) == {
+            "instances": 5,
+            "max_seq_length": 10,
+            "max_predictions_per_seq": 3,
+            "is_next_share": 0.75,
+            "random_next_share": 0.25,
+            "filled_share": 0.9,
+            "a_tokens_average": 2.5,
+            "b_tokens_average": 3.5,
+            "predictions_average": 2.25,
+            "predictions_at_maximum_share": 0.5,
+            "predictions_per_filled_position": 0.25,
+            "predictions_per_text_token": 0.375,
+            "hidden_as_mask_share": 0.666667,
+            "hidden_as_other_share": 0.222222,
+            "hidden_as_same_share": 0.111111,
+            "reserved_replacement_share": 0.5,
+            "unknown_share": 0.125,
+            "lowest_id": 2,
+            "highest_id": 17,
+        }
+
+    def test_nothing_is_made_up(self):
+        """What no record and no vocabulary tells is left open."""
+        unknown = {
+            name for name, value in figures(RecordStatistics.empty(10, 3)).items() if value is None
+        }
+        known = {"instances", "max_seq_length", "max_predictions_per_seq"}
+        assert unknown == figures(small()).keys() - known
+        assert figures(small(with_vocabulary=0))["unknown_share"] is None
+        assert figures(small(measured=1))["highest_id"] == 17
+        assert figures(small(with_vocabulary=1))["unknown_share"] == 0.125
+
+    def test_lost_predictions(self):
+        """Half of 8 and of 10 positions are 4 and 5 predictions, of which 3 fit."""
+        assert lost_predictions_share(small(), 0.5) == round(6 / 18, 6)
+        assert lost_predictions_share(small(), 0.3) == 0
+        # A record always gets one, however few positions it has.
+        sparse = small(filled=histogram(11, at_3=4), predictions=histogram(1, at_0=4))
+        assert lost_predictions_share(sparse, 0.15) == 1
+        assert lost_predictions_share(RecordStatistics.empty(10, 3), 0.15) is None
+
+
+def balanced(**changes) -> RecordStatistics:
+    """Statistics of 10,000 records of which nothing is to be said."""
+    filled, predictions = np.zeros(129, int), np.zeros(21, int)
+    filled[120], predictions[18] = 10_000, 10_000
+    segments = np.zeros(129, int)
+    segments[58] = 10_000
+    counts = {"instances": 10_000, "measured": 10_000, "with_vocabulary": 10_000}
+    counts |= {"random_next": 5_000, "hidden_as_mask": 144_000, "hidden_as_other": 18_000}
+    counts |= {"hidden_as_same": 18_000, "filled": filled, "predictions": predictions}
+    counts |= {"a_tokens": segments, "b_tokens": segments} | changes
+    return dataclasses.replace(RecordStatistics.empty(128, 20), **counts)
+
+
+class TestWarnings:
+    @pytest.mark.parametrize(
+        "changes, made_with, parts",
+        [
+            ({"random_next": 9_900}, {}, ["99.0%", "blank line"]),
+            ({"random_next": 9_000}, {}, ["90.0%", "blank line"]),
+            ({"random_next": 8_990}, {}, ["89.9%", "one sentence"]),
+            ({"random_next": 5_600}, {}, ["56.0%", "one sentence"]),
+            ({"random_next": 5_410}, {}, ["54.1%", "one sentence"]),
+            # Of our own records nobody should be told to make them with our command.
+            ({"random_next": 5_600}, {"documents": 9}, ["56.0%", "--dupe_factor", "--pairs"]),
+            ({"random_next": 3_000}, {}, ["30.0%", "documents", "--num_shards"]),
+            ({"random_next": 4_590}, {}, ["45.9%", "documents", "--num_shards"]),
+            ({}, {"documents": 1}, ["1 document"]),
+            # 18,000 of 180,000 have a standard error of 127: 4 of them are 0.28 %.
+            ({"hidden_as_other": 18_600, "hidden_as_same": 17_400}, {}, ["10.33%", "0.28%"]),
+            # 144,000 have one of 170: 4 of them are 0.38 %.
+            (
+                {"hidden_as_mask": 144_700, "hidden_as_other": 17_650, "hidden_as_same": 17_650},
+                {},
+                ["80.39%", "of 180,000 cases", "0.38%"],
+            ),
+            # Of 40 tokens, one of 20 random ones is the same or [MASK], which explains 0.50 %.
+            (
+                {"hidden_as_other": 16_400, "hidden_as_same": 19_600},
+                {"vocab_size": 40},
+                ["9.11%", "0.78%"],
+            ),
+            ({"unknown_tokens": 50_000}, {}, ["4.3%", "--vocab_file"]),
+            ({"unknown_tokens": 23_201}, {}, ["2.0%", "--vocab_file"]),
+            ({"unknown_tokens": 50_000, "with_vocabulary": 1}, {}, ["4.3%", "--vocab_file"]),
+            ({"filled": histogram(129, at_51=8_001, at_52=1_999)}, {}, ["40.0%", "128"]),
+            (
+                {"filled": histogram(129, at_102=10_000), "predictions": histogram(50, at_49=7)},
+                {"masked_lm_prob": 0.5},
+                ["0.1%", "49 predictions", "3.9%", "to 64"],
+            ),
+            ({"filled": histogram(129, at_40=10_000)}, {}, ["31.2%", "--max_seq_length"]),
+            (
+                {"predictions": histogram(11, at_10=10_000)},
+                {},
+                ["100.0%", "44.4%", "--max_predictions_per_seq to 20"],
+            ),
+            ({"predictions": histogram(21, at_20=9_000)}, {"masked_lm_prob": 0.3}, ["to 39"]),
+        ],
+    )
+    def test_each(self, changes, made_with, parts):
+        warnings = warn(balanced(**changes), {}, MadeWith(**made_with))
+        assert len(warnings) == 1, warnings
+        for part in parts:
+            assert part in warnings[0]
+
+    @pytest.mark.parametrize(
+        "changes, made_with",
+        [
+            ({}, {"documents": 2, "masked_lm_prob": 0.15, "dupe_factor": 10}),
+            ({"random_next": 5_400}, {}),  # 2 % and 4 standard errors of 0.5 %
+            ({"random_next": 5_400}, {"documents": 9}),
+            ({"random_next": 4_600}, {}),
+            ({"hidden_as_other": 18_500, "hidden_as_same": 17_500}, {}),
+            # Of 40 tokens, a random one is the same once in 40 times.
+            ({"hidden_as_other": 17_000, "hidden_as_same": 19_000}, {"vocab_size": 40}),
+            ({"hidden_as_mask": 0, "hidden_as_other": 0, "hidden_as_same": 0}, {}),
+            ({"unknown_tokens": 23_200}, {}),  # 2 % of 1,160,000
+            ({"filled": histogram(129, at_51=8_000, at_52=2_000)}, {}),  # 40 %
+            (
+                {"filled": histogram(129, at_100=10_000), "predictions": histogram(50, at_49=7)},
+                {"masked_lm_prob": 0.5},  # 1 of 50 is missing
+            ),
+            ({"unknown_tokens": 50_000, "with_vocabulary": 0}, {}),
+        ],
+    )
+    def test_within_bounds(self, changes, made_with):
+        assert warn(balanced(**changes), {}, MadeWith(**made_with)) == []
+
+    def test_repeats(self):
+        twice = {
+            kind: HashCounts.of(np.repeat(np.arange(50, dtype=np.uint64), 2))
+            for kind in ("records", "sequences", "openings")
+        }
+        records, text = warn(balanced(), twice, MadeWith(dupe_factor=1))
+        assert "50.0%" in records and "50.0%" in text and "duplicate documents" in text
+        assert len(warn(balanced(), twice, MadeWith(dupe_factor=2))) == 1
+
+    @pytest.mark.parametrize(("others", "expected"), [(0, 0), (1, 2)])
+    def test_a_few_repeats_are_no_trouble(self, others, expected):
+        """Up to 5 % of the records, and 1 % of the text."""
+        repeats = {
+            kind: HashCounts.of(
+                np.array([7] * (2 + others) + list(range(10, 10 + rest)), np.uint64)
+            )
+            for kind, rest in (("records", 18), ("sequences", 0), ("openings", 98))
+        }
+        assert len(warn(balanced(), repeats, MadeWith(dupe_factor=1))) == expected
+
+
+class TestRepeats:
+    def test_openings_and_passes(self):
+        """An opening that occurs three times in two passes stands in the corpus twice."""
+        repeats = dict.fromkeys(
+            ("records", "sequences"), HashCounts.of(np.arange(6, dtype=np.uint64))
+        )
+        repeats["openings"] = HashCounts.of(np.array([7, 7, 7, 8, 8, 9], np.uint64))
+        assert repeat_shares(repeats, MadeWith(dupe_factor=2))["repeated_text_share"] == round(
+            1 / 6, 6
+        )
+        assert repeat_shares(repeats, MadeWith())["repeated_text_share"] is None
+
+    def test_what_repeats(self):
+        """A record that stands there three times repeats twice."""
+        records, sequences = (
+            np.array(values, np.uint64) for values in ([1, 1, 1, 2], [1, 1, 2, 2])
+        )
+        repeats = {"records": HashCounts.of(records), "sequences": HashCounts.of(sequences)}
+        repeats["openings"] = HashCounts.of(np.zeros(0, np.uint64))
+        assert repeat_shares(repeats, MadeWith(dupe_factor=1)) == {
+            "repeated_records_share": 0.5,
+            "repeated_sequences_share": 0.5,
+            "repeated_text_share": None,
+        }
+        assert set(repeat_shares({}, MadeWith(dupe_factor=1)).values()) == {None}
+
+    def test_overlap(self):
+        def of(*values):
+            kinds = ("records", "sequences", "openings")
+            return dict.fromkeys(kinds, HashCounts.of(np.array(values, np.uint64)))
+
+        shares = overlap_shares(of(1, 1, 2, 3), of(1, 3, 4, 5))
+        assert shares["sequences_also_in_training"] == 0.75
+        for held_out, training in ((of(1), {}), ({}, of(1)), ({}, {})):
+            shares = overlap_shares(held_out, training)
+            assert len(shares) == 2 and set(shares.values()) == {None}
+            assert overlap_warning(shares) == ""
+
+    @pytest.mark.parametrize(
+        ("sequences", "openings", "begins"),
+        [
+            (0.02, 0.02, ""),
+            (0.021, None, "2.1% of the held-out records stand whole in the training records"),
+            (0.0, 0.3, "0.0% of the held-out records stand whole in the training records, and 30"),
+        ],
+    )
+    def test_overlap_warning(self, sequences, openings, begins):
+        shares = {"sequences_also_in_training": sequences, "openings_also_in_training": openings}
+        warning = overlap_warning(shares)
+        assert warning.startswith(begins) and bool(warning) == bool(begins)
