@@ -6,7 +6,7 @@ import json
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beambert.pipelines.evaluation import beam_steps, blessing, mistakes, predictions
 from beambert.pipelines.evaluation import folder as evaluation_folder
@@ -27,13 +27,16 @@ from beambert.pipelines.tasks.examples import Example
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.squad_scoring import score
 
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
 
-def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str, Any]:
+
+def evaluate(job: EvaluationJob, options: "PipelineOptions") -> dict[str, Any]:
     """Evaluates a model and writes the output folder.
 
     Args:
       job: what is asked for.
-      pipeline_flags: Beam's flags. Without `--runner`, the pipelines run in this process.
+      options: Beam's options.
 
     Returns:
       What metrics.json holds.
@@ -42,20 +45,14 @@ def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str
       InputError: something given cannot be used. An earlier evaluation in `output` is then as it
         was.
     """
-    with running.plain_errors():
-        return _evaluate(job, pipeline_flags)
-
-
-def _evaluate(job: EvaluationJob, pipeline_flags: Sequence[str]) -> dict[str, Any]:
     task = job.task
     folder = evaluation_folder.check_output(job.output)
     model = saved_models.find_model(job.model, task.kind)
     examples = read_labelled(job, model.labels)
     data_sha256 = hashlib.sha256(job.data_file().read_bytes()).hexdigest()
-    with beam_steps.quiet_libraries(), contextlib.ExitStack() as stack:
+    with running.quiet_libraries(), contextlib.ExitStack() as stack:
         from beambert.pipelines.evaluation import tfma_metric
 
-        options = running.beam_options(pipeline_flags)
         _check_model(model, task, examples)
         measures = evaluation.measures_of(task, model.labels)
         baseline = (
@@ -78,7 +75,7 @@ def _evaluate(job: EvaluationJob, pipeline_flags: Sequence[str]) -> dict[str, An
         if baseline:
             requirements.append(baseline.requirement(measures.names[0], job.min_change))
         config = tfma_metric.eval_config(measures, requirements, orders)
-        beam_steps.analyse(config, f"{place}/predictions", f"{place}/tfma", options)
+        beam_steps.analyse(config, f"{place}/predictions", f"{place}/tfma", options, len(examples))
         worker_folder.fetch(sent, "tfma", unfinished)
         scores = tfma_metric.load_scores(unfinished / "tfma", measures.names)
         failures = tfma_metric.load_failures(unfinished / "tfma")
