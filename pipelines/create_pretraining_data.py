@@ -62,8 +62,8 @@ def build_parser() -> FlagParser:
         type=parse_integers,
         default=defaults.max_seq_length,
         metavar="N[,N]",
-        help=f"tokens of an instance (default: {defaults.max_seq_length}); several make a folder "
-        "each, DIR/N",
+        help=f"tokens of an instance (default: {defaults.max_seq_length[0]}); several make a "
+        "folder each, DIR/N",
     )
     add(
         "--max_predictions_per_seq",

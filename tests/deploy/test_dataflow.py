@@ -337,7 +337,7 @@ def test_parameters_become_a_command_line():
     flags, others = flex_template.PARSERS["data"]().parse_known_args(arguments)
     assert name == "data" and others == ["--runner=DataflowRunner"]
     assert flags.input == ["gs://b/wiki/*", "gs://b/books/*"]
-    assert flags.max_seq_length == [128, 512] and flags.do_whole_word_mask is True
+    assert flags.max_seq_length == (128, 512) and flags.do_whole_word_mask is True
     name, *arguments = flex_template.to_arguments("verify", ["--output=o", "--inputs=a b"])
     assert flex_template.PARSERS["verify"]().parse_args(arguments).inputs == ["a", "b"]
     given = ["--input=a", "--vocab_file=v", "--output=o", "--since=r/1 r/2"]
