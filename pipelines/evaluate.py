@@ -26,6 +26,7 @@ from beambert.pipelines.evaluation import measures as evaluation
 from beambert.pipelines.evaluation.blessing import Threshold
 from beambert.pipelines.evaluation.job import EvaluationJob
 from beambert.pipelines.evaluation.slices import slice_title
+from beambert.pipelines.jobs import running
 from beambert.pipelines.shared import console, flags
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
@@ -152,10 +153,11 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: something given cannot be used.
     """
-    job, pipeline_flags = parse(argv)
-    from beambert.pipelines.evaluation.evaluating import evaluate
-
-    print(summary(evaluate(job, pipeline_flags), job.output))
+    job, beam_flags = parse(argv)
+    with running.quiet_libraries():
+        options = running.beam_options(beam_flags)
+        from beambert.pipelines.evaluation.evaluating import evaluate
+    print(summary(evaluate(job, options), job.output))
 
 
 if __name__ == "__main__":

@@ -4,10 +4,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from beambert.pipelines.jobs import running
-from beambert.pipelines.shared import console
-from beambert.pipelines.shared import flags as console_flags
+from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
+from beambert.pipelines.prediction.job import PredictionJob
+from beambert.pipelines.shared.console import quiet_stderr, run_main
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import FlagParser, read_job
 
 EPILOG = """examples:
   # a text on each line
@@ -27,12 +28,12 @@ rejects-*.jsonl, each with its reason; line 0 stands for a file, or what is left
 """
 
 
-def build_parser() -> console_flags.FlagParser:
+def build_parser() -> FlagParser:
     """Returns the command's own flags; all others are Beam's."""
-    parser = console_flags.FlagParser(
+    parser = FlagParser(
         prog="beambert predict",
         description="Answers all texts of some files with a fine-tuned model.",
-        epilog=EPILOG + running.BEAM_HELP,
+        epilog=EPILOG + BEAM_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -55,21 +56,22 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: something given can't be used.
     """
-    flags, pipeline_flags = build_parser().parse_known_args(list(argv))
-    with console.quiet_stderr():
+    flags, beam_flags = build_parser().parse_known_args(list(argv))
+    job = read_job(PredictionJob, flags)
+    with quiet_stderr():
+        options = beam_options(beam_flags)
         import tensorflow  # noqa: F401  (its notices are nobody's concern)
 
-        from beambert.pipelines.prediction.batches import predict
-    counts = predict(flags.model, flags.input, flags.output, flags.text_columns, pipeline_flags)
-    print(f"{flags.output}: {counts['answers']:,} answers, {counts['rejects']:,} rejects")
+        from beambert.pipelines.prediction.run import predict
+    counts = predict(job, options)
+    print(f"{job.output}: {counts['answers']:,} answers, {counts['rejects']:,} rejects")
     if not any(counts.values()):
-        print(f"--input: there is no text in {' '.join(flags.input)}")
+        print(f"--input: there is no text in {' '.join(job.input)}")
     elif not counts["answers"]:
         raise InputError(
-            "--input: none of the rows could be answered; see why in "
-            f"{flags.output}/rejects-*.jsonl"
+            f"--input: none of the rows could be answered; see why in {job.output}/rejects-*.jsonl"
         )
 
 
 if __name__ == "__main__":
-    sys.exit(console.run_main("predict", main, sys.argv[1:]))
+    sys.exit(run_main("predict", main, sys.argv[1:]))

@@ -93,7 +93,7 @@ def documented_commands():
         getattr(importlib.import_module(module), name)
         for module, name in (
             ("beambert.pipelines.create_vocabulary", "EPILOG"),
-            ("beambert.pipelines.pretraining_data.flags", "EPILOG"),
+            ("beambert.pipelines.create_pretraining_data", "EPILOG"),
             ("beambert.pipelines.verify", "EPILOG"),
             ("beambert.pipelines.predict", "EPILOG"),
             ("beambert.trainer.commands.pretrain", "PRETRAIN_EPILOG"),

@@ -6,7 +6,7 @@ import hashlib
 import json
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beambert.pipelines.evaluation import beam_steps, blessing, mistakes, predictions
 from beambert.pipelines.evaluation import folder as evaluation_folder
@@ -34,13 +34,16 @@ from beambert.pipelines.tasks.examples import Example
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.squad_scoring import score
 
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
 
-def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str, Any]:
+
+def evaluate(job: EvaluationJob, options: "PipelineOptions") -> dict[str, Any]:
     """Evaluates a model and writes the output folder.
 
     Args:
       job: what is asked for.
-      pipeline_flags: Beam's flags. Without `--runner`, the pipelines run in this process.
+      options: Beam's options.
 
     Returns:
       What metrics.json holds.
@@ -53,7 +56,7 @@ def evaluate(job: EvaluationJob, pipeline_flags: Sequence[str] = ()) -> dict[str
     with running.plain_errors():
         evaluation_folder.check_output(job.output)
         with _on_this_machine(job) as here, contextlib.ExitStack() as stack:
-            return _evaluate(job, here, pipeline_flags, stack)
+            return _evaluate(job, here, options, stack)
 
 
 @contextlib.contextmanager
@@ -76,7 +79,7 @@ def _on_this_machine(job: EvaluationJob) -> Iterator[EvaluationJob]:
 def _evaluate(
     job: EvaluationJob,
     here: EvaluationJob,
-    pipeline_flags: Sequence[str],
+    options: "PipelineOptions",
     stack: contextlib.ExitStack,
 ) -> dict[str, Any]:
     """Evaluates what `here` names, and calls it what `job` does; `stack` ends with the command."""
@@ -86,10 +89,9 @@ def _evaluate(
         here, model.labels, lambda text: print(str(text).replace(here.data_dir, job.data_dir))
     )
     data_sha256 = hashlib.sha256(here.data_file().read_bytes()).hexdigest()
-    with beam_steps.quiet_libraries():
+    with running.quiet_libraries():
         from beambert.pipelines.evaluation import tfma_metric
 
-        options = running.beam_options(pipeline_flags)
         _check_model(model, task, examples)
         measures = evaluation.measures_of(task, model.labels)
         baseline = None
@@ -114,7 +116,11 @@ def _evaluate(
             requirements.append(baseline.requirement(measures.names[0], job.min_change))
         config = tfma_metric.eval_config(measures, requirements, orders)
         beam_steps.analyse(
-            config, f"{place}/{PREDICTIONS_FOLDER}", f"{place}/{TFMA_FOLDER}", options
+            config,
+            f"{place}/{PREDICTIONS_FOLDER}",
+            f"{place}/{TFMA_FOLDER}",
+            options,
+            len(examples),
         )
         worker_folder.fetch(sent, TFMA_FOLDER, unfinished)
         scores = tfma_metric.load_scores(unfinished / TFMA_FOLDER, measures.names)

@@ -6,9 +6,19 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beambert.pipelines.features.contract import made_from
 from beambert.pipelines.records.contract import shard_name
-from beambert.pipelines.tasks.declarations import CHOICE, REGRESSION, SPAN, TAGGING, TRAIN, Task
+from beambert.pipelines.shared.flags import check_minimum
+from beambert.pipelines.tasks.declarations import (
+    CHOICE,
+    DEFAULT_LENGTH,
+    DEFAULT_SPAN_LENGTH,
+    REGRESSION,
+    SHORTEST_LENGTH,
+    SPAN,
+    TAGGING,
+    TRAIN,
+    Task,
+)
 from beambert.pipelines.tasks.examples import Example
 from beambert.pipelines.tasks.files import split_path
 from beambert.pipelines.tasks.splits import files_sha256, present_splits, read_splits
@@ -18,6 +28,42 @@ from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 # Examples of a record file: the unit of work of a worker.
 EXAMPLES_A_SHARD = 8192
 NO_ANSWER_REASON = "has no answer that is in its context"
+
+
+@dataclasses.dataclass(frozen=True)
+class FeaturesJob:
+    """Features to make.
+
+    Attributes:
+      task: its declaration.
+      data_dir: folder of the task's files.
+      vocab_file: the encoder's vocabulary.
+      output: features folder to make.
+      do_lower_case: how text is normalized.
+      max_seq_length: most tokens of a sequence; None for the default of the task's kind.
+      skip_bad_rows: leaves out rows that can't be used.
+
+    Raises:
+      InputError: a value that can't work.
+    """
+
+    task: Task
+    data_dir: str
+    vocab_file: str
+    output: str
+    do_lower_case: bool = True
+    max_seq_length: int | None = None
+    skip_bad_rows: bool = False
+
+    def __post_init__(self) -> None:
+        """Checks the values."""
+        check_minimum(self, SHORTEST_LENGTH, "max_seq_length")
+
+    @property
+    def length(self) -> int:
+        """Most tokens of a sequence."""
+        default = DEFAULT_SPAN_LENGTH if self.task.kind == SPAN else DEFAULT_LENGTH
+        return self.max_seq_length or default
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +84,8 @@ class Shard:
 
 
 @dataclasses.dataclass(frozen=True)
-class FeatureJob:
-    """What is to be made.
+class FeaturesPlan:
+    """What is to be made of what was read.
 
     Attributes:
       task: its declaration.
@@ -69,6 +115,8 @@ class FeatureJob:
 
     def made_from(self) -> dict[str, Any]:
         """Returns what decides the features."""
+        from beambert.pipelines.features.contract import made_from  # it imports TensorFlow
+
         return made_from(
             self.task,
             self.labels,
@@ -166,16 +214,11 @@ def count_labels(task: Task, examples: Sequence[Any]) -> dict[str, int]:
     return dict(sorted(collections.Counter(labels).items()))
 
 
-def make_job(
-    task: Task,
-    inputs: Inputs,
-    vocabulary: Vocabulary,
-    do_lower_case: bool,
-    max_seq_length: int,
-    output: str,
-    versions: Mapping[str, str],
-) -> FeatureJob:
-    """Returns the job on what was read."""
+def make_plan(
+    job: FeaturesJob, inputs: Inputs, vocabulary: Vocabulary, versions: Mapping[str, str]
+) -> FeaturesPlan:
+    """Returns what a job makes of what was read."""
+    task = job.task
     counts = {
         split: {
             "read": len(examples) + sum(inputs.left_out[split].values()),
@@ -186,13 +229,13 @@ def make_job(
         for split, examples in inputs.examples.items()
     }
     first = {split: examples[0] for split, examples in inputs.examples.items()}
-    return FeatureJob(
+    return FeaturesPlan(
         task,
         inputs.labels,
         vocabulary,
-        do_lower_case,
-        max_seq_length,
-        output,
+        job.do_lower_case,
+        job.length,
+        job.output,
         inputs.sha256(),
         counts,
         len(first[TRAIN].choices) if task.kind == CHOICE else 1,

@@ -1,4 +1,4 @@
-"""The Beam transforms of `beambert features`."""
+"""The Beam steps from examples to a features folder."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,7 +8,7 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.features.contract import FeaturesInfo
-from beambert.pipelines.features.job import FeatureJob, Shard
+from beambert.pipelines.features.job import FeaturesPlan, Shard
 from beambert.pipelines.jobs.files import (
     delete_prefixed,
     finish_output,
@@ -42,9 +42,9 @@ class ShardReport:
 class WriteFeatures(beam.DoFn):
     """Shard -> its record file; gives a report."""
 
-    def __init__(self, job: FeatureJob, progress_folder: str | None):
+    def __init__(self, plan: FeaturesPlan, progress_folder: str | None):
         """Takes what every worker needs."""
-        self._job = job
+        self._plan = plan
         self._progress_folder = progress_folder
 
     def setup(self) -> None:
@@ -54,11 +54,11 @@ class WriteFeatures(beam.DoFn):
             from beambert.pipelines.features.shards import ShardFeatures
 
             self._features = ShardFeatures(
-                self._job.task.kind,
-                self._job.labels,
-                self._job.vocabulary,
-                self._job.do_lower_case,
-                self._job.max_seq_length,
+                self._plan.task.kind,
+                self._plan.labels,
+                self._plan.vocabulary,
+                self._plan.do_lower_case,
+                self._plan.max_seq_length,
             )
         self._progress = ProgressTally(self._progress_folder)
 
@@ -68,8 +68,8 @@ class WriteFeatures(beam.DoFn):
         from beambert.pipelines.records.encoding import RecordWriter
 
         features, examples, counts = self._features.make(shard.examples)
-        records = encode_features(self._job.task.kind, features, examples + shard.first_row)
-        with open_atomically(FileSystems.join(self._job.output, shard.name)) as file:
+        records = encode_features(self._plan.task.kind, features, examples + shard.first_row)
+        with open_atomically(FileSystems.join(self._plan.output, shard.name)) as file:
             writer = RecordWriter(file)
             writer.write(records)
             writer.finish()
@@ -81,42 +81,43 @@ class WriteFeatures(beam.DoFn):
 
 
 class FinishFeatures(beam.DoFn):
-    """Writes the folder's small files and, last of all, its marker."""
+    """Writes the folder's small files and, last of all, its marker; gives the folder."""
 
-    def __init__(self, job: FeatureJob):
+    def __init__(self, plan: FeaturesPlan):
         """Takes what is known before the work."""
-        self._job = job
+        self._plan = plan
 
-    def process(self, _: None, reports: Iterable[ShardReport]) -> None:
+    def process(self, _: None, reports: Iterable[ShardReport]) -> Iterator[str]:
         """Runs once, after every shard is written."""
         from beambert.pipelines.features.schema import features_schema
         from beambert.pipelines.records.schema import SCHEMA_FILE, serialize_schema
 
-        job, reports = self._job, list(reports)
+        plan, reports = self._plan, list(reports)
         splits = {}
-        for split, counts in job.counts.items():
+        for split, counts in plan.counts.items():
             mine = sorted((r for r in reports if r.split == split), key=lambda r: r.file["name"])
             sums = {name: sum(r.counts[name] for r in mine) for name in mine[0].counts}
-            if job.task.kind != SPAN and sum(r.file["records"] for r in mine) != counts["used"]:
+            if plan.task.kind != SPAN and sum(r.file["records"] for r in mine) != counts["used"]:
                 raise RuntimeError(f"{counts['used']} examples of {split}, but {mine}")
             splits[split] = {**counts, **sums, "files": [dict(r.file) for r in mine]}
         schema = features_schema(
-            job.task.kind,
-            len(job.labels),
-            job.choices,
-            len(job.vocabulary),
-            job.max_seq_length,
+            plan.task.kind,
+            len(plan.labels),
+            plan.choices,
+            len(plan.vocabulary),
+            plan.max_seq_length,
             tuple(splits),
-            job.unlabelled,
+            plan.unlabelled,
         )
-        info = FeaturesInfo(job.made_from(), splits, job.versions)
+        info = FeaturesInfo(plan.made_from(), splits, plan.versions)
         for name, data in (
             (SCHEMA_FILE, serialize_schema(schema)),
-            (VOCABULARY_FILE, job.vocabulary.serialize()),
-            (LABELS_FILE, "".join(f"{label}\n" for label in job.labels).encode()),
+            (VOCABULARY_FILE, plan.vocabulary.serialize()),
+            (LABELS_FILE, "".join(f"{label}\n" for label in plan.labels).encode()),
             (INFO_FILE, info.to_json().encode()),
         ):
-            write_bytes(FileSystems.join(job.output, name), data)
+            write_bytes(FileSystems.join(plan.output, name), data)
         for split in splits:
-            delete_prefixed(FileSystems.join(job.output, split), TEMPORARY_PREFIX)
-        finish_output(job.output, job.identity())
+            delete_prefixed(FileSystems.join(plan.output, split), TEMPORARY_PREFIX)
+        finish_output(plan.output, plan.identity())
+        yield plan.output

@@ -1,4 +1,4 @@
-"""What every Beam command shares: Beam's flags, and running with progress and clear errors."""
+"""The one way to run a Beam pipeline: Beam's flags, progress, quiet libraries, clear errors."""
 
 import argparse
 import contextlib
@@ -7,6 +7,7 @@ import logging
 import re
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,12 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import ProgressDisplay
 
 if TYPE_CHECKING:
+    from apache_beam import Pipeline
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import PipelineResult
 
+# Adds a job's steps to a pipeline; takes the folder that workers tally their progress in, or None.
+Build = Callable[["Pipeline", str | None], object]
 
 BEAM_HELP = """Flags that aren't listed here go to Beam, as --runner=DataflowRunner --project=P.
 The default runner is FnApiRunner: this machine, one process. For two:
@@ -29,6 +33,11 @@ WORKER_GONE = "Channel closed prematurely"
 MENDABLE = ("Pipeline has validations errors", "There is already active job named")
 # What an operating system says of it; Beam's own sinks pass it on as it is.
 _UNWRITABLE = "No space left on device|File too large|Disk quota exceeded|Read-only file system"
+
+# What is still said while a job runs on this machine; "" stands for all other libraries.
+_QUIET_LEVELS = {"": logging.ERROR} | dict.fromkeys(
+    ("apache_beam", "tensorflow", "absl"), logging.CRITICAL
+)
 
 
 def beam_options(arguments: Sequence[str]) -> "PipelineOptions":
@@ -145,19 +154,52 @@ def plain_errors() -> Iterator[None]:
         raise found from error
 
 
+@contextlib.contextmanager
+def quiet_libraries() -> Iterator[None]:
+    """Keeps notices of Beam, TensorFlow and TFMA from the user's screen.
+
+    What they say of a failure is in the exception too; their stack traces would bury it.
+    """
+    levels = {name: logging.getLogger(name).level for name in _QUIET_LEVELS}
+    with warnings.catch_warnings(), quiet_stderr():
+        warnings.simplefilter("ignore")
+        for name, level in _QUIET_LEVELS.items():
+            logging.getLogger(name).setLevel(level)
+        try:
+            yield
+        finally:
+            for name, level in levels.items():
+                logging.getLogger(name).setLevel(level)
+
+
+def describe_examples(total: int) -> Callable[[dict[str, int], float], str]:
+    """Returns what makes the progress line of so many examples; see `ProgressDisplay`."""
+
+    def describe(counts: dict[str, int], seconds: float) -> str:
+        done = counts.get("examples", 0)
+        if not done:
+            return ""
+        left = duration(seconds * (total - done) / done)
+        return f"{done:,} of {total:,} examples, {done / seconds:,.0f}/s, {left} left"
+
+    return describe
+
+
 def run_job(
-    run: Callable[[str | None], "PipelineResult"],
+    build: Build,
     options: "PipelineOptions",
-    total_bytes: int,
     describe: Callable[[dict[str, int], float], str],
+    amount: float,
+    unit: str,
 ) -> "PipelineResult":
     """Runs a pipeline to its end with a progress line, and says how long it took.
 
     Args:
-      run: builds and runs it; takes the folder that its workers tally in, or None.
-      options: of Beam.
-      total_bytes: of the input, for the rate.
+      build: adds the steps to a pipeline; also takes the folder that the workers tally in, or None.
+      options: Beam's options.
       describe: see `ProgressDisplay`.
+      amount: how much the job works on, for the rate.
+      unit: what the amount counts.
 
     Returns:
       what the runner tells of it.
@@ -168,13 +210,31 @@ def run_job(
     started = time.monotonic()
     with plain_errors():
         if is_local(options):
-            # What Beam and its worker processes print of a failure is in the exception too; their
-            # stack traces would bury it.
-            logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
-            with ProgressDisplay(describe) as display, quiet_stderr():
-                result = run(display.folder)
+            with ProgressDisplay(describe) as display, quiet_libraries():
+                result = _run(build, options, display.folder)
         else:
-            result = run(None)
+            result = _run(build, options, None)
     seconds = time.monotonic() - started
-    print(f"done in {duration(seconds)}, {total_bytes / 1e6 / seconds:.2f} MB/s")
+    print(f"done in {duration(seconds)}, {amount / seconds:,.2f} {unit}/s")
     return result
+
+
+def translate_job(build: Build, options: "PipelineOptions") -> "PipelineResult":
+    """Returns what Dataflow would be sent; sends nothing.
+
+    Raises:
+      InputError: an option can't be used.
+    """
+    from apache_beam.options.pipeline_options import TestOptions
+
+    options.view_as(TestOptions).dry_run = True
+    with plain_errors(), quiet_libraries():
+        return _run(build, options, None)
+
+
+def _run(build: Build, options: "PipelineOptions", progress_folder: str | None) -> "PipelineResult":
+    import apache_beam as beam
+
+    with beam.Pipeline(options=options) as pipeline:
+        build(pipeline, progress_folder)
+    return pipeline.result

@@ -1,24 +1,19 @@
-"""The answers of a fine-tuned model to the texts of files: the Beam pipeline of `predict`."""
+"""Rows of files -> examples, and batches of examples -> the answers of a fine-tuned model."""
 
 import dataclasses
-import json
-import logging
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import apache_beam as beam
-from apache_beam.metrics import Metrics, MetricsFilter
-from apache_beam.ml.inference.base import ModelHandler, RunInference
+from apache_beam.ml.inference.base import ModelHandler
 
-from beambert.pipelines.jobs import files, input_files, running
+from beambert.pipelines.jobs import input_files
 from beambert.pipelines.jobs.compression import DECOMPRESSORS, CorruptFileError, decompress
-from beambert.pipelines.prediction import saved_models, worker_folder
+from beambert.pipelines.prediction import saved_models
+from beambert.pipelines.prediction.job import PredictionJob
 from beambert.pipelines.prediction.saved_models import call, load
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import claims
-from beambert.pipelines.storage.tensorflow_files import local_folder
-from beambert.pipelines.storage.weights import NOT_TO_USE, weights_sha256
+from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.declarations import CHOICE, REGRESSION, SPAN, TAGGING
 from beambert.pipelines.tasks.examples import ChoiceExample, TaggedExample, TextExample
@@ -26,23 +21,65 @@ from beambert.pipelines.tasks.squad import Question
 
 # Answers that are made together, at most.
 BATCH_SIZE = 64
-PART, REJECTS = "part", "rejects"
-INFO_FILE = "info.json"
 # What is told of an answer to a question, with null odds where it may be "".
 SPAN_ANSWER = ("start", "end", "score", "null_odds")
 
 
 @dataclasses.dataclass(frozen=True)
 class InputRow:
-    """A text to answer, and where it stands."""
+    """A text to answer.
 
-    file: str
-    line: int
+    Attributes:
+      place: what the answer names it by: file and line, or the text itself.
+      example: what the model takes.
+    """
+
+    place: Mapping[str, Any]
     example: TextExample | ChoiceExample | TaggedExample | Question
 
 
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """How fields become examples.
+
+    Attributes:
+      kind: kind of the model.
+      text_columns: one, or two of a pair.
+      choice_columns: columns of a choice.
+    """
+
+    kind: str
+    text_columns: Sequence[str]
+    choice_columns: Sequence[str]
+
+
+def reading_of(job: PredictionJob, model: saved_models.Model) -> Reading:
+    """Returns how a model's examples are read.
+
+    Raises:
+      InputError: the model takes another number of texts.
+    """
+    training = model.training
+    columns = list(job.text_columns or _trained_columns(training))
+    if len(columns) != 1 + training["is_pair"]:
+        raise InputError(
+            f"--text_columns={','.join(columns)}: --model={job.model} takes "
+            f"{'two texts' if training['is_pair'] else 'one text'}"
+        )
+    choices = training["columns"]["choice_columns"] if training["kind"] == CHOICE else []
+    if any(name.endswith("*") for name in choices):
+        choices = [f"{choices[0][:-1]}_{label}" for label in training["labels"]]
+    return Reading(training["kind"], columns, choices)
+
+
+def _trained_columns(training: Mapping[str, Any]) -> list[str]:
+    if training["kind"] == TAGGING:
+        return ["text"]
+    return training["columns"]["text_columns"][: 1 + training["is_pair"]]
+
+
 def read_rows(
-    file: str, kind: str, text_columns: Sequence[str], choice_columns: Sequence[str]
+    file: input_files.InputFile, reading: Reading, progress: ProgressTally
 ) -> Iterator[InputRow | dict[str, Any]]:
     """Yields the rows of a file, or for one that can't be read where it is and why.
 
@@ -50,26 +87,45 @@ def read_rows(
 
     Args:
       file: .csv, .tsv or .jsonl with named columns; all others have a text on each line.
-      kind: of the model.
-      text_columns: one, or two of a pair.
-      choice_columns: of a choice.
+      reading: how its fields become examples.
+      progress: gets the rows, and the file's bytes that they stand for.
     """
-    compression = next((ending for ending in DECOMPRESSORS if file.endswith(ending)), "")
-    path = pathlib.PurePosixPath(file.removesuffix(compression))
     try:
-        text = tables.decode(path, _read(file))
-        if path.suffix not in tables.ENDINGS:
-            rows = ((n, {text_columns[0]: line}) for n, line in tables.lines(text))
-        else:
-            rows = tables.rows_of(path, text)
+        text, rows = _table(file, reading)
+        lines, told = text.count("\n") + 1, 0
         for line, fields in rows:
+            done = file.bytes * min(line, lines) // lines
+            progress.add(rows=1, bytes=done - told)
+            told = done
+            place = {"file": file.path, "line": line}
             try:
-                example = _example(file, line, fields, kind, text_columns, choice_columns)
-                yield InputRow(file, line, example)
+                yield InputRow(place, _example(f"{file.path}, line {line}", fields, reading))
             except InputError as error:
-                yield {"file": file, "line": line, "reason": str(error)}
+                yield place | {"reason": str(error)}
+        progress.add(bytes=file.bytes - told)
     except InputError as error:
-        yield {"file": file, "line": 0, "reason": str(error)}
+        yield {"file": file.path, "line": 0, "reason": str(error)}
+
+
+def row_of(text: str | Mapping[str, str], reading: Reading) -> InputRow | dict[str, Any]:
+    """Returns the row of a text or of named fields, or for one that can't be used why."""
+    fields = {reading.text_columns[0]: text} if isinstance(text, str) else dict(text)
+    try:
+        return InputRow(fields, _example("a row", fields, reading))
+    except InputError as error:
+        return fields | {"reason": str(error)}
+
+
+def _table(
+    file: input_files.InputFile, reading: Reading
+) -> tuple[str, Iterator[tuple[int, dict[str, str] | tables.BadRow]]]:
+    """Returns all of a file's text, and its rows by line."""
+    compression = next((ending for ending in DECOMPRESSORS if file.path.endswith(ending)), "")
+    path = pathlib.PurePosixPath(file.path.removesuffix(compression))
+    text = tables.decode(path, _read(file.path))
+    if path.suffix in tables.ENDINGS:
+        return text, tables.rows_of(path, text)
+    return text, ((n, {reading.text_columns[0]: line}) for n, line in tables.lines(text))
 
 
 def _read(file: str) -> bytes:
@@ -81,31 +137,27 @@ def _read(file: str) -> bytes:
 
 
 def _example(
-    file: str,
-    line: int,
-    fields: dict[str, str] | tables.BadRow,
-    kind: str,
-    text_columns: Sequence[str],
-    choice_columns: Sequence[str],
+    where: str, fields: dict[str, str] | tables.BadRow, reading: Reading
 ) -> TextExample | ChoiceExample | TaggedExample | Question:
     if isinstance(fields, tables.BadRow):
         raise fields
-    for name in (*text_columns, *choice_columns):
+    kind = reading.kind
+    for name in (*reading.text_columns, *reading.choice_columns):
         if name not in fields:
             raise InputError(
-                f"{file}, line {line} has no column {name!r} (it has {', '.join(fields)}): name "
+                f"{where} has no column {name!r} (it has {', '.join(fields)}): name "
                 "those that it has with --text_columns"
             )
         if not fields[name].strip():
-            raise InputError(f"{file}, line {line} has an empty {name!r}: fill it in")
-    texts = [fields[name] for name in text_columns]
+            raise InputError(f"{where} has an empty {name!r}: fill it in")
+    texts = [fields[name] for name in reading.text_columns]
     if kind == TAGGING:
         return TaggedExample(tuple(texts[0].split()), None)
     if kind == SPAN:
         return Question("", texts[0], texts[1], (), False, "")
     text_b = texts[1] if len(texts) > 1 else None
     if kind == CHOICE:
-        choices = tuple(fields[name] for name in choice_columns)
+        choices = tuple(fields[name] for name in reading.choice_columns)
         return ChoiceExample(texts[0], text_b, choices, None, {})
     return TextExample(texts[0], text_b, None, {})
 
@@ -140,139 +192,14 @@ class SavedModelHandler(ModelHandler):
 
     def run_inference(
         self, batch: Sequence[InputRow], model: Any, inference_args: dict[str, Any] | None = None
-    ) -> list[str]:
-        """Returns each row's answer as JSON."""
+    ) -> list[dict[str, Any]]:
+        """Returns where each row is, and its answer."""
         outputs = call(model, [row.example for row in batch])
         return [
-            json.dumps(
-                {"file": row.file, "line": row.line}
-                | answer_of(self._kind, self._model.labels, outputs, i),
-                ensure_ascii=False,
-            )
+            dict(row.place) | answer_of(self._kind, self._model.labels, outputs, i)
             for i, row in enumerate(batch)
         ]
 
     def batch_elements_kwargs(self) -> dict[str, int]:
         """Returns how large a batch may be."""
         return {"max_batch_size": BATCH_SIZE}
-
-
-def predict(
-    model_dir: str,
-    inputs: Sequence[str],
-    output: str,
-    text_columns: Sequence[str] | None,
-    pipeline_flags: Sequence[str] = (),
-) -> dict[str, int]:
-    """Writes the answers of a model; returns how many there are, and how many rejects.
-
-    Args:
-      model_dir: of a fine-tuned model, local or on gs://.
-      inputs: globs.
-      output: folder to make.
-      text_columns: None for those that the model was trained on.
-      pipeline_flags: Beam's.
-
-    Raises:
-      InputError: something given can't be used.
-    """
-    with local_folder(model_dir, NOT_TO_USE) as here:
-        return _predict(here, inputs, output, text_columns, pipeline_flags)
-
-
-def _predict(
-    model_dir: str,
-    inputs: Sequence[str],
-    output: str,
-    text_columns: Sequence[str] | None,
-    pipeline_flags: Sequence[str],
-) -> dict[str, int]:
-    """`predict` with a model on this machine."""
-    model = saved_models.find_model(model_dir)
-    training = model.training
-    kind = training["kind"]
-    columns = list(text_columns or _trained_columns(training))
-    if len(columns) != 1 + training["is_pair"]:
-        raise InputError(
-            f"--text_columns={','.join(columns)}: --model={model_dir} takes "
-            f"{'two texts' if training['is_pair'] else 'one text'}"
-        )
-    choices = training["columns"]["choice_columns"] if kind == CHOICE else []
-    if any(name.endswith("*") for name in choices):
-        choices = [f"{choices[0][:-1]}_{label}" for label in training["labels"]]
-    found = input_files.match_inputs(inputs)
-    job = {
-        "weights_sha256": weights_sha256(model_dir),
-        "text_columns": columns,
-        "input": [dataclasses.asdict(file) for file in found],
-    }
-    options = running.beam_options(pipeline_flags)
-    running.check_reachable(options, input=inputs, output=output)
-    output = claims.absolute(output)
-    if files.claim_output(output, job):
-        print(f"{output}: already finished by the same command, nothing to do")
-        return json.loads(files.read_bytes(f"{output}/{INFO_FILE}", "--output"))
-    for prefix in (f"{PART}-", f"{REJECTS}-", "beam-temp-"):  # of a run that was killed
-        files.delete_prefixed(output, prefix)
-    if running.is_local(options):
-        # An error says it all; and RunInference warns that it can't measure its memory.
-        logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
-        logging.getLogger().setLevel(logging.ERROR)
-    with worker_folder.worker_folder(options) as sent, running.plain_errors():
-        pipeline = beam.Pipeline(options=options)
-        handler = SavedModelHandler(worker_folder.send_model(model, sent), kind)
-        _add_steps(pipeline, found, (kind, columns, choices), handler, output)
-        result = pipeline.run()
-        result.wait_until_finish()
-    counts = {"answers": _count(result, PART), "rejects": _count(result, REJECTS)}
-    files.write_bytes(f"{output}/{INFO_FILE}", json.dumps(job | counts, indent=1).encode())
-    files.finish_output(output, job)
-    return counts
-
-
-def _add_steps(
-    pipeline: beam.Pipeline,
-    found: Sequence[input_files.InputFile],
-    reading: tuple[str, Sequence[str], Sequence[str]],
-    handler: SavedModelHandler,
-    output: str,
-) -> None:
-    """Adds the steps from files to answers; `reading` are the last arguments of `read_rows`."""
-    rows = (
-        pipeline
-        | "Files" >> beam.Create([file.path for file in found])
-        | "Spread" >> beam.Reshuffle()
-        | "Read" >> beam.FlatMap(read_rows, *reading)
-    )
-    answers = (
-        rows
-        | "Rows" >> beam.Filter(lambda row: isinstance(row, InputRow))
-        | "Answer" >> RunInference(handler)
-    )
-    rejects = (
-        rows
-        | "Rejects" >> beam.Filter(lambda row: not isinstance(row, InputRow))
-        | "RejectsAsText" >> beam.Map(lambda row: json.dumps(row, ensure_ascii=False))
-    )
-    for name, lines in ((PART, answers), (REJECTS, rejects)):
-        _ = (
-            lines
-            | f"Count {name}" >> beam.Map(_counted, Metrics.counter("beambert", name))
-            | f"Write {name}" >> beam.io.WriteToText(f"{output}/{name}", file_name_suffix=".jsonl")
-        )
-
-
-def _counted(line: str, counter: Any) -> str:
-    counter.inc()
-    return line
-
-
-def _count(result: Any, name: str) -> int:
-    found = result.metrics().query(MetricsFilter().with_name(name))["counters"]
-    return sum(counter.committed or 0 for counter in found)
-
-
-def _trained_columns(training: Mapping[str, Any]) -> list[str]:
-    if training["kind"] == TAGGING:
-        return ["text"]
-    return training["columns"]["text_columns"][: 1 + training["is_pair"]]

@@ -81,8 +81,13 @@ def describe_graph(job: "Pipeline") -> str:
         transform = transforms[name]
         return transform.spec.urn == GROUP_BY_KEY or any(map(shuffles, transform.subtransforms))
 
-    roots = [name for root in job.root_transform_ids for name in transforms[root].subtransforms]
-    steps = [transforms[n].unique_name + (" (shuffles)" if shuffles(n) else "") for n in roots]
+    names = job.root_transform_ids
+    while len(names) == 1:  # one transform that holds all others
+        names = transforms[names[0]].subtransforms
+    steps = [
+        transforms[name].unique_name.rpartition("/")[2] + (" (shuffles)" if shuffles(name) else "")
+        for name in names
+    ]
     return f"on Dataflow, {len(transforms)} transforms: {', '.join(steps)}"
 
 

@@ -5,16 +5,16 @@ import functools
 import json
 import operator
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.corpus.reading import check_rejects
-from beambert.pipelines.jobs.files import finish_output, write_bytes
-from beambert.pipelines.jobs.input_files import InputFile
+from beambert.pipelines.jobs.files import delete_prefixed, finish_output, write_bytes
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
+from beambert.pipelines.pretraining_data.plan import Manifest
 from beambert.pipelines.pretraining_data.transforms import ShardEntry
 from beambert.pipelines.records.contract import (
     INFO_FILE,
@@ -26,40 +26,12 @@ from beambert.pipelines.records.figures import figures
 from beambert.pipelines.records.schema import SCHEMA_FILE, records_schema, serialize_schema
 from beambert.pipelines.records.statistics import RecordStatistics
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
-
-
-@dataclasses.dataclass(frozen=True)
-class Manifest:
-    """What `FinishFolders` writes besides the counts.
-
-    Attributes:
-      parameters: of the job, but for those that differ between its folders.
-      vocabulary, inputs, versions: as in `RecordsInfo`.
-      max_reject_fraction: above it the job fails.
-    """
-
-    parameters: Mapping[str, Any]
-    vocabulary: Vocabulary
-    inputs: list[InputFile]
-    versions: Mapping[str, str]
-    max_reject_fraction: float
-
-    def parameters_of(self, folder: RecordsFolder) -> dict[str, Any]:
-        """Returns every parameter that shapes a folder's records."""
-        return dataclasses.asdict(folder.parameters) | dict(self.parameters)
-
-    def job(self, folder: RecordsFolder) -> dict[str, Any]:
-        """Returns what makes two jobs that write to a folder the same."""
-        return {
-            "parameters": self.parameters_of(folder),
-            "vocabulary": self.vocabulary.sha256,
-            "inputs": [dataclasses.asdict(file) for file in self.inputs],
-        }
+from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
+from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
 
 
 class FinishFolders(beam.DoFn):
-    """Writes every folder's small files and, last of all, its marker."""
+    """Writes every folder's small files and, last of all, its marker; gives the folders."""
 
     def __init__(self, manifest: Manifest, layout: Layout):
         """Takes what is known before the work."""
@@ -72,7 +44,7 @@ class FinishFolders(beam.DoFn):
         shards: Iterable[ShardEntry],
         read_counts: Iterable[Counter[str]],
         rejects: Iterable[str],
-    ) -> None:
+    ) -> Iterator[str]:
         """Runs once, after every shard is written.
 
         Raises:
@@ -94,6 +66,8 @@ class FinishFolders(beam.DoFn):
         infos = [self._info(folder, shards, read, used) for folder in folders]
         for folder, info in zip(reversed(folders), reversed(infos), strict=True):
             self._finish(folder, info, shards)
+        delete_prefixed(self._layout.output, TEMPORARY_PREFIX)
+        yield from (folder.path for folder in folders)
 
     def _info(
         self,

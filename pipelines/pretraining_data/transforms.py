@@ -1,4 +1,4 @@
-"""The Beam wiring: files -> parts -> tokenized documents by shard -> record files."""
+"""The Beam steps: documents -> tokenized documents by shard -> record files."""
 
 import dataclasses
 from collections import Counter
@@ -13,9 +13,8 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
-from beambert.pipelines.corpus.parts import FilePart
-from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row
-from beambert.pipelines.corpus.transforms import COUNTS, REJECTS
+from beambert.pipelines.corpus.reading import ReadOptions, reject_row
+from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, Source, read_source
 from beambert.pipelines.instances.building import (
     DocumentCounts,
     InstanceCounts,
@@ -76,10 +75,10 @@ class ShardEntry:
     files: dict[str, dict[str, Any]]
 
 
-class TokenizeParts(beam.DoFn):
-    """FilePart -> (shard key, segment of tokenized documents); the rest as side outputs.
+class Tokenize(beam.DoFn):
+    """Source -> (shard key, segment of tokenized documents); the rest as side outputs.
 
-    Documents are collected over the parts of a bundle, so that many small files cost no more than
+    Documents are collected over the sources of a bundle, so that many small files cost no more than
     a few large ones.
     """
 
@@ -116,15 +115,15 @@ class TokenizeParts(beam.DoFn):
         self._tokenized: list[CompactDocuments] = []
         self._bands: list[np.ndarray] = []
 
-    def process(self, part: FilePart) -> Iterator[Any]:
-        """Reads one part; gives what has become enough for a file."""
+    def process(self, source: Source) -> Iterator[Any]:
+        """Reads one source; gives what has become enough for a file."""
         self._clock.start()
-        for document in read_part(part, self._read_options, self._progress):
+        for document in read_source(source, self._read_options, self._progress):
             self._counts["read"] += 1
             self._progress.add(documents=1)
             if isinstance(document, Reject):
                 self._counts["rejected " + document.reason] += 1
-                yield beam.pvalue.TaggedOutput(REJECTS, reject_row(part, document))
+                yield beam.pvalue.TaggedOutput(REJECTS, reject_row(source, document))
             elif isinstance(document, Skip):
                 self._counts["dropped " + document.reason] += 1
             else:

@@ -1,9 +1,12 @@
 """Parsing and checking a command's flags."""
 
 import argparse
-from typing import NoReturn
+import dataclasses
+from typing import NoReturn, TypeVar
 
 from beambert.pipelines.shared.errors import InputError
+
+Job = TypeVar("Job")
 
 
 class FlagParser(argparse.ArgumentParser):
@@ -28,8 +31,14 @@ def parse_bool(text: str) -> bool:
     raise argparse.ArgumentTypeError(f"{text!r} is neither True nor False")
 
 
-def check_minimum(flags: argparse.Namespace, minimum: int, *names: str) -> None:
-    """Refuses integer flags below a minimum; None passes.
+def read_job(job_type: type[Job], flags: argparse.Namespace) -> Job:
+    """Makes a job of the flags that have the names of its fields; lists become tuples."""
+    given = {field.name: getattr(flags, field.name) for field in dataclasses.fields(job_type)}
+    return job_type(**{n: tuple(v) if isinstance(v, list) else v for n, v in given.items()})
+
+
+def check_minimum(flags: object, minimum: int, *names: str) -> None:
+    """Refuses integers below a minimum among the attributes of flags or a job; None passes.
 
     Raises:
       InputError: naming the flag.
@@ -40,8 +49,8 @@ def check_minimum(flags: argparse.Namespace, minimum: int, *names: str) -> None:
             raise InputError(f"--{name}={value}: must be at least {minimum}")
 
 
-def check_shares(flags: argparse.Namespace, *names: str) -> None:
-    """Refuses flags that aren't shares of something.
+def check_shares(flags: object, *names: str) -> None:
+    """Refuses attributes of flags or a job that aren't shares of something.
 
     Raises:
       InputError: naming the flag.

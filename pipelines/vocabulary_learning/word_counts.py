@@ -1,4 +1,4 @@
-"""The Beam wiring of the vocabulary: files -> words and their counts -> vocab.txt.
+"""The Beam steps of the vocabulary: documents -> words and their counts -> vocab.txt.
 
 Memory is bounded by design, for any corpus on any runner: a worker counts up to `MOST_WORDS` words
 before it sends them on; words travel packed, so that a runner holds about 12 bytes for each; and
@@ -8,22 +8,23 @@ only the most frequent ones reach the last step.
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
-from beambert.pipelines.corpus.parts import FilePart
-from beambert.pipelines.corpus.reading import ReadOptions, check_rejects, read_part, reject_row
-from beambert.pipelines.corpus.transforms import COUNTS, REJECTS
+from beambert.pipelines.corpus.reading import ReadOptions, check_rejects, reject_row
+from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, Source, read_source
 from beambert.pipelines.jobs.files import write_bytes
 from beambert.pipelines.jobs.running import library_versions
 from beambert.pipelines.shared.console import quiet_stderr
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import ProgressTally
+from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import CorpusWords, learn_vocabulary
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 # Characters of text that are taken apart at a time. Longer lines are cut at white space.
 PIECE_CHARACTERS = 1 << 20
@@ -147,7 +148,7 @@ def count_uncovered(element: tuple[int, bytes], characters: Sequence[str]) -> in
 
 
 class CountWords(beam.DoFn):
-    """FilePart -> (partition, packed counts), over all of a bundle; counts and rejects."""
+    """Source -> (partition, packed counts), over all of a bundle; counts and rejects."""
 
     def __init__(self, do_lower_case: bool, options: ReadOptions):
         """Takes how words are normalized and files read."""
@@ -163,10 +164,10 @@ class CountWords(beam.DoFn):
         """Forgets what a bundle that failed has left."""
         self._words.take()
 
-    def process(self, part: FilePart) -> Iterator[Any]:
-        """Counts the words of one part."""
+    def process(self, source: Source) -> Iterator[Any]:
+        """Counts the words of one source."""
         counts: Counter[str] = Counter()
-        for document in read_part(part, self._options, self._progress):
+        for document in read_source(source, self._options, self._progress):
             counts["documents"] += 1
             self._progress.add(documents=1)
             if isinstance(document, Document):
@@ -177,7 +178,7 @@ class CountWords(beam.DoFn):
                 counts["skipped"] += 1
             elif isinstance(document, Reject):
                 counts["rejected"] += 1
-                yield beam.pvalue.TaggedOutput(REJECTS, reject_row(part, document))
+                yield beam.pvalue.TaggedOutput(REJECTS, reject_row(source, document))
         yield beam.pvalue.TaggedOutput(COUNTS, counts)
 
     def finish_bundle(self) -> Iterator[Any]:
@@ -187,23 +188,13 @@ class CountWords(beam.DoFn):
             yield GlobalWindows.windowed_value(packed)
 
 
-class LearnVocabulary(beam.DoFn):
-    """What is known of all words -> vocab.txt, and beside it what it was learned from."""
+class WriteVocabulary(beam.DoFn):
+    """All words -> vocab.txt, and beside it what it was learned from; gives the vocabulary."""
 
-    def __init__(
-        self,
-        output: str,
-        vocab_size: int,
-        do_lower_case: bool,
-        max_reject_fraction: float,
-        job: dict[str, Any],
-    ):
-        """Takes what is known before the work."""
-        self._output = output
-        self._vocab_size = vocab_size
-        self._do_lower_case = do_lower_case
-        self._max_reject_fraction = max_reject_fraction
+    def __init__(self, job: VocabularyJob, about: Mapping[str, Any]):
+        """Takes what is known before the work; `about` goes into the file beside vocab.txt."""
         self._job = job
+        self._about = about
 
     def process(
         self,
@@ -212,22 +203,23 @@ class LearnVocabulary(beam.DoFn):
         uncovered: int,
         read: Iterable[Counter[str]],
         rejects: Iterable[str],
-    ) -> None:
+    ) -> Iterator[Vocabulary]:
         """Runs once, when every word is counted.
 
         Raises:
           InputError: too much was rejected, or there was nothing to learn from.
         """
+        job = self._job
         read_counts = sum(read, Counter({"documents": 0}))
         documents, rejected = read_counts["documents"], sorted(rejects)
         if rejected:
-            check_rejects(rejected, documents, self._max_reject_fraction, "mend them")
+            check_rejects(rejected, documents, job.max_reject_fraction, "mend them")
         if not words.distinct:
             raise InputError(
                 f"--input: no words in {documents} documents; check --format and that the files "
                 "hold text"
             )
-        vocabulary = learn_vocabulary(words, characters, self._vocab_size, self._do_lower_case)
+        vocabulary = learn_vocabulary(words, characters, job.vocab_size, job.do_lower_case)
         counts = {
             "documents": documents,
             "skipped": read_counts["skipped"],
@@ -239,10 +231,11 @@ class LearnVocabulary(beam.DoFn):
             "character_tokens": len(characters),
             "unused_tokens": sum(token.startswith("[unused") for token in vocabulary.tokens),
         }
-        about = self._job | {
+        about = dict(self._about) | {
             "versions": library_versions(),
             "sha256": vocabulary.sha256,
             "counts": counts,
         }
-        write_bytes(job_file(self._output), (json.dumps(about, indent=1) + "\n").encode())
-        write_bytes(self._output, vocabulary.serialize())
+        write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
+        write_bytes(job.output, vocabulary.serialize())
+        yield vocabulary

@@ -150,8 +150,9 @@ def test_every_pipeline_translates(translated, root, request, command):
     classifier = request.getfixturevalue("classifier") if has_model else ""
     job, options = translated(*commands(root, classifier)[command])
     components = job.proto_pipeline.components
+    # Each below the transform of its command.
     names = {transform.unique_name for transform in components.transforms.values()}
-    assert STAGES[command] <= names
+    assert STAGES[command] <= names | {name.partition("/")[2] for name in names}
     urns = {coder.spec.urn for coder in components.coders.values()}
     assert urns and all(urn.startswith("beam:coder:") for urn in urns)
     hints = [dict(of.resource_hints) for of in components.environments.values()]
@@ -176,7 +177,7 @@ def test_the_second_pipeline_of_an_evaluation_translates(gs, jobs):
     options = pipeline_options.PipelineOptions(BEAM_FLAGS)
     files.write_bytes(f"{gs}/in/part", b"")
     with pytest.raises(Translated):
-        beam_steps.analyse(config, "gs://bucket/in", "gs://bucket/out", options)
+        beam_steps.analyse(config, "gs://bucket/in", "gs://bucket/out", options, 1)
     ((job, _),) = jobs
     transforms = job.proto_pipeline.components.transforms.values()
     assert {"Read", "Analyse"} <= {transform.unique_name for transform in transforms}
@@ -336,7 +337,7 @@ def test_parameters_become_a_command_line():
     flags, others = flex_template.PARSERS["data"]().parse_known_args(arguments)
     assert name == "data" and others == ["--runner=DataflowRunner"]
     assert flags.input == ["gs://b/wiki/*", "gs://b/books/*"]
-    assert flags.max_seq_length == [128, 512] and flags.do_whole_word_mask is True
+    assert flags.max_seq_length == (128, 512) and flags.do_whole_word_mask is True
     name, *arguments = flex_template.to_arguments("verify", ["--output=o", "--inputs=a b"])
     assert flex_template.PARSERS["verify"]().parse_args(arguments).inputs == ["a", "b"]
     given = ["--input=a", "--vocab_file=v", "--output=o", "--since=r/1 r/2"]

@@ -18,6 +18,7 @@ from support.stand_in_models import LABELS, RULES, save
 from beambert.pipelines import evaluate
 from beambert.pipelines.evaluation import predictions
 from beambert.pipelines.prediction import saved_models
+from beambert.pipelines.shared import progress
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.tasks import declarations
@@ -80,7 +81,11 @@ def arguments(data, model, output, *more):
 def blessed(tmp_path_factory, data, model):
     """Runs the command with the default threshold and returns (output folder, printed text)."""
     output = tmp_path_factory.mktemp("results") / "evaluation"
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as printed,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.01)
         evaluate.main(arguments(data, model, output))
     return output, printed.getvalue()
 
@@ -88,6 +93,13 @@ def blessed(tmp_path_factory, data, model):
 def metrics_of(output):
     """Reads metrics.json."""
     return json.loads((output / "metrics.json").read_text())
+
+
+def test_progress_of_both_pipelines(blessed):
+    printed = blessed[1]
+    assert re.search(r"^10 of 10 examples, [\d,]+/s, 0 s left$", printed, re.MULTILINE)
+    assert re.search(r"^computing the metrics of 10 examples, \d+ s so far$", printed, re.MULTILINE)
+    assert len(re.findall(r"^done in .+ s, [\d.]+ examples/s$", printed, re.MULTILINE)) == 2
 
 
 def test_overall_metrics_equal_the_definitions(blessed):

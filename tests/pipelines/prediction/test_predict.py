@@ -2,12 +2,14 @@
 
 import gzip
 import json
+import re
 
 import pytest
 import tensorflow as tf
 from support import stand_in_models
 
 from beambert.pipelines.predict import main
+from beambert.pipelines.shared import progress
 from beambert.pipelines.shared.errors import InputError
 
 
@@ -65,6 +67,15 @@ def test_texts_on_lines_and_in_tables(classifier, tmp_path, capsys):
     info = json.loads((tmp_path / "out" / "info.json").read_text())
     assert (info["answers"], info["rejects"], len(info["input"])) == (4, 2, 3)
     assert (tmp_path / "out" / "_SUCCESS").exists()
+
+
+def test_progress(classifier, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.01)
+    (tmp_path / "a.csv").write_text("id,text\n1,good\n2,bad\n3,\n")
+    run(classifier, tmp_path / "out", tmp_path / "a.csv")
+    printed = capsys.readouterr().out
+    assert re.search(r"^answering: 3 rows, \d+/s, 0.0 of 0.0 MB, 0 s left$", printed, re.MULTILINE)
+    assert re.search(r"^done in .+ s, [\d.]+ MB/s$", printed, re.MULTILINE)
 
 
 def test_the_same_command_again_has_nothing_to_do(classifier, tmp_path, capsys):

@@ -116,8 +116,9 @@ def test_more_shards_than_documents(capsys, tmp_path, vocab_file):
 def test_lost_documents_are_noticed(vocabulary):
     """More read than used, dropped or rejected can't be: the job fails rather than say so."""
     from beambert.pipelines.instances.parameters import InstanceParameters
-    from beambert.pipelines.pretraining_data.finishing import FinishFolders, Manifest
+    from beambert.pipelines.pretraining_data.finishing import FinishFolders
     from beambert.pipelines.pretraining_data.layout import Layout
+    from beambert.pipelines.pretraining_data.plan import Manifest
     from beambert.pipelines.pretraining_data.transforms import ShardEntry
 
     layout = Layout("nowhere", (InstanceParameters(max_seq_length=32),), 1)
@@ -127,4 +128,4 @@ def test_lost_documents_are_noticed(vocabulary):
     shards = [ShardEntry(counts, {"nowhere": entry})]
     read = [Counter({"read": 5, "dropped empty": 1})]
     with pytest.raises(RuntimeError, match="lost"):
-        finish.process(None, shards, read, [])
+        list(finish.process(None, shards, read, []))

@@ -8,9 +8,10 @@ import pytest
 import tensorflow as tf
 from support.sample_text import make_document
 
-from beambert.pipelines.create_pretraining_data import main
-from beambert.pipelines.pretraining_data.flags import build_parser, plan_lengths
+from beambert.pipelines.create_pretraining_data import build_parser, main
+from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.shared.console import run_main
+from beambert.pipelines.shared.flags import read_job
 
 SMALL = ["--max_predictions_per_seq=5", "--dupe_factor=2", "--num_shards=2"]
 
@@ -83,7 +84,7 @@ def test_two_lengths_in_one_pass(run, source):
 def test_default_number_of_predictions():
     """20 of 128 as the original's default; 77 of 512, between MLPerf's 76 and NVIDIA's 80."""
     flags = ["--input=x", "--vocab_file=x", "--output=x", "--max_seq_length=128,512"]
-    lengths = plan_lengths(build_parser().parse_args(flags))
+    lengths = read_job(PretrainingDataJob, build_parser().parse_args(flags)).lengths()
     assert [of.max_predictions_per_seq for of in lengths] == [20, 77]
 
 

@@ -61,6 +61,7 @@ class TestSameBytes:
     ):
         """A hundred parts, batches of a document or two, and several spills a bundle."""
         from beambert.pipelines.corpus import reading
+        from beambert.pipelines.corpus import transforms as corpus_transforms
         from beambert.pipelines.pretraining_data import spills, transforms
 
         monkeypatch.setattr("beambert.pipelines.corpus.parts.PART_BYTES", 300)
@@ -68,7 +69,7 @@ class TestSameBytes:
         monkeypatch.setattr("beambert.pipelines.pretraining_data.transforms.SPILL_TOKENS", 200)
         read_part = mock.Mock(wraps=reading.read_part)
         write_spill = mock.Mock(wraps=spills.write_spill)
-        monkeypatch.setattr(transforms, "read_part", read_part)
+        monkeypatch.setattr(corpus_transforms, "read_part", read_part)
         monkeypatch.setattr(transforms, "write_spill", write_spill)
         text = wikiextractor(corpus).encode()
         path, output = tmp_path / f"wiki{ending}", tmp_path / "out"

@@ -1,0 +1,97 @@
+"""The Beam transform from the files of a task to features."""
+
+import dataclasses
+
+import apache_beam as beam
+
+from beambert.pipelines.features.job import (
+    FeaturesJob,
+    FeaturesPlan,
+    Inputs,
+    make_plan,
+    make_shards,
+    read_inputs,
+)
+from beambert.pipelines.features.transforms import FinishFeatures, WriteFeatures
+from beambert.pipelines.jobs import files
+from beambert.pipelines.jobs.running import library_versions
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import claims
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+
+
+@beam.typehints.with_output_types(str)
+class CreateTaskFeatures(beam.PTransform):
+    """Makes the features of a task, at the beginning of a pipeline, and gives their folder.
+
+    Example:
+      >>> import apache_beam as beam
+      >>> from beambert.pipelines.tasks.declarations import find_task
+      >>> from beambert.pipelines.transforms import CreateTaskFeatures, FeaturesJob
+      >>> job = FeaturesJob(find_task("sst-2"), "SST-2", "vocab.txt", "features")
+      >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
+      ...     folder = (
+      ...         pipeline
+      ...         | CreateTaskFeatures(job)
+      ...         | beam.Map(lambda path: print(path.rpartition("/")[2]))
+      ...     )
+      features
+    """
+
+    def __init__(
+        self,
+        job: FeaturesJob,
+        progress_folder: str | None = None,
+        planned: tuple[FeaturesPlan, Inputs] | None = None,
+    ):
+        """Reads the task's files and the vocabulary.
+
+        Args:
+          job: what to make.
+          progress_folder: folder of a `ProgressDisplay`, if there is one.
+          planned: what `plan_features` returned of the job, if it is at hand.
+
+        Raises:
+          InputError: a file can't be used.
+        """
+        super().__init__()
+        self._plan, self._inputs = planned or plan_features(job)
+        self._progress_folder = progress_folder
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
+        """Claims the output and adds the steps.
+
+        Raises:
+          InputError: the output is finished already, or holds something else.
+        """
+        plan = self._plan
+        if files.claim_output(plan.output, plan.identity()):
+            raise InputError(
+                f"--output={plan.output}: is finished already; choose another or delete it"
+            )
+        reports = (
+            begin
+            | "Shards" >> beam.Create(make_shards(self._inputs))
+            | "Spread" >> beam.Reshuffle()
+            | "Write" >> beam.ParDo(WriteFeatures(plan, self._progress_folder))
+        )
+        return (
+            begin
+            | "Once" >> beam.Create([None])
+            | "Finish" >> beam.ParDo(FinishFeatures(plan), beam.pvalue.AsIter(reports))
+        )
+
+
+def plan_features(job: FeaturesJob) -> tuple[FeaturesPlan, Inputs]:
+    """Reads the files of a job's task; returns what is made of them, and what was read.
+
+    Raises:
+      InputError: a file can't be used.
+    """
+    vocabulary = Vocabulary.parse(
+        files.read_bytes(job.vocab_file, "--vocab_file"), f"--vocab_file={job.vocab_file}"
+    )
+    vocabulary.check_case(job.do_lower_case)
+    inputs = read_inputs(job.task, job.data_dir, job.skip_bad_rows)
+    job = dataclasses.replace(job, output=claims.absolute(job.output))
+    return make_plan(job, inputs, vocabulary, library_versions()), inputs

@@ -1,0 +1,60 @@
+"""Running a job that makes features: what is done already, progress, what came out."""
+
+from typing import TYPE_CHECKING
+
+from beambert.pipelines.features.contract import LOST_TOKENS, FeaturesInfo
+from beambert.pipelines.features.graph import CreateTaskFeatures, plan_features
+from beambert.pipelines.features.job import FeaturesJob
+from beambert.pipelines.jobs import files
+from beambert.pipelines.jobs.running import (
+    check_reachable,
+    describe_examples,
+    run_job,
+    works_here,
+)
+from beambert.pipelines.records.contract import INFO_FILE
+from beambert.pipelines.shared.console import quiet_stderr
+from beambert.pipelines.tasks.declarations import SPAN
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+
+def create_task_features(job: FeaturesJob, options: "PipelineOptions") -> None:
+    """Fills the features folder, unless it is full, and says what is in it.
+
+    Raises:
+      InputError: the folder holds something else, or a file can't be used.
+    """
+    check_reachable(options, output=job.output)
+    plan, inputs = plan_features(job)
+    if files.claim_output(plan.output, plan.identity()):
+        print(f"{plan.output}: already finished by the same command, nothing to do")
+    else:
+        for sentence in inputs.sentences:
+            print(f"left out: {sentence}" if job.task.kind != SPAN else sentence)
+        if works_here(options):
+            with quiet_stderr():  # its import prints; do it now
+                import beambert.pipelines.features.encoding  # noqa: F401
+        run_job(
+            lambda pipeline, folder: pipeline | CreateTaskFeatures(job, folder, (plan, inputs)),
+            options,
+            describe_examples(sum(len(of) for of in inputs.examples.values())),
+            sum(path.stat().st_size for path in inputs.files.values()) / 1e6,
+            "MB",
+        )
+    print(summarize(plan.output))
+
+
+def summarize(output: str) -> str:
+    """Returns what a user wants to know of a finished features folder."""
+    path = f"{output}/{INFO_FILE}"
+    info = FeaturesInfo.from_json(files.read_bytes(path, "--output").decode(), path)
+    lines = [output]
+    for split, of in info.splits.items():
+        lines.append(
+            f"  {split}: {of['used']:,} of {of['read']:,} examples, {of['sequences']:,} sequences, "
+            f"{of['tokens'] / of['sequences']:.1f} tokens each; "
+            f"{of[LOST_TOKENS]:,} lost tokens"
+        )
+    return "\n".join(lines)

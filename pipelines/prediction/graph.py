@@ -1,0 +1,108 @@
+"""The Beam transform from texts to the answers of a fine-tuned model."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.ml.inference.base import RunInference
+
+from beambert.pipelines.jobs.input_files import InputFile, match_inputs
+from beambert.pipelines.prediction.batches import (
+    InputRow,
+    Reading,
+    SavedModelHandler,
+    read_rows,
+    reading_of,
+    row_of,
+)
+from beambert.pipelines.prediction.job import PredictionJob
+from beambert.pipelines.prediction.saved_models import Model, find_model
+from beambert.pipelines.shared.progress import ProgressTally
+
+
+@beam.typehints.with_input_types(str | Mapping[str, str])
+@beam.typehints.with_output_types(dict[str, Any])
+class Predict(beam.PTransform):
+    """Answers texts with a fine-tuned model.
+
+    Takes texts, or for models of several texts mappings of the columns' names to texts; at the
+    beginning of a pipeline it reads the files of the job. Each gives a dictionary: the text (or
+    file and line) with its answer, or with the `reason` why there is none. Workers must see the
+    model's folder.
+
+    Example:
+      >>> import apache_beam as beam
+      >>> from beambert.pipelines.transforms import Predict, PredictionJob
+      >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
+      ...     answers = (
+      ...         pipeline
+      ...         | beam.Create(["so good"])
+      ...         | Predict(PredictionJob("model"))
+      ...         | beam.Map(lambda answer: print(answer["text"], "->", answer["label"]))
+      ...     )
+      so good -> positive
+    """
+
+    def __init__(
+        self,
+        job: PredictionJob,
+        progress_folder: str | None = None,
+        model: Model | None = None,
+    ):
+        """Looks at the model and lists the files to read.
+
+        Args:
+          job: what to answer.
+          progress_folder: folder of a `ProgressDisplay`, if there is one.
+          model: what `find_model` returned of the job, if it is at hand.
+
+        Raises:
+          InputError: the model can't be used, or a pattern matches nothing.
+        """
+        super().__init__()
+        self._model = model or find_model(job.model)
+        self._reading = reading_of(job, self._model)
+        self._inputs = match_inputs(job.input)
+        self._progress_folder = progress_folder
+
+    def expand(
+        self, texts: beam.PCollection[str | Mapping[str, str]] | beam.pvalue.PBegin
+    ) -> beam.PCollection[dict[str, Any]]:
+        """Adds the steps."""
+        if isinstance(texts, beam.pvalue.PBegin):
+            rows = (
+                texts
+                | "Files" >> beam.Create(self._inputs)
+                | "Spread" >> beam.Reshuffle()
+                | "Read" >> beam.ParDo(ReadRows(self._reading, self._progress_folder))
+            )
+        else:
+            rows = texts | "Read" >> beam.Map(row_of, self._reading)
+        answers = (
+            rows
+            | "Rows" >> beam.Filter(lambda row: isinstance(row, InputRow))
+            | "Answer" >> RunInference(SavedModelHandler(self._model, self._reading.kind))
+        )
+        rejects = rows | "Rejects" >> beam.Filter(lambda row: not isinstance(row, InputRow))
+        return (answers, rejects) | beam.Flatten()
+
+
+class ReadRows(beam.DoFn):
+    """InputFile -> its rows, and dictionaries for those that can't be read."""
+
+    def __init__(self, reading: Reading, progress_folder: str | None):
+        """Takes what is known before the work."""
+        self._reading = reading
+        self._progress_folder = progress_folder
+
+    def setup(self) -> None:
+        """Opens the worker's tally."""
+        self._progress = ProgressTally(self._progress_folder)
+
+    def process(self, file: InputFile) -> Iterator[InputRow | dict[str, Any]]:
+        """Reads one file."""
+        yield from read_rows(file, self._reading, self._progress)
+
+    def finish_bundle(self) -> None:
+        """Tells of the last rows."""
+        self._progress.flush()

@@ -1,0 +1,108 @@
+"""Answering the texts of files: what is done already, progress, the files of answers."""
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics, MetricsFilter
+
+from beambert.pipelines.jobs import files, input_files
+from beambert.pipelines.jobs.running import check_reachable, run_job
+from beambert.pipelines.prediction import worker_folder
+from beambert.pipelines.prediction.batches import reading_of
+from beambert.pipelines.prediction.graph import Predict
+from beambert.pipelines.prediction.job import PredictionJob
+from beambert.pipelines.prediction.saved_models import find_model
+from beambert.pipelines.shared.console import duration
+from beambert.pipelines.storage import claims
+from beambert.pipelines.storage.tensorflow_files import local_folder
+from beambert.pipelines.storage.weights import NOT_TO_USE, weights_sha256
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.runners.runner import PipelineResult
+
+PART, REJECTS = "part", "rejects"
+INFO_FILE = "info.json"
+
+
+def predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
+    """Writes the answers of a model; returns how many there are, and how many rejects.
+
+    Raises:
+      InputError: something given can't be used.
+    """
+    with local_folder(job.model, NOT_TO_USE) as here:
+        return _predict(dataclasses.replace(job, model=here), options)
+
+
+def _predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
+    """`predict` with a model on this machine."""
+    model = find_model(job.model)
+    columns = reading_of(job, model).text_columns
+    inputs = input_files.match_inputs(job.input)
+    identity = {
+        "weights_sha256": weights_sha256(job.model),
+        "text_columns": list(columns),
+        "input": [dataclasses.asdict(file) for file in inputs],
+    }
+    check_reachable(options, input=job.input, output=job.output)
+    output = claims.absolute(job.output)
+    if files.claim_output(output, identity):
+        print(f"{output}: already finished by the same command, nothing to do")
+        return json.loads(files.read_bytes(f"{output}/{INFO_FILE}", "--output"))
+    for prefix in (f"{PART}-", f"{REJECTS}-", "beam-temp-"):  # of a run that was killed
+        files.delete_prefixed(output, prefix)
+    total_bytes = sum(file.bytes for file in inputs)
+    print(f"{len(inputs)} files, {total_bytes / 1e6:.1f} MB -> {output}", flush=True)
+    with worker_folder.worker_folder(options) as sent:
+        reachable = worker_folder.send_model(model, sent)
+        result = run_job(
+            lambda pipeline, folder: write_answers(
+                pipeline | Predict(job, folder, reachable), output
+            ),
+            options,
+            lambda counts, seconds: describe_progress(counts, seconds, total_bytes),
+            total_bytes / 1e6,
+            "MB",
+        )
+    counts = {"answers": _count(result, PART), "rejects": _count(result, REJECTS)}
+    files.write_bytes(f"{output}/{INFO_FILE}", json.dumps(identity | counts, indent=1).encode())
+    files.finish_output(output, identity)
+    return counts
+
+
+def write_answers(answers: beam.PCollection[dict[str, Any]], output: str) -> None:
+    """Adds the steps that write answers, and rows without one, to files of their own."""
+    for name, is_reject in ((PART, False), (REJECTS, True)):
+        _ = (
+            answers
+            | f"Choose {name}"
+            >> beam.Filter(lambda row, is_reject=is_reject: ("reason" in row) == is_reject)
+            | f"Count {name}" >> beam.Map(_counted, Metrics.counter("beambert", name))
+            | f"Write {name}" >> beam.io.WriteToText(f"{output}/{name}", file_name_suffix=".jsonl")
+        )
+
+
+def describe_progress(counts: dict[str, int], seconds: float, total_bytes: int) -> str:
+    """Returns the progress line; empty before there is any progress."""
+    done = counts.get("bytes", 0)
+    if not done:
+        return ""
+    left = duration((total_bytes - done) * seconds / done)
+    return (
+        f"answering: {counts['rows']:,} rows, {counts['rows'] / seconds:,.0f}/s, "
+        f"{done / 1e6:.1f} of {total_bytes / 1e6:.1f} MB, {left} left"
+    )
+
+
+def _counted(row: dict[str, Any], counter: Any) -> str:
+    """Counts a row and returns it as JSON."""
+    counter.inc()
+    return json.dumps(row, ensure_ascii=False)
+
+
+def _count(result: "PipelineResult", name: str) -> int:
+    found = result.metrics().query(MetricsFilter().with_name(name))["counters"]
+    return sum(counter.committed or 0 for counter in found)

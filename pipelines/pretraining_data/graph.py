@@ -1,0 +1,123 @@
+"""The Beam transform from documents to pre-training records."""
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import TestOptions
+
+from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, add_sources
+from beambert.pipelines.pretraining_data import transforms
+from beambert.pipelines.pretraining_data.finishing import FinishFolders
+from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+from beambert.pipelines.pretraining_data.plan import Plan, make_plan
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.text.preparation import NEAR
+
+
+@beam.typehints.with_input_types(str)
+@beam.typehints.with_output_types(str)
+class CreatePretrainingData(beam.PTransform):
+    """Makes pre-training records of documents, and gives the paths of the finished folders.
+
+    Takes the texts of documents, whose paragraphs (or, with `sentences="line"`, sentences) are
+    separated by line feeds; at the beginning of a pipeline it reads the files of the job.
+
+    Example:
+      >>> import apache_beam as beam
+      >>> from beambert.pipelines.transforms import CreatePretrainingData, PretrainingDataJob
+      >>> texts = ["The river begins in the north. It ends in the city.", "A house. A song."]
+      >>> job = PretrainingDataJob("vocab.txt", "records", max_seq_length=(32,), num_shards=1)
+      >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
+      ...     folders = (
+      ...         pipeline
+      ...         | beam.Create(texts)
+      ...         | CreatePretrainingData(job)
+      ...         | beam.Map(print)
+      ...     )
+      records
+    """
+
+    def __init__(
+        self,
+        job: PretrainingDataJob,
+        progress_folder: str | None = None,
+        plan: Plan | None = None,
+    ):
+        """Looks at the inputs and the vocabulary.
+
+        Args:
+          job: what to make.
+          progress_folder: folder of a `ProgressDisplay`, if there is one.
+          plan: what `make_plan` returned of the job, if it is at hand.
+
+        Raises:
+          InputError: the vocabulary or an input can't be used.
+        """
+        super().__init__()
+        self._plan = plan or make_plan(job)
+        self._progress_folder = progress_folder
+
+    def expand(
+        self, documents: beam.PCollection[str] | beam.pvalue.PBegin
+    ) -> beam.PCollection[str]:
+        """Claims the output and adds the steps.
+
+        Raises:
+          InputError: the output is finished already, or holds something else.
+        """
+        plan = self._plan
+        is_dry_run = documents.pipeline.options.view_as(TestOptions).dry_run
+        if not is_dry_run and plan.claim_folders():
+            raise InputError(
+                f"--output={plan.layout.output}: is finished already; choose another or delete it"
+            )
+        tokenized = self._tokenize(documents)
+        shards = self._write_shards(tokenized)
+        return (
+            documents.pipeline
+            | "Once" >> beam.Create([None])
+            | "Finish"
+            >> beam.ParDo(
+                FinishFolders(plan.manifest, plan.layout),
+                beam.pvalue.AsIter(shards),
+                beam.pvalue.AsIter(tokenized[COUNTS]),
+                beam.pvalue.AsIter(tokenized[REJECTS]),
+            )
+        )
+
+    def _tokenize(
+        self, documents: beam.PCollection[str] | beam.pvalue.PBegin
+    ) -> beam.pvalue.DoOutputsTuple:
+        plan = self._plan
+        read_options = plan.read_options(self._progress_folder)
+        return add_sources(
+            documents, plan.manifest.inputs, read_options
+        ) | "Tokenize" >> beam.ParDo(
+            transforms.Tokenize(
+                plan.manifest.vocabulary, read_options, plan.text_options, plan.layout, plan.run
+            )
+        ).with_outputs(COUNTS, REJECTS, transforms.BANDS, main="documents")
+
+    def _write_shards(
+        self, tokenized: beam.pvalue.DoOutputsTuple
+    ) -> beam.PCollection[transforms.ShardEntry]:
+        plan, layout = self._plan, self._plan.layout
+        # Every shard gets a file, also one that no document fell to.
+        every_shard = [(key, b"") for key in range(layout.total_shards)]
+        pipeline = tokenized.documents.pipeline
+        in_shards = [tokenized.documents, pipeline | "Shards" >> beam.Create(every_shard)]
+        if plan.job.duplicates == NEAR:
+            in_shards.append(
+                tokenized[transforms.BANDS]
+                | "Bands" >> beam.GroupByKey()
+                | "FindNearDuplicates" >> beam.ParDo(transforms.FindNearDuplicates(layout))
+            )
+        return (
+            in_shards
+            | beam.Flatten()
+            | beam.GroupByKey()
+            | "WriteShards"
+            >> beam.ParDo(
+                transforms.WriteShard(
+                    plan.manifest.vocabulary, layout, plan.job.duplicates, self._progress_folder
+                )
+            )
+        )

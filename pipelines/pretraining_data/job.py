@@ -1,0 +1,103 @@
+"""What a job that makes pre-training records is asked for."""
+
+import dataclasses
+import math
+
+from beambert.pipelines.instances.masking import LONGEST_SEQUENCE
+from beambert.pipelines.instances.parameters import InstanceParameters
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import check_minimum, check_shares
+
+# The number of tokens in a row: two in A, two in B, and the special ones.
+SHORTEST_SEQUENCE = 8
+_DEFAULTS = InstanceParameters()
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingDataJob:
+    """Records to make. The fields have the names and values of the flags of `beambert data`.
+
+    Attributes:
+      vocab_file: WordPiece vocabulary, one token a line.
+      output: records folder to make.
+      input: patterns of the files to read; none where a pipeline gives the documents.
+      format, text_column: see `reading.ReadOptions`.
+      max_reject_fraction: share of the documents that may be unreadable.
+      since: patterns of records folders whose files are left out.
+      do_lower_case, language, sentences, duplicates: see `preparation.TextOptions`.
+      min_document_characters: shorter documents are dropped.
+      quality_filter: "none" or "gopher".
+      max_seq_length: tokens of an instance; several make a folder each.
+      max_predictions_per_seq: one number for each length; None for the share `masked_lm_prob` of
+        the length, rounded up.
+      masked_lm_prob, short_seq_prob, dupe_factor, do_whole_word_mask, pairs, random_seed: see
+        `parameters.InstanceParameters`.
+      num_shards: number of files to write; None for one for 8 MB of text.
+      eval_fraction, compression: see `layout.Layout`.
+
+    Raises:
+      InputError: a value that can't work.
+    """
+
+    vocab_file: str
+    output: str
+    input: tuple[str, ...] = ()
+    format: str = "auto"
+    text_column: str = "text"
+    max_reject_fraction: float = 0.0
+    since: tuple[str, ...] = ()
+    do_lower_case: bool = True
+    language: str = "en"
+    sentences: str = "sentencex"
+    min_document_characters: int = 0
+    quality_filter: str = "none"
+    duplicates: str = "keep"
+    max_seq_length: tuple[int, ...] = (_DEFAULTS.max_seq_length,)
+    max_predictions_per_seq: tuple[int, ...] | None = None
+    masked_lm_prob: float = _DEFAULTS.masked_lm_prob
+    short_seq_prob: float = _DEFAULTS.short_seq_prob
+    dupe_factor: int = _DEFAULTS.dupe_factor
+    do_whole_word_mask: bool = _DEFAULTS.do_whole_word_mask
+    pairs: str = _DEFAULTS.pairs
+    random_seed: int = _DEFAULTS.random_seed
+    num_shards: int | None = None
+    eval_fraction: float = 0.0
+    compression: str = "none"
+
+    def __post_init__(self) -> None:
+        """Checks the values."""
+        check_minimum(self, 0, "random_seed", "min_document_characters")
+        for length in self.max_seq_length:
+            if not SHORTEST_SEQUENCE <= length <= LONGEST_SEQUENCE:
+                raise InputError(
+                    f"--max_seq_length={length}: must be from {SHORTEST_SEQUENCE} to "
+                    f"{LONGEST_SEQUENCE}"
+                )
+        if len(set(self.max_seq_length)) < len(self.max_seq_length):
+            raise InputError("--max_seq_length: names a length twice; name each once")
+        predictions = self.max_predictions_per_seq
+        if predictions and len(predictions) != len(self.max_seq_length):
+            raise InputError(
+                f"--max_predictions_per_seq: has {len(predictions)} numbers, --max_seq_length "
+                f"{len(self.max_seq_length)}; give one for each, or none for the default"
+            )
+        for number in predictions or ():
+            if number < 1:
+                raise InputError(f"--max_predictions_per_seq={number}: must be at least 1")
+        check_minimum(self, 1, "dupe_factor", "num_shards")
+        check_shares(
+            self, "masked_lm_prob", "short_seq_prob", "eval_fraction", "max_reject_fraction"
+        )
+
+    def lengths(self) -> tuple[InstanceParameters, ...]:
+        """Returns the parameters of every sequence length."""
+        predictions = self.max_predictions_per_seq or [
+            max(1, math.ceil(length * self.masked_lm_prob)) for length in self.max_seq_length
+        ]
+        names = {field.name for field in dataclasses.fields(InstanceParameters)}
+        names -= {"max_seq_length", "max_predictions_per_seq"}
+        same = {name: getattr(self, name) for name in names}
+        return tuple(
+            InstanceParameters(max_seq_length=length, max_predictions_per_seq=most, **same)
+            for length, most in zip(self.max_seq_length, predictions, strict=True)
+        )

@@ -1,0 +1,138 @@
+"""What follows from a job before any work: its inputs, vocabulary, folders and shards."""
+
+import dataclasses
+import math
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beambert.pipelines.corpus.reading import ReadOptions
+from beambert.pipelines.jobs import files
+from beambert.pipelines.jobs.input_files import InputFile, match_inputs
+from beambert.pipelines.jobs.running import library_versions
+from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
+from beambert.pipelines.pretraining_data.since import new_inputs
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.text.filters import FilterSettings
+from beambert.pipelines.text.preparation import TextOptions
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+
+# Text that makes one shard where --num_shards isn't given. At dupe_factor 10 its records are
+# about 120 MB, within the 100 to 200 MB that TensorFlow's input guide advises for a file.
+TEXT_BYTES_PER_SHARD = 8 << 20
+# What text usually compresses by; only the number of shards hangs on it.
+COMPRESSION_RATIO = 3.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """What the small files of a records folder hold besides the counts.
+
+    Attributes:
+      parameters: of the job, but for those that differ between its folders.
+      vocabulary, inputs, versions: as in `RecordsInfo`.
+      max_reject_fraction: above it the job fails.
+    """
+
+    parameters: Mapping[str, Any]
+    vocabulary: Vocabulary
+    inputs: list[InputFile]
+    versions: Mapping[str, str]
+    max_reject_fraction: float
+
+    def parameters_of(self, folder: RecordsFolder) -> dict[str, Any]:
+        """Returns every parameter that shapes a folder's records."""
+        return dataclasses.asdict(folder.parameters) | dict(self.parameters)
+
+    def job(self, folder: RecordsFolder) -> dict[str, Any]:
+        """Returns what makes two jobs that write to a folder the same."""
+        return {
+            "parameters": self.parameters_of(folder),
+            "vocabulary": self.vocabulary.sha256,
+            "inputs": [dataclasses.asdict(file) for file in self.inputs],
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A job, and what follows from it.
+
+    Attributes:
+      job: as it was asked for.
+      manifest: inputs, vocabulary and parameters.
+      layout: folders and shards.
+      run: a name that no other run has, for temporary files.
+    """
+
+    job: PretrainingDataJob
+    manifest: Manifest
+    layout: Layout
+    run: str
+
+    @property
+    def text_options(self) -> TextOptions:
+        """How documents become sentences and tokens."""
+        job = self.job
+        filters = FilterSettings(job.min_document_characters, job.quality_filter)
+        return TextOptions(job.do_lower_case, job.language, job.sentences, filters, job.duplicates)
+
+    def read_options(self, progress_folder: str | None = None) -> ReadOptions:
+        """Returns how files become documents."""
+        return ReadOptions(self.job.format, self.job.text_column, progress_folder)
+
+    def claim_folders(self) -> bool:
+        """Makes the output folders ours; returns whether all were finished by the same job.
+
+        Raises:
+          InputError: a folder holds something else, or can't be made.
+        """
+        layout, manifest = self.layout, self.manifest
+        if len(layout.lengths) > 1:
+            lengths = {str(parameters.max_seq_length) for parameters in layout.lengths}
+            files.refuse_others(layout.output, lengths)
+        folders = layout.folders()
+        # Every folder is claimed before any is written to.
+        is_finished = [files.claim_output(of.path, manifest.job(of)) for of in folders]
+        if not all(is_finished):
+            for folder, finished in zip(folders, is_finished, strict=True):
+                if finished:
+                    files.reopen_output(folder.path, manifest.job(folder))
+        return all(is_finished)
+
+
+def make_plan(job: PretrainingDataJob) -> Plan:
+    """Looks at the inputs and the vocabulary of a job.
+
+    Raises:
+      InputError: one of them can't be used.
+    """
+    inputs = match_inputs(job.input)
+    if job.since:
+        inputs = new_inputs(inputs, job.since, job.output)
+    vocabulary = Vocabulary.parse(
+        files.read_bytes(job.vocab_file, "--vocab_file"), f"--vocab_file={job.vocab_file}"
+    )
+    vocabulary.check_case(job.do_lower_case)
+    if not (job.input or job.num_shards):
+        raise InputError(
+            "--num_shards: name the number of files, as the size of the documents isn't known"
+        )
+    num_shards = job.num_shards or default_num_shards(inputs)
+    layout = Layout(job.output, job.lengths(), num_shards, job.eval_fraction, job.compression)
+    names = ("do_lower_case", "eval_fraction", "format", "text_column", "language", "sentences")
+    names += ("min_document_characters", "quality_filter", "duplicates", "compression")
+    manifest = Manifest(
+        parameters={name: getattr(job, name) for name in names} | {"num_shards": num_shards},
+        vocabulary=vocabulary,
+        inputs=inputs,
+        versions=library_versions(),
+        max_reject_fraction=job.max_reject_fraction,
+    )
+    return Plan(job, manifest, layout, uuid.uuid4().hex[:8])
+
+
+def default_num_shards(inputs: Sequence[InputFile]) -> int:
+    """Returns the number of shards that suits the amount of text."""
+    text = sum(file.bytes * (COMPRESSION_RATIO if file.is_compressed else 1) for file in inputs)
+    return max(1, math.ceil(text / TEXT_BYTES_PER_SHARD))

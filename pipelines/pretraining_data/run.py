@@ -1,0 +1,173 @@
+"""Running a job that makes records: what is done already, progress, what came out."""
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import StandardOptions
+
+from beambert.pipelines.corpus.flags import describe_reading
+from beambert.pipelines.jobs import files
+from beambert.pipelines.jobs.clock import describe_stages, stage_seconds
+from beambert.pipelines.jobs.running import check_reachable, run_job, translate_job, works_here
+from beambert.pipelines.pretraining_data import dataflow_cost
+from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
+from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+from beambert.pipelines.pretraining_data.plan import Plan, make_plan
+from beambert.pipelines.pretraining_data.spills import spill_prefix
+from beambert.pipelines.records.contract import INFO_FILE, STATISTICS_FILE, RecordsInfo
+from beambert.pipelines.records.figures import MadeWith, warn
+from beambert.pipelines.records.statistics import RecordStatistics
+from beambert.pipelines.shared.console import duration, quiet_stderr
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+
+def create_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions") -> None:
+    """Fills the records folders, unless they are full, and says what is in them.
+
+    Raises:
+      InputError: a folder holds something else, or an input can't be used.
+    """
+    plan = _plan(job, options)
+    if plan is None:
+        return
+    if plan.claim_folders():
+        print(f"{job.output}: already finished by the same command, nothing to do")
+    else:
+        _run(plan, options)
+    for folder in plan.layout.folders():
+        path = FileSystems.join(folder.path, INFO_FILE)
+        info = RecordsInfo.from_json(files.read_bytes(path, "--output").decode(), path)
+        print(summarize(info, folder.path))
+        for warning in read_warnings(info, folder.path):
+            print(f"  warning: {warning}")
+
+
+def estimate_pretraining_data(
+    job: PretrainingDataJob, options: "PipelineOptions", vcpu_hour_price: float | None
+) -> None:
+    """Says what the records would be, and a job on Dataflow; makes and sends nothing.
+
+    Args:
+      job: what would be made.
+      options: Beam's options.
+      vcpu_hour_price: Dataflow's price in dollars; None for the list price of the machine.
+
+    Raises:
+      InputError: an input or an option can't be used.
+    """
+    plan = _plan(job, options)
+    if plan is None:
+        return
+    on_dataflow = options.view_as(StandardOptions).runner == "DataflowRunner"
+    if on_dataflow:  # first: options that can't be used are told of at once
+        workers = dataflow_cost.find_workers(options, vcpu_hour_price)
+        translated = translate_job(
+            lambda pipeline, _: pipeline | CreatePretrainingData(job, plan=plan), options
+        )
+    with quiet_stderr():  # it imports TensorFlow
+        from beambert.pipelines.pretraining_data import estimate
+    found = estimate.estimate(
+        plan.manifest.inputs,
+        plan.manifest.vocabulary,
+        plan.read_options(),
+        plan.text_options,
+        plan.layout,
+    )
+    print(estimate.describe(found, plan.layout))
+    if on_dataflow and found.used:
+        seconds = found.seconds / found.share
+        print(dataflow_cost.describe_graph(translated.job.proto_pipeline))
+        print(dataflow_cost.describe_cost(seconds, plan.layout.total_shards, workers))
+
+
+def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
+    """Returns the plan of a job; None, having said so, where no file is new."""
+    check_reachable(options, input=job.input, output=job.output)
+    plan = make_plan(job)
+    if job.since and not plan.manifest.inputs:
+        print(f"nothing new: every file of --input is in the records of {', '.join(job.since)}")
+        return None
+    return plan
+
+
+def _run(plan: Plan, options: "PipelineOptions") -> None:
+    """Runs the pipeline, and says what the work is and where the time went."""
+    output, shards = plan.layout.output, plan.layout.total_shards
+    total_bytes = sum(file.bytes for file in plan.manifest.inputs)
+    print(
+        f"{len(plan.manifest.inputs)} files, {total_bytes / 1e6:.1f} MB -> {shards} shards in "
+        f"{output}",
+        flush=True,
+    )
+    if works_here(options):
+        with quiet_stderr():  # their import prints; do it now
+            import beambert.pipelines.records.decoding
+            import beambert.pipelines.wordpiece.tokenization  # noqa: F401
+    try:
+        result = run_job(
+            lambda pipeline, folder: pipeline | CreatePretrainingData(plan.job, folder, plan),
+            options,
+            describe_progress(total_bytes, shards),
+            total_bytes / 1e6,
+            "MB",
+        )
+    except BaseException:
+        files.delete_prefixed(output, spill_prefix(plan.run))
+        raise
+    if line := describe_stages(stage_seconds(result)):
+        print(line)
+
+
+def describe_progress(total_bytes: int, shards: int) -> Callable[[dict[str, int], float], str]:
+    """Returns what makes the progress line of the counts and seconds so far.
+
+    Reading comes first, then writing; a worker begins a shard before another's is done, so the
+    time left shows after the first one.
+    """
+    seconds_read = 0.0
+
+    def describe(counts: dict[str, int], seconds: float) -> str:
+        nonlocal seconds_read
+        if not counts.get("instances"):
+            seconds_read = seconds
+            return describe_reading(counts, seconds, total_bytes)
+        done, rate = counts.get("shards", 0), counts["instances"] / (seconds - seconds_read)
+        line = f"writing: {counts['instances']:,} instances, {rate:,.0f}/s"
+        line += f", {done} of {shards} shards"
+        if done:
+            left = (seconds - seconds_read) * (shards - done) / done
+            line += f", {duration(left)} left"
+        return line
+
+    return describe
+
+
+def summarize(info: RecordsInfo, folder: str) -> str:
+    """Returns what a user wants to know of a finished records folder."""
+    counts = info.counts
+    documents = counts["documents"]
+    dropped = sum(documents["dropped"].values()) + sum(documents["rejected"].values())
+    size = sum(file["bytes"] for file in info.files)
+    return (
+        f"{folder}: {counts['instances']:,} instances in {len(info.files)} files "
+        f"({size / 1e6:.1f} MB) from {documents['used']:,} of {documents['read']:,} documents "
+        f"({dropped:,} dropped); {counts['is_next_share']:.2%} is next, "
+        f"{counts['filled_share']:.1%} of positions filled, "
+        f"{counts['unknown_share']:.3%} unknown tokens"
+    )
+
+
+def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
+    """Returns what a user should be warned of in a finished records folder."""
+    found = json.loads(files.read_bytes(FileSystems.join(folder, STATISTICS_FILE), "--output"))
+    made_with = MadeWith(
+        info.parameters["masked_lm_prob"],
+        info.parameters["dupe_factor"],
+        info.counts["documents"]["used"],
+        info.vocabulary["size"],
+    )
+    return warn(RecordStatistics.from_json(found["counts"]), {}, made_with)

@@ -1,0 +1,25 @@
+"""The Beam transforms of the project and their jobs, for pipelines of one's own."""
+
+from beambert.pipelines.features.graph import CreateTaskFeatures
+from beambert.pipelines.features.job import FeaturesJob
+from beambert.pipelines.prediction.graph import Predict
+from beambert.pipelines.prediction.job import PredictionJob
+from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
+from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+from beambert.pipelines.verification.graph import VerifyRecords
+from beambert.pipelines.verification.job import VerificationJob
+from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary
+from beambert.pipelines.vocabulary_learning.job import VocabularyJob
+
+__all__ = [
+    "CreatePretrainingData",
+    "CreateTaskFeatures",
+    "FeaturesJob",
+    "LearnVocabulary",
+    "Predict",
+    "PredictionJob",
+    "PretrainingDataJob",
+    "VerificationJob",
+    "VerifyRecords",
+    "VocabularyJob",
+]

@@ -1,0 +1,118 @@
+"""The Beam transform from records to what is in them."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+
+from beambert.pipelines.jobs.files import write_bytes
+from beambert.pipelines.records.decoding import FileReport, examine_file
+from beambert.pipelines.shared.progress import ProgressTally
+from beambert.pipelines.verification.findings import sample_limit, verify
+from beambert.pipelines.verification.found_folders import FoundFolder, find_folders
+from beambert.pipelines.verification.job import JSON_FILE, VerificationJob
+from beambert.pipelines.verification.output import choose_output
+
+
+@beam.typehints.with_output_types(dict[str, Any])
+class VerifyRecords(beam.PTransform):
+    """Reads records again, at the beginning of a pipeline, and gives what verification.json holds.
+
+    Example:
+      >>> import apache_beam as beam
+      >>> from beambert.pipelines.transforms import VerificationJob, VerifyRecords
+      >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
+      ...     faults = (
+      ...         pipeline
+      ...         | VerifyRecords(VerificationJob(("records",)))
+      ...         | beam.Map(lambda found: print(found["faults"], "faults"))
+      ...     )
+      0 faults
+    """
+
+    def __init__(
+        self,
+        job: VerificationJob,
+        progress_folder: str | None = None,
+        folders: Sequence[FoundFolder] | None = None,
+    ):
+        """Looks at the folders.
+
+        Args:
+          job: what to verify.
+          progress_folder: folder of a `ProgressDisplay`, if there is one.
+          folders: what `find_folders` returned of the job, if it is at hand.
+
+        Raises:
+          InputError: there are no records, or the output holds something else.
+        """
+        super().__init__()
+        self._output = choose_output(job.inputs, job.output)
+        self._folders = find_folders(job.inputs, job.vocab_file) if folders is None else folders
+        self._progress_folder = progress_folder
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[dict[str, Any]]:
+        """Adds the steps."""
+        folders = self._folders
+        files = [(index, file) for index, folder in enumerate(folders) for file in folder.files]
+        reports = (
+            begin
+            | "Files" >> beam.Create(files)
+            | "Spread" >> beam.Reshuffle()
+            | "Examine" >> beam.ParDo(ExamineFile(folders, self._progress_folder))
+        )
+        return (
+            begin
+            | "Once" >> beam.Create([None])
+            | "Finish"
+            >> beam.ParDo(WriteFindings(folders, self._output), beam.pvalue.AsIter(reports))
+        )
+
+
+class ExamineFile(beam.DoFn):
+    """(Index of a folder, path of a file in it) -> (the index, the file's report)."""
+
+    def __init__(self, folders: Sequence[FoundFolder], progress_folder: str | None):
+        """Takes what is known before the work."""
+        self._folders = folders
+        self._limit = sample_limit(folders)
+        self._progress_folder = progress_folder
+
+    def setup(self) -> None:
+        """Opens the worker's tally."""
+        self._progress = ProgressTally(self._progress_folder)
+
+    def process(self, element: tuple[int, str]) -> Iterator[tuple[int, FileReport]]:
+        """Reads one file."""
+        index, file = element
+        progress, folder = self._progress, self._folders[index]
+        yield (
+            index,
+            examine_file(
+                file,
+                folder.features,
+                folder.vocabulary,
+                self._limit,
+                lambda new_bytes, records: progress.add(bytes=new_bytes, instances=records),
+            ),
+        )
+
+
+class WriteFindings(beam.DoFn):
+    """Every file's report -> verification.json, and what it holds."""
+
+    def __init__(self, folders: Sequence[FoundFolder], output: str):
+        """Takes what is known before the work."""
+        self._folders = folders
+        self._output = output
+
+    def process(
+        self, _: None, reports: Iterable[tuple[int, FileReport]]
+    ) -> Iterator[dict[str, Any]]:
+        """Runs once, after every file is read."""
+        found = verify(self._folders, reports)
+        text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+        write_bytes(FileSystems.join(self._output, JSON_FILE), text.encode())
+        yield found

@@ -1,0 +1,29 @@
+"""Where a verification reports."""
+
+import os
+from collections.abc import Sequence
+
+from beambert.pipelines.jobs.files import list_folder
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.verification.job import JSON_FILE, OUTPUT_ENDING, PAGE_FILE
+
+
+def choose_output(inputs: Sequence[str], output: str | None) -> str:
+    """Returns the folder to report in.
+
+    Raises:
+      InputError: it must be named, or holds something else.
+    """
+    if output is None:
+        if len(inputs) > 1 or set(inputs[0]) & set("*?["):
+            raise InputError("--output: name a folder for the report, as there is no one DIR")
+        # A folder given as "." has a name, too.
+        is_nameless = os.path.basename(inputs[0].rstrip("/")) in ("", ".", "..")
+        output = (os.path.abspath(inputs[0]) if is_nameless else inputs[0]).rstrip("/")
+        output += OUTPUT_ENDING
+    foreign = [name for name in list_folder(output) if name not in (JSON_FILE, PAGE_FILE)]
+    if foreign:
+        raise InputError(
+            f"--output={output}: already holds something else ({foreign[0]} …); choose another"
+        )
+    return output

@@ -1,0 +1,87 @@
+"""Running a verification: progress, the report, what is printed of it."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.io.filesystems import FileSystems
+
+from beambert.pipelines.jobs.files import delete_quietly, read_bytes, write_bytes
+from beambert.pipelines.jobs.running import check_reachable, run_job
+from beambert.pipelines.shared.console import duration
+from beambert.pipelines.verification.found_folders import find_folders
+from beambert.pipelines.verification.graph import VerifyRecords
+from beambert.pipelines.verification.job import JSON_FILE, PAGE_FILE, VerificationJob
+from beambert.pipelines.verification.output import choose_output
+from beambert.pipelines.verification.report import figure_rows, plural, render
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+
+def verify_records(job: VerificationJob, options: "PipelineOptions") -> dict[str, Any]:
+    """Verifies records, writes the report and says what is in it.
+
+    Returns:
+      what verification.json holds.
+
+    Raises:
+      InputError: what was given can't be used.
+    """
+    folders = find_folders(job.inputs, job.vocab_file)
+    output = choose_output(job.inputs, job.output)
+    check_reachable(options, inputs=job.inputs, output=output)
+    report, page = (FileSystems.join(output, name) for name in (JSON_FILE, PAGE_FILE))
+    delete_quietly([report, page])  # an earlier report must not pass for this one's
+    total_bytes = sum(size for folder in folders for size in folder.files.values())
+    count = sum(len(folder.files) for folder in folders)
+    print(f"{count} files, {total_bytes / 1e6:.1f} MB", flush=True)
+    run_job(
+        lambda pipeline, folder: pipeline | VerifyRecords(job, folder, folders),
+        options,
+        lambda counts, seconds: describe_progress(counts, seconds, total_bytes),
+        total_bytes / 1e6,
+        "MB",
+    )
+    result = json.loads(read_bytes(report, "--output"))
+    write_bytes(page, render(result).encode())
+    print(summarize(result))
+    print(f"Report: {page}")
+    return result
+
+
+def describe_progress(counts: dict[str, int], seconds: float, total_bytes: int) -> str:
+    """Returns the progress line; empty before there is any progress."""
+    done = counts.get("bytes", 0)
+    if not done:
+        return ""
+    rate = done / seconds
+    return (
+        f"verifying: {counts['instances']:,} instances, {done / 1e6:.1f} of "
+        f"{total_bytes / 1e6:.1f} MB, {rate / 1e6:.2f} MB/s, "
+        f"{duration((total_bytes - done) / rate)} left"
+    )
+
+
+def summarize(result: dict[str, Any]) -> str:
+    """Returns what the command prints of verification.json."""
+    lines = []
+    for folder in result["folders"]:
+        lines += _folder_lines(folder)
+        lines += [f"  FAULT    {text}" for text in folder["faults"]]
+        lines += [f"  warning  {text}" for text in folder["warnings"]]
+        lines += [f"  not checked: {text}" for text in folder["not_checked"]]
+    if result["hashes_sampled"] < 1:
+        lines.append(f"repeats counted in a sample of {result['hashes_sampled']:.2%} of the texts")
+    verdict = f"{plural(result['faults'], 'fault')}, {plural(result['warnings'], 'warning')}"
+    return "\n".join([*lines, verdict])
+
+
+def _folder_lines(folder: dict[str, Any]) -> list[str]:
+    size = sum(file["bytes"] for file in folder["files"])
+    records = sum(file["instances"] for file in folder["files"])
+    files = plural(len(folder["files"]), "file")
+    heading = f"{folder['path']}: {records:,} instances in {files} ({size / 1e6:.1f} MB)"
+    found = folder["figures"]
+    if not found:
+        return [heading]
+    return [heading, *(f"  {name:<25}{value}" for name, value in figure_rows(found))]

@@ -1,0 +1,110 @@
+"""The Beam transform from documents to a vocabulary."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+
+from beambert.pipelines.corpus.reading import ReadOptions
+from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, add_sources
+from beambert.pipelines.jobs.input_files import InputFile, match_inputs
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.vocabulary_learning import learning, word_counts
+from beambert.pipelines.vocabulary_learning.job import VocabularyJob
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+
+
+def about_job(job: VocabularyJob, inputs: Sequence[InputFile]) -> dict[str, Any]:
+    """Returns what makes two jobs that write to a file the same."""
+    names = ("vocab_size", "do_lower_case", "format", "text_column")
+    return {
+        "parameters": {name: getattr(job, name) for name in names},
+        "inputs": [dataclasses.asdict(file) for file in inputs],
+    }
+
+
+@beam.typehints.with_input_types(str)
+@beam.typehints.with_output_types(Vocabulary)
+class LearnVocabulary(beam.PTransform):
+    """Learns a WordPiece vocabulary, writes it to a file, and gives it.
+
+    Takes the texts of documents, or at the beginning of a pipeline reads the files of the job.
+
+    Example:
+      >>> import apache_beam as beam
+      >>> from beambert.pipelines.transforms import LearnVocabulary, VocabularyJob
+      >>> texts = ["A river in the north.", "The north of the city."]
+      >>> job = VocabularyJob("vocab.txt", vocab_size=130)
+      >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
+      ...     sizes = (
+      ...         pipeline
+      ...         | beam.Create(texts)
+      ...         | LearnVocabulary(job)
+      ...         | beam.Map(lambda vocabulary: print(len(vocabulary), "tokens"))
+      ...     )
+      130 tokens
+    """
+
+    def __init__(
+        self,
+        job: VocabularyJob,
+        progress_folder: str | None = None,
+        inputs: Sequence[InputFile] | None = None,
+    ):
+        """Lists the files to read.
+
+        Args:
+          job: what to learn.
+          progress_folder: folder of a `ProgressDisplay`, if there is one.
+          inputs: the files that match the patterns of the job, if they are listed already.
+
+        Raises:
+          InputError: a pattern matches nothing.
+        """
+        super().__init__()
+        self._job = job
+        self._inputs = match_inputs(job.input) if inputs is None else inputs
+        self._progress_folder = progress_folder
+
+    def expand(
+        self, documents: beam.PCollection[str] | beam.pvalue.PBegin
+    ) -> beam.PCollection[Vocabulary]:
+        """Adds the steps.
+
+        Raises:
+          InputError: the output exists already.
+        """
+        if FileSystems.exists(self._job.output):
+            raise InputError(
+                f"--output={self._job.output}: exists already; choose another or delete it"
+            )
+        job, size, do_lower_case = self._job, self._job.vocab_size, self._job.do_lower_case
+        most = learning.words_needed(size)
+        options = ReadOptions(job.format, job.text_column, self._progress_folder)
+        counted = add_sources(documents, self._inputs, options) | "CountWords" >> beam.ParDo(
+            word_counts.CountWords(do_lower_case, options)
+        ).with_outputs(COUNTS, REJECTS, main="words")
+        words = (
+            counted.words
+            | "Partition" >> beam.GroupByKey()
+            | "SumPartition" >> beam.Map(word_counts.sum_partition, most)
+            | "Sum" >> beam.CombineGlobally(learning.CorpusWords.merge, most)
+        )
+        characters = words | "Characters" >> beam.Map(
+            learning.choose_characters, size, do_lower_case
+        )
+        uncovered = (
+            counted.words
+            | "Uncovered"
+            >> beam.Map(word_counts.count_uncovered, beam.pvalue.AsSingleton(characters))
+            | "SumUncovered" >> beam.CombineGlobally(sum)
+        )
+        return words | "Learn" >> beam.ParDo(
+            word_counts.WriteVocabulary(job, about_job(job, self._inputs)),
+            beam.pvalue.AsSingleton(characters),
+            beam.pvalue.AsSingleton(uncovered),
+            beam.pvalue.AsIter(counted[COUNTS]),
+            beam.pvalue.AsIter(counted[REJECTS]),
+        )

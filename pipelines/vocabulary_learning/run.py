@@ -1,0 +1,85 @@
+"""Running a vocabulary job: what is done already, progress, what came out."""
+
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.io.filesystems import FileSystems
+
+from beambert.pipelines.corpus.flags import describe_reading
+from beambert.pipelines.jobs.files import read_bytes, write_bytes
+from beambert.pipelines.jobs.input_files import match_inputs
+from beambert.pipelines.jobs.running import check_reachable, run_job, works_here
+from beambert.pipelines.shared.console import quiet_stderr
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary, about_job
+from beambert.pipelines.vocabulary_learning.job import VocabularyJob
+from beambert.pipelines.vocabulary_learning.word_counts import job_file
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+
+def create_vocabulary(job: VocabularyJob, options: "PipelineOptions") -> None:
+    """Learns a vocabulary from files, unless that is done, and says what is in it.
+
+    Raises:
+      InputError: something else stands at the output, or an input can't be used.
+    """
+    check_reachable(options, input=job.input, output=job.output)
+    inputs = match_inputs(job.input)
+    about = about_job(job, inputs)
+    if is_finished(job.output, about):
+        print(f"{job.output}: already finished by the same command, nothing to do")
+        return
+    # A place that can't be written to is told of before anything is spent.
+    write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
+    total_bytes = sum(file.bytes for file in inputs)
+    print(f"{len(inputs)} files, {total_bytes / 1e6:.1f} MB -> {job.output}", flush=True)
+    if works_here(options):
+        with quiet_stderr():  # its import prints; do it now
+            import beambert.pipelines.wordpiece.tokenization  # noqa: F401
+
+    def describe(counts: dict[str, int], seconds: float) -> str:
+        if counts.get("bytes", 0) < total_bytes:
+            return describe_reading(counts, seconds, total_bytes)
+        return f"learning {job.vocab_size:,} word pieces, {seconds:.0f} s since the start"
+
+    run_job(
+        lambda pipeline, folder: pipeline | LearnVocabulary(job, folder, inputs),
+        options,
+        describe,
+        total_bytes / 1e6,
+        "MB",
+    )
+    print(summarize(job.output))
+
+
+def summarize(output: str) -> str:
+    """Returns what a user wants to know of a finished vocabulary."""
+    counts = json.loads(read_bytes(job_file(output), "--output"))["counts"]
+    return (
+        f"{output}: {counts['tokens']:,} tokens from {counts['distinct_words']:,} words that "
+        f"occur {counts['words']:,} times in {counts['documents']:,} documents; "
+        f"{counts['words_with_rare_characters'] / counts['words']:.3%} have a character that is "
+        "too rare for it"
+    )
+
+
+def is_finished(output: str, about: dict[str, Any]) -> bool:
+    """Whether the same job has written the output already.
+
+    Raises:
+      InputError: something else stands there.
+    """
+    if not FileSystems.exists(output):
+        return False
+    if FileSystems.exists(job_file(output)):
+        with contextlib.suppress(ValueError):  # a foreign or damaged file
+            made_by = json.loads(read_bytes(job_file(output), "--output"))
+            if isinstance(made_by, dict) and {n: made_by.get(n) for n in about} == about:
+                return True
+    raise InputError(
+        f"--output={output}: already exists and was not made by this command with these inputs; "
+        "choose another --output or delete it"
+    )

@@ -1,0 +1,83 @@
+"""The one way to run a pipeline: progress, quiet libraries, errors as sentences."""
+
+import logging
+import re
+import time
+import warnings
+
+import apache_beam as beam
+import pytest
+
+from beambert.pipelines.jobs import running
+from beambert.pipelines.shared import progress
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.progress import ProgressTally
+
+LOGGERS = ("", "apache_beam", "tensorflow", "absl")
+
+
+@pytest.fixture
+def often(monkeypatch):
+    """Progress is told and shown all the time."""
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.01)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_TALLIES", 0.0)
+
+
+def run(step, elements=(1, 2, 3)):
+    """Runs one step; it takes the folder to tally in, and an element."""
+
+    def build(pipeline, folder):
+        return pipeline | beam.Create(elements) | beam.Map(lambda element: step(folder, element))
+
+    options = running.beam_options([])
+    return running.run_job(build, options, running.describe_examples(3), 3, "examples")
+
+
+def test_progress_and_the_rate(often, capsys):
+    def step(folder, examples):
+        ProgressTally(folder).add(examples=examples)
+        time.sleep(0.1)
+
+    run(step, [3])
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"3 of 3 examples, [\d,]+/s, 0 s left", lines[-1])
+    assert re.fullmatch(r"done in .+ s, [\d.,]+ examples/s", last)
+
+
+def test_libraries_are_quiet_only_while_the_job_runs(capfd):
+    before = [logging.getLogger(name).level for name in LOGGERS]
+
+    def step(*_):
+        logging.getLogger("apache_beam.somewhere").error("a stack trace")
+        logging.getLogger("absl").error("a notice")
+        logging.getLogger("of.another.library").warning("no concern of the user's")
+        warnings.warn("deprecated", DeprecationWarning, stacklevel=1)
+
+    run(step)
+    assert capfd.readouterr().err == ""
+    assert [logging.getLogger(name).level for name in LOGGERS] == before
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (InputError("--input=x: is empty; name another"), "--input=x: is empty; name another"),
+        (OSError(28, "No space left on device"), "--output cannot be written .*: make room"),
+    ],
+)
+def test_what_a_worker_raises_is_a_sentence(error, sentence, capfd):
+    def step(*_):
+        raise error
+
+    with pytest.raises(InputError, match=f"^{sentence}"):
+        run(step)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_fault_of_ours_keeps_its_name():
+    def step(*_):
+        raise ZeroDivisionError("ours")
+
+    with pytest.raises(Exception, match="ours") as raised:
+        run(step)
+    assert not isinstance(raised.value, InputError)

@@ -1,0 +1,158 @@
+"""The transforms in a pipeline of one's own: the examples of their docstrings, and beyond them."""
+
+import doctest
+import hashlib
+import inspect
+import json
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.typehints.decorators import TypeCheckError
+from support import stand_in_models
+from support.sample_text import WORDS
+
+from beambert.pipelines import transforms
+from beambert.pipelines.create_pretraining_data import main as data_main
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.transforms import (
+    CreatePretrainingData,
+    LearnVocabulary,
+    Predict,
+    PredictionJob,
+    PretrainingDataJob,
+    VerificationJob,
+    VerifyRecords,
+    VocabularyJob,
+)
+
+TRANSFORMS = [
+    of for of in map(transforms.__dict__.get, transforms.__all__) if hasattr(of, "expand")
+]
+TEXTS = [
+    "\n".join(" ".join(WORDS[(i + j) % 60 : (i + j) % 60 + 8]) + "." for j in range(6))
+    for i in range(12)
+]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, vocabulary):
+    """Is the working folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "words.txt").write_bytes(vocabulary.serialize())
+    return tmp_path
+
+
+def make_records(output="records", **given):
+    job = PretrainingDataJob(
+        "words.txt", output, max_seq_length=(32,), dupe_factor=2, num_shards=2, **given
+    )
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        assert_that(pipeline | beam.Create(TEXTS) | CreatePretrainingData(job), equal_to([output]))
+    return job
+
+
+def make_model(folder):
+    folder.mkdir()
+    stand_in_models.save(folder)
+    columns = {"text_columns": ["text"]}
+    training = {"kind": "classification", "is_pair": False, "columns": columns}
+    (folder / "training.json").write_text(json.dumps(training))
+    (folder / "_SUCCESS").write_text("")
+
+
+def make_task(folder):
+    folder.mkdir()
+    for name in ("train", "dev"):
+        (folder / f"{name}.tsv").write_text("sentence\tlabel\na good film\t1\nbad\t0\n")
+
+
+# What the examples of some find in their folder.
+FOUND = {
+    "CreatePretrainingData": lambda folder: (folder / "words.txt").rename("vocab.txt"),
+    "CreateTaskFeatures": lambda folder: (
+        (folder / "words.txt").rename("vocab.txt"),
+        make_task(folder / "SST-2"),
+    ),
+    "VerifyRecords": lambda folder: make_records(),
+    "Predict": lambda folder: make_model(folder / "model"),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda of: of.__name__)
+def test_the_example_of_the_docstring(transform, folder):
+    FOUND.get(transform.__name__, lambda folder: None)(folder)
+    test = doctest.DocTestParser().get_doctest(
+        inspect.getdoc(transform), {}, transform.__name__, None, None
+    )
+    assert test.examples
+    told = []
+    doctest.DocTestRunner(verbose=False).run(test, out=told.append)
+    assert told == []
+
+
+def test_documents_of_a_pipeline_give_what_a_file_of_them_gives(folder):
+    make_records()
+    rows = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
+    (folder / "texts.jsonl").write_text(rows)
+    flags = ["--max_seq_length=32", "--dupe_factor=2", "--num_shards=2", "--vocab_file=words.txt"]
+    data_main(["--input=texts.jsonl", "--output=of-file", *flags])
+    hashes = [
+        [hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted((folder / of).glob("part*"))]
+        for of in ("records", "of-file")
+    ]
+    assert hashes[0] == hashes[1] and len(hashes[0]) == 2
+    info = json.loads((folder / "records" / "info.json").read_text())
+    assert info["counts"]["documents"]["used"] == len(TEXTS) and info["inputs"] == []
+    assert not list((folder / "records").glob("_tmp*"))
+
+
+def test_a_finished_folder_is_not_written_to_again(folder):
+    job = make_records()
+    with pytest.raises(InputError, match="--output=records: is finished already"):
+        beam.Pipeline() | beam.Create(TEXTS) | CreatePretrainingData(job)
+
+
+def test_the_number_of_shards_of_unknown_documents(folder):
+    with pytest.raises(InputError, match="--num_shards"):
+        CreatePretrainingData(PretrainingDataJob("words.txt", "records"))
+
+
+def test_verification_finds_what_is_wrong(folder):
+    make_records()
+    part = next((folder / "records").glob("part-00000*"))
+    part.write_bytes(part.read_bytes()[:-3])
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        found = pipeline | VerifyRecords(VerificationJob(("records",)))
+        assert_that(found | beam.Map(lambda of: of["faults"] > 0), equal_to([True]))
+    assert json.loads((folder / "records-verification" / "verification.json").read_text())["faults"]
+
+
+def test_a_vocabulary_is_given_and_written(folder):
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        learned = pipeline | beam.Create(TEXTS) | LearnVocabulary(VocabularyJob("v.txt", (), 150))
+        assert_that(learned | beam.Map(len), equal_to([150]))
+    assert len((folder / "v.txt").read_text().splitlines()) == 150
+    with pytest.raises(InputError, match="--output=v.txt: exists already"):
+        beam.Pipeline() | beam.Create(TEXTS) | LearnVocabulary(VocabularyJob("v.txt"))
+
+
+def test_a_text_that_cannot_be_answered_says_why(folder):
+    make_model(folder / "model")
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        answers = (
+            pipeline
+            | beam.Create([" ", {"text": "bad", "id": "7"}])
+            | Predict(PredictionJob("model"))
+            | beam.Map(lambda of: (of.get("id"), of.get("label"), of.get("reason")))
+        )
+        reason = "a row has an empty 'text': fill it in"
+        assert_that(answers, equal_to([(None, None, reason), ("7", "negative", None)]))
+
+
+def test_other_elements_are_refused_before_anything_runs(folder):
+    make_model(folder / "model")
+    with pytest.raises(TypeCheckError):
+        beam.Pipeline() | beam.Create([b"bytes"]) | Predict(PredictionJob("model"))
+    with pytest.raises(TypeCheckError):
+        beam.Pipeline() | beam.Create([1]) | LearnVocabulary(VocabularyJob("v.txt"))
