@@ -26,6 +26,7 @@ from beambert.pipelines.pretraining_data.flags import (
 )
 from beambert.pipelines.records.contract import INFO_FILE, STATISTICS_FILE, RecordsInfo
 from beambert.pipelines.shared.console import duration, quiet_stderr, run_main
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def main(argv: Sequence[str]) -> None:
     """
     flags, beam_flags = build_parser().parse_known_args(list(argv))
     check_flags(flags)
-    with quiet_stderr():
+    with loading():
         options = beam_options(beam_flags)
         from beambert.pipelines.jobs import files, input_files
         from beambert.pipelines.pretraining_data.finishing import Manifest

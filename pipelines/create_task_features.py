@@ -14,9 +14,10 @@ from beambert.pipelines.jobs.running import (
     works_here,
 )
 from beambert.pipelines.records.contract import INFO_FILE
-from beambert.pipelines.shared.console import duration, quiet_stderr, run_main
+from beambert.pipelines.shared.console import duration, run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser, parse_bool
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.tasks.declarations import (
     DEFAULT_LENGTH,
     DEFAULT_SPAN_LENGTH,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from beambert.pipelines.features.job import FeatureJob, Shard
 
-EPILOG = f"""examples:
+EXAMPLES = f"""examples:
   # GLUE's SST-2, with the vocabulary of the encoder that is to be fine-tuned
   beambert features --task=sst-2 --data_dir=glue/SST-2 --vocab_file=encoder/vocab.txt \\
       --output=sst-2-features
@@ -50,9 +51,7 @@ def build_parser() -> FlagParser:
         prog="beambert features",
         description="Makes the features of a task: of train, dev and the test files that are "
         "there, TFRecords with a schema.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=EXAMPLES,
     )
     add_task_flags(parser)
     add = parser.add_argument
@@ -126,7 +125,7 @@ def main(argv: Sequence[str]) -> None:
     flags, beam_flags = build_parser().parse_known_args(list(argv))
     task = task_of(flags)
     length = _length(flags, task.kind)
-    with quiet_stderr():
+    with loading():
         options = beam_options(beam_flags)
         from beambert.pipelines.features.job import make_job, make_shards, read_inputs
         from beambert.pipelines.jobs import files

@@ -17,9 +17,10 @@ from beambert.pipelines.jobs.running import (
     run_job,
     works_here,
 )
-from beambert.pipelines.shared.console import quiet_stderr, run_main
+from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser, check_minimum, check_shares, parse_bool
+from beambert.pipelines.shared.loading import loading
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from beambert.pipelines.jobs.input_files import InputFile
 
-EPILOG = """examples:
+EXAMPLES = """examples:
   # as many tokens as the original release's uncased vocabulary
   beambert vocab --input 'wiki/*/wiki_*' 'books/*.txt' --output=vocab.txt
 
@@ -38,14 +39,12 @@ Beside vocab.txt stands vocab.txt.json: the parameters, inputs and counts it was
 """
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> FlagParser:
     """Returns the command's flags."""
     parser = FlagParser(
         prog="beambert vocab",
         description="Learns a WordPiece vocabulary from a corpus.",
-        epilog=EPILOG + "\n" + BEAM_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=EXAMPLES + "\n" + BEAM_HELP,
     )
     add_input_flags(parser)
     add = parser.add_argument
@@ -66,7 +65,7 @@ def create_vocabulary(
     """Builds the pipeline and runs it to its end."""
     import apache_beam as beam
 
-    with quiet_stderr():  # the learner comes with TensorFlow
+    with loading():  # the learner comes with TensorFlow
         from beambert.pipelines.corpus import transforms as transforms_transforms
         from beambert.pipelines.corpus.reading import ReadOptions
         from beambert.pipelines.vocabulary_learning import learning, word_counts
@@ -146,7 +145,7 @@ def main(argv: Sequence[str]) -> None:
     flags, beam_flags = build_parser().parse_known_args(list(argv))
     check_minimum(flags, 100, "vocab_size")
     check_shares(flags, "max_reject_fraction")
-    with quiet_stderr():
+    with loading():
         options = beam_options(beam_flags)
         from beambert.pipelines.jobs import files, input_files
 

@@ -29,9 +29,15 @@ from beambert.pipelines.evaluation.job import EvaluationJob
 from beambert.pipelines.evaluation.slices import slice_title
 from beambert.pipelines.shared import console, flags
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.tasks.declarations import Task
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
 from beambert.pipelines.tasks.metrics import METRICS
+
+EXAMPLES = """example:
+  beambert evaluate --task=sst-2 --data_dir=glue/SST-2 --model=models/sst-2 \\
+      --output=evaluation/sst-2 --metric=accuracy --threshold=0.8
+"""
 
 
 def summary(metrics: dict[str, Any], output: str) -> str:
@@ -69,11 +75,9 @@ def build_parser() -> flags.FlagParser:
     """Returns the command's own flags; all others are Beam's."""
     parser = flags.FlagParser(
         prog="beambert evaluate",
-        description="Evaluates a fine-tuned model on a task, overall and by slice, and blesses "
-        "it or does not. Any Beam flag may follow; without --runner it runs in this process.",
-        epilog="example: beambert evaluate --task=sst-2 --data_dir=glue/SST-2 "
-        "--model=models/sst-2 --output=evaluation/sst-2 --metric=accuracy --threshold=0.8",
-        allow_abbrev=False,
+        description="Evaluates a fine-tuned model on a task, overall and by slice, and blesses it "
+        "or does not.\nAny Beam flag may follow; without --runner it runs in this process.",
+        examples=EXAMPLES,
     )
     add_task_flags(parser)
     parser.add_argument("--model", required=True, help="a folder that `finetune` finished")
@@ -153,7 +157,8 @@ def main(argv: Sequence[str]) -> None:
       InputError: something given cannot be used.
     """
     job, pipeline_flags = parse(argv)
-    from beambert.pipelines.evaluation.evaluating import evaluate
+    with loading():
+        from beambert.pipelines.evaluation.evaluating import evaluate
 
     print(summary(evaluate(job, pipeline_flags), job.output))
 

@@ -1,6 +1,5 @@
 """`beambert predict`: a fine-tuned model's answers to all texts of some files, with Apache Beam."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 
@@ -8,8 +7,9 @@ from beambert.pipelines.jobs import running
 from beambert.pipelines.shared import console
 from beambert.pipelines.shared import flags as console_flags
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.loading import loading
 
-EPILOG = """examples:
+EXAMPLES = """examples:
   # a text on each line
   beambert predict --model=sentiment --input='reviews/*.txt' --output=answers
 
@@ -32,9 +32,7 @@ def build_parser() -> console_flags.FlagParser:
     parser = console_flags.FlagParser(
         prog="beambert predict",
         description="Answers all texts of some files with a fine-tuned model.",
-        epilog=EPILOG + running.BEAM_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=EXAMPLES + running.BEAM_HELP,
     )
     add = parser.add_argument
     add("--model", required=True, metavar="DIR", help="a folder that `finetune` finished")
@@ -56,7 +54,7 @@ def main(argv: Sequence[str]) -> None:
       InputError: something given can't be used.
     """
     flags, pipeline_flags = build_parser().parse_known_args(list(argv))
-    with console.quiet_stderr():
+    with loading():
         import tensorflow  # noqa: F401  (its notices are nobody's concern)
 
         from beambert.pipelines.prediction.batches import predict

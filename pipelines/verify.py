@@ -1,6 +1,5 @@
 """`beambert verify`: finished records -> figures, faults and warnings, with Apache Beam."""
 
-import argparse
 import json
 import os
 import sys
@@ -8,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options, check_reachable, run_job
-from beambert.pipelines.shared.console import duration, quiet_stderr, run_main
+from beambert.pipelines.shared.console import duration, run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import ProgressTally
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ PAGE_FILE = "verification.html"
 OUTPUT_ENDING = "-verification"
 STATUS_OF_FAULTS = 1
 
-EPILOG = f"""examples:
+EXAMPLES = f"""examples:
   # a records folder, its held-out part too; report in records{OUTPUT_ENDING}
   beambert verify records
 
@@ -36,15 +36,13 @@ exit status: 0 all in order, perhaps with warnings; 1 faults; 2 nothing could be
 """
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> FlagParser:
     """Returns the command's flags."""
     parser = FlagParser(
         prog="beambert verify",
         description="Reads pre-training records again, whoever made them, and reports what is in "
         "them, what is wrong with them and what others came to regret.",
-        epilog=EPILOG + "\n" + BEAM_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=EXAMPLES + "\n" + BEAM_HELP,
     )
     parser.add_argument(
         "inputs", nargs="+", metavar="DIR", help="records folder, or a pattern of record files"
@@ -181,7 +179,7 @@ def main(argv: Sequence[str]) -> None:
       SystemExit: with status 1, the records have faults.
     """
     flags, beam_flags = build_parser().parse_known_args(list(argv))
-    with quiet_stderr():
+    with loading():
         options = beam_options(beam_flags)
         from apache_beam.io.filesystems import FileSystems
 

@@ -16,7 +16,7 @@ from beambert.pipelines.features.contract import feature_names
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.declarations import DEV, TRAIN
 from beambert.pipelines.tasks.flags import task_of
-from beambert.trainer.commands.finetune import build_finetune_parser, make_job, run_job
+from beambert.trainer.commands.finetune import build_parser, make_job, run_job
 from beambert.trainer.model_folders import SAVED_MODEL_FOLDER
 
 
@@ -33,7 +33,7 @@ def run_fn(fn_args: Any) -> None:
       InputError: what was given can't be used.
     """
     given = fn_args.custom_config | {"model_dir": fn_args.model_run_dir}
-    flags = build_finetune_parser().parse_args(
+    flags = build_parser().parse_args(
         [f"--{name}={of}" for name, of in given.items() if of is not None]
     )
     if not flags.features or flags.sweep:

@@ -5,7 +5,6 @@ the next start repeats at most the step that was cut; the model that is served c
 last step, and only if the new one is better on the same examples.
 """
 
-import argparse
 import datetime
 import shlex
 import signal
@@ -33,15 +32,16 @@ from beambert.deploy.retraining.runs import (
     next_run,
 )
 from beambert.pipelines.evaluate import BLESSED, NOT_BLESSED
-from beambert.pipelines.shared.console import duration, quiet_stderr, run_main
+from beambert.pipelines.shared.console import duration, run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.shared.loading import loading
 
 PLAN, RELEASE = "plan", "release"
 # What a plan finds, for a scheduler to branch on.
 NEW, NOTHING_NEW, BUSY = "new", "nothing_new", "busy"
 
-EPILOG = """examples:
+EXAMPLES = """examples:
   # what would be done
   beambert retrain --config=deploy/retrain.toml --dry_run
 
@@ -63,9 +63,7 @@ def build_parser() -> FlagParser:
     parser = FlagParser(
         prog="beambert retrain",
         description="Takes what is new in a corpus to a model that is served if it is better.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=EXAMPLES,
     )
     add = parser.add_argument
     add("--config", required=True, metavar="FILE", help="as deploy/retrain.toml, also gs://")
@@ -101,7 +99,7 @@ def plan(config: Retraining) -> Run | None:
     if time.time() - manifests.newest < 60 * config.settle_minutes:
         print(f"the last manifest is younger than {config.settle_minutes:g} minutes; more may come")
         return None
-    with quiet_stderr():
+    with loading():
         from beambert.pipelines.jobs.input_files import match_inputs
         from beambert.pipelines.jobs.running import beam_options
         from beambert.pipelines.pretraining_data.since import new_inputs

@@ -6,10 +6,10 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 from beambert.pipelines.evaluate import BLESSED, NOT_BLESSED
-from beambert.pipelines.shared.console import quiet_stderr
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.tensorflow_files import copy_folder
 
-with quiet_stderr():
+with loading():
     import tensorflow as tf
 
 _INPUTS = ("--model=", "--data_dir=", "--baseline=")

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from beambert.deploy.retraining.runs import PUBLISHED, RECORDS, REFUSED, Retraining, Run, markers
-from beambert.pipelines.shared.console import quiet_stderr
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.claims import UNFINISHED_ENDING
 from beambert.pipelines.storage.tensorflow_files import _told, exists, read_text, write_text
 
-with quiet_stderr():
+with loading():
     import tensorflow as tf
 RUN_FILE = "run.json"
 RESULT_FILE = "result.json"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from beambert.pipelines.evaluation.predictions import Row
-from beambert.pipelines.shared import console
+from beambert.pipelines.shared.loading import loading
 
 if TYPE_CHECKING:  # Beam and TFMA take seconds to import, which --help should not cost.
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -72,7 +72,7 @@ def quiet_libraries() -> Iterator[None]:
     levels = {name: logging.getLogger(name).level for name in ("tensorflow", "absl", "apache_beam")}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with console.quiet_stderr():
+        with loading():
             import tensorflow_model_analysis  # noqa: F401
         for name in levels:
             logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -27,7 +27,7 @@ SHORTEST_SEQUENCE = 8
 # What text usually compresses by; only the number of shards hangs on it.
 COMPRESSION_RATIO = 3.5
 
-EPILOG = """examples:
+EXAMPLES = """examples:
   # Wikipedia as WikiExtractor writes it, the original release's vocabulary and parameters
   beambert data --input='wiki/*/wiki_*' --vocab_file=vocab.txt --output=records
 
@@ -47,15 +47,13 @@ EPILOG = """examples:
 """
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> FlagParser:
     """Returns the command's flags."""
     defaults = InstanceParameters()
     parser = FlagParser(
         prog="beambert data",
         description="Turns a corpus into BERT pre-training records (TFRecord shards).",
-        epilog=EPILOG + "\n" + BEAM_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=EXAMPLES + "\n" + BEAM_HELP,
     )
     add_input_flags(parser)
     parser.add_argument(

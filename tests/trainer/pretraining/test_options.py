@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
-from beambert.trainer.commands.finetune import build_finetune_parser
-from beambert.trainer.commands.pretrain import build_pretrain_parser, pretrain_main
+from beambert.trainer.commands.finetune import build_parser as build_finetune_parser
+from beambert.trainer.commands.pretrain import build_parser as build_pretrain_parser
+from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import OptimizerConfig
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.pretraining import job as pretraining
