@@ -1,63 +1,76 @@
 """`beambert COMMAND …`: lists the commands and runs one, importing only what that one needs."""
 
-import importlib
 import sys
 
-from beambert.pipelines.shared.console import run_main
+from beambert.pipelines.shared.commands import Command
 
-# command -> (module, its main, what it does). In the order of the path from text to a model.
-COMMANDS = {
-    "vocab": (
-        "beambert.pipelines.create_vocabulary",
-        "main",
+# In the order of the path from text to a model.
+_TABLE = (
+    Command(
+        "vocab",
         "corpus -> WordPiece vocabulary (Beam)",
+        "beambert.pipelines.create_vocabulary",
+        needs_beam=True,
     ),
-    "data": (
-        "beambert.pipelines.create_pretraining_data",
-        "main",
+    Command(
+        "data",
         "corpus -> pre-training records (Beam)",
+        "beambert.pipelines.create_pretraining_data",
+        needs_beam=True,
     ),
-    "verify": (
-        "beambert.pipelines.verify",
-        "main",
+    Command(
+        "verify",
         "records -> statistics, faults and warnings (Beam)",
+        "beambert.pipelines.verify",
+        needs_beam=True,
     ),
-    "pretrain": ("beambert.trainer.commands.pretrain", "pretrain_main", "records -> encoder"),
-    "features": (
-        "beambert.pipelines.create_task_features",
-        "main",
+    Command("pretrain", "records -> encoder", "beambert.trainer.commands.pretrain"),
+    Command(
+        "features",
         "task -> features to fine-tune on (Beam)",
+        "beambert.pipelines.create_task_features",
+        needs_beam=True,
     ),
-    "finetune": ("beambert.trainer.commands.finetune", "finetune_main", "encoder + task -> model"),
-    "glue": (
-        "beambert.trainer.commands.glue",
-        "glue_main",
-        "encoder -> all of GLUE, submission.zip",
+    Command("finetune", "encoder + task -> model", "beambert.trainer.commands.finetune"),
+    Command("glue", "encoder -> all of GLUE, submission.zip", "beambert.trainer.commands.glue"),
+    Command(
+        "evaluate",
+        "model + task -> metrics, blessing (Beam)",
+        "beambert.pipelines.evaluate",
+        needs_beam=True,
     ),
-    "evaluate": ("beambert.pipelines.evaluate", "main", "model + task -> metrics, blessing (Beam)"),
-    "predict": ("beambert.pipelines.predict", "main", "model + texts -> answers (Beam)"),
-    "export": (
-        "beambert.trainer.commands.export",
-        "export_main",
-        "model -> SavedModel on raw text",
+    Command(
+        "predict",
+        "model + texts -> answers (Beam)",
+        "beambert.pipelines.predict",
+        needs_beam=True,
     ),
-    "deliver": (
-        "beambert.deploy.deliver",
-        "main",
+    Command("export", "model -> SavedModel on raw text", "beambert.trainer.commands.export"),
+    Command(
+        "deliver",
         "task -> fine-tuned, evaluated, served if blessed",
+        "beambert.deploy.deliver",
+        needs_beam=True,
     ),
-    "retrain": (
-        "beambert.deploy.retraining.command",
-        "main",
+    Command(
+        "retrain",
         "new files -> a new served version, if it is better",
+        "beambert.deploy.retraining.command",
+        needs_beam=True,
     ),
-    "demo": ("beambert.demo.run", "main", "all of the above on text that every machine has"),
-}
+    Command(
+        "demo",
+        "all of the above on text that every machine has",
+        "beambert.demo.run",
+        needs_beam=True,
+    ),
+)
+COMMANDS = {command.name: command for command in _TABLE}
 
 
 def usage() -> str:
     """Returns the list of commands."""
-    lines = [f"  {name:<10}{about}" for name, (_, _, about) in COMMANDS.items()]
+    lines = [f"  {name:<10}{command.about}" for name, command in COMMANDS.items()]
     return "\n".join(
         [
             "usage: beambert COMMAND …",
@@ -68,8 +81,16 @@ def usage() -> str:
             *lines,
             "",
             "`beambert COMMAND --help` lists a command's flags, with examples.",
+            "`beambert --version` prints the version.",
         ]
     )
+
+
+def version() -> str:
+    """Returns the installed version."""
+    import importlib.metadata
+
+    return importlib.metadata.version("beambert")
 
 
 def main() -> int:
@@ -79,8 +100,10 @@ def main() -> int:
         print(usage())
         return 0
     name, *rest = arguments
+    if name == "--version":
+        print(f"beambert {version()}")
+        return 0
     if name not in COMMANDS:
         print(f"beambert: no command {name!r}; see beambert --help", file=sys.stderr)
         return 2
-    module, function, _ = COMMANDS[name]
-    return run_main(name, getattr(importlib.import_module(module), function), rest)
+    return COMMANDS[name].run(rest)

@@ -242,7 +242,6 @@ def main(argv: Sequence[str]) -> None:
     parser = console_flags.FlagParser(
         prog="python -m beambert.demo.corpus",
         description="Makes a corpus and a classification task from the installed documentation.",
-        allow_abbrev=False,
     )
     parser.add_argument("--output", type=Path, required=True, help="folder for corpus/ and task/")
     parser.add_argument("--train_examples", type=int, default=TRAIN_EXAMPLES, help="a class")

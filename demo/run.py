@@ -4,7 +4,6 @@ Every step is a command that works on your own files too; the demo prints it, ru
 Interrupted, the same command continues where it stopped.
 """
 
-import argparse
 import json
 import signal
 import subprocess
@@ -23,6 +22,12 @@ STEPS_FILE = "steps.json"
 REPORT_FILE = "report.html"
 SUMMARY_FILE = "summary.txt"
 EXIT_STATUS_OF_INTERRUPT = 128 + signal.SIGINT
+
+EXAMPLES = """example:
+  beambert demo --output=demo-output
+
+Takes up to ten minutes on two cores. Interrupted, the same command continues.
+"""
 
 
 class Journal:
@@ -106,25 +111,26 @@ def run_demo(folder: Path) -> None:
     print(f"\n{text}\nThe same with curves: {folder / REPORT_FILE}")
 
 
+def build_parser() -> FlagParser:
+    """Returns the command's flags."""
+    parser = FlagParser(
+        prog="beambert demo",
+        description="Runs the whole path on the documentation of the installed packages.",
+        examples=EXAMPLES,
+    )
+    parser.add_argument(
+        "--output", default="demo-output", metavar="DIR", help="default: %(default)s"
+    )
+    return parser
+
+
 def main(argv: Sequence[str]) -> None:
     """Runs the command.
 
     Raises:
       InputError: a step failed.
     """
-    parser = FlagParser(
-        prog="beambert demo",
-        description="Runs the whole path on the documentation of the installed packages.",
-        epilog="example:\n  beambert demo --output=demo-output\n\n"
-        "Takes up to ten minutes on two cores. Interrupted, the same command continues.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "--output", default="demo-output", metavar="DIR", help="default: %(default)s"
-    )
-    flags = parser.parse_args(list(argv))
-    run_demo(Path(flags.output))
+    run_demo(Path(build_parser().parse_args(list(argv)).output))
 
 
 if __name__ == "__main__":

@@ -11,20 +11,20 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from beambert.pipelines import evaluate
-from beambert.pipelines.shared.console import quiet_stderr, run_main
+from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED
 from beambert.pipelines.storage.weights import BEST_FOLDER, weights_sha256
 from beambert.pipelines.tasks.flags import add_task_flags, task_arguments
-from beambert.trainer.commands import export as task_export
-from beambert.trainer.commands import finetune
+from beambert.trainer.commands import export, finetune
 
 MODEL, BASELINE, EVALUATION = "model", "baseline", "evaluation"
 # Of the evaluation; all flags that aren't the command's own are `finetune`'s.
 _THRESHOLDS = ("metric", "threshold", "min_change")
 
-EPILOG = """examples:
+EXAMPLES = """examples:
   # served if it is better than always the commonest label, and no worse than what is served
   beambert deliver --task=sst-2 --data_dir=glue/SST-2 --init=encoder \\
       --output=runs/monday --serving=serving
@@ -41,9 +41,7 @@ def build_parser() -> FlagParser:
         prog="beambert deliver",
         description="Fine-tunes, evaluates and, if blessed, exports a model: all flags of "
         "`beambert finetune` but --model_dir, and these.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=EXAMPLES,
     )
     add = parser.add_argument
     add_task_flags(parser)
@@ -65,7 +63,7 @@ def deliver(argv: Sequence[str]) -> bool:
     output, serving = flags.output.rstrip("/"), flags.serving.rstrip("/")
     model, of_task = f"{output}/{MODEL}", task_arguments(flags)
     bounds = [f"--{name}={value}" for name in _THRESHOLDS for value in _values(flags, name)]
-    with quiet_stderr():
+    with loading():
         from beambert.pipelines.storage import tensorflow_files
         from beambert.trainer.serving import versions
     # Told before anything is spent.
@@ -74,7 +72,7 @@ def deliver(argv: Sequence[str]) -> bool:
     evaluate.parse([*of_task, f"--model={model}", f"--output={output}", *bounds, compared])
     if served:
         _check_source(*served)
-    _run("finetune", finetune.finetune_main, [*of_task, *others, f"--model_dir={model}"])
+    _run("finetune", finetune.main, [*of_task, *others, f"--model_dir={model}"])
     if tensorflow_files.is_folder(f"{model}/{BEST_FOLDER}"):  # of a sweep
         model = f"{model}/{BEST_FOLDER}"
     if served and served[1]["weights_sha256"] == weights_sha256(model):
@@ -91,7 +89,7 @@ def deliver(argv: Sequence[str]) -> bool:
         print(f"refused ({'; '.join(reasons)}); {serving} stays as it is")
         return False
     arguments = [f"--model={model}", f"--evaluation={output}/{EVALUATION}"]
-    _run("export", task_export.export_main, [*arguments, f"--output={serving}"])
+    _run("export", export.main, [*arguments, f"--output={serving}"])
     return True
 
 

@@ -3,62 +3,53 @@
 python -m beambert.deploy.flex_template      writes deploy/dataflow/COMMAND.json again
 """
 
-import argparse
 import json
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from beambert.pipelines import create_pretraining_data, create_vocabulary, verify
+from beambert.commands import COMMANDS
+from beambert.pipelines.shared.flags import Flag
 
 FOLDER = pathlib.Path(__file__).parent / "dataflow"
-PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
-    "vocab": create_vocabulary.build_parser,
-    "data": create_pretraining_data.build_parser,
-    "verify": verify.build_parser,
-}
+TEMPLATES = ("vocab", "data", "verify")
 # Of no use in a job: they end before there is one.
-LEFT_OUT = ("help", "dry_run", "vcpu_hour_price")
+LEFT_OUT = ("dry_run", "vcpu_hour_price")
 # What Dataflow's console checks before it starts anything.
 PARAMETER_TYPES = {"vocab_file": "GCS_READ_FILE"}
 
 
 def metadata(command: str) -> dict[str, Any]:
     """Returns a template's metadata.json."""
-    parser = PARSERS[command]()
-    parameters = [_parameter(action) for action in _actions(parser)]
     return {
         "name": f"beambert {command}",
-        "description": parser.description,
-        "parameters": parameters,
+        "description": COMMANDS[command].build_parser().description,
+        "parameters": [_parameter(flag) for flag in _flags(command).values()],
     }
 
 
-def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    return [action for action in parser._actions if action.dest not in LEFT_OUT]
+def _flags(command: str) -> dict[str, Flag]:
+    """Returns the flags that a template has."""
+    flags = COMMANDS[command].build_parser().flags
+    return {name: flag for name, flag in flags.items() if name not in LEFT_OUT}
 
 
-def _parameter(action: argparse.Action) -> dict[str, Any]:
-    text = (action.help or "").replace("%(default)s", str(action.default)).replace("%%", "%")
-    if _takes_many(action):
+def _parameter(flag: Flag) -> dict[str, Any]:
+    text = flag.help.replace("%(default)s", str(flag.default)).replace("%%", "%")
+    if flag.takes_several or flag.is_repeatable:
         text += " (several: with spaces between)"
-    is_required = action.required or not action.option_strings
     parameter: dict[str, Any] = {
-        "name": action.dest,
-        "label": action.dest,
+        "name": flag.name,
+        "label": flag.name,
         "helpText": text,
-        "isOptional": not is_required,
-        "paramType": PARAMETER_TYPES.get(action.dest, "TEXT"),
+        "isOptional": not flag.is_required,
+        "paramType": PARAMETER_TYPES.get(flag.name, "TEXT"),
     }
-    if action.nargs == 0:
+    if not flag.takes_value:
         parameter["regexes"] = ["^(true|false)$"]
-    elif action.choices:
-        parameter["regexes"] = [f"^({'|'.join(map(str, action.choices))})$"]
+    elif flag.choices:
+        parameter["regexes"] = [f"^({'|'.join(map(str, flag.choices))})$"]
     return parameter
-
-
-def _takes_many(action: argparse.Action) -> bool:
-    return action.nargs == "+" or isinstance(action, argparse._AppendAction)
 
 
 def to_arguments(command: str, given: Sequence[str]) -> list[str]:
@@ -68,20 +59,20 @@ def to_arguments(command: str, given: Sequence[str]) -> list[str]:
       command: of BeamBERT.
       given: by Dataflow's launcher, Beam's own flags among them.
     """
-    actions = {action.dest: action for action in _actions(PARSERS[command]())}
+    flags = _flags(command)
     positional, arguments = [], []
     for argument in given:
         name, _, value = argument.removeprefix("--").partition("=")
-        action = actions.get(name)
-        if action is None:
+        flag = flags.get(name)
+        if flag is None:
             arguments.append(argument)
-        elif not action.option_strings:
+        elif flag.is_positional:
             positional += value.split()
-        elif action.nargs == 0:
+        elif not flag.takes_value:
             arguments += [f"--{name}"] if value == "true" else []
-        elif action.nargs == "+":
+        elif flag.takes_several:
             arguments += [f"--{name}", *value.split()]
-        elif _takes_many(action):
+        elif flag.is_repeatable:
             arguments += [f"--{name}={each}" for each in value.split()]
         else:
             arguments.append(argument)
@@ -95,5 +86,5 @@ def serialize(value: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    for name in PARSERS:
+    for name in TEMPLATES:
         (FOLDER / f"{name}.json").write_text(serialize(metadata(name)), encoding="utf-8")

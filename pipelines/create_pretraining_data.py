@@ -9,11 +9,12 @@ from beambert.pipelines.instances.parameters import BALANCED, REFERENCE
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.records.contract import EVAL_FOLDER
-from beambert.pipelines.shared.console import quiet_stderr, run_main
+from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.flags import FlagParser, parse_bool, read_job
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.text.flags import add_text_flags
 
-EPILOG = """examples:
+EXAMPLES = """examples:
   # Wikipedia as WikiExtractor writes it, the original release's vocabulary and parameters
   beambert data --input='wiki/*/wiki_*' --vocab_file=vocab.txt --output=records
 
@@ -39,9 +40,7 @@ def build_parser() -> FlagParser:
     parser = FlagParser(
         prog="beambert data",
         description="Turns a corpus into BERT pre-training records (TFRecord shards).",
-        epilog=EPILOG + "\n" + BEAM_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=EXAMPLES + "\n" + BEAM_HELP,
     )
     add_input_flags(parser)
     parser.add_argument(
@@ -142,7 +141,7 @@ def main(argv: Sequence[str]) -> None:
     """
     flags, beam_flags = build_parser().parse_known_args(list(argv))
     job = read_job(PretrainingDataJob, flags)
-    with quiet_stderr():
+    with loading():
         options = beam_options(beam_flags)
         from beambert.pipelines.pretraining_data import run
     if flags.dry_run:

@@ -1,17 +1,17 @@
 """`beambert features`: the files of a task -> features to fine-tune on, with Apache Beam."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 
 from beambert.pipelines.features.job import FeaturesJob
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
-from beambert.pipelines.shared.console import quiet_stderr, run_main
+from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.flags import FlagParser, parse_bool, read_job
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.tasks.declarations import DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
 
-EPILOG = f"""examples:
+EXAMPLES = f"""examples:
   # GLUE's SST-2, with the vocabulary of the encoder that is to be fine-tuned
   beambert features --task=sst-2 --data_dir=glue/SST-2 --vocab_file=encoder/vocab.txt \\
       --output=sst-2-features
@@ -29,9 +29,7 @@ def build_parser() -> FlagParser:
         prog="beambert features",
         description="Makes the features of a task: of train, dev and the test files that are "
         "there, TFRecords with a schema.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=EXAMPLES,
     )
     add_task_flags(parser)
     add = parser.add_argument
@@ -56,7 +54,7 @@ def main(argv: Sequence[str]) -> None:
     flags, beam_flags = build_parser().parse_known_args(list(argv))
     flags.task = task_of(flags)
     job = read_job(FeaturesJob, flags)
-    with quiet_stderr():
+    with loading():
         options = beam_options(beam_flags)
         from beambert.pipelines.features.run import create_task_features
     create_task_features(job, options)

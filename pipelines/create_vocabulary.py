@@ -1,16 +1,16 @@
 """`beambert vocab`: a corpus -> a WordPiece vocabulary, with Apache Beam."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 
 from beambert.pipelines.corpus.flags import add_input_flags
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
-from beambert.pipelines.shared.console import quiet_stderr, run_main
+from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.flags import FlagParser, parse_bool, read_job
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 
-EPILOG = """examples:
+EXAMPLES = """examples:
   # as many tokens as the original release's uncased vocabulary
   beambert vocab --input 'wiki/*/wiki_*' 'books/*.txt' --output=vocab.txt
 
@@ -26,9 +26,7 @@ def build_parser() -> FlagParser:
     parser = FlagParser(
         prog="beambert vocab",
         description="Learns a WordPiece vocabulary from a corpus.",
-        epilog=EPILOG + "\n" + BEAM_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=EXAMPLES + "\n" + BEAM_HELP,
     )
     add_input_flags(parser)
     add = parser.add_argument
@@ -47,7 +45,7 @@ def main(argv: Sequence[str]) -> None:
     """
     flags, beam_flags = build_parser().parse_known_args(list(argv))
     job = read_job(VocabularyJob, flags)
-    with quiet_stderr():  # the learner comes with TensorFlow
+    with loading():  # the learner comes with TensorFlow
         options = beam_options(beam_flags)
         from beambert.pipelines.vocabulary_learning.run import create_vocabulary
     create_vocabulary(job, options)

@@ -29,10 +29,16 @@ from beambert.pipelines.evaluation.slices import slice_title
 from beambert.pipelines.jobs import running
 from beambert.pipelines.shared import console, flags
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
 from beambert.pipelines.tasks.declarations import Task
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
 from beambert.pipelines.tasks.metrics import METRICS
+
+EXAMPLES = """example:
+  beambert evaluate --task=sst-2 --data_dir=glue/SST-2 --model=models/sst-2 \\
+      --output=evaluation/sst-2 --metric=accuracy --threshold=0.8
+"""
 
 
 def summary(metrics: dict[str, Any], output: str) -> str:
@@ -70,11 +76,9 @@ def build_parser() -> flags.FlagParser:
     """Returns the command's own flags; all others are Beam's."""
     parser = flags.FlagParser(
         prog="beambert evaluate",
-        description="Evaluates a fine-tuned model on a task, overall and by slice, and blesses "
-        "it or does not. Any Beam flag may follow; without --runner it runs in this process.",
-        epilog="example: beambert evaluate --task=sst-2 --data_dir=glue/SST-2 "
-        "--model=models/sst-2 --output=evaluation/sst-2 --metric=accuracy --threshold=0.8",
-        allow_abbrev=False,
+        description="Evaluates a fine-tuned model on a task, overall and by slice, and blesses it "
+        "or does not.\nAny Beam flag may follow; without --runner it runs in this process.",
+        examples=EXAMPLES,
     )
     add_task_flags(parser)
     parser.add_argument("--model", required=True, help="a folder that `finetune` finished")
@@ -154,7 +158,7 @@ def main(argv: Sequence[str]) -> None:
       InputError: something given cannot be used.
     """
     job, beam_flags = parse(argv)
-    with running.quiet_libraries():
+    with running.quiet_libraries(), loading():
         options = running.beam_options(beam_flags)
         from beambert.pipelines.evaluation.evaluating import evaluate
     print(summary(evaluate(job, options), job.output))

@@ -1,16 +1,16 @@
 """`beambert predict`: a fine-tuned model's answers to all texts of some files, with Apache Beam."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.prediction.job import PredictionJob
-from beambert.pipelines.shared.console import quiet_stderr, run_main
+from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser, read_job
+from beambert.pipelines.shared.loading import loading
 
-EPILOG = """examples:
+EXAMPLES = """examples:
   # a text on each line
   beambert predict --model=sentiment --input='reviews/*.txt' --output=answers
 
@@ -33,9 +33,7 @@ def build_parser() -> FlagParser:
     parser = FlagParser(
         prog="beambert predict",
         description="Answers all texts of some files with a fine-tuned model.",
-        epilog=EPILOG + BEAM_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=EXAMPLES + BEAM_HELP,
     )
     add = parser.add_argument
     add("--model", required=True, metavar="DIR", help="a folder that `finetune` finished")
@@ -58,7 +56,7 @@ def main(argv: Sequence[str]) -> None:
     """
     flags, beam_flags = build_parser().parse_known_args(list(argv))
     job = read_job(PredictionJob, flags)
-    with quiet_stderr():
+    with loading():
         options = beam_options(beam_flags)
         import tensorflow  # noqa: F401  (its notices are nobody's concern)
 

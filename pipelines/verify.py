@@ -1,12 +1,12 @@
 """`beambert verify`: finished records -> figures, faults and warnings, with Apache Beam."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
-from beambert.pipelines.shared.console import quiet_stderr, run_main
+from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.flags import FlagParser, read_job
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.verification.job import (
     JSON_FILE,
     OUTPUT_ENDING,
@@ -16,7 +16,7 @@ from beambert.pipelines.verification.job import (
 
 STATUS_OF_FAULTS = 1
 
-EPILOG = f"""examples:
+EXAMPLES = f"""examples:
   # a records folder, its held-out part too; report in records{OUTPUT_ENDING}
   beambert verify records
 
@@ -33,9 +33,7 @@ def build_parser() -> FlagParser:
         prog="beambert verify",
         description="Reads pre-training records again, whoever made them, and reports what is in "
         "them, what is wrong with them and what others came to regret.",
-        epilog=EPILOG + "\n" + BEAM_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=EXAMPLES + "\n" + BEAM_HELP,
     )
     parser.add_argument(
         "inputs", nargs="+", metavar="DIR", help="records folder, or a pattern of record files"
@@ -60,7 +58,7 @@ def main(argv: Sequence[str]) -> None:
     """
     flags, beam_flags = build_parser().parse_known_args(list(argv))
     job = read_job(VerificationJob, flags)
-    with quiet_stderr():
+    with loading():
         options = beam_options(beam_flags)
         from beambert.pipelines.verification.run import verify_records
     if verify_records(job, options)["faults"]:

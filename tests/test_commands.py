@@ -1,6 +1,5 @@
 """The console command, as a user types it, and the commands that the documentation shows."""
 
-import importlib
 import pathlib
 import re
 import shlex
@@ -10,18 +9,8 @@ import sys
 import pytest
 
 from beambert.commands import COMMANDS
-from beambert.deploy import deliver
-from beambert.deploy.retraining import command as retrain
-from beambert.pipelines import (
-    create_pretraining_data,
-    create_task_features,
-    create_vocabulary,
-    evaluate,
-    predict,
-    verify,
-)
-from beambert.trainer.commands import export, glue, pretrain
-from beambert.trainer.commands import finetune as finetune_command
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import FlagParser
 
 ROOT = pathlib.Path(__file__).parents[1]
 HEAVY = ("tensorflow", "keras", "apache_beam", "tfx_bsl", "tensorflow_model_analysis", "matplotlib")
@@ -36,20 +25,6 @@ except SystemExit as stop:
 print("LOADED", *(name for name in {heavy} if name in sys.modules))
 sys.exit(status)
 """
-PARSERS = {
-    "vocab": create_vocabulary.build_parser,
-    "data": create_pretraining_data.build_parser,
-    "verify": verify.build_parser,
-    "pretrain": pretrain.build_pretrain_parser,
-    "features": create_task_features.build_parser,
-    "finetune": finetune_command.build_finetune_parser,
-    "glue": glue.build_glue_parser,
-    "evaluate": evaluate.build_parser,
-    "export": export.build_export_parser,
-    "predict": predict.build_parser,
-    "deliver": deliver.build_parser,
-    "retrain": retrain.build_parser,
-}
 
 
 def run_beambert(*arguments):
@@ -85,31 +60,55 @@ def test_unknown_command():
     assert run.stderr.count("\n") == 1 and "dta" in run.stderr
 
 
+def test_version():
+    run = run_beambert("--version")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert re.match(r"beambert \d+\.\d+", run.stdout)
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_what_a_parser_tells_of_its_flags_is_what_it_takes(command):
+    """By its own help: every flag with its name, and no other."""
+    parser = COMMANDS[command].build_parser()
+    assert isinstance(parser, FlagParser)
+    assert parser.prog == f"beambert {command}"
+    flags = parser.format_help().removesuffix(parser.epilog)
+    shown = re.findall(r"^  --(\w+)", flags, re.MULTILINE)
+    assert shown == [flag.name for flag in parser.flags.values() if not flag.is_positional]
+
+
+def test_what_a_parser_tells_of_a_flag():
+    parser = FlagParser("beambert try", "Tries.", "example:\n  beambert try --size=a")
+    parser.add_argument("files", nargs="+", help="what to read")
+    group = parser.add_argument_group("others")
+    group.add_argument("--size", required=True, choices=("a", "b"))
+    group.add_argument("--since", nargs="+", default=[])
+    parser.add_argument("--metric", action="append")
+    parser.add_argument("--dry_run", action="store_true")
+    files, size, since, metric, dry_run = parser.flags.values()
+    assert (files.name, files.is_positional, files.is_required) == ("files", True, True)
+    assert files.takes_several and files.help == "what to read"
+    assert size.is_required and size.takes_value and size.choices == ("a", "b")
+    assert not size.takes_several and not size.is_repeatable and not size.is_positional
+    assert since.takes_several and not since.is_repeatable and since.default == []
+    assert metric.is_repeatable and not metric.takes_several and not metric.is_required
+    assert not dry_run.takes_value and dry_run.default is False
+    assert parser.parse_args(["x", "--size=a"]).size == "a"
+    assert "  beambert try --size=a" in parser.format_help().splitlines()
+    with pytest.raises(InputError, match="siz"):  # not taken for --size
+        parser.parse_args(["x", "--siz=a", "--size=b"])
+
+
 def documented_commands():
     """Every command line of the documents and of the commands' own examples."""
     documents = [ROOT / "README.md", ROOT / "deploy" / "README.md", *ROOT.glob("docs/*.md")]
     texts = [path.read_text("utf-8") for path in documents]
-    texts += [
-        getattr(importlib.import_module(module), name)
-        for module, name in (
-            ("beambert.pipelines.create_vocabulary", "EPILOG"),
-            ("beambert.pipelines.create_pretraining_data", "EPILOG"),
-            ("beambert.pipelines.verify", "EPILOG"),
-            ("beambert.pipelines.predict", "EPILOG"),
-            ("beambert.trainer.commands.pretrain", "PRETRAIN_EPILOG"),
-            ("beambert.pipelines.create_task_features", "EPILOG"),
-            ("beambert.trainer.commands.finetune", "FINETUNE_EPILOG"),
-            ("beambert.trainer.commands.glue", "GLUE_EPILOG"),
-            ("beambert.trainer.commands.export", "EXPORT_EPILOG"),
-            ("beambert.deploy.deliver", "EPILOG"),
-            ("beambert.deploy.retraining.command", "EPILOG"),
-        )
-    ]
+    texts += [command.build_parser().epilog for command in COMMANDS.values()]
     for text in texts:
         joined = text.replace("\\\n", " ")
         joined = joined.replace("python -m beambert.deploy.vertex job --", "beambert")
         for line in re.findall(r"^ *beambert +(.*--.*)$", joined, re.MULTILINE):
-            if line.split()[0] in PARSERS:
+            if line.split()[0] in COMMANDS:
                 yield shlex.split(line, comments=True)
 
 
@@ -118,13 +117,13 @@ def test_documented_commands_have_real_flags():
     names += "|sdk_container_image|service_account_email|machine_type|max_num_workers"
     beam_flag = re.compile(rf"--({names}|prism_location|flink_[a-z_]+|direct_[a-z_]+)=")
     commands = list(documented_commands())
-    assert {name for name, *_ in commands} == set(PARSERS)
+    assert {name for name, *_ in commands} == set(COMMANDS)
     for name, *arguments in commands:
         # What a parser doesn't know goes to Beam, which takes no bare words.
-        _, others = PARSERS[name]().parse_known_args(arguments)
+        _, others = COMMANDS[name].build_parser().parse_known_args(arguments)
         if name == "deliver":
             of_task = [argument for argument in arguments if argument not in others]
-            finetune = finetune_command.build_finetune_parser()
+            finetune = COMMANDS["finetune"].build_parser()
             parsed = finetune.parse_known_args([*others, *of_task, "--model_dir=model"])
             others = [other for other in others if other in parsed[1]]
         assert [other for other in others if not beam_flag.match(other)] == [], name

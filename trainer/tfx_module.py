@@ -17,7 +17,7 @@ from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.declarations import DEV, TRAIN
 from beambert.pipelines.tasks.flags import task_of
-from beambert.trainer.commands.finetune import build_finetune_parser, make_job, run_job
+from beambert.trainer.commands.finetune import build_parser, make_job, run_job
 
 
 def run_fn(fn_args: Any) -> None:
@@ -33,7 +33,7 @@ def run_fn(fn_args: Any) -> None:
       InputError: what was given can't be used.
     """
     given = fn_args.custom_config | {"model_dir": fn_args.model_run_dir}
-    flags = build_finetune_parser().parse_args(
+    flags = build_parser().parse_args(
         [f"--{name}={of}" for name, of in given.items() if of is not None]
     )
     if not flags.features or flags.sweep:

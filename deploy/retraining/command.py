@@ -5,7 +5,6 @@ the next start repeats at most the step that was cut; the model that is served c
 last step, and only if the new one is better on the same examples.
 """
 
-import argparse
 import datetime
 import shlex
 import signal
@@ -31,16 +30,17 @@ from beambert.deploy.retraining.runs import (
     is_needed,
     next_run,
 )
-from beambert.pipelines.shared.console import duration, quiet_stderr, run_main
+from beambert.pipelines.shared.console import duration, run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
 
 PLAN, RELEASE = "plan", "release"
 # What a plan finds, for a scheduler to branch on.
 NEW, NOTHING_NEW, BUSY = "new", "nothing_new", "busy"
 
-EPILOG = """examples:
+EXAMPLES = """examples:
   # what would be done
   beambert retrain --config=deploy/retrain.toml --dry_run
 
@@ -62,9 +62,7 @@ def build_parser() -> FlagParser:
     parser = FlagParser(
         prog="beambert retrain",
         description="Takes what is new in a corpus to a model that is served if it is better.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=EXAMPLES,
     )
     add = parser.add_argument
     add("--config", required=True, metavar="FILE", help="as deploy/retrain.toml, also gs://")
@@ -100,7 +98,7 @@ def plan(config: Retraining) -> Run | None:
     if time.time() - manifests.newest < 60 * config.settle_minutes:
         print(f"the last manifest is younger than {config.settle_minutes:g} minutes; more may come")
         return None
-    with quiet_stderr():
+    with loading():
         from beambert.pipelines.jobs.input_files import match_inputs
         from beambert.pipelines.jobs.running import beam_options
         from beambert.pipelines.pretraining_data.since import new_inputs

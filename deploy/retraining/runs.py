@@ -8,18 +8,15 @@ A workspace is a folder, local or gs://:
     LOCK            who is at work
 """
 
-import argparse
 import dataclasses
 import hashlib
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beambert.pipelines import create_pretraining_data, evaluate
+from beambert.commands import COMMANDS
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import BLESSED, MARKER_FILE, NOT_BLESSED
-from beambert.trainer.commands import finetune as finetune_command
-from beambert.trainer.commands import pretrain as task_pretrain
 
 PUBLISHED = "published"
 REFUSED = "refused"
@@ -32,23 +29,13 @@ BASELINE, EVALUATION, SERVING = "baseline", "evaluation", "serving"
 # Each makes the folder of its name. In this order.
 STEPS = (RECORDS, ENCODER, CLASSIFIER, BASELINE, EVALUATION, SERVING)
 
-# section of the configuration -> its command's parser, and the flags that a run sets itself
-SECTIONS: dict[str, tuple[Callable[[], argparse.ArgumentParser], frozenset[str]]] = {
-    "data": (
-        create_pretraining_data.build_parser,
-        frozenset({"input", "since", "vocab_file", "output", "dry_run"}),
-    ),
-    "pretrain": (
-        task_pretrain.build_pretrain_parser,
-        frozenset({"data", "long_data", "model_dir", "checkpoint_dir", "tensorboard_dir"}),
-    ),
-    "finetune": (
-        finetune_command.build_finetune_parser,
-        frozenset({"init", "model_dir", "checkpoint_dir", "tensorboard_dir"}),
-    ),
-    "evaluate": (
-        evaluate.build_parser,
-        frozenset({"task", "data_dir", "model", "output", "metric", "threshold", "baseline"}),
+# section of the configuration, by the name of its command -> the flags that a run sets itself
+SECTIONS = {
+    "data": frozenset({"input", "since", "vocab_file", "output", "dry_run"}),
+    "pretrain": frozenset({"data", "long_data", "model_dir", "checkpoint_dir", "tensorboard_dir"}),
+    "finetune": frozenset({"init", "model_dir", "checkpoint_dir", "tensorboard_dir"}),
+    "evaluate": frozenset(
+        {"task", "data_dir", "model", "output", "metric", "threshold", "baseline"}
     ),
 }
 # The other flags of these go to Beam.
@@ -137,8 +124,7 @@ def _check_type(name: str, value: Any) -> None:
 
 def _check_section(section: str, flags: Flags) -> None:
     """Refuses what isn't a flag of a section's command, or is the run's to set."""
-    build_parser, own = SECTIONS[section]
-    known = {action.dest: action for action in build_parser()._actions}
+    known = COMMANDS[section].build_parser().flags
     given = list(flags.items())
     if section == "pretrain":
         parts = {part: flags.get(part, {}) for part in (FIRST, FURTHER)}
@@ -148,15 +134,15 @@ def _check_section(section: str, flags: Flags) -> None:
         given = [(name, value) for name, value in given if name not in parts]
         given += [item for value in parts.values() for item in value.items()]
     for name, value in given:
-        if name in own:
+        if name in SECTIONS[section]:
             raise InputError(f"{section}.{name} is set by each run; leave it out")
-        action = known.get(name)
-        if action is None and section not in BEAM_SECTIONS:
+        flag = known.get(name)
+        if flag is None and section not in BEAM_SECTIONS:
             raise InputError(f"{section}.{name} is no flag of beambert {section}")
         if isinstance(value, dict):
             raise InputError(f"{section}.{name} is no table")
-        repeats = action is None or action.nargs == "+"
-        if isinstance(value, list) and not (repeats or isinstance(action, argparse._AppendAction)):
+        takes_list = flag is None or flag.takes_several or flag.is_repeatable
+        if isinstance(value, list) and not takes_list:
             raise InputError(f"{section}.{name} takes one value, no list")
     if section == "finetune" and not {"task", "data_dir"} <= set(flags):
         raise InputError("finetune needs task and data_dir")
@@ -170,14 +156,15 @@ def _check_commands(config: Retraining) -> None:
     for run in (Run("run", 1), Run("run", 1, ("records",), "encoder", "classifier")):
         for section, step in steps.items():
             try:
-                SECTIONS[section][0]().parse_known_args(command(step, config, run)[1:])
+                arguments = command(step, config, run)[1:]
+                COMMANDS[section].build_parser().parse_known_args(arguments)
             except InputError as error:
                 raise InputError(f"[{section}] {error}") from error
 
 
 def beam_flags(section: str, flags: Flags) -> list[str]:
     """Returns what of a section's flags goes to Beam."""
-    known = {action.dest for action in SECTIONS[section][0]()._actions}
+    known = COMMANDS[section].build_parser().flags
     return to_arguments(section, {n: value for n, value in flags.items() if n not in known})
 
 
@@ -323,11 +310,11 @@ def _record_folders(config: Retraining, run: Run) -> list[str]:
 
 def to_arguments(section: str, flags: Flags) -> list[str]:
     """Returns a section's flags as a command line has them; a list repeats its flag."""
-    actions = {action.dest: action for action in SECTIONS[section][0]()._actions}
+    known = COMMANDS[section].build_parser().flags
     arguments = []
     for name, value in flags.items():
         # Beam's flags for yes and no take no value, as some of ours.
-        is_bare = name not in actions or actions[name].nargs == 0
+        is_bare = name not in known or not known[name].takes_value
         if isinstance(value, bool) and is_bare:
             arguments += [f"--{name}"] if value else []
         else:

@@ -8,7 +8,6 @@
 With --show, what would be sent is printed and nothing is sent.
 """
 
-import argparse
 import dataclasses
 import json
 import pathlib
@@ -303,8 +302,6 @@ def build_parser() -> FlagParser:
     parser = FlagParser(
         prog="python -m beambert.deploy.vertex",
         description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("--show", action="store_true", help="print the request, send nothing")
     kinds = parser.add_subparsers(dest="kind", required=True)

@@ -1,11 +1,10 @@
 """The flags of every command that reads a corpus, and its progress line."""
 
-import argparse
-
 from beambert.pipelines.shared.console import duration
+from beambert.pipelines.shared.flags import FlagGroup
 
 
-def add_input_flags(parser: argparse.ArgumentParser) -> None:
+def add_input_flags(parser: FlagGroup) -> None:
     """Adds the flags that say what to read."""
     # Only these commands read a corpus.
     from beambert.pipelines.corpus.formats import AUTO, FORMATS

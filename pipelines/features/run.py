@@ -13,7 +13,7 @@ from beambert.pipelines.jobs.running import (
     works_here,
 )
 from beambert.pipelines.records.contract import INFO_FILE
-from beambert.pipelines.shared.console import quiet_stderr
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.tasks.declarations import SPAN
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def create_task_features(job: FeaturesJob, options: "PipelineOptions") -> None:
         for sentence in inputs.sentences:
             print(f"left out: {sentence}" if job.task.kind != SPAN else sentence)
         if works_here(options):
-            with quiet_stderr():  # its import prints; do it now
+            with loading():  # its import prints; do it now
                 import beambert.pipelines.features.encoding  # noqa: F401
         run_job(
             lambda pipeline, folder: pipeline | CreateTaskFeatures(job, folder, (plan, inputs)),

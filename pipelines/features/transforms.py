@@ -16,7 +16,7 @@ from beambert.pipelines.jobs.files import (
     write_bytes,
 )
 from beambert.pipelines.records.contract import INFO_FILE
-from beambert.pipelines.shared.console import quiet_stderr
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 from beambert.pipelines.storage.weights import LABELS_FILE
@@ -49,7 +49,7 @@ class WriteFeatures(beam.DoFn):
 
     def setup(self) -> None:
         """Loads the tokenizer and the encoder, and opens the worker's tally."""
-        with quiet_stderr():
+        with loading():
             import beambert.pipelines.features.encoding  # noqa: F401  (its import prints)
             from beambert.pipelines.features.shards import ShardFeatures
 

@@ -24,13 +24,16 @@ import dataclasses
 import functools
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
-from datasketch import MinHash
 
 from beambert.pipelines.instances.compact_documents import HASH_BYTES
 from beambert.pipelines.text.cleaning import UNSPACED, UNSPACED_CHARACTER
+
+if TYPE_CHECKING:
+    from datasketch import MinHash
 
 _SPACED_WORD = re.compile(r"\w+")
 _WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
@@ -150,8 +153,10 @@ def minhash(hashes: np.ndarray, settings: NearDuplicateSettings) -> np.ndarray |
 
 
 @functools.cache
-def _empty_minhash(num_perm: int, seed: int) -> MinHash:
+def _empty_minhash(num_perm: int, seed: int) -> "MinHash":
     # The scheme is named so that another release of the library can't choose another.
+    from datasketch import MinHash  # with scipy: half a second that only near duplicates need
+
     return MinHash(num_perm, seed, hashfunc=int, scheme="affine32")
 
 

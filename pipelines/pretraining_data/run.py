@@ -19,7 +19,8 @@ from beambert.pipelines.pretraining_data.spills import spill_prefix
 from beambert.pipelines.records.contract import INFO_FILE, STATISTICS_FILE, RecordsInfo
 from beambert.pipelines.records.figures import MadeWith, warn
 from beambert.pipelines.records.statistics import RecordStatistics
-from beambert.pipelines.shared.console import duration, quiet_stderr
+from beambert.pipelines.shared.console import duration
+from beambert.pipelines.shared.loading import loading
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -68,7 +69,7 @@ def estimate_pretraining_data(
         translated = translate_job(
             lambda pipeline, _: pipeline | CreatePretrainingData(job, plan=plan), options
         )
-    with quiet_stderr():  # it imports TensorFlow
+    with loading():  # it imports TensorFlow
         from beambert.pipelines.pretraining_data import estimate
     found = estimate.estimate(
         plan.manifest.inputs,
@@ -104,7 +105,7 @@ def _run(plan: Plan, options: "PipelineOptions") -> None:
         flush=True,
     )
     if works_here(options):
-        with quiet_stderr():  # their import prints; do it now
+        with loading():  # their import prints; do it now
             import beambert.pipelines.records.decoding
             import beambert.pipelines.wordpiece.tokenization  # noqa: F401
     try:

@@ -50,7 +50,7 @@ from beambert.pipelines.records.statistics import (
     count_records,
     restore_ids,
 )
-from beambert.pipelines.shared.console import quiet_stderr
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.text.preparation import KEEP, NEAR, TextOptions, prepare_documents
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
@@ -100,7 +100,7 @@ class Tokenize(beam.DoFn):
 
     def setup(self) -> None:
         """Builds the tokenizer, once a worker."""
-        with quiet_stderr():
+        with loading():
             from beambert.pipelines.wordpiece.tokenization import Tokenizer
 
         self._tokenizer = Tokenizer(self._vocabulary, self._text_options.do_lower_case)
@@ -225,7 +225,7 @@ class WriteShard(beam.DoFn):
 
     def setup(self) -> None:
         """Loads the encoder and opens the worker's tally."""
-        with quiet_stderr():
+        with loading():
             import beambert.pipelines.records.decoding  # noqa: F401  (its import prints)
 
         self._progress = ProgressTally(self._progress_folder)

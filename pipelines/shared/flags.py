@@ -2,15 +2,111 @@
 
 import argparse
 import dataclasses
-from typing import NoReturn, TypeVar
+from collections.abc import Sequence
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from beambert.pipelines.shared.errors import InputError
 
 Job = TypeVar("Job")
 
 
+@dataclasses.dataclass(frozen=True)
+class Flag:
+    """A flag of a command.
+
+    Attributes:
+      name: as in `--name=value`, or of a positional argument.
+      is_positional: whether it stands on the command line without its name.
+      is_required: whether the command refuses to run without it.
+      takes_value: False for a flag that is only named, as `--dry_run`.
+      takes_several: whether several values may follow its name.
+      is_repeatable: whether it may be named several times, each time with a value.
+      choices: the values that it may have; None if they aren't listed.
+      default: its value where it isn't given.
+      help: what `--help` says of it.
+    """
+
+    name: str
+    is_positional: bool
+    is_required: bool
+    takes_value: bool
+    takes_several: bool
+    is_repeatable: bool
+    choices: Sequence[Any] | None
+    default: Any
+    help: str
+
+
+class FlagGroup(Protocol):
+    """Takes flags: a parser, or a heading of one."""
+
+    def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
+        """Adds a flag; see `argparse`."""
+
+
 class FlagParser(argparse.ArgumentParser):
-    """A parser of a command's flags whose errors are one sentence, as all others."""
+    """A parser of a command's flags: it knows which there are, and its errors are one sentence."""
+
+    def __init__(
+        self,
+        prog: str | None = None,
+        description: str | None = None,
+        examples: str | None = None,
+        add_help: bool = True,
+    ):
+        """Makes a parser without flags.
+
+        Args:
+          prog: the command as one types it.
+          description: what it does.
+          examples: what `--help` ends with, line by line as it stands here.
+          add_help: whether there is a `--help`.
+        """
+        self._known: dict[str, Flag] = {}
+        super().__init__(
+            prog=prog,
+            description=description,
+            epilog=examples,
+            add_help=add_help,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+
+    @property
+    def flags(self) -> dict[str, Flag]:
+        """The flags by name, in the order of `--help`, which itself is left out."""
+        return dict(self._known)
+
+    def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
+        """Adds a flag; see `argparse`."""
+        return self._note(super().add_argument(*names, **settings), settings)
+
+    def add_argument_group(self, *title: str) -> FlagGroup:
+        """Adds a heading for flags that `--help` shows together; see `argparse`."""
+        group = super().add_argument_group(*title)
+        add = group.add_argument
+        # Its flags are the parser's, like all others.
+        group.add_argument = lambda *names, **settings: self._note(
+            add(*names, **settings), settings
+        )
+        return group
+
+    def _note(self, added: argparse.Action, settings: dict[str, Any]) -> argparse.Action:
+        """Writes down an added flag."""
+        if settings.get("action") != "help":
+            is_positional = not added.option_strings
+            self._known[added.dest] = Flag(
+                name=added.dest,
+                is_positional=is_positional,
+                is_required=added.required or is_positional,
+                takes_value=added.nargs != 0,
+                takes_several=added.nargs == "+",
+                is_repeatable=settings.get("action") in ("append", "extend"),
+                choices=None if added.choices is None else tuple(added.choices),
+                default=added.default,
+                help=added.help or "",
+            )
+        return added
 
     def error(self, message: str) -> NoReturn:
         """Refuses what can't be parsed.

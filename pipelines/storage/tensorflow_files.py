@@ -13,11 +13,11 @@ import re
 import tempfile
 from collections.abc import Collection, Iterator
 
-from beambert.pipelines.shared.console import quiet_stderr
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage import claims
 
-with quiet_stderr():
+with loading():
     import tensorflow as tf
 
 # What file systems raise, and Python's own functions on local files.

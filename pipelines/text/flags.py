@@ -1,9 +1,9 @@
 """The flags that say how documents become sentences."""
 
-import argparse
+from beambert.pipelines.shared.flags import FlagGroup
 
 
-def add_text_flags(group: argparse._ArgumentGroup) -> None:
+def add_text_flags(group: FlagGroup) -> None:
     """Adds the flags that say how documents become sentences, and which are dropped."""
     # Only these commands filter documents.
     from beambert.pipelines.text.filters import NONE, QUALITY_FILTERS

@@ -10,8 +10,8 @@ from beambert.pipelines.corpus.flags import describe_reading
 from beambert.pipelines.jobs.files import read_bytes, write_bytes
 from beambert.pipelines.jobs.input_files import match_inputs
 from beambert.pipelines.jobs.running import check_reachable, run_job, works_here
-from beambert.pipelines.shared.console import quiet_stderr
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary, about_job
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 from beambert.pipelines.vocabulary_learning.word_counts import job_file
@@ -37,7 +37,7 @@ def create_vocabulary(job: VocabularyJob, options: "PipelineOptions") -> None:
     total_bytes = sum(file.bytes for file in inputs)
     print(f"{len(inputs)} files, {total_bytes / 1e6:.1f} MB -> {job.output}", flush=True)
     if works_here(options):
-        with quiet_stderr():  # its import prints; do it now
+        with loading():  # its import prints; do it now
             import beambert.pipelines.wordpiece.tokenization  # noqa: F401
 
     def describe(counts: dict[str, int], seconds: float) -> str:

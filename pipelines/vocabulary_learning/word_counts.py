@@ -19,8 +19,8 @@ from beambert.pipelines.corpus.reading import ReadOptions, check_rejects, reject
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, Source, read_source
 from beambert.pipelines.jobs.files import write_bytes
 from beambert.pipelines.jobs.running import library_versions
-from beambert.pipelines.shared.console import quiet_stderr
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import CorpusWords, learn_vocabulary
@@ -62,7 +62,7 @@ class WordCounter:
 
     def __init__(self, do_lower_case: bool):
         """Builds the word splitter."""
-        with quiet_stderr():
+        with loading():
             from beambert.pipelines.wordpiece.tokenization import word_splitter
 
         self._split = word_splitter(do_lower_case)

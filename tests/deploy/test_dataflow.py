@@ -17,6 +17,7 @@ from support import growing_corpus as corpus
 from support.absent_packages import without
 
 from beambert import commands as commands_module
+from beambert.commands import COMMANDS
 from beambert.deploy import flex_template
 from beambert.pipelines.jobs import files
 from beambert.pipelines.prediction import worker_folder
@@ -306,22 +307,20 @@ def test_submission(gs, storage_environment, root, monkeypatch):
         assert files.read_bytes(path, "")
 
 
-@pytest.mark.parametrize("command", flex_template.PARSERS)
+@pytest.mark.parametrize("command", flex_template.TEMPLATES)
 def test_templates_are_what_the_flags_are(command):
     """After a change of flags: python -m beambert.deploy.flex_template."""
     found = (ROOT / "deploy" / "dataflow" / f"{command}.json").read_text("utf-8")
     assert found == flex_template.serialize(flex_template.metadata(command))
 
 
-@pytest.mark.parametrize("command", flex_template.PARSERS)
+@pytest.mark.parametrize("command", flex_template.TEMPLATES)
 def test_every_parameter_is_a_flag(command):
     """And has all that Dataflow wants to know of one."""
     found = json.loads((ROOT / "deploy" / "dataflow" / f"{command}.json").read_text("utf-8"))
-    actions = flex_template.PARSERS[command]()._actions
-    names = {flag for action in actions for flag in action.option_strings}
-    names |= {f"--{action.dest}" for action in actions if not action.option_strings}
+    names = set(COMMANDS[command].build_parser().flags)
     for parameter in found["parameters"]:
-        assert f"--{parameter['name']}" in names
+        assert parameter["name"] in names
         # https://cloud.google.com/dataflow/docs/guides/templates/configuring-flex-templates
         assert parameter["paramType"] in ("TEXT", "GCS_READ_FILE")
         assert parameter["label"] and parameter["helpText"] and "%(" not in parameter["helpText"]
@@ -334,15 +333,15 @@ def test_parameters_become_a_command_line():
         *("--do_whole_word_mask=true", "--runner=DataflowRunner"),
     ]
     name, *arguments = flex_template.to_arguments("data", given)
-    flags, others = flex_template.PARSERS["data"]().parse_known_args(arguments)
+    flags, others = COMMANDS["data"].build_parser().parse_known_args(arguments)
     assert name == "data" and others == ["--runner=DataflowRunner"]
     assert flags.input == ["gs://b/wiki/*", "gs://b/books/*"]
     assert flags.max_seq_length == (128, 512) and flags.do_whole_word_mask is True
     name, *arguments = flex_template.to_arguments("verify", ["--output=o", "--inputs=a b"])
-    assert flex_template.PARSERS["verify"]().parse_args(arguments).inputs == ["a", "b"]
+    assert COMMANDS["verify"].build_parser().parse_args(arguments).inputs == ["a", "b"]
     given = ["--input=a", "--vocab_file=v", "--output=o", "--since=r/1 r/2"]
     name, *arguments = flex_template.to_arguments("data", given)
-    assert flex_template.PARSERS["data"]().parse_args(arguments).since == ["r/1", "r/2"]
+    assert COMMANDS["data"].build_parser().parse_args(arguments).since == ["r/1", "r/2"]
 
 
 def test_launching_a_template(gs, root, tmp_path):

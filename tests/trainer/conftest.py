@@ -23,7 +23,7 @@ from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo, shard_na
 from beambert.pipelines.records.encoding import RecordWriter, encode_examples
 from beambert.pipelines.storage.claims import MARKER_FILE
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
-from beambert.trainer.commands.pretrain import pretrain_main
+from beambert.trainer.commands.pretrain import main as pretrain_main
 
 # Before anything runs on TensorFlow: the devices of MirroredStrategy. Others use the first only.
 tf.config.set_logical_device_configuration(

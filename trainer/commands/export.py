@@ -3,11 +3,11 @@
 import argparse
 from collections.abc import Sequence
 
-from beambert.pipelines.shared.console import quiet_stderr
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.shared.loading import loading
 
-EXPORT_EPILOG = """examples:
+EXAMPLES = """examples:
   # the next version in a folder that TensorFlow Serving watches, tried on a sentence
   beambert export --model=sentiment --output=serving --text='A joy from start to end.'
 
@@ -23,14 +23,12 @@ EXPORT_EPILOG = """examples:
 """
 
 
-def build_export_parser() -> FlagParser:
+def build_parser() -> FlagParser:
     """Returns the flags of `export`."""
     parser = FlagParser(
         prog="beambert export",
         description="Writes a model as a SavedModel that takes raw text, or for other systems.",
-        epilog=EXPORT_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=EXAMPLES,
     )
     add = parser.add_argument
     add("--model", required=True, metavar="DIR", help="model folder: fine-tuned or an encoder")
@@ -51,14 +49,14 @@ def build_export_parser() -> FlagParser:
     return parser
 
 
-def export_main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str]) -> None:
     """Runs `export`.
 
     Raises:
       InputError: what was given can't be used.
     """
-    flags = build_export_parser().parse_args(list(argv))
-    with quiet_stderr():
+    flags = build_parser().parse_args(list(argv))
+    with loading():
         from beambert.pipelines.storage import tensorflow_files
         from beambert.trainer.serving import blessing, versions
     if flags.evaluation:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beambert.pipelines.shared.console import quiet_stderr
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import SWITCH, FlagParser, parse_bool
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.weights import BEST_FOLDER
 from beambert.pipelines.tasks.declarations import Task
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from beambert.trainer.finetuning.plan import FinetuningJob
 
 
-FINETUNE_EPILOG = """examples:
+EXAMPLES = """examples:
   # GLUE's SST-2, from an encoder that `beambert pretrain` made
   beambert finetune --task=sst-2 --data_dir=glue/SST-2 --init=encoder --model_dir=sentiment
 
@@ -104,14 +104,12 @@ def add_recipe_flags(parser: FlagParser) -> None:
     )
 
 
-def build_finetune_parser() -> FlagParser:
+def build_parser() -> FlagParser:
     """Returns the flags of `finetune`."""
     parser = FlagParser(
         prog="beambert finetune",
         description="Fine-tunes an encoder on a task.",
-        epilog=FINETUNE_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=EXAMPLES,
     )
     add_task_flags(parser)
     parser.add_argument(
@@ -125,13 +123,13 @@ def build_finetune_parser() -> FlagParser:
     return parser
 
 
-def finetune_main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str]) -> None:
     """Runs `finetune`.
 
     Raises:
       InputError: what was given can't be used.
     """
-    flags = build_finetune_parser().parse_args(list(argv))
+    flags = build_parser().parse_args(list(argv))
     job = make_job(flags, task_of(flags), flags.data_dir, flags.model_dir)
     if flags.sweep:
         run_sweep(job, flags)
@@ -161,7 +159,7 @@ def make_job(
                 f"--{name}={getattr(flags, name)}: a sweep tries its own values; leave it out"
             )
     loop = loop_config(flags)
-    with quiet_stderr():
+    with loading():
         from beambert.pipelines.features.contract import open_features
         from beambert.trainer.finetuning.plan import FinetuningJob
         from beambert.trainer.model_folders import TrainingFolders

@@ -4,9 +4,9 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beambert.pipelines.shared.console import quiet_stderr
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.tasks.declarations import GLUE_TASKS, find_task
 from beambert.pipelines.tasks.flags import add_skip_bad_rows_flag
 from beambert.trainer.commands.finetune import (
@@ -19,7 +19,7 @@ from beambert.trainer.commands.finetune import (
 if TYPE_CHECKING:
     from beambert.trainer.finetuning.plan import FinetuningJob
 
-GLUE_EPILOG = """examples:
+EXAMPLES = """examples:
   # the whole benchmark, the encoder of `beambert pretrain`
   beambert glue --data_dir=glue --init=encoder --output=glue-results
 
@@ -28,15 +28,13 @@ GLUE_EPILOG = """examples:
 """
 
 
-def build_glue_parser() -> FlagParser:
+def build_parser() -> FlagParser:
     """Returns the flags of `glue`."""
     parser = FlagParser(
         prog="beambert glue",
         description="Fine-tunes an encoder on every task of GLUE that is there, prints the table "
         "of dev results and writes the leaderboard's submission.zip.",
-        epilog=GLUE_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=EXAMPLES,
     )
     add = parser.add_argument
     add("--data_dir", required=True, metavar="DIR", help="holds CoLA, SST-2 and so on")
@@ -54,18 +52,18 @@ def build_glue_parser() -> FlagParser:
     return parser
 
 
-def glue_main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str]) -> None:
     """Runs `glue`.
 
     Raises:
       InputError: what was given can't be used.
     """
-    flags = build_glue_parser().parse_args(list(argv))
+    flags = build_parser().parse_args(list(argv))
     flags.checkpoint_dir = flags.tensorboard_dir = flags.features = None
     not_glue = [name for name in flags.tasks if name not in GLUE_TASKS]
     if not_glue:
         raise InputError(f"--tasks={not_glue[0]}: not a task of GLUE; use `beambert finetune`")
-    with quiet_stderr():
+    with loading():
         from beambert.trainer.finetuning import glue
     glue.run(
         flags.data_dir,

@@ -1,11 +1,10 @@
 """`beambert pretrain`: its flags."""
 
-import argparse
 from collections.abc import Sequence
 
-from beambert.pipelines.shared.console import quiet_stderr
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.shared.loading import loading
 from beambert.trainer.commands.flags import add_loop_flags, add_output_flags, loop_config
 from beambert.trainer.loop.config import (
     DYNAMIC,
@@ -17,7 +16,7 @@ from beambert.trainer.loop.config import (
 from beambert.trainer.pretraining.recipes import RECIPES, Recipe, bert_base
 
 DEFAULT_RECIPE = bert_base()
-PRETRAIN_EPILOG = """examples:
+EXAMPLES = """examples:
   # a small encoder on this machine, evaluated on records/eval
   beambert pretrain --data=records --model=tiny --model_dir=encoder --num_train_steps=1000 \\
       --train_batch_size=64 --learning_rate=1e-3
@@ -36,14 +35,12 @@ Interrupted in whatever way, the same command continues from the newest checkpoi
 """
 
 
-def build_pretrain_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
+def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
     """Returns the flags of `pretrain`, with a recipe's defaults."""
     parser = FlagParser(
         prog="beambert pretrain",
         description="Pre-trains BERT on records: masked LM and next sentence prediction.",
-        epilog=PRETRAIN_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=EXAMPLES,
     )
     add = parser.add_argument
     add(
@@ -110,14 +107,14 @@ def build_pretrain_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
     return parser
 
 
-def pretrain_main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str]) -> None:
     """Runs `pretrain`.
 
     Raises:
       InputError: what was given can't be used.
     """
     recipe = _recipe_of(argv)
-    flags = build_pretrain_parser(recipe).parse_args(list(argv))
+    flags = build_parser(recipe).parse_args(list(argv))
     if flags.init and flags.model:
         raise InputError(f"--model={flags.model}: --init has a model already; leave one out")
     if not 0 < flags.long_data_share < 1:
@@ -133,7 +130,7 @@ def pretrain_main(argv: Sequence[str]) -> None:
         optimizer=flags.optimizer,
     )
     loop = loop_config(flags, eval_steps=flags.eval_steps)
-    with quiet_stderr():
+    with loading():
         from beambert.trainer.loop.strategy import make_strategy
         from beambert.trainer.model_folders import TrainingFolders
         from beambert.trainer.pretraining.job import PretrainingJob, pretrain
@@ -154,7 +151,7 @@ def pretrain_main(argv: Sequence[str]) -> None:
 
 def _recipe_of(argv: Sequence[str]) -> Recipe:
     """Returns the recipe that is asked for: it decides what --help says of the other flags."""
-    parser = FlagParser(add_help=False, allow_abbrev=False)
+    parser = FlagParser(add_help=False)
     parser.add_argument("--recipe", default=bert_base.__name__)
     name = parser.parse_known_args(list(argv))[0].recipe
     return RECIPES[name]() if name in RECIPES else DEFAULT_RECIPE

@@ -11,8 +11,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
 
-from beambert.pipelines.shared.console import quiet_stderr
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.loading import loading
 
 if TYPE_CHECKING:
     from beambert.trainer.finetuning.plan import FinetuningJob
@@ -43,7 +43,7 @@ def _begin() -> None:
     # Whoever gives the command again would find an orphan at work in the folder.
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # Before the job is read, which would import it and print.
-    with quiet_stderr():
+    with loading():
         import beambert.trainer.finetuning.job  # noqa: F401
 
 

@@ -11,24 +11,16 @@ import time
 import pytest
 from support import growing_corpus as corpus
 
+from beambert.commands import COMMANDS
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import lock, workspace
 from beambert.deploy.retraining.runs import STEPS, Retraining, Run, command, is_needed
-from beambert.pipelines import create_pretraining_data, evaluate
 from beambert.pipelines.jobs.input_files import match_inputs
 from beambert.pipelines.pretraining_data.since import new_inputs
 from beambert.pipelines.records.contract import RecordsInfo
 from beambert.pipelines.shared.errors import InputError
-from beambert.trainer.commands import export, finetune, pretrain
 
 ROOT = pathlib.Path(__file__).parents[3]
-PARSERS = {
-    "data": create_pretraining_data.build_parser,
-    "pretrain": pretrain.build_pretrain_parser,
-    "finetune": finetune.build_finetune_parser,
-    "evaluate": evaluate.build_parser,
-    "export": export.build_export_parser,
-}
 
 
 class KilledError(BaseException):
@@ -51,7 +43,7 @@ class Commands:
         self.fail = None
 
     def __call__(self, step, arguments, descriptors):
-        flags, _ = PARSERS[arguments[0]]().parse_known_args(arguments[1:])
+        flags, _ = COMMANDS[arguments[0]].build_parser().parse_known_args(arguments[1:])
         if (step, "before") == self.kill:
             self._die()
         if step == self.fail:
@@ -417,9 +409,9 @@ def test_commands_of_the_example_have_real_flags():
         for step in STEPS:
             if is_needed(step, run):
                 name, *arguments = command(step, config, run)
-                _, others = PARSERS[name]().parse_known_args(arguments)
+                _, others = COMMANDS[name].build_parser().parse_known_args(arguments)
                 assert not others or name in ("data", "evaluate")
-    encoder = PARSERS["pretrain"]().parse_args(command("encoder", config, two)[1:])
+    encoder = COMMANDS["pretrain"].build_parser().parse_args(command("encoder", config, two)[1:])
     assert (encoder.data, encoder.long_data) == (
         "w/runs/000002/records/128",
         "w/runs/000002/records/512",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.trainer.commands.glue import glue_main
+from beambert.trainer.commands.glue import main as glue_main
 from beambert.trainer.finetuning import glue
 
 WORDS = ("the", "river", "war", "city", "people", "died")

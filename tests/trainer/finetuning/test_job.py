@@ -22,12 +22,12 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.weights import weights_sha256
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_examples
-from beambert.trainer.commands.export import export_main
+from beambert.trainer.commands.export import main as export_main
+from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning import job
 from beambert.trainer.finetuning.batches import PaddedBatches
 from beambert.trainer.serving.blessing import check_blessing
 from beambert.trainer.serving.versions import export, served_model
-from beambert.trainer.task import finetune_main
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 HAPPY, SAD, NEUTRAL = ("river", "city"), ("war", "died"), ("the", "a", "house", "year", "people")

@@ -12,10 +12,10 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_examples
 from beambert.trainer import model_folders
+from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning import job
 from beambert.trainer.finetuning.batches import PaddedBatches, choose_lengths
 from beambert.trainer.finetuning.objectives import TaggingObjective
-from beambert.trainer.task import finetune_main
 from beambert.trainer.task_models import task_model
 
 HAPPY, SAD = ("river", "city"), ("war", "died")

@@ -9,8 +9,8 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.squad import read_questions
 from beambert.pipelines.tasks.squad_scoring import score
+from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning.span_data import SpanData
-from beambert.trainer.task import finetune_main
 
 PLACES = ("river", "city", "war", "house")
 FILLER = ("the", "a", "year", "people")

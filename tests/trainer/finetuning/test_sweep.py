@@ -7,7 +7,7 @@ import pytest
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer import model_folders
-from beambert.trainer.commands.finetune import finetune_main
+from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning import isolation, sweep
 from beambert.trainer.finetuning.sweep import GRIDS, Grid, table
 

@@ -9,7 +9,7 @@ import pytest
 
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
-from beambert.trainer.commands.pretrain import pretrain_main
+from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.steps import Trainer
 
 STEPS, LONG_STEPS = 10, 3

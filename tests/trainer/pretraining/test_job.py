@@ -12,7 +12,7 @@ import tensorflow as tf
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
-from beambert.trainer.commands.pretrain import pretrain_main
+from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import SEED_LIMIT, LoopConfig
 from beambert.trainer.pretraining import job
 from beambert.trainer.task import main
@@ -273,7 +273,7 @@ def test_help_lists_the_commands(capsys):
 
 def test_vertex_says_where_the_model_goes(monkeypatch, tmp_path):
     monkeypatch.setenv("AIP_MODEL_DIR", str(tmp_path / "vertex"))
-    from beambert.trainer.commands.pretrain import build_pretrain_parser
+    from beambert.trainer.commands.pretrain import build_parser as pretraining_parser
 
-    parsed = build_pretrain_parser().parse_args(["--data=records"])
+    parsed = pretraining_parser().parse_args(["--data=records"])
     assert parsed.model_dir == str(tmp_path / "vertex")

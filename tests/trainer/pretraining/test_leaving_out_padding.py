@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from beambert.model.config import BertConfig
 from beambert.model.pretrainer import BertPretrainer
-from beambert.trainer.commands.pretrain import pretrain_main
+from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import OptimizerConfig
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.pretraining import job

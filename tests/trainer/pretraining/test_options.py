@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
-from beambert.trainer.commands.finetune import build_finetune_parser
-from beambert.trainer.commands.pretrain import build_pretrain_parser, pretrain_main
+from beambert.trainer.commands.finetune import build_parser as finetuning_parser
+from beambert.trainer.commands.pretrain import build_parser as pretraining_parser
+from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import OptimizerConfig
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.pretraining import job as pretraining
@@ -231,7 +232,7 @@ def test_a_recipe_decides_what_no_flag_says(name, monkeypatch):
 
 
 def test_the_papers_recipe_is_the_default():
-    parsed = build_pretrain_parser().parse_args(["--data=r", "--model_dir=m"])
+    parsed = pretraining_parser().parse_args(["--data=r", "--model_dir=m"])
     # Devlin et al. 2019, appendix A.2; the optimizer is that of the release's optimization.py.
     assert (parsed.train_batch_size, parsed.learning_rate) == (256, 1e-4)
     assert parsed.optimizer == "adamw"
@@ -243,4 +244,4 @@ def test_the_papers_recipe_is_the_default():
 
 def test_fine_tuning_corrects_the_bias_of_the_moments():
     given = ["--task=rte", "--data_dir=d", "--init=e", "--model_dir=m"]
-    assert build_finetune_parser().parse_args(given).optimizer == "adamw_corrected"
+    assert finetuning_parser().parse_args(given).optimizer == "adamw_corrected"

@@ -15,7 +15,7 @@ from beambert.model.config import BertConfig
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer import model_folders
-from beambert.trainer.commands.pretrain import pretrain_main
+from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.task import main
 from beambert.trainer.weights.export import export_hugging_face, export_tensorflow
 from beambert.trainer.weights.initial import open_initial, variable_paths

@@ -1,0 +1,34 @@
+"""Loading libraries: without those that are only shown in notebooks, and nothing stays changed."""
+
+import gc
+import subprocess
+import sys
+
+import pytest
+
+from beambert.pipelines.shared.loading import loading
+
+CODE = """
+import gc, sys
+from beambert.pipelines.shared.loading import loading
+with loading():
+    assert not gc.isenabled()
+    import keras
+    from apache_beam.io.gcp.gcsfilesystem import GCSFileSystem
+loaded = [name for name in ("matplotlib", "IPython", "keras", "apache_beam") if name in sys.modules]
+import matplotlib.figure  # of a report, later
+print(gc.isenabled(), *loaded)
+"""
+
+
+def test_what_only_notebooks_show_is_not_loaded():
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["True", "keras", "apache_beam"]
+
+
+def test_a_failing_import_raises_and_all_is_as_before():
+    before = set(sys.modules)
+    with pytest.raises(ModuleNotFoundError, match="no_such_library"), loading():
+        import no_such_library  # noqa: F401
+    assert gc.isenabled() and set(sys.modules) == before
