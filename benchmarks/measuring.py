@@ -1,6 +1,5 @@
 """What the benchmarks share: their flags, their turns, the project's commands, their results."""
 
-import argparse
 import glob
 import json
 import os
@@ -31,9 +30,7 @@ def flag_parser(name: str, documentation: str) -> FlagParser:
     parser = FlagParser(
         prog=f"python -m benchmarks.{name}",
         description=question,
-        epilog=f"examples:\n{rest.strip(chr(10))}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=f"examples:\n{rest.strip(chr(10))}",
     )
     return parser
 

@@ -23,6 +23,7 @@ from beambert.deploy.settings import Settings
 from beambert.deploy.vertex import jobs, pipeline
 from beambert.pipelines import create_pretraining_data
 from beambert.pipelines.jobs import files, input_files
+from beambert.pipelines.pretraining_data import plan
 from beambert.pipelines.pretraining_data.since import new_inputs
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
@@ -83,7 +84,7 @@ def make_records(gs, tmp_path, monkeypatch, change):
     flags = [f"--input={root}/text/*", f"--vocab_file={tmp_path}/vocab.txt"]
     flags += [f"--output={root}/records", "--max_seq_length=32", "--num_shards=1"]
     with monkeypatch.context() as patch:
-        patch.setattr(input_files, "match_inputs", then_change)
+        patch.setattr(plan, "match_inputs", then_change)
         create_pretraining_data.main(flags)
     return new_inputs(match_inputs([f"{root}/text/*"]), [f"{root}/records"], f"{root}/more")
 
