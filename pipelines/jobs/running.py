@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from beambert.pipelines.shared.console import duration, input_error_in, quiet_stderr
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.loading import hidden
 from beambert.pipelines.shared.progress import ProgressDisplay
 
 if TYPE_CHECKING:
@@ -235,6 +236,7 @@ def translate_job(build: Build, options: "PipelineOptions") -> "PipelineResult":
 def _run(build: Build, options: "PipelineOptions", progress_folder: str | None) -> "PipelineResult":
     import apache_beam as beam
 
-    with beam.Pipeline(options=options) as pipeline:
+    # Beam looks for it, which would load all of it, to see whether this is a notebook.
+    with hidden("IPython"), beam.Pipeline(options=options) as pipeline:
         build(pipeline, progress_folder)
     return pipeline.result

@@ -14,22 +14,30 @@ _NOT_SHOWN = ("matplotlib", "IPython")
 
 
 @contextlib.contextmanager
+def hidden(*names: str) -> Iterator[None]:
+    """Makes libraries that aren't loaded yet look as if they weren't installed."""
+    absent = [name for name in names if name not in sys.modules]
+    # Importing a module that is None here fails, and whoever wants one of these is ready for that.
+    sys.modules.update(dict.fromkeys(absent))
+    try:
+        yield
+    finally:
+        for name in absent:
+            sys.modules.pop(name, None)  # of two threads, the first to end removes it
+
+
+@contextlib.contextmanager
 def loading() -> Iterator[None]:
     """Makes imports quiet and quick; put those of TensorFlow, Keras and Beam inside.
 
     What libraries print to stderr while they load is hidden. The garbage collector waits, as an
     import makes hundreds of thousands of objects that stay. A failing import still raises.
     """
-    absent = [name for name in _NOT_SHOWN if name not in sys.modules]
     is_collecting = gc.isenabled()
     gc.disable()
-    # An import of a module that is None here fails, which is what these libraries are ready for.
-    sys.modules.update(dict.fromkeys(absent))
     try:
-        with quiet_stderr():
+        with quiet_stderr(), hidden(*_NOT_SHOWN):
             yield
     finally:
-        for name in absent:
-            sys.modules.pop(name, None)  # of two threads, the first to end removes it
         if is_collecting:
             gc.enable()

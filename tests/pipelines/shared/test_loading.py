@@ -1,12 +1,13 @@
 """Loading libraries: without those that are only shown in notebooks, and nothing stays changed."""
 
 import gc
+import importlib
 import subprocess
 import sys
 
 import pytest
 
-from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.shared.loading import hidden, loading
 
 CODE = """
 import gc, sys
@@ -32,3 +33,14 @@ def test_a_failing_import_raises_and_all_is_as_before():
     with pytest.raises(ModuleNotFoundError, match="no_such_library"), loading():
         import no_such_library  # noqa: F401
     assert gc.isenabled() and set(sys.modules) == before
+
+
+def test_what_is_hidden_is_there_again_afterwards(tmp_path, monkeypatch):
+    (tmp_path / "seen_module.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    with hidden("seen_module", "sys"):
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("seen_module")
+        assert importlib.import_module("sys") is sys  # was loaded before
+    assert importlib.import_module("seen_module")
+    del sys.modules["seen_module"]
