@@ -14,7 +14,8 @@ import pytest
 from support.sample_text import WORDS, make_document
 
 ROOT = pathlib.Path(__file__).parents[2]
-SHARED = {"__init__", "measuring", "peer"}
+# What several share, and the mutation run, which has tests of its own.
+SHARED = {"__init__", "measuring", "peer", "mutations", "equivalent_mutations"}
 NAMES = sorted(p.stem for p in (ROOT / "benchmarks").glob("*.py") if p.stem not in SHARED)
 # In the place of an interpreter that has another system: it looks at what it is given, and answers.
 STAND_IN = """#!{python}
@@ -243,3 +244,15 @@ def test_results_are_those_of_commands_that_exist():
         assert words[:2] == ["python", "-m"] and words[2].startswith("benchmarks."), path
         assert (ROOT / f"{words[2].replace('.', os.sep)}.py").is_file(), path
         assert about["result"], path
+
+
+@pytest.mark.slow
+def test_the_start_of_commands_beside_another_checkout(tmp_path):
+    result = measured(
+        "start_up", f"--against={ROOT}", "--rounds=1", results=tmp_path / "results.json"
+    )
+    assert result["import apache_beam, tensorflow"]["here"]["processor_seconds"] > 0
+    for command in ("--help", "vocab", "data", "pretrain", "predict"):
+        assert result[command].keys() == {"here", "against"}
+    # A list of commands needs no library.
+    assert 4 * result["--help"]["here"]["seconds"] < result["data"]["here"]["seconds"]
