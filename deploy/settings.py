@@ -30,7 +30,10 @@ class Settings:
         try:
             found = tomllib.loads(path.read_text("utf-8"))
         except (OSError, tomllib.TOMLDecodeError) as error:
-            raise InputError(f"{path}: cannot be read ({error})") from error
+            raise InputError(
+                f"{path}: cannot be read ({error}); deploy from a checkout of the "
+                "repository, which `pip install -e .` installs in place"
+            ) from error
         names = {field.name for field in dataclasses.fields(cls)}
         if found.keys() != names:
             wrong = ", ".join(sorted(found.keys() ^ names))

@@ -409,6 +409,4 @@ print(*found)
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert {"SplitFiles", "TokenizeParts", "WriteShard", "FinishFolders"} <= set(
-        done.stdout.split()
-    )
+    assert {"SplitFiles", "Tokenize", "WriteShard", "FinishFolders"} <= set(done.stdout.split())
