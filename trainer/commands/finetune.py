@@ -13,7 +13,13 @@ from beambert.pipelines.storage.weights import BEST_FOLDER
 from beambert.pipelines.tasks.declarations import Task
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
 from beambert.trainer.commands.flags import add_loop_flags, add_output_flags, loop_config
-from beambert.trainer.loop.config import ADAMW_CORRECTED
+from beambert.trainer.loop.config import (
+    FINETUNING_BATCH_SIZE,
+    FINETUNING_EPOCHS,
+    FINETUNING_LEARNING_RATE,
+    FINETUNING_OPTIMIZER,
+    FINETUNING_WARMUP_PROPORTION,
+)
 
 if TYPE_CHECKING:
     from beambert.trainer.finetuning.plan import FinetuningJob
@@ -50,7 +56,11 @@ EXAMPLES = """examples:
 Small encoders want higher rates than base: --learning_rate=3e-4.
 """
 # Of run_classifier.py, whose batches are of 32; what a sweep tries its own values of.
-_RECIPE = {"learning_rate": 5e-5, "train_batch_size": 32, "num_train_epochs": 3.0}
+_RECIPE = {
+    "learning_rate": FINETUNING_LEARNING_RATE,
+    "train_batch_size": FINETUNING_BATCH_SIZE,
+    "num_train_epochs": FINETUNING_EPOCHS,
+}
 
 
 def add_encoder_flags(parser: FlagParser) -> None:
@@ -82,10 +92,11 @@ def add_recipe_flags(parser: FlagParser) -> None:
         help="default: that of --features or of the pre-training, 128 for random; 384 for "
         "questions",
     )
-    epochs = _RECIPE["num_train_epochs"]
-    add("--num_train_epochs", type=float, default=epochs, help="default: %(default)s")
-    # run_classifier.py's, too.
-    add("--warmup_proportion", type=float, default=0.1, help="default: %(default)s")
+    for name, default in (
+        ("num_train_epochs", FINETUNING_EPOCHS),
+        ("warmup_proportion", FINETUNING_WARMUP_PROPORTION),
+    ):
+        add(f"--{name}", type=float, default=default, help="default: %(default)s")
     add(
         "--sweep",
         choices=("paper", "small"),
@@ -95,12 +106,9 @@ def add_recipe_flags(parser: FlagParser) -> None:
     add("--num_seeds", type=int, default=1, help="of each run of a sweep (default: %(default)s)")
     add_loop_flags(
         parser,
-        batch_size=_RECIPE["train_batch_size"],
-        learning_rate=_RECIPE["learning_rate"],
-        # Not run_classifier.py's: without the correction a run of a few hundred steps takes steps
-        # several times its learning rate and may learn nothing (Mosbach et al. 2021, arXiv
-        # 2006.04884; Zhang et al. 2021, arXiv 2006.05987).
-        optimizer=ADAMW_CORRECTED,
+        batch_size=FINETUNING_BATCH_SIZE,
+        learning_rate=FINETUNING_LEARNING_RATE,
+        optimizer=FINETUNING_OPTIMIZER,
     )
 
 

@@ -26,7 +26,7 @@ from beambert.trainer.finetuning.plan import FinetuningJob, FinetuningPlan, make
 from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.phase import Phase
 from beambert.trainer.loop.steps import Trainer
-from beambert.trainer.loop.strategy import check_batch, is_chief
+from beambert.trainer.loop.strategy import check_batch, is_chief, make_strategy
 from beambert.trainer.serving.saved_model import save_task_model
 from beambert.trainer.task_models import build_model
 
@@ -37,12 +37,19 @@ COMPILING_FLOPS = 1e12
 PREDICTIONS_FOLDER = "predictions"
 
 
-def finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str, float]:
+def finetune(
+    job: FinetuningJob, strategy: tf.distribute.Strategy | None = None
+) -> dict[str, float]:
     """Fine-tunes on a task, leaves a finished model folder and returns the results on dev.
+
+    Args:
+      job: what is asked for.
+      strategy: devices to train on; None for those that `make_strategy("auto")` finds.
 
     Raises:
       InputError: what was given can't be used.
     """
+    strategy = strategy or make_strategy("auto")
     plan = make_plan(job)
     check_batch(strategy, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)
     chief, model_dir, identity = is_chief(strategy), job.output.model, plan.identity

@@ -24,16 +24,24 @@ from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.data import ExampleData, TaskData
 from beambert.trainer.finetuning.span_data import SpanData
-from beambert.trainer.loop.config import LoopConfig, OptimizerConfig
+from beambert.trainer.loop.config import (
+    FINETUNING_BATCH_SIZE,
+    FINETUNING_EPOCHS,
+    FINETUNING_LEARNING_RATE,
+    FINETUNING_OPTIMIZER,
+    FINETUNING_WARMUP_PROPORTION,
+    LoopConfig,
+    OptimizerConfig,
+)
 from beambert.trainer.model_folders import model_config
 from beambert.trainer.weights.initial import InitialWeights, open_initial
 
 RANDOM = "random"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuningJob:
-    """What `finetune` is asked for.
+    """What `finetune` is asked for; the defaults are those of `beambert finetune`.
 
     Attributes:
       task: what it is.
@@ -53,20 +61,20 @@ class FinetuningJob:
 
     task: Task
     data_dir: str
-    skip_bad_rows: bool
+    skip_bad_rows: bool = False
     init: str
-    model: str | None
-    vocab_file: str | None
-    do_lower_case: bool | None
-    freeze_encoder: bool
+    model: str | None = None
+    vocab_file: str | None = None
+    do_lower_case: bool | None = None
+    freeze_encoder: bool = False
     output: model_folders.TrainingFolders
-    max_seq_length: int | None
-    learning_rate: float
-    weight_decay_rate: float
-    optimizer: str
-    num_train_epochs: float
-    warmup_proportion: float
-    loop: LoopConfig
+    max_seq_length: int | None = None
+    learning_rate: float = FINETUNING_LEARNING_RATE
+    weight_decay_rate: float = OptimizerConfig.weight_decay_rate
+    optimizer: str = FINETUNING_OPTIMIZER
+    num_train_epochs: float = FINETUNING_EPOCHS
+    warmup_proportion: float = FINETUNING_WARMUP_PROPORTION
+    loop: LoopConfig = LoopConfig(FINETUNING_BATCH_SIZE)
     features: TaskFeatureFiles | None = None
 
 

@@ -16,6 +16,16 @@ ADAMW, ADAMW_CORRECTED, LAMB = "adamw", "adamw_corrected", "lamb"
 OPTIMIZERS = (ADAMW, ADAMW_CORRECTED, LAMB)
 # Where masks come from: the records, or drawn anew in every epoch (RoBERTa, arXiv 1907.11692, 4.1).
 STATIC, DYNAMIC = "static", "dynamic"
+# What `beambert finetune` does unless flags say otherwise: the paper's recipe, appendix A.3, with
+# run_classifier.py's share of steps that warm up.
+FINETUNING_LEARNING_RATE = 5e-5
+FINETUNING_BATCH_SIZE = 32
+FINETUNING_EPOCHS = 3.0
+FINETUNING_WARMUP_PROPORTION = 0.1
+# Not run_classifier.py's: without the correction a run of a few hundred steps takes steps several
+# times its learning rate and may learn nothing (Mosbach et al. 2021, arXiv 2006.04884; Zhang et al.
+# 2021, arXiv 2006.05987).
+FINETUNING_OPTIMIZER = ADAMW_CORRECTED
 # Of matrix multiplications; weights, moments, norms, softmax and losses are float32 in both.
 DTYPES = ("float32", "bfloat16")
 

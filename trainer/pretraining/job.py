@@ -17,12 +17,13 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.storage.weights import RESULTS_FILE
 from beambert.trainer import model_folders
-from beambert.trainer.loop.config import DYNAMIC, LoopConfig, OptimizerConfig
+from beambert.trainer.loop.config import DYNAMIC, STATIC, LoopConfig, OptimizerConfig
 from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.phase import Phase
 from beambert.trainer.loop.steps import Trainer
-from beambert.trainer.loop.strategy import check_batch, is_chief
+from beambert.trainer.loop.strategy import check_batch, is_chief, make_strategy
 from beambert.trainer.model_folders import model_config
+from beambert.trainer.pretraining import recipes
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
 from beambert.trainer.pretraining.capacity import capacity_for
 from beambert.trainer.pretraining.objective import PretrainingObjective
@@ -39,9 +40,12 @@ from beambert.trainer.weights.initial import InitialWeights, open_initial
 SEGMENTS = 2
 
 
-@dataclasses.dataclass(frozen=True)
+_BASE = recipes.bert_base()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingJob:
-    """What `pretrain` is asked for.
+    """What `pretrain` is asked for; the defaults are those of `beambert pretrain`.
 
     Attributes:
       data: records folder.
@@ -50,22 +54,25 @@ class PretrainingJob:
         is `long_data`/eval if that is there.
       long_data_share: of the steps.
       masking: "static" for the records' masks, "dynamic" for others in every epoch.
-      model: name of a published size, or path of a bert_config.json; None for that of `init`.
+      model: name of a published size, or path of a bert_config.json; None for that of `init`,
+        or base where that is None too.
       init: weights to go on from, see `initial.open_initial`, or None for random ones.
       output: folders to write to.
       optimizer, loop: how.
     """
 
     data: str
-    eval_data: str | None
-    long_data: str | None
-    long_data_share: float
-    masking: str
-    model: str | None
-    init: str | None
+    eval_data: str | None = None
+    long_data: str | None = None
+    long_data_share: float = _BASE.long_data_share
+    masking: str = STATIC
+    model: str | None = None
+    init: str | None = None
     output: model_folders.TrainingFolders
-    optimizer: OptimizerConfig
-    loop: LoopConfig
+    optimizer: OptimizerConfig = OptimizerConfig(
+        _BASE.learning_rate, _BASE.num_train_steps, _BASE.num_warmup_steps
+    )
+    loop: LoopConfig = LoopConfig(_BASE.train_batch_size)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,16 +143,25 @@ def commonest_token_accuracy(records: Records) -> float:
     return float(counts.max() / max(counts.sum(), 1))
 
 
-def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
+def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None) -> None:
     """Trains an encoder and leaves a finished model folder.
+
+    Args:
+      job: what is asked for.
+      strategy: devices to train on; None for those that `make_strategy("auto")` finds.
 
     Raises:
       InputError: what was given can't be used.
     """
+    strategy = strategy or make_strategy("auto")
     data = _open_data(job)
     records = data[0].records
     initial = _open_initial(job, records)
-    config = initial.config if initial else model_config(job.model, len(records.vocabulary))
+    config = (
+        initial.config
+        if initial
+        else model_config(job.model or _BASE.model, len(records.vocabulary))
+    )
     _check_sizes(data, config)
     loop = job.loop
     check_batch(strategy, loop.train_batch_size, loop.gradient_accumulation_steps)
