@@ -247,6 +247,7 @@ def test_two_exports_at_once_are_two_versions(classifier_folder, tmp_path, monke
 )
 def test_an_export_that_fails_leaves_nothing(classifier_folder, tmp_path, monkeypatch, error):
     def fail(module, path, signatures):
+        pathlib.Path(path).mkdir()
         pathlib.Path(path, "saved_model.pb").write_text("half")
         raise error
 
