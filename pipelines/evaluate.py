@@ -30,9 +30,9 @@ from beambert.pipelines.jobs import running
 from beambert.pipelines.shared import console, flags
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
-from beambert.pipelines.tasks.declarations import Task
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
 from beambert.pipelines.tasks.metrics import METRICS
+from beambert.pipelines.tasks.task import Task
 
 
 def summary(metrics: dict[str, Any], output: str) -> str:
