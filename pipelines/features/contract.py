@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from beambert.pipelines.model_inputs.examples import MODEL_INPUTS, TaskFeatures
+from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
+from beambert.pipelines.model_inputs.features import TaskFeatures
 from beambert.pipelines.records.contract import INFO_FILE
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.ragged import ranges, starts_of

@@ -8,7 +8,8 @@ import tensorflow as tf
 from tfx_bsl.coders import example_coder
 
 from beambert.pipelines.features.contract import ROW, SEQUENCE_LENGTHS
-from beambert.pipelines.model_inputs.examples import MODEL_INPUTS, TaskFeatures
+from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
+from beambert.pipelines.model_inputs.features import TaskFeatures
 
 
 def encode_features(kind: str, features: TaskFeatures, rows: np.ndarray) -> list[bytes]:

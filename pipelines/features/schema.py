@@ -6,7 +6,8 @@ import numpy as np
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beambert.pipelines.features.contract import ROW, SEQUENCE_LENGTHS, TOKEN_FEATURES
-from beambert.pipelines.model_inputs.examples import MODEL_INPUTS, NO_LABEL
+from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
+from beambert.pipelines.model_inputs.features import NO_LABEL
 
 
 def features_schema(

@@ -8,12 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from beambert.pipelines.features.contract import TaskFeatureFiles
-from beambert.pipelines.model_inputs.examples import (
-    TaskFeatures,
-    count_cut,
-    first_pieces,
-    make_features,
-)
+from beambert.pipelines.model_inputs.examples import count_cut, first_pieces, make_features
+from beambert.pipelines.model_inputs.features import TaskFeatures
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.tasks.entities import entity_scores
 from beambert.pipelines.tasks.metrics import scores

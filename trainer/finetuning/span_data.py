@@ -6,7 +6,7 @@ import numpy as np
 
 from beambert.pipelines.features.contract import TaskFeatureFiles
 from beambert.pipelines.model_inputs.answers import DecodingParameters, SquadPredictions, decode
-from beambert.pipelines.model_inputs.examples import TaskFeatures, span_features
+from beambert.pipelines.model_inputs.features import TaskFeatures, span_features
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.model_inputs.windows import (
     WindowParameters,

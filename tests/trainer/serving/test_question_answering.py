@@ -9,7 +9,7 @@ import tensorflow as tf
 from beambert.model.config import BertConfig
 from beambert.pipelines import predict
 from beambert.pipelines.model_inputs.answers import CERTAIN, DecodingParameters, decode
-from beambert.pipelines.model_inputs.examples import span_features
+from beambert.pipelines.model_inputs.features import span_features
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.model_inputs.windows import WindowParameters, make_windows
 from beambert.pipelines.tasks.squad import Question
