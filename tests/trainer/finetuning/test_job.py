@@ -129,7 +129,7 @@ def test_the_encoder_is_taken_over(encoder_folder, monkeypatch, task_folder, tmp
     monkeypatch.setattr(job, "train", stop)
     with pytest.raises(InputError, match="far enough"):
         finetune_main(flags(task_folder, encoder_folder, tmp_path / "model"))
-    config = BertConfig.from_file(encoder_folder / "bert_config.json")
+    config = BertConfig.from_json((encoder_folder / "bert_config.json").read_text())
     pretrained = BertPretrainer(config, seed=77)
     pretrained.load_weights(encoder_folder / "model.weights.h5")
     fresh = BertPretrainer(config, seed=12345)
