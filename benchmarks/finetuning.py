@@ -40,10 +40,11 @@ def main(argv: Sequence[str]) -> None:
     import tensorflow as tf
 
     from beambert.pipelines.model_inputs.texts import TextFeatures
-    from beambert.pipelines.tasks.declarations import TRAIN, find_task
+    from beambert.pipelines.tasks.declarations import find_task
+    from beambert.pipelines.tasks.task import TRAIN
     from beambert.trainer import model_folders
     from beambert.trainer.finetuning.batches import batch_rows, choose_lengths, training_batches
-    from beambert.trainer.finetuning.data import ExampleData
+    from beambert.trainer.finetuning.data import ClassData
     from beambert.trainer.finetuning.objectives import OBJECTIVES
     from beambert.trainer.loop.config import OptimizerConfig
     from beambert.trainer.loop.steps import Trainer
@@ -52,7 +53,7 @@ def main(argv: Sequence[str]) -> None:
     from beambert.trainer.weights.initial import open_initial
 
     found = model_folders.open_model(flags.init, "--init")
-    data = ExampleData(find_task(flags.task), flags.data_dir, None)
+    data = ClassData(find_task(flags.task), flags.data_dir, print)
     data.tokenize(TextFeatures(found.vocabulary, found.do_lower_case, flags.max_seq_length))
     features = data.features(TRAIN)
     lengths = choose_lengths(features.example_lengths, flags.max_seq_length)

@@ -12,13 +12,13 @@ already. Real data is left out, so that the share is the same everywhere.
 Not changed are annotations, decorators, strings and `strict=` of zip, which stop mistakes only.
 """
 
-import argparse
 import ast
 import contextlib
 import copy
 import importlib
 import importlib.machinery
 import importlib.util
+import math
 import multiprocessing.connection
 import os
 import pathlib
@@ -27,15 +27,19 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from benchmarks import measuring
 from benchmarks.equivalent_mutations import EQUIVALENT, TESTS
 
 ROOT = pathlib.Path(__file__).parents[1]
 FORK = multiprocessing.get_context("fork")
 OPTIONS = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not flink"]
 # What each operator is replaced by, one after the other.
+# Seconds that the tests of an unchanged module may take.
+LONGEST = 600
+
 SWAPS = {
     **{"Add": "Sub", "Sub": "Add", "Mult": "Div", "Div": "Mult", "FloorDiv": "Mult"},
     **{"Mod": "Mult", "Pow": "Mult", "MatMult": "Mult", "LShift": "RShift", "RShift": "LShift"},
@@ -125,9 +129,13 @@ class Loader(importlib.machinery.SourceFileLoader):
         return compile(self.tree, self.path, "exec")
 
 
-def run_tests(module: str, tree: ast.Module, tell: Callable[[list[str]], None] | None) -> None:
-    """Runs a module's tests and leaves this process: with 0 if they pass."""
-    os.setsid()
+def run_tests(
+    module: str, tree: ast.Module, seconds: float, tell: Callable[[list[str]], None] | None
+) -> None:
+    """Runs a module's tests and leaves this process: with 0 if they pass in time."""
+    # The signal ends an endless loop, also where the process that waits for this one is gone.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(math.ceil(seconds))
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
@@ -152,7 +160,7 @@ def count_survivors(module: str, mutations: list[Mutation], processes: int) -> i
     """Prints the mutations that the module's tests do not notice; returns their number."""
     receiver, sender = FORK.Pipe(duplex=False)
     tree, started = ast.parse((ROOT / f"{module}.py").read_text("utf-8")), time.monotonic()
-    unchanged = FORK.Process(target=run_tests, args=(module, tree, sender.send))
+    unchanged = FORK.Process(target=run_tests, args=(module, tree, LONGEST, sender.send))
     unchanged.start()
     for name in receiver.recv():  # What every process would load anew.
         with contextlib.suppress(Exception):
@@ -165,14 +173,13 @@ def count_survivors(module: str, mutations: list[Mutation], processes: int) -> i
     while left or running:
         while left and len(running) < processes:
             mutation = left.pop()
-            process = FORK.Process(target=run_tests, args=(module, mutation.tree, None))
+            process = FORK.Process(target=run_tests, args=(module, mutation.tree, seconds, None))
             process.start()
-            running[process] = mutation, time.monotonic() + seconds
-        multiprocessing.connection.wait([process.sentinel for process in running], timeout=1)
-        for process, (mutation, deadline) in list(running.items()):
-            if process.is_alive() and time.monotonic() > deadline:
-                os.killpg(process.pid, signal.SIGKILL)  # An endless loop is noticed, too.
-            elif not process.is_alive():
+            running[process] = mutation
+        multiprocessing.connection.wait([process.sentinel for process in running])
+        for process, mutation in list(running.items()):
+            if not process.is_alive():
+                process.join()
                 del running[process]
                 if process.exitcode == 0:
                     print(f"{module}.py:{mutation.line}: {mutation.name}", flush=True)
@@ -180,14 +187,14 @@ def count_survivors(module: str, mutations: list[Mutation], processes: int) -> i
     return survivors
 
 
-def main() -> None:
+def main(argv: Sequence[str]) -> None:
     """Changes, tests and prints."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = measuring.flag_parser("mutations", __doc__)
     parser.add_argument("--modules", default="", help="parts of their names, by commas; else all")
     parser.add_argument("--sample", type=int, help="changes to each module; else all")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--processes", type=int, default=1, help="tests that run at a time")
-    flags = parser.parse_args()
+    flags = parser.parse_args(argv)
     os.environ |= {"BEAMBERT_TEST_DATA": os.devnull, "CUDA_VISIBLE_DEVICES": "-1"}
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     all_noticed = all_tried = 0
@@ -210,4 +217,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    measuring.run(main)

@@ -7,7 +7,6 @@ Keras: a data pipeline or a launcher may ask for a size without paying for a fra
 
 import dataclasses
 import json
-import os
 from typing import Any
 
 # "gelu" is the erf form of Hendrycks and Gimpel (arXiv:1606.08415, section 2), "gelu_new" its tanh
@@ -117,27 +116,6 @@ class BertConfig:
                 )
         known = {field.name for field in dataclasses.fields(cls)}
         return cls(**{key: value for key, value in values.items() if key in known})
-
-    @classmethod
-    def from_file(cls, path: str | os.PathLike[str]) -> "BertConfig":
-        """Reads a local configuration file; see `from_json`.
-
-        Args:
-          path: the file.
-
-        Returns:
-          The configuration.
-
-        Raises:
-          OSError: the file cannot be read.
-          ValueError: its text is refused; the message starts with the path.
-        """
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-        try:
-            return cls.from_json(text)
-        except ValueError as error:
-            raise ValueError(f"{os.fspath(path)}: {error}") from error
 
     def to_json(self) -> str:
         """Writes the JSON text that `from_json` reads, in the original release's layout."""

@@ -8,8 +8,8 @@ from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.flags import FlagParser, parse_bool, read_job
 from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.tasks.declarations import DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
+from beambert.pipelines.tasks.task import DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH
 
 EXAMPLES = f"""examples:
   # GLUE's SST-2, with the vocabulary of the encoder that is to be fine-tuned

@@ -31,9 +31,9 @@ from beambert.pipelines.shared import console, flags
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
-from beambert.pipelines.tasks.declarations import Task
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
 from beambert.pipelines.tasks.metrics import METRICS
+from beambert.pipelines.tasks.task import Task
 
 EXAMPLES = """example:
   beambert evaluate --task=sst-2 --data_dir=glue/SST-2 --model=models/sst-2 \\

@@ -1,30 +1,46 @@
-"""The model and the objective of each kind of task."""
+"""The model of each kind of task."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import keras
 
 from beambert.model.classifier import BertClassifier, BertTokenClassifier
 from beambert.model.config import BertConfig
-from beambert.pipelines.tasks.declarations import (
-    CLASSIFICATION,
-    SPAN,
-    TAGGING,
-)
 from beambert.pipelines.tasks.entities import OUTSIDE
+from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
 from beambert.trainer import model_folders
+
+
+def _classifier(config: BertConfig, num_labels: int, seed: int, freeze: bool) -> keras.Model:
+    return BertClassifier(config, num_labels, seed, freeze)
+
+
+def _scorer(config: BertConfig, num_labels: int, seed: int, freeze: bool) -> keras.Model:
+    return BertClassifier(config, 1, seed, freeze)
+
+
+def _tagger(config: BertConfig, num_labels: int, seed: int, freeze: bool) -> keras.Model:
+    return BertTokenClassifier(config, num_labels, seed, freeze)
+
+
+def _finder(config: BertConfig, num_labels: int, seed: int, freeze: bool) -> keras.Model:
+    return BertTokenClassifier(config, 2, seed, freeze, head_dropout=0.0)
+
+
+MODELS: dict[str, Callable[[BertConfig, int, int, bool], keras.Model]] = {
+    CLASSIFICATION: _classifier,
+    REGRESSION: _scorer,
+    CHOICE: _scorer,
+    TAGGING: _tagger,
+    SPAN: _finder,
+}
 
 
 def build_model(
     kind: str, config: BertConfig, num_labels: int, seed: int, freeze_encoder: bool = False
 ) -> keras.Model:
     """Returns the model of a kind of task."""
-    if kind == SPAN:
-        return BertTokenClassifier(config, 2, seed, freeze_encoder, head_dropout=0.0)
-    if kind == TAGGING:
-        return BertTokenClassifier(config, num_labels, seed, freeze_encoder)
-    outputs = num_labels if kind == CLASSIFICATION else 1
-    return BertClassifier(config, outputs, seed, freeze_encoder)
+    return MODELS[kind](config, num_labels, seed, freeze_encoder)
 
 
 def outside_index(labels: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ from beambert.pipelines.evaluation.measures import Measures, measures_of
 from beambert.pipelines.evaluation.outcomes import OUTCOMES, Outcomes
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
-from beambert.pipelines.tasks.declarations import Task
+from beambert.pipelines.tasks.task import Task
 
 
 @dataclasses.dataclass(frozen=True)

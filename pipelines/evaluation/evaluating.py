@@ -18,21 +18,15 @@ from beambert.pipelines.evaluation.folder import (
     TFMA_FOLDER,
 )
 from beambert.pipelines.evaluation.job import EvaluationJob, read_labelled
-from beambert.pipelines.evaluation.mistakes import Mistake
 from beambert.pipelines.evaluation.outcomes import OUTCOMES, Outcomes
-from beambert.pipelines.evaluation.span_predictions import INPUTS as SPAN_INPUTS
-from beambert.pipelines.evaluation.span_predictions import SIGNATURE as SPAN_SIGNATURE
-from beambert.pipelines.evaluation.span_predictions import SpanPredictor, predictions_of
+from beambert.pipelines.evaluation.records import Mistake
+from beambert.pipelines.evaluation.span_predictions import PREDICTORS
 from beambert.pipelines.jobs import running
 from beambert.pipelines.prediction import saved_models, worker_folder
 from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.claims import METRICS_FILE, REPORT_FILE
 from beambert.pipelines.storage.tensorflow_files import local_folder
 from beambert.pipelines.storage.weights import NOT_TO_USE, weights_sha256
-from beambert.pipelines.tasks.declarations import SPAN, Task
-from beambert.pipelines.tasks.examples import Example
-from beambert.pipelines.tasks.squad import Question
-from beambert.pipelines.tasks.squad_scoring import score
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -92,7 +86,7 @@ def _evaluate(
     with running.quiet_libraries():
         from beambert.pipelines.evaluation import tfma_metric
 
-        _check_model(model, task, examples)
+        PREDICTORS[task.kind].check_model(task, model, examples[0])
         measures = evaluation.measures_of(task, model.labels)
         baseline = None
         if here.baseline:
@@ -103,7 +97,7 @@ def _evaluate(
         unfinished = stack.enter_context(evaluation_folder.work_folder(job.output))
         rows, orders = predictions.make_rows(task, examples, model.labels)
         sent = stack.enter_context(worker_folder.worker_folder(options))
-        predictor = _predictor(worker_folder.send_model(model, sent), task)
+        predictor = PREDICTORS[task.kind].of_task(task, worker_folder.send_model(model, sent))
         place = sent or str(unfinished)
         beam_steps.predict(predictor, rows, f"{place}/{PREDICTIONS_FOLDER}", options)
         worker_folder.fetch(sent, PREDICTIONS_FOLDER, unfinished)
@@ -153,31 +147,13 @@ def _evaluate(
         "slices": evaluation.by_slice(scores, orders),
         "details": evaluation.details(outcomes),
     }
-    if task.kind == SPAN:
-        found = predictions_of(examples, records, task.allows_no_answer)
-        official = score(examples, found.answers, task.allows_no_answer, found.null_odds or None)
-        metrics["details"]["official"] = official.metrics
-        _write_texts(unfinished / OFFICIAL, found.files())
+    if official := predictor.official(task, examples, records):
+        metrics["details"]["official"], texts = official
+        _write_texts(unfinished / OFFICIAL, texts)
     worst = mistakes.worst_mistakes(task.kind, records, examples)
     _write_results(unfinished, metrics, outcomes, worst)
     evaluation_folder.publish(unfinished, job.output, metrics)
     return metrics
-
-
-def _check_model(
-    model: saved_models.Model, task: Task, examples: Sequence[Example | Question]
-) -> None:
-    if task.kind == SPAN:
-        saved_models.check_signature(model, task.kind, SPAN_INPUTS, SPAN_SIGNATURE)
-        saved_models.check_task(model, task.name)
-    else:
-        saved_models.check_signature(model, task.kind, saved_models.model_inputs(examples[0]))
-
-
-def _predictor(model: saved_models.Model, task: Task) -> predictions.Predictor | SpanPredictor:
-    if task.kind == SPAN:
-        return SpanPredictor(model, task.allows_no_answer)
-    return predictions.Predictor(task.kind, model)
 
 
 def _write_results(

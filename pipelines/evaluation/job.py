@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from beambert.pipelines.evaluation.blessing import Threshold
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.tasks.declarations import CHOICE, SPAN, TAGGING, Task
-from beambert.pipelines.tasks.examples import Example, read_examples
+from beambert.pipelines.tasks.examples import Example, read_file
 from beambert.pipelines.tasks.files import split_path
-from beambert.pipelines.tasks.squad import Question, read_questions
+from beambert.pipelines.tasks.squad import Question
+from beambert.pipelines.tasks.task import Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,38 +58,19 @@ def read_labelled(
       tell: is called with what a person should know of the rows.
 
     Raises:
-      InputError: as `examples.read_examples` and `squad.read_questions`; or there are no labels, or
+      InputError: as `examples.read_file`; or there are no labels, or
         others than the model's.
     """
-    return (
-        _read_questions(job, tell) if job.task.kind == SPAN else _read_examples(job, labels, tell)
-    )
-
-
-def _read_examples(
-    job: EvaluationJob, labels: Sequence[str], tell: Callable[[object], None]
-) -> list[Example]:
     task, file = job.task, job.data_file()
     if task.labels is not None and set(task.labels) != set(labels):
         raise InputError(
             f"--model has the labels {', '.join(labels)} but task {task.name} has "
             f"{', '.join(task.labels)}: name a model that was fine-tuned on {task.name}."
         )
-    on_bad_row = tell if job.skip_bad_rows else None
-    found = read_examples(task, job.data_dir, job.split, labels or None, on_bad_row)
-    if any((e.tags if task.kind == TAGGING else e.label) is None for e in found):
-        raise InputError(f"{file} has no labels to compare with: choose another --split.")
-    uneven = [e for e in found if task.kind == CHOICE and len(e.choices) != len(labels)]
-    if uneven:
-        raise InputError(
-            f"{file} has {len(uneven[0].choices)} endings in some rows but --model chooses from "
-            f"{len(labels)}: name a model of that many."
-        )
-    return found
-
-
-def _read_questions(job: EvaluationJob, tell: Callable[[object], None]) -> list[Question]:
-    found = read_questions(job.data_file(), job.task.allows_no_answer)
-    for sentence in found.notes():
+    read = read_file(task, job.data_dir, job.split, labels or None, job.skip_bad_rows)
+    for sentence in (*read.bad_rows, *read.notes):
         tell(sentence)
-    return list(found.questions)
+    if any(example.truth is None for example in read.examples):
+        raise InputError(f"{file} has no labels to compare with: choose another --split.")
+    task.check_choices(file, read.examples, labels)
+    return list(read.examples)

@@ -7,30 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from beambert.pipelines.evaluation.outcomes import (
-    AnswerOutcomes,
-    ClassOutcomes,
-    Outcomes,
-    TagOutcomes,
-    best_constants,
-)
-from beambert.pipelines.tasks.declarations import (
-    CHOICE,
-    CLASSIFICATION,
-    REGRESSION,
-    SPAN,
-    TAGGING,
-    Task,
-)
-
-# What is reported of a kind besides the task's own metrics.
-_METRICS_OF_KIND = {
-    CLASSIFICATION: ("accuracy", "macro_f1", "cross_entropy"),
-    CHOICE: ("accuracy", "cross_entropy"),
-    REGRESSION: ("pearson", "spearman", "mean_squared_error"),
-    TAGGING: ("accuracy",),
-    SPAN: ("squad_f1", "exact_match"),
-}
+from beambert.pipelines.evaluation.outcomes import OUTCOMES, Outcomes, best_constants
+from beambert.pipelines.tasks.task import Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +32,7 @@ class Measures:
 
 def metric_names(task: Task) -> tuple[str, ...]:
     """Returns the metrics of an evaluation, the task's own first."""
-    return tuple(dict.fromkeys([*task.metrics, *_METRICS_OF_KIND[task.kind]]))
+    return tuple(dict.fromkeys([*task.metrics, *OUTCOMES[task.kind].METRICS]))
 
 
 def measures_of(task: Task, labels: Sequence[str]) -> Measures:
@@ -70,8 +48,7 @@ def constant_answers(
     found = {}
     best = best_constants(outcomes, measures.names, measures.positive)
     for name, (answer, score) in best.items():
-        written = labels[answer] if isinstance(outcomes, ClassOutcomes) else answer
-        found[name] = {"answer": written, "score": score}
+        found[name] = {"answer": outcomes.written(answer, labels), "score": score}
     return found
 
 
@@ -81,25 +58,8 @@ def details(outcomes: Outcomes) -> dict[str, Any]:
     Classes: `confusion_matrix`, whose [i][j] counts the examples of label i that were predicted as
     label j, and `calibration`. Answers to questions: `calibration`. Tags: `by_type` of entities.
     """
-    if isinstance(outcomes, ClassOutcomes):
-        classes = outcomes.probabilities.shape[1]
-        matrix = np.zeros((classes, classes), int)
-        np.add.at(matrix, (outcomes.labels, outcomes.predictions), 1)
-        return {
-            "confusion_matrix": matrix.tolist(),
-            "calibration": calibration(*outcomes.confidence()),
-        }
-    if isinstance(outcomes, TagOutcomes):
-        by_type = outcomes.entity_scores()["by_type"]
-        return {
-            "by_type": {
-                name: {key: round(value, 6) for key, value in of_type.items()}
-                for name, of_type in by_type.items()
-            }
-        }
-    if isinstance(outcomes, AnswerOutcomes):
-        return {"calibration": calibration(*outcomes.confidence())}
-    return {}
+    confidence = outcomes.confidence()
+    return outcomes.details() | ({"calibration": calibration(*confidence)} if confidence else {})
 
 
 def by_slice(

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beambert.pipelines.tasks import metrics
-from beambert.pipelines.tasks.declarations import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
 from beambert.pipelines.tasks.entities import (
     EntityCounts,
     count_entities,
     is_entity_tag,
     scores_of_counts,
 )
+from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
 
 # A prediction record, as `predictions` writes it: name -> values.
 Record = Mapping[str, Sequence[Any]]
@@ -28,6 +28,8 @@ class Outcomes(abc.ABC):
     FEATURES: tuple[str, ...]
     # Metrics that are shares of the examples.
     SHARES: frozenset[str] = frozenset()
+    # Metrics that are reported besides the task's own.
+    METRICS: tuple[str, ...]
 
     @classmethod
     @abc.abstractmethod
@@ -50,10 +52,22 @@ class Outcomes(abc.ABC):
     def constants(self) -> list[tuple[Any, Self]]:
         """Returns what a model without insight can answer always, and the outcomes then."""
 
+    def written(self, answer: Any, labels: Sequence[str]) -> Any:
+        """Returns a constant answer as a reader knows it."""
+        return answer
+
+    def confidence(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]] | None:
+        """Returns the probability of each answer and whether it is right, if a model says one."""
+        return None
+
+    def details(self) -> dict[str, Any]:
+        """Returns what there is to say besides metrics and calibration."""
+        return {}
+
 
 @dataclasses.dataclass(frozen=True)
 class ClassOutcomes(Outcomes):
-    """Of a classification or a choice.
+    """Of a classification.
 
     Attributes:
       labels: [examples] class ids.
@@ -67,6 +81,7 @@ class ClassOutcomes(Outcomes):
 
     FEATURES = ("label_index", "prediction_index", "probabilities")
     SHARES = frozenset({"accuracy"})
+    METRICS = ("accuracy", "macro_f1", "cross_entropy")
 
     @classmethod
     def of_records(cls, records: Sequence[Record]) -> Self:
@@ -111,6 +126,23 @@ class ClassOutcomes(Outcomes):
             for i in range(classes)
         ]
 
+    def written(self, answer: int, labels: Sequence[str]) -> str:
+        """Returns the label."""
+        return labels[answer]
+
+    def details(self) -> dict[str, Any]:
+        """Returns `confusion_matrix`, whose [i][j] counts label i predicted as label j."""
+        classes = self.probabilities.shape[1]
+        matrix = np.zeros((classes, classes), int)
+        np.add.at(matrix, (self.labels, self.predictions), 1)
+        return {"confusion_matrix": matrix.tolist()}
+
+
+class ChoiceOutcomes(ClassOutcomes):
+    """Of a choice, whose labels mean nothing by themselves."""
+
+    METRICS = ("accuracy", "cross_entropy")
+
 
 @dataclasses.dataclass(frozen=True)
 class NumberOutcomes(Outcomes):
@@ -125,6 +157,7 @@ class NumberOutcomes(Outcomes):
     predictions: NDArray[np.float64]
 
     FEATURES = ("number", "score")
+    METRICS = ("pearson", "spearman", "mean_squared_error")
 
     @classmethod
     def of_records(cls, records: Sequence[Record]) -> Self:
@@ -164,6 +197,7 @@ class TagOutcomes(Outcomes):
     words: NDArray[np.int64]
 
     FEATURES = ("tags", "predicted_tags")
+    METRICS = ("accuracy",)
 
     @classmethod
     def of_records(cls, records: Sequence[Record]) -> Self:
@@ -211,6 +245,16 @@ class TagOutcomes(Outcomes):
         entities = self.entities * np.array([1, 0, 0])
         return [("O", type(self)(self.types, entities, self.words[:, [0, 2, 2]]))]
 
+    def details(self) -> dict[str, Any]:
+        """Returns `by_type` of entities."""
+        by_type = self.entity_scores()["by_type"]
+        return {
+            "by_type": {
+                name: {key: round(value, 6) for key, value in of_type.items()}
+                for name, of_type in by_type.items()
+            }
+        }
+
 
 @dataclasses.dataclass(frozen=True)
 class AnswerOutcomes(Outcomes):
@@ -230,6 +274,7 @@ class AnswerOutcomes(Outcomes):
 
     FEATURES = ("exact_match", "squad_f1", "impossible", "probability")
     SHARES = frozenset({"exact_match"})
+    METRICS = ("squad_f1", "exact_match")
 
     @classmethod
     def of_records(cls, records: Sequence[Record]) -> Self:
@@ -267,7 +312,7 @@ class AnswerOutcomes(Outcomes):
 
 OUTCOMES: dict[str, type[Outcomes]] = {
     CLASSIFICATION: ClassOutcomes,
-    CHOICE: ClassOutcomes,
+    CHOICE: ChoiceOutcomes,
     REGRESSION: NumberOutcomes,
     TAGGING: TagOutcomes,
     SPAN: AnswerOutcomes,

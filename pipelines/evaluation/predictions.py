@@ -1,44 +1,18 @@
-"""The predictions of a fine-tuned SavedModel on a task's examples, as records.
-
-A record is a tf.Example. Each has `row`, the example's position, and the value of every slice, and
-besides, by the kind of the task:
-
-    classification, choice   label, label_index, prediction, prediction_index, probabilities
-    regression               number (the label), score
-    tagging                  tags, predicted_tags: one for each word
-    span                     impossible, answer, probability, n_best, null_odds, exact_match,
-                             squad_f1
-"""
+"""The predictions of a fine-tuned SavedModel on a task's examples, as records; see `records`."""
 
 import dataclasses
-import math
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from beambert.pipelines.evaluation import slices
 from beambert.pipelines.evaluation.outcomes import Record
-from beambert.pipelines.prediction.saved_models import Model, call, load, model_inputs
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.tasks.declarations import (
-    CHOICE,
-    CLASSIFICATION,
-    REGRESSION,
-    SPAN,
-    TAGGING,
-    Task,
-)
+from beambert.pipelines.evaluation.records import OWN_FEATURES, RECORDS
+from beambert.pipelines.prediction.saved_models import Model, check_signature, load
+from beambert.pipelines.storage.tensorflow_models import call_on_texts
 from beambert.pipelines.tasks.examples import Example
 from beambert.pipelines.tasks.squad import Question
-
-# What a record has besides slices by columns.
-_OWN_FEATURES = (
-    *("row", "label_index", "prediction_index", "probabilities", "number", "score"),
-    *("tags", "predicted_tags", "impossible", "answer", "probability", "n_best", "null_odds"),
-    *("exact_match", "squad_f1"),
-)
+from beambert.pipelines.tasks.task import Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,35 +25,24 @@ class Row:
     @property
     def characters(self) -> int:
         """How long the example is."""
-        return sum(len(part) for value in model_inputs(self.example).values() for part in value)
+        return sum(len(part) for value in self.example.texts().values() for part in value)
 
 
 def make_rows(
     task: Task, examples: Sequence[Example | Question], labels: Sequence[str]
 ) -> tuple[list[Row], dict[str, tuple[str, ...]]]:
     """Returns the rows of the examples, and the values of every slicing in the order of reports."""
-    slicings = slices.slicings(task.kind, examples, labels, _OWN_FEATURES)
-    rows = []
+    slicings = slices.slicings(task.kind, examples, labels, OWN_FEATURES)
+    kind, rows = RECORDS[task.kind], []
     for number, example in enumerate(examples):
-        record: dict[str, list[Any]] = {"row": [number], **_truth(task.kind, example, labels)}
+        record: dict[str, list[Any]] = {"row": [number], **kind.truth(example, labels)}
         record |= {slicing.name: [slicing.values[number].encode()] for slicing in slicings}
         rows.append(Row(example, record))
     orders = {slicing.name: slicing.order for slicing in slicings}
-    if task.kind in (CLASSIFICATION, CHOICE):
-        orders[slices.PREDICTION] = tuple(labels)
-    elif task.allows_no_answer:
-        orders[slices.PREDICTION] = (slices.ANSWER, slices.NO_ANSWER)
+    order = kind.predictions(task, labels)
+    if order:
+        orders[slices.PREDICTION] = order
     return rows, orders
-
-
-def _truth(kind: str, example: Example | Question, labels: Sequence[str]) -> dict[str, list[Any]]:
-    if kind == SPAN:
-        return {"impossible": [int(example.is_impossible)]}
-    if kind == TAGGING:
-        return {"tags": [tag.encode() for tag in example.tags]}
-    if kind == REGRESSION:
-        return {"number": [float(example.label)]}
-    return {"label_index": [labels.index(example.label)]}
 
 
 class Predictor:
@@ -96,28 +59,36 @@ class Predictor:
         self._model = model
         self._shared = shared.Shared()
 
+    @classmethod
+    def of_task(cls, task: Task, model: Model) -> "Predictor":
+        """Returns the predictor of a task."""
+        return cls(task.kind, model)
+
+    @staticmethod
+    def check_model(task: Task, model: Model, example: Any) -> None:
+        """Refuses a model that is not for the task, one of whose examples is given.
+
+        Raises:
+          InputError: it takes or gives something else.
+        """
+        check_signature(model, task.kind, example.texts())
+
+    @staticmethod
+    def official(
+        task: Task, examples: Sequence[Any], records: Sequence[Record]
+    ) -> tuple[dict[str, float], dict[str, str]] | None:
+        """Returns an official scorer's metrics and the files it reads, by name, if there is one."""
+        return None
+
     def __call__(self, rows: Sequence[Row]) -> list[bytes]:
         """Returns one serialized tf.Example for each row."""
         model = self._shared.acquire(lambda: load(self._model))
-        outputs = call(model, [row.example for row in rows])
+        outputs = call_on_texts(model, [row.example.texts() for row in rows])
+        answer = RECORDS[self._kind].answer
         return [
-            encode_record({**row.record, **self._answer(row, outputs, i)})
+            encode_record({**row.record, **answer(self._model, row.record, outputs, i)})
             for i, row in enumerate(rows)
         ]
-
-    def _answer(self, row: Row, outputs: Mapping[str, np.ndarray], i: int) -> Record:
-        if self._kind == TAGGING:
-            return {"predicted_tags": outputs["tags"][i][: len(row.record["tags"])].tolist()}
-        if self._kind == REGRESSION:
-            return {"score": [float(outputs["score"][i])]}
-        name = outputs["label"][i]
-        # A name that labels.txt lacks is found by `check_records`.
-        known = name.decode(errors="replace") in self._model.labels
-        return {
-            "prediction": [name],
-            "prediction_index": [self._model.labels.index(name.decode()) if known else -1],
-            "probabilities": outputs["probabilities"][i].tolist(),
-        }
 
 
 def encode_record(record: Record) -> bytes:
@@ -161,38 +132,5 @@ def check_records(kind: str, records: Sequence[Record], count: int, model: Model
     """
     if [record["row"][0] for record in records] != list(range(count)):
         raise RuntimeError(f"{count} examples gave {len(records)} predictions")
-    for record in records if kind != SPAN else ():  # `decode` has checked those.
-        if kind == TAGGING:
-            _check_tags(record, model)
-            continue
-        numbers = "score" if kind == REGRESSION else "probabilities"
-        if not all(math.isfinite(value) for value in record[numbers]):
-            raise InputError(
-                f"--model={model.path} gives {numbers} that are not numbers: fine-tune it again, "
-                "with a lower learning rate."
-            )
-        if kind != REGRESSION:
-            _check_label(record, model)
-
-
-def _check_label(record: Record, model: Model) -> None:
-    index, probabilities = record["prediction_index"][0], record["probabilities"]
-    if index < 0 or probabilities[index] < max(probabilities):
-        raise InputError(
-            f"--model={model.path} answers {record['prediction'][0].decode(errors='replace')!r}, "
-            "which is not the likeliest line of labels.txt: put the model's own labels.txt beside "
-            "it."
-        )
-
-
-def _check_tags(record: Record, model: Model) -> None:
-    tags = [tag.decode(errors="replace") for tag in record["predicted_tags"]]
-    unknown = [tag for tag in tags if tag not in model.labels]
-    if unknown or len(tags) != len(record["tags"]):
-        raise InputError(
-            f"--model={model.path} gives {unknown[0]!r}, which is not in labels.txt: put the "
-            "model's own labels.txt beside it."
-            if unknown
-            else f"--model={model.path} gives {len(tags)} tags for {len(record['tags'])} words: "
-            "export the model again."
-        )
+    for record in records:
+        RECORDS[kind].check(record, model)

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.pipelines.evaluation import plots
-from beambert.pipelines.evaluation.mistakes import WEIGHTS, Mistake
 from beambert.pipelines.evaluation.outcomes import NumberOutcomes, Outcomes
+from beambert.pipelines.evaluation.records import RECORDS, Mistake
 from beambert.pipelines.evaluation.slices import LENGTH, slice_title
 from beambert.pipelines.shared.report_page import (
     BAD,
@@ -210,7 +210,7 @@ def _numbers(outcomes: Outcomes) -> Html | None:
 def _mistake_table(metrics: dict[str, Any], mistakes: Sequence[Mistake]) -> Html:
     if not mistakes:
         return section("Worst errors", tag("p", "There are none."))
-    weight, which = WEIGHTS[metrics["task_kind"]]
+    weight, which = RECORDS[metrics["task_kind"]].WEIGHT
     rows = [(one.text, one.expected, one.predicted, f"{one.weight:.3g}") for one in mistakes]
     return section(
         "Worst errors",

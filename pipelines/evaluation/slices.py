@@ -4,10 +4,8 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
-from beambert.pipelines.tasks.declarations import CHOICE, CLASSIFICATION, REGRESSION, SPAN
-from beambert.pipelines.tasks.examples import ChoiceExample, Example, TaggedExample
+from beambert.pipelines.evaluation.records import RECORDS
+from beambert.pipelines.tasks.examples import Example
 from beambert.pipelines.tasks.squad import Question
 
 _MAX_VALUES_OF_A_COLUMN = 20
@@ -16,8 +14,6 @@ _LENGTH_BUCKETS = (
     (math.inf, "257+"),
 )
 LENGTH, LABEL, PREDICTION = "length", "label", "prediction"
-# Labels and predictions of questions where some have no answer.
-ANSWER, NO_ANSWER = "answer", "no answer"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,15 +44,9 @@ def slicings(
     """
     lengths = tuple(length_bucket(example) for example in examples)
     found = [Slicing(LENGTH, lengths, tuple(name for _, name in _LENGTH_BUCKETS))]
-    if kind in (CLASSIFICATION, CHOICE):
-        found.append(Slicing(LABEL, tuple(example.label for example in examples), tuple(labels)))
-    elif kind == REGRESSION:
-        found.append(_quarters([float(example.label) for example in examples]))
-    elif kind == SPAN:
-        if any(question.is_impossible for question in examples):
-            values = tuple(NO_ANSWER if q.is_impossible else ANSWER for q in examples)
-            found.append(Slicing(LABEL, values, (ANSWER, NO_ANSWER)))
-        return found
+    by_label = RECORDS[kind].label_slices(examples, labels)
+    if by_label:
+        found.append(Slicing(LABEL, *by_label))
     common = [name for name in examples[0].columns if all(name in e.columns for e in examples)]
     for column in common:
         values = tuple(example.columns[column] for example in examples)
@@ -72,30 +62,13 @@ def length_bucket(example: Example | Question) -> str:
 
     Of several endings, the longest counts; of a question, its context too.
     """
-    if isinstance(example, TaggedExample):
-        words = len(example.words)
-    elif isinstance(example, Question):
-        words = len(example.question.split()) + len(example.context.split())
-    else:
-        words = len(example.text.split()) + len((example.text_b or "").split())
-        if isinstance(example, ChoiceExample):
-            words += max(len(choice.split()) for choice in example.choices)
+    words = sum(
+        len(text.split()) if isinstance(text, str) else max(len(part.split()) for part in text)
+        for text in example.texts().values()
+    )
     return next(name for most, name in _LENGTH_BUCKETS if words <= most)
 
 
 def slice_title(name: str, value: str) -> str:
     """Returns how a slice is called; quotes show a value that begins or ends with a space."""
     return f"{name} = {value if value and value == value.strip() else repr(value)}"
-
-
-def _quarters(labels: Sequence[float]) -> Slicing:
-    """Parts numbers into four ranges of about as many examples; equal ones stay together."""
-    edges = np.quantile(labels, [0.25, 0.5, 0.75], method="inverted_cdf")
-    quarters = np.searchsorted(edges, labels)
-    names = {}
-    for quarter in sorted(set(quarters.tolist())):
-        inside = np.array(labels)[quarters == quarter]
-        names[quarter] = f"{inside.min():g} to {inside.max():g}"
-    return Slicing(
-        LABEL, tuple(names[quarter] for quarter in quarters.tolist()), tuple(names.values())
-    )

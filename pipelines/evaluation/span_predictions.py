@@ -9,14 +9,17 @@ import numpy as np
 
 from beambert.pipelines.evaluation import slices
 from beambert.pipelines.evaluation.outcomes import Record
-from beambert.pipelines.evaluation.predictions import Row, encode_record
+from beambert.pipelines.evaluation.predictions import Predictor, Row, encode_record
+from beambert.pipelines.evaluation.records import ANSWER, NO_ANSWER
 from beambert.pipelines.model_inputs.answers import DecodingParameters, SquadPredictions, decode
 from beambert.pipelines.model_inputs.windows import WindowParameters, Windows, make_windows
-from beambert.pipelines.prediction.saved_models import Model, load
+from beambert.pipelines.prediction.saved_models import Model, check_signature, check_task, load
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.tensorflow_models import call
 from beambert.pipelines.storage.weights import TRAINING_FILE
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.squad_scoring import score
+from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING, Task
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
 if TYPE_CHECKING:  # Its module imports TensorFlow.
@@ -59,6 +62,30 @@ class SpanPredictor:
         self._vocabulary = _vocabulary(model)
         self._shared = shared.Shared()
 
+    @classmethod
+    def of_task(cls, task: Task, model: Model) -> "SpanPredictor":
+        """Returns the predictor of a task."""
+        return cls(model, task.allows_no_answer)
+
+    @staticmethod
+    def check_model(task: Task, model: Model, example: Question) -> None:
+        """Refuses a model that gives no logits of windows, or is for another task.
+
+        Raises:
+          InputError: it takes or gives something else.
+        """
+        check_signature(model, task.kind, INPUTS, SIGNATURE)
+        check_task(model, task.name)
+
+    @staticmethod
+    def official(
+        task: Task, examples: Sequence[Question], records: Sequence[Record]
+    ) -> tuple[dict[str, float], dict[str, str]]:
+        """Returns SQuAD's metrics and the files that its scorer reads, by name."""
+        found = predictions_of(examples, records, task.allows_no_answer)
+        scores = score(examples, found.answers, task.allows_no_answer, found.null_odds or None)
+        return scores.metrics, found.files()
+
     def __call__(self, rows: Sequence[Row]) -> list[bytes]:
         """Returns one serialized tf.Example for each row."""
         loaded = self._shared.acquire(self._load)
@@ -83,7 +110,7 @@ class SpanPredictor:
             "n_best": [json.dumps(n_best).encode()],
         }
         if self._allows_no_answer:
-            given = slices.ANSWER if answer else slices.NO_ANSWER
+            given = ANSWER if answer else NO_ANSWER
             record |= {
                 "null_odds": [found.null_odds[question.id]],
                 slices.PREDICTION: [given.encode()],
@@ -95,6 +122,15 @@ class SpanPredictor:
 
         tokenizer = OffsetTokenizer(self._vocabulary, self._model.training["do_lower_case"])
         return _Loaded(load(self._model), tokenizer)
+
+
+PREDICTORS: dict[str, type[Predictor] | type[SpanPredictor]] = {
+    CLASSIFICATION: Predictor,
+    REGRESSION: Predictor,
+    CHOICE: Predictor,
+    TAGGING: Predictor,
+    SPAN: SpanPredictor,
+}
 
 
 def predictions_of(
@@ -129,9 +165,6 @@ def _vocabulary(model: Model) -> Vocabulary:
 
 def _logits(model: Any, windows: Windows, width: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the logits of starts and ends, float32 [windows, width]."""
-    import tensorflow as tf
-
-    signature = model.signatures[SIGNATURE]
     is_token = np.arange(width) < windows.lengths[:, None]
     inputs = {name: np.zeros(is_token.shape, np.int32) for name in INPUTS}
     inputs["input_mask"][is_token] = 1
@@ -140,7 +173,7 @@ def _logits(model: Any, windows: Windows, width: int) -> tuple[np.ndarray, np.nd
     found = []
     for first in range(0, len(windows), _WINDOWS_AT_A_TIME):
         some = slice(first, first + _WINDOWS_AT_A_TIME)
-        outputs = signature(**{name: tf.constant(of[some]) for name, of in inputs.items()})
-        found.append([outputs[name].numpy() for name in ("start_logits", "end_logits")])
+        outputs = call(model, {name: of[some] for name, of in inputs.items()}, SIGNATURE)
+        found.append([outputs[name] for name in ("start_logits", "end_logits")])
     starts, ends = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return starts, ends

@@ -20,35 +20,19 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from beambert.pipelines.model_inputs.examples import TaskFeatures
+from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
+from beambert.pipelines.model_inputs.features import TaskFeatures
 from beambert.pipelines.records.contract import INFO_FILE
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.ragged import ranges, starts_of
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, first_difference
-from beambert.pipelines.tasks.declarations import (
-    CHOICE,
-    CLASSIFICATION,
-    REGRESSION,
-    SPAN,
-    TAGGING,
-    Task,
-)
+from beambert.pipelines.tasks.task import Task
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 FORMAT_VERSION = 1
 ROW, SEQUENCE_LENGTHS = "row", "sequence_lengths"
 TOKEN_FEATURES = ("input_ids", "segment_ids")
-# Kind of task -> name and type of what an example has one of.
-TARGETS = {
-    CLASSIFICATION: {"label_ids": np.int32},
-    REGRESSION: {"label_ids": np.float32},
-    CHOICE: {"label_ids": np.int32},
-    TAGGING: {},
-    SPAN: {"start_positions": np.int32, "end_positions": np.int32},
-}
-# And of what each token has one of.
-TOKEN_TARGETS = {kind: ("label_ids",) if kind == TAGGING else () for kind in TARGETS}
 # In info.json's counts of a split.
 LOST_TOKENS = "sequences_that_lost_tokens"
 _RECORDS_AT_A_TIME = 4096
@@ -56,8 +40,9 @@ _RECORDS_AT_A_TIME = 4096
 
 def feature_names(kind: str) -> set[str]:
     """Returns the names of a record's features."""
-    of_choice = (SEQUENCE_LENGTHS,) if kind == CHOICE else ()
-    return {ROW, *TOKEN_FEATURES, *of_choice, *TARGETS[kind], *TOKEN_TARGETS[kind]}
+    inputs = MODEL_INPUTS[kind]
+    of_choice = (SEQUENCE_LENGTHS,) if inputs.HAS_CHOICES else ()
+    return {ROW, *TOKEN_FEATURES, *of_choice, *inputs.TARGETS, *inputs.TOKEN_TARGETS}
 
 
 def made_from(
@@ -223,11 +208,12 @@ def read_features(kind: str, paths: Sequence[str], flag: str) -> TaskFeatures:
     """
     is_compressed = all(path.endswith(".gz") for path in paths)
     records = tf.data.TFRecordDataset(list(paths), "GZIP" if is_compressed else "")
-    tokens = (*TOKEN_FEATURES, *TOKEN_TARGETS[kind])
-    ragged = (*tokens, SEQUENCE_LENGTHS) if kind == CHOICE else tokens
+    inputs = MODEL_INPUTS[kind]
+    tokens = (*TOKEN_FEATURES, *inputs.TOKEN_TARGETS)
+    ragged = (*tokens, SEQUENCE_LENGTHS) if inputs.HAS_CHOICES else tokens
     spec = {name: tf.io.RaggedFeature(tf.int64) for name in ragged}
     spec[ROW] = tf.io.FixedLenFeature([], tf.int64)
-    for name, dtype in TARGETS[kind].items():
+    for name, dtype in inputs.TARGETS.items():
         parsed = tf.float32 if dtype is np.float32 else tf.int64
         spec[name] = tf.io.FixedLenFeature([], parsed)
     batches = records.batch(_RECORDS_AT_A_TIME).map(lambda some: tf.io.parse_example(some, spec))
@@ -248,14 +234,14 @@ def read_features(kind: str, paths: Sequence[str], flag: str) -> TaskFeatures:
     order = np.argsort(joined(ROW), kind="stable")
     places = ranges(starts_of(totals)[order], totals[order])
     lengths = totals[:, None]
-    if kind == CHOICE:
+    if inputs.HAS_CHOICES:
         lengths = joined(SEQUENCE_LENGTHS).reshape(len(totals), -1)
     ids, segments = (joined(name)[places].astype(np.int32) for name in TOKEN_FEATURES)
     return TaskFeatures(
         ids,
         segments,
         lengths[order].ravel().astype(np.int64),
-        {name: joined(name)[order].astype(dtype) for name, dtype in TARGETS[kind].items()},
-        {name: joined(name)[places].astype(np.int32) for name in TOKEN_TARGETS[kind]},
+        {name: joined(name)[order].astype(dtype) for name, dtype in inputs.TARGETS.items()},
+        {name: joined(name)[places].astype(np.int32) for name in inputs.TOKEN_TARGETS},
         lengths.shape[1],
     )

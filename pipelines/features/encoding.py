@@ -8,8 +8,8 @@ import tensorflow as tf
 from tfx_bsl.coders import example_coder
 
 from beambert.pipelines.features.contract import ROW, SEQUENCE_LENGTHS
-from beambert.pipelines.model_inputs.examples import TaskFeatures
-from beambert.pipelines.tasks.declarations import CHOICE
+from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
+from beambert.pipelines.model_inputs.features import TaskFeatures
 
 
 def encode_features(kind: str, features: TaskFeatures, rows: np.ndarray) -> list[bytes]:
@@ -28,7 +28,7 @@ def encode_features(kind: str, features: TaskFeatures, rows: np.ndarray) -> list
         "input_ids": _lists(features.input_ids, totals),
         "segment_ids": _lists(features.segment_ids, totals),
     }
-    if kind == CHOICE:
+    if MODEL_INPUTS[kind].HAS_CHOICES:
         columns[SEQUENCE_LENGTHS] = _lists(features.lengths, ones * features.choices)
     columns |= {name: _lists(values, ones) for name, values in features.targets.items()}
     columns |= {name: _lists(values, totals) for name, values in features.token_targets.items()}

@@ -7,7 +7,6 @@ import apache_beam as beam
 from beambert.pipelines.features.job import (
     FeaturesJob,
     FeaturesPlan,
-    Inputs,
     make_plan,
     make_shards,
     read_inputs,
@@ -17,6 +16,7 @@ from beambert.pipelines.jobs import files
 from beambert.pipelines.jobs.running import library_versions
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
+from beambert.pipelines.tasks.splits import TaskSplits
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 
@@ -42,7 +42,7 @@ class CreateTaskFeatures(beam.PTransform):
         self,
         job: FeaturesJob,
         progress_folder: str | None = None,
-        planned: tuple[FeaturesPlan, Inputs] | None = None,
+        planned: tuple[FeaturesPlan, TaskSplits] | None = None,
     ):
         """Reads the task's files and the vocabulary.
 
@@ -82,7 +82,7 @@ class CreateTaskFeatures(beam.PTransform):
         )
 
 
-def plan_features(job: FeaturesJob) -> tuple[FeaturesPlan, Inputs]:
+def plan_features(job: FeaturesJob) -> tuple[FeaturesPlan, TaskSplits]:
     """Reads the files of a job's task; returns what is made of them, and what was read.
 
     Raises:

@@ -14,7 +14,6 @@ from beambert.pipelines.jobs.running import (
 )
 from beambert.pipelines.records.contract import INFO_FILE
 from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.tasks.declarations import SPAN
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -31,8 +30,8 @@ def create_task_features(job: FeaturesJob, options: "PipelineOptions") -> None:
     if files.claim_output(plan.output, plan.identity()):
         print(f"{plan.output}: already finished by the same command, nothing to do")
     else:
-        for sentence in inputs.sentences:
-            print(f"left out: {sentence}" if job.task.kind != SPAN else sentence)
+        for sentence in inputs.notes:
+            print(sentence)
         if works_here(options):
             with loading():  # its import prints; do it now
                 import beambert.pipelines.features.encoding  # noqa: F401

@@ -5,15 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beambert.pipelines.features.contract import (
-    ROW,
-    SEQUENCE_LENGTHS,
-    TARGETS,
-    TOKEN_FEATURES,
-    TOKEN_TARGETS,
-)
-from beambert.pipelines.model_inputs.examples import NO_LABEL
-from beambert.pipelines.tasks.declarations import CHOICE, SPAN
+from beambert.pipelines.features.contract import ROW, SEQUENCE_LENGTHS, TOKEN_FEATURES
+from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
+from beambert.pipelines.model_inputs.features import NO_LABEL
 
 
 def features_schema(
@@ -39,6 +33,7 @@ def features_schema(
     Returns:
       every feature with its type, its shape where it has one, and the values it may take.
     """
+    inputs = MODEL_INPUTS[kind]
     schema = schema_pb2.Schema()
     schema.default_environment.extend(splits)
 
@@ -52,19 +47,19 @@ def features_schema(
             feature.shape.dim.add(size=size)
         else:
             feature.value_count.min = 1
-        if name in (*TARGETS[kind], *TOKEN_TARGETS[kind]):
+        if name in (*inputs.TARGETS, *inputs.TOKEN_TARGETS):
             feature.not_in_environment.extend(unlabelled)
 
     add(ROW, 1)
     for name, highest in zip(TOKEN_FEATURES, (vocab_size - 1, 1), strict=True):
         add(name, None, highest=highest)
-    if kind == CHOICE:
+    if inputs.HAS_CHOICES:
         add(SEQUENCE_LENGTHS, choices, 1, max_seq_length)
-    for name, dtype in TARGETS[kind].items():
-        add(name, 1, highest=max_seq_length - 1 if kind == SPAN else labels - 1)
+    for name, dtype in inputs.TARGETS.items():
+        add(name, 1, highest=inputs.greatest_target(labels, max_seq_length))
         if dtype is np.float32:
             schema.feature[-1].type = schema_pb2.FLOAT
             schema.feature[-1].ClearField("int_domain")
-    for name in TOKEN_TARGETS[kind]:
+    for name in inputs.TOKEN_TARGETS:
         add(name, None, NO_LABEL, labels - 1)
     return schema

@@ -7,7 +7,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
-from beambert.pipelines.features.contract import FeaturesInfo
+from beambert.pipelines.features.contract import LOST_TOKENS, FeaturesInfo
 from beambert.pipelines.features.job import FeaturesPlan, Shard
 from beambert.pipelines.jobs.files import (
     delete_prefixed,
@@ -20,7 +20,6 @@ from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 from beambert.pipelines.storage.weights import LABELS_FILE
-from beambert.pipelines.tasks.declarations import SPAN
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
 
 
@@ -31,11 +30,13 @@ class ShardReport:
     Attributes:
       split: of the task.
       file: its entry in info.json.
-      counts: see `ShardFeatures.make`; they add up.
+      examples: the number of examples that have a record.
+      counts: what the examples became; they add up.
     """
 
     split: str
     file: Mapping[str, Any]
+    examples: int
     counts: Mapping[str, int]
 
 
@@ -51,10 +52,9 @@ class WriteFeatures(beam.DoFn):
         """Loads the tokenizer and the encoder, and opens the worker's tally."""
         with loading():
             import beambert.pipelines.features.encoding  # noqa: F401  (its import prints)
-            from beambert.pipelines.features.shards import ShardFeatures
+            from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
 
-            self._features = ShardFeatures(
-                self._plan.task.kind,
+            self._inputs = MODEL_INPUTS[self._plan.task.kind](
                 self._plan.labels,
                 self._plan.vocabulary,
                 self._plan.do_lower_case,
@@ -67,8 +67,9 @@ class WriteFeatures(beam.DoFn):
         from beambert.pipelines.features.encoding import encode_features
         from beambert.pipelines.records.encoding import RecordWriter
 
-        features, examples, counts = self._features.make(shard.examples)
-        records = encode_features(self._plan.task.kind, features, examples + shard.first_row)
+        made = self._inputs.make(shard.examples)
+        features, rows = made.features, made.owners + shard.first_row
+        records = encode_features(self._plan.task.kind, features, rows)
         with open_atomically(FileSystems.join(self._plan.output, shard.name)) as file:
             writer = RecordWriter(file)
             writer.write(records)
@@ -77,7 +78,13 @@ class WriteFeatures(beam.DoFn):
         self._progress.flush()
         entry = {"name": shard.name, "records": len(records)}
         entry |= {"bytes": writer.bytes, "sha256": writer.sha256}
-        yield ShardReport(shard.split, entry, counts)
+        counts = {
+            "sequences": len(features.lengths),
+            "tokens": len(features.input_ids),
+            LOST_TOKENS: made.lost_tokens,
+            **made.counts,
+        }
+        yield ShardReport(shard.split, entry, len(set(rows.tolist())), counts)
 
 
 class FinishFeatures(beam.DoFn):
@@ -97,7 +104,7 @@ class FinishFeatures(beam.DoFn):
         for split, counts in plan.counts.items():
             mine = sorted((r for r in reports if r.split == split), key=lambda r: r.file["name"])
             sums = {name: sum(r.counts[name] for r in mine) for name in mine[0].counts}
-            if plan.task.kind != SPAN and sum(r.file["records"] for r in mine) != counts["used"]:
+            if sum(r.examples for r in mine) != counts["used"]:
                 raise RuntimeError(f"{counts['used']} examples of {split}, but {mine}")
             splits[split] = {**counts, **sums, "files": [dict(r.file) for r in mine]}
         schema = features_schema(

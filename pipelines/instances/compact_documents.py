@@ -7,6 +7,8 @@ from hashlib import blake2b
 
 import numpy as np
 
+from beambert.pipelines.shared.ragged import ranges
+
 # Bytes of a document's hash: enough that 10^12 documents don't collide.
 HASH_BYTES = 16
 # The numbers of documents, sentences and tokens.
@@ -90,12 +92,14 @@ class CompactDocuments:
     def _take(
         self, order: np.ndarray, sentence_ends: np.ndarray, token_ends: np.ndarray
     ) -> "CompactDocuments":
-        sentence_index = _ranges(sentence_ends, self.document_sentences, order)
-        token_index = _ranges(token_ends, self.sentence_lengths, sentence_index)
+        document_lengths = self.document_sentences[order]
+        sentence_index = ranges(sentence_ends[order] - document_lengths, document_lengths)
+        sentence_lengths = self.sentence_lengths[sentence_index]
+        token_index = ranges(token_ends[sentence_index] - sentence_lengths, sentence_lengths)
         return CompactDocuments(
             self.hashes[order],
-            self.document_sentences[order],
-            self.sentence_lengths[sentence_index],
+            document_lengths,
+            sentence_lengths,
             self.tokens[token_index],
         )
 
@@ -106,15 +110,6 @@ class CompactDocuments:
         for indices in np.split(order, np.flatnonzero(np.diff(keys[order])) + 1):
             if len(indices):
                 yield int(keys[indices[0]]), self._take(indices, *ends).pack()
-
-
-def _ranges(ends: np.ndarray, lengths: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Returns the indices of the ranges `order` of consecutive ranges, end to end."""
-    taken = lengths[order].astype(np.int64)
-    if not len(taken):
-        return np.zeros(0, np.int64)
-    shift = (ends[order] - taken) - (np.cumsum(taken) - taken)
-    return np.arange(taken.sum()) + np.repeat(shift, taken)
 
 
 def compact_documents(

@@ -1,6 +1,6 @@
 """Examples of a task -> model inputs without padding, in columns."""
 
-import dataclasses
+import abc
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -8,46 +8,214 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from beambert.pipelines.model_inputs.features import (
+    NO_LABEL,
+    MadeInputs,
+    TaskFeatures,
+    span_features,
+)
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.model_inputs.windows import Windows
-from beambert.pipelines.tasks.declarations import CHOICE, REGRESSION, TAGGING
+from beambert.pipelines.model_inputs.windows import NO_ANSWER, WindowParameters, make_windows
 from beambert.pipelines.tasks.examples import Example
+from beambert.pipelines.tasks.squad import Question
+from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
+from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
-# Label of tokens that have none: the loss leaves them out.
-NO_LABEL = -1
 # Sequences that are tokenized at a time.
 SEQUENCES_AT_A_TIME = 4096
 
 
-@dataclasses.dataclass(frozen=True)
-class TaskFeatures:
-    """The sequences of a task's examples; of a choice, those of an example follow each other.
+class ModelInputs(abc.ABC):
+    """How the examples of a kind become inputs and targets."""
 
-    Attributes:
-      input_ids: int32 [tokens], of all sequences end to end.
-      segment_ids: int32 [tokens].
-      lengths: int64 [sequences], tokens of each.
-      targets: by name, an array with a row for each example (`label_ids`, `start_positions`,
-        `end_positions`).
-      token_targets: by name, an array with a row for each token (`label_ids` of a tagging task).
-      choices: sequences of an example.
-    """
+    # Name and type of what an example has one of.
+    TARGETS: Mapping[str, type] = {}
+    # Names of what each token has one of.
+    TOKEN_TARGETS: tuple[str, ...] = ()
+    # Whether an example has several sequences.
+    HAS_CHOICES = False
 
-    input_ids: np.ndarray
-    segment_ids: np.ndarray
-    lengths: np.ndarray
-    targets: Mapping[str, np.ndarray]
-    token_targets: Mapping[str, np.ndarray]
-    choices: int = 1
+    def __init__(
+        self,
+        labels: Sequence[str],
+        vocabulary: Vocabulary,
+        do_lower_case: bool,
+        max_seq_length: int,
+    ):
+        """Takes what decides the inputs, and builds the tokenizer."""
+        self._labels = labels
+        self._tokenizer = self._build_tokenizer(vocabulary, do_lower_case, max_seq_length)
 
-    def __len__(self) -> int:
-        """The number of examples."""
-        return len(self.lengths) // self.choices
+    @abc.abstractmethod
+    def _build_tokenizer(
+        self, vocabulary: Vocabulary, do_lower_case: bool, max_seq_length: int
+    ) -> Any:
+        """Returns what splits texts into tokens."""
 
-    @property
-    def example_lengths(self) -> np.ndarray:
-        """Tokens of each example's longest sequence, int64 [examples]."""
-        return self.lengths.reshape(-1, self.choices).max(axis=1)
+    @abc.abstractmethod
+    def make(self, examples: Sequence[Any]) -> MadeInputs:
+        """Converts examples, at least one."""
+
+    @staticmethod
+    def greatest_target(labels: int, max_seq_length: int) -> int:
+        """Returns the greatest whole number that a target may be."""
+        return labels - 1
+
+
+class ExampleInputs(ModelInputs):
+    """The sequences of examples; each example is a record."""
+
+    def _build_tokenizer(
+        self, vocabulary: Vocabulary, do_lower_case: bool, max_seq_length: int
+    ) -> TextFeatures:
+        return TextFeatures(vocabulary, do_lower_case, max_seq_length)
+
+    def make(self, examples: Sequence[Example]) -> MadeInputs:
+        """Converts examples, at least one."""
+        features = self.features(examples, self._labels, self._tokenizer)
+        lost = self.count_cut(examples, self._labels, self._tokenizer, features)
+        return MadeInputs(features, np.arange(len(features)), lost)
+
+    @classmethod
+    @abc.abstractmethod
+    def features(
+        cls, examples: Sequence[Any], labels: Sequence[str], text_features: TextFeatures
+    ) -> TaskFeatures:
+        """See `make_features`."""
+
+    @classmethod
+    def count_cut(
+        cls,
+        examples: Sequence[Example],
+        labels: Sequence[str],
+        text_features: TextFeatures,
+        features: TaskFeatures,
+    ) -> int:
+        """See the function `count_cut`."""
+        length = text_features.max_seq_length
+        full = np.flatnonzero(features.example_lengths == length)
+        if not len(full):
+            return 0
+        some = [examples[index] for index in full]
+        longer = cls.features(some, labels, _longer(text_features))
+        return int((longer.lengths > length).sum())
+
+
+class TextInputs(ExampleInputs):
+    """Texts or pairs of them, and the index of their label."""
+
+    TARGETS = {"label_ids": np.int32}
+
+    @classmethod
+    def features(
+        cls, examples: Sequence[Any], labels: Sequence[str], text_features: TextFeatures
+    ) -> TaskFeatures:
+        """See `make_features`."""
+        texts, others, choices = cls._columns(examples)
+        columns = [texts] if others[0] is None else [texts, others]
+        batches = list(_converted(text_features, columns))
+        targets = {}
+        if examples[0].label is not None:
+            found = cls._targets([example.label for example in examples], labels)
+            targets = {name: np.array(found, dtype) for name, dtype in cls.TARGETS.items()}
+        return TaskFeatures(*_without_padding(batches), targets, {}, choices)
+
+    @staticmethod
+    def _columns(examples: Sequence[Any]) -> tuple[list[str], list[str | None], int]:
+        """Returns the first and the second texts of all sequences, and how many an example has."""
+        return [example.text for example in examples], [e.text_b for e in examples], 1
+
+    @staticmethod
+    def _targets(written: Sequence[str], labels: Sequence[str]) -> list[float]:
+        index = {label: i for i, label in enumerate(labels)}
+        return [index[label] for label in written]
+
+
+class NumberInputs(TextInputs):
+    """Texts or pairs of them, and their number."""
+
+    TARGETS = {"label_ids": np.float32}
+
+    @staticmethod
+    def _targets(written: Sequence[str], labels: Sequence[str]) -> list[float]:
+        return [float(label) for label in written]
+
+
+class ChoiceInputs(TextInputs):
+    """A text with each of its endings, and the index of the right one."""
+
+    HAS_CHOICES = True
+
+    @staticmethod
+    def _columns(examples: Sequence[Any]) -> tuple[list[str], list[str | None], int]:
+        choices = len(examples[0].choices)
+        texts = [example.text for example in examples for _ in range(choices)]
+        return texts, [ending for example in examples for ending in example.endings], choices
+
+
+class TagInputs(ExampleInputs):
+    """Sentences, and the index of the tag of each word's first piece."""
+
+    TOKEN_TARGETS = ("label_ids",)
+
+    @classmethod
+    def features(
+        cls, examples: Sequence[Any], labels: Sequence[str], text_features: TextFeatures
+    ) -> TaskFeatures:
+        """See `make_features`."""
+        index = {label: i for i, label in enumerate(labels)}
+        batches, label_ids = [], []
+        for number, (features, pieces) in enumerate(first_pieces(examples, text_features)):
+            some = examples[number * SEQUENCES_AT_A_TIME :][: len(pieces)]
+            batches.append(features)
+            found = np.full_like(features["input_ids"], NO_LABEL)
+            rows, words = np.nonzero(pieces > 0)
+            if some[0].tags is not None:
+                tags = [index[some[row].tags[word]] for row, word in zip(rows, words, strict=True)]
+                found[rows, pieces[rows, words]] = tags
+            label_ids.append(found[features["input_mask"] > 0])
+        targets = {"label_ids": np.concatenate(label_ids)} if examples[0].tags is not None else {}
+        return TaskFeatures(*_without_padding(batches), {}, targets)
+
+
+class SpanInputs(ModelInputs):
+    """Windows of questions and their contexts, and the answer's place; each window is a record."""
+
+    TARGETS = {"start_positions": np.int32, "end_positions": np.int32}
+
+    def _build_tokenizer(
+        self, vocabulary: Vocabulary, do_lower_case: bool, max_seq_length: int
+    ) -> OffsetTokenizer:
+        self._parameters = WindowParameters.of_length(max_seq_length)
+        return OffsetTokenizer(vocabulary, do_lower_case)
+
+    def make(self, questions: Sequence[Question]) -> MadeInputs:
+        """Converts questions, at least one."""
+        windows = make_windows(questions, self._tokenizer, self._parameters)
+        pieces = self._tokenizer.tokenize_batch([question.question for question in questions])
+        is_cut = (pieces.lengths > self._parameters.max_query_length)[windows.question_index]
+        with_answer = int((windows.start_positions != NO_ANSWER).sum())
+        return MadeInputs(
+            span_features(windows),
+            windows.question_index,
+            int(is_cut.sum()),
+            {"sequences_with_answer": with_answer},
+        )
+
+    @staticmethod
+    def greatest_target(labels: int, max_seq_length: int) -> int:
+        """Returns the last position."""
+        return max_seq_length - 1
+
+
+MODEL_INPUTS: dict[str, type[ModelInputs]] = {
+    CLASSIFICATION: TextInputs,
+    REGRESSION: NumberInputs,
+    CHOICE: ChoiceInputs,
+    TAGGING: TagInputs,
+    SPAN: SpanInputs,
+}
 
 
 def make_features(
@@ -61,25 +229,7 @@ def make_features(
       labels: in index order.
       text_features: tokenizes and frames.
     """
-    index = {label: i for i, label in enumerate(labels)}
-    if kind == TAGGING:
-        return _tagging_features(examples, index, text_features)
-    choices = len(examples[0].choices) if kind == CHOICE else 1
-    if kind == CHOICE:
-        texts = [example.text for example in examples for _ in range(choices)]
-        others = [ending for example in examples for ending in example.endings]
-    else:
-        texts = [example.text for example in examples]
-        others = [example.text_b for example in examples]
-    columns = [texts] if others[0] is None else [texts, others]
-    batches = list(_converted(text_features, columns))
-    targets = {}
-    if examples[0].label is not None:
-        if kind == REGRESSION:
-            targets["label_ids"] = np.array([float(e.label) for e in examples], np.float32)
-        else:
-            targets["label_ids"] = np.array([index[e.label] for e in examples], np.int32)
-    return TaskFeatures(*_without_padding(batches), targets, {}, choices)
+    return MODEL_INPUTS[kind].features(examples, labels, text_features)
 
 
 def count_cut(
@@ -95,13 +245,7 @@ def count_cut(
       kind, examples, labels, text_features: what `make_features` was given.
       features: what it made of them.
     """
-    length = text_features.max_seq_length
-    full = np.flatnonzero(features.example_lengths == length)
-    if not len(full):
-        return 0
-    some = [examples[index] for index in full]
-    longer = make_features(kind, some, labels, _longer(text_features))
-    return int((longer.lengths > length).sum())
+    return MODEL_INPUTS[kind].count_cut(examples, labels, text_features, features)
 
 
 @functools.lru_cache(maxsize=1)
@@ -109,15 +253,6 @@ def _longer(text_features: TextFeatures) -> TextFeatures:
     """Returns what makes sequences of one more token; once, see `_graph`."""
     of = text_features
     return TextFeatures(of.vocabulary, of.do_lower_case, of.max_seq_length + 1)
-
-
-def span_features(windows: Windows) -> TaskFeatures:
-    """Returns what the model sees of windows; each counts as an example."""
-    targets = {
-        "start_positions": windows.start_positions.astype(np.int32),
-        "end_positions": windows.end_positions.astype(np.int32),
-    }
-    return TaskFeatures(windows.input_ids, windows.segment_ids, windows.lengths, targets, {})
 
 
 def first_pieces(
@@ -129,23 +264,6 @@ def first_pieces(
         some = examples[start : start + SEQUENCES_AT_A_TIME]
         features, pieces = convert(tf.constant([" ".join(example.words) for example in some]))
         yield {name: value.numpy() for name, value in features.items()}, pieces.numpy()
-
-
-def _tagging_features(
-    examples: Sequence[Example], index: Mapping[str, int], text_features: TextFeatures
-) -> TaskFeatures:
-    batches, label_ids = [], []
-    for number, (features, pieces) in enumerate(first_pieces(examples, text_features)):
-        some = examples[number * SEQUENCES_AT_A_TIME :][: len(pieces)]
-        batches.append(features)
-        labels = np.full_like(features["input_ids"], NO_LABEL)
-        rows, words = np.nonzero(pieces > 0)
-        if some[0].tags is not None:
-            tags = [index[some[row].tags[word]] for row, word in zip(rows, words, strict=True)]
-            labels[rows, pieces[rows, words]] = tags
-        label_ids.append(labels[features["input_mask"] > 0])
-    targets = {"label_ids": np.concatenate(label_ids)} if examples[0].tags is not None else {}
-    return TaskFeatures(*_without_padding(batches), {}, targets)
 
 
 def _converted(

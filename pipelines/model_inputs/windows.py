@@ -41,18 +41,17 @@ class WindowParameters:
         """Refuses windows that have no room for a context.
 
         Raises:
-          InputError: naming the flag.
+          InputError: they are too short.
+          ValueError: another field is less than 1.
         """
+        if min(self.max_query_length, self.doc_stride) < 1:
+            raise ValueError(f"{self}: max_query_length and doc_stride must be at least 1")
         least = self.max_query_length + SPECIAL_TOKENS + 1
-        if self.max_query_length < 1:
-            raise InputError(f"--max_query_length={self.max_query_length}: give 1 or more.")
         if self.max_seq_length < least:
             raise InputError(
                 f"--max_seq_length={self.max_seq_length} has no room for a context beside a "
-                f"question of --max_query_length={self.max_query_length}: give {least} or more."
+                f"question of {self.max_query_length} tokens: give {least} or more."
             )
-        if self.doc_stride < 1:
-            raise InputError(f"--doc_stride={self.doc_stride}: give 1 or more.")
 
     @classmethod
     def of_length(cls, max_seq_length: int) -> "WindowParameters":

@@ -10,19 +10,18 @@ from apache_beam.ml.inference.base import ModelHandler
 from beambert.pipelines.jobs import input_files
 from beambert.pipelines.jobs.compression import DECOMPRESSORS, CorruptFileError, decompress
 from beambert.pipelines.prediction import saved_models
+from beambert.pipelines.prediction.answers import ANSWERS
 from beambert.pipelines.prediction.job import PredictionJob
-from beambert.pipelines.prediction.saved_models import call, load
+from beambert.pipelines.prediction.saved_models import load
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import ProgressTally
+from beambert.pipelines.storage.tensorflow_models import call_on_texts
 from beambert.pipelines.tasks import tables
-from beambert.pipelines.tasks.declarations import CHOICE, REGRESSION, SPAN, TAGGING
-from beambert.pipelines.tasks.examples import ChoiceExample, TaggedExample, TextExample
+from beambert.pipelines.tasks.examples import Example
 from beambert.pipelines.tasks.squad import Question
 
 # Answers that are made together, at most.
 BATCH_SIZE = 64
-# What is told of an answer to a question, with null odds where it may be "".
-SPAN_ANSWER = ("start", "end", "score", "null_odds")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +34,7 @@ class InputRow:
     """
 
     place: Mapping[str, Any]
-    example: TextExample | ChoiceExample | TaggedExample | Question
+    example: Example | Question
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,22 +59,14 @@ def reading_of(job: PredictionJob, model: saved_models.Model) -> Reading:
       InputError: the model takes another number of texts.
     """
     training = model.training
-    columns = list(job.text_columns or _trained_columns(training))
+    answers = ANSWERS[training["kind"]]
+    columns = list(job.text_columns or answers.text_columns(training))
     if len(columns) != 1 + training["is_pair"]:
         raise InputError(
             f"--text_columns={','.join(columns)}: --model={job.model} takes "
             f"{'two texts' if training['is_pair'] else 'one text'}"
         )
-    choices = training["columns"]["choice_columns"] if training["kind"] == CHOICE else []
-    if any(name.endswith("*") for name in choices):
-        choices = [f"{choices[0][:-1]}_{label}" for label in training["labels"]]
-    return Reading(training["kind"], columns, choices)
-
-
-def _trained_columns(training: Mapping[str, Any]) -> list[str]:
-    if training["kind"] == TAGGING:
-        return ["text"]
-    return training["columns"]["text_columns"][: 1 + training["is_pair"]]
+    return Reading(training["kind"], columns, answers.choice_columns(training))
 
 
 def read_rows(
@@ -138,10 +129,9 @@ def _read(file: str) -> bytes:
 
 def _example(
     where: str, fields: dict[str, str] | tables.BadRow, reading: Reading
-) -> TextExample | ChoiceExample | TaggedExample | Question:
+) -> Example | Question:
     if isinstance(fields, tables.BadRow):
         raise fields
-    kind = reading.kind
     for name in (*reading.text_columns, *reading.choice_columns):
         if name not in fields:
             raise InputError(
@@ -151,31 +141,8 @@ def _example(
         if not fields[name].strip():
             raise InputError(f"{where} has an empty {name!r}: fill it in")
     texts = [fields[name] for name in reading.text_columns]
-    if kind == TAGGING:
-        return TaggedExample(tuple(texts[0].split()), None)
-    if kind == SPAN:
-        return Question("", texts[0], texts[1], (), False, "")
-    text_b = texts[1] if len(texts) > 1 else None
-    if kind == CHOICE:
-        choices = tuple(fields[name] for name in reading.choice_columns)
-        return ChoiceExample(texts[0], text_b, choices, None, {})
-    return TextExample(texts[0], text_b, None, {})
-
-
-def answer_of(kind: str, labels: Sequence[str], outputs: dict[str, Any], i: int) -> dict[str, Any]:
-    """Returns row i of a SavedModel's outputs in plain types."""
-    if kind == TAGGING:
-        return {"tags": [tag.decode() for tag in outputs["tags"][i] if tag]}
-    if kind == REGRESSION:
-        return {"score": float(outputs["score"][i])}
-    if kind == SPAN:
-        names = [name for name in SPAN_ANSWER if name in outputs]
-        return {"answer": outputs["answer"][i].decode()} | {n: outputs[n][i].item() for n in names}
-    probabilities = outputs["probabilities"][i].tolist()
-    return {
-        "label": outputs["label"][i].decode(),
-        "probabilities": dict(zip(labels, probabilities, strict=True)),
-    }
+    choices = [fields[name] for name in reading.choice_columns]
+    return ANSWERS[reading.kind].example(texts, choices)
 
 
 class SavedModelHandler(ModelHandler):
@@ -194,9 +161,10 @@ class SavedModelHandler(ModelHandler):
         self, batch: Sequence[InputRow], model: Any, inference_args: dict[str, Any] | None = None
     ) -> list[dict[str, Any]]:
         """Returns where each row is, and its answer."""
-        outputs = call(model, [row.example for row in batch])
+        outputs = call_on_texts(model, [row.example.texts() for row in batch])
+        answer_of = ANSWERS[self._kind].answer
         return [
-            dict(row.place) | answer_of(self._kind, self._model.labels, outputs, i)
+            dict(row.place) | answer_of(self._model.labels, outputs, i)
             for i, row in enumerate(batch)
         ]
 

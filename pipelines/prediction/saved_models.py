@@ -4,32 +4,15 @@ import contextlib
 import dataclasses
 import json
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
+from beambert.pipelines.prediction.answers import ANSWERS
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_models
 from beambert.pipelines.storage.claims import MARKER_FILE
 from beambert.pipelines.storage.weights import LABELS_FILE, SAVED_MODEL_FOLDER, TRAINING_FILE
-from beambert.pipelines.tasks.declarations import (
-    CHOICE,
-    CLASSIFICATION,
-    KINDS,
-    REGRESSION,
-    SPAN,
-    TAGGING,
-)
-from beambert.pipelines.tasks.examples import ChoiceExample, Example, TaggedExample
-from beambert.pipelines.tasks.squad import Question
-
-_OUTPUTS = {
-    CLASSIFICATION: ("label", "probabilities"),
-    CHOICE: ("label", "probabilities"),
-    REGRESSION: ("score",),
-    TAGGING: ("tags",),
-    SPAN: ("start_logits", "end_logits"),
-}
+from beambert.pipelines.tasks.kinds import KINDS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +64,7 @@ def find_model(model_dir: str, kind: str | None = None) -> Model:
             f"--model={model_dir} has no saved_model/saved_model.pb: name a folder that "
             "`beambert finetune` finished."
         )
-    if kind in (REGRESSION, SPAN):
+    if not KINDS[kind].HAS_LABELS:
         return Model(path, (), training)
     return Model(path, _read_labels(folder, model_dir), training)
 
@@ -162,13 +145,13 @@ def check_signature(
             f"the task gives {' and '.join(sorted(inputs))}: name a model that was fine-tuned on "
             "this task."
         )
-    missing = set(_OUTPUTS[kind]) - set(signature.outputs)
+    missing = set(ANSWERS[kind].OUTPUTS) - set(signature.outputs)
     if missing:
         raise InputError(
             f"--model={model.path} gives no {' and no '.join(sorted(missing))}: export it with "
             "`beambert finetune` or `beambert export`."
         )
-    if "probabilities" in _OUTPUTS[kind]:
+    if "probabilities" in ANSWERS[kind].OUTPUTS:
         dimensions = signature.outputs["probabilities"].tensor_shape.dim
         shape = [dimension.size for dimension in dimensions]
         if len(shape) != 2 or shape[1] not in (-1, len(model.labels)):
@@ -178,43 +161,10 @@ def check_signature(
             )
 
 
-def model_inputs(example: Example | Question) -> dict[str, str | tuple[str, ...]]:
-    """Returns what the SavedModel takes, by the names of its signature."""
-    if isinstance(example, Question):
-        return {"question": example.question, "context": example.context}
-    if isinstance(example, TaggedExample):
-        return {"text": " ".join(example.words)}
-    inputs: dict[str, str | tuple[str, ...]] = {"text": example.text}
-    if example.text_b is not None:
-        inputs["text_b"] = example.text_b
-    if isinstance(example, ChoiceExample):
-        inputs["choices"] = example.choices
-    return inputs
-
-
 def load(model: Model) -> Any:
     """Loads a SavedModel.
 
     Raises:
       InputError: it can't be loaded.
     """
-    import tensorflow as tf
-    import tensorflow_text  # noqa: F401  (registers the tokenizer's operations)
-
-    try:
-        return tf.saved_model.load(model.sent_to or str(model.path))
-    except Exception as error:  # there is no end to what a damaged file may raise
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(
-            f"--model={model.path} cannot be loaded ({reason}): copy it again, or export it again."
-        ) from error
-
-
-def call(model: Any, examples: Sequence[Example | Question]) -> dict[str, np.ndarray]:
-    """Returns what a loaded SavedModel gives for some examples, by the names of its outputs."""
-    import tensorflow as tf
-
-    given = [model_inputs(example) for example in examples]
-    inputs = {name: tf.constant([one[name] for one in given]) for name in given[0]}
-    outputs = model.signatures["serving_default"](**inputs)
-    return {name: tensor.numpy() for name, tensor in outputs.items()}
+    return tensorflow_models.load(model.sent_to or str(model.path), f"--model={model.path}")

@@ -3,10 +3,7 @@
 import pathlib
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.tasks import tables
-from beambert.pipelines.tasks.declarations import TAGGING, TEST, Task
-
-_TAGGED_ENDINGS = (".conll", ".txt", ".tsv")
+from beambert.pipelines.tasks.task import TEST, Task
 
 
 def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
@@ -45,8 +42,7 @@ def has_split(task: Task, data_dir: str, split: str) -> bool:
 def _file_names(task: Task, split: str) -> list[str]:
     """Returns the names that the file of a split may have."""
     declared = task.files[split]
-    endings = _TAGGED_ENDINGS if task.kind == TAGGING else tables.ENDINGS
-    return [declared] if "." in declared else [declared + ending for ending in endings]
+    return [declared] if "." in declared else [declared + ending for ending in task.ENDINGS]
 
 
 def is_labelled(split: str) -> bool:

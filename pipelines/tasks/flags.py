@@ -6,24 +6,12 @@ import dataclasses
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import SWITCH
 from beambert.pipelines.tasks.declarations import (
-    CHOICE,
-    CLASSIFICATION,
     OWN_TASKS,
-    REGRESSION,
-    TAGGING,
     TASKS,
-    Task,
     find_task,
 )
+from beambert.pipelines.tasks.task import Task
 
-# Which tasks of one's own a flag can say something of.
-_TABLES = (CLASSIFICATION, REGRESSION, CHOICE)
-_KINDS_WITH = {
-    "text_columns": _TABLES,
-    "label_column": _TABLES,
-    "choice_columns": (CHOICE,),
-    "labels": (CLASSIFICATION, TAGGING),
-}
 # Of a task of the user's own.
 _COLUMN_FLAGS = ("text_columns", "label_column", "choice_columns", "labels")
 
@@ -81,7 +69,7 @@ def task_of(flags: argparse.Namespace) -> Task:
             f"out{others}"
         )
     for name in given:
-        if task.kind not in _KINDS_WITH[name]:
+        if name not in task.COLUMN_FLAGS:
             raise InputError(f"--{name}: a task of {task.kind} has none; leave it out")
     if "text_columns" in given:
         if not 1 <= len(given["text_columns"]) <= 2:

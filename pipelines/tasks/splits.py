@@ -1,24 +1,15 @@
 """The splits of a task, read together and checked against each other."""
 
+import collections
 import dataclasses
 import hashlib
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.tasks.declarations import (
-    CHOICE,
-    DEFAULT_METRICS,
-    DEV,
-    TAGGING,
-    TEST,
-    TRAIN,
-    Task,
-)
-from beambert.pipelines.tasks.entities import is_entity_tag
-from beambert.pipelines.tasks.examples import Example, discover_labels, read_examples
-from beambert.pipelines.tasks.files import has_split, split_path
-from beambert.pipelines.tasks.tables import BadRow
+from beambert.pipelines.tasks.examples import read_file
+from beambert.pipelines.tasks.files import has_split, is_labelled, split_path
+from beambert.pipelines.tasks.task import DEV, TRAIN, Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,13 +20,22 @@ class TaskSplits:
       labels: in index order; empty where there are none.
       files: path of each split.
       examples: of each split, those that can be used, in the order of the file.
-      left_out: of each split, the rows that can't be used.
+      left_out: of each split, reason -> number of examples that are left out.
+      notes: a sentence on each row that is left out, and on all else that is amiss.
     """
 
     labels: tuple[str, ...]
     files: Mapping[str, pathlib.Path]
-    examples: Mapping[str, Sequence[Example]]
-    left_out: Mapping[str, Sequence[BadRow]]
+    examples: Mapping[str, Sequence[Any]]
+    left_out: Mapping[str, Mapping[str, int]]
+    notes: Sequence[str]
+
+    def sha256(self) -> dict[str, str]:
+        """Returns the hash of each split's file."""
+        return {
+            split: hashlib.sha256(path.read_bytes()).hexdigest()
+            for split, path in self.files.items()
+        }
 
 
 def present_splits(task: Task, data_dir: str) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ def present_splits(task: Task, data_dir: str) -> tuple[str, ...]:
 def read_splits(
     task: Task, data_dir: str, splits: Sequence[str], skip_bad_rows: bool
 ) -> TaskSplits:
-    """Reads splits of a task of any kind but span.
+    """Reads splits of a task: of train what can be learned from, of the others all.
 
     Args:
       task: what to read.
@@ -59,52 +59,18 @@ def read_splits(
       InputError: they can't be read, or don't go together.
     """
     files = {split: split_path(task, data_dir, split) for split in splits}
-    left_out: dict[str, list[BadRow]] = {split: [] for split in splits}
-    examples: dict[str, Sequence[Example]] = {}
+    examples: dict[str, Sequence[Any]] = {}
+    left_out: dict[str, dict[str, int]] = {}
+    notes: list[str] = []
     labels: tuple[str, ...] = ()
     for split, path in files.items():
-        on_bad_row = left_out[split].append if skip_bad_rows else None
-        examples[split] = read_examples(task, data_dir, split, labels or None, on_bad_row)
-        _check(task, path, split, examples[split], examples[TRAIN][0])
+        file = read_file(task, data_dir, split, labels or None, skip_bad_rows, split == TRAIN)
+        examples[split] = file.examples
+        task.check_split(path, is_labelled(split), file.examples, examples[TRAIN][0])
         if split == TRAIN:
-            labels = discover_labels(task, examples[split], path)
-            _check_entity_tags(task, path, labels)
-    return TaskSplits(labels, files, examples, left_out)
-
-
-def _check_entity_tags(task: Task, path: pathlib.Path, labels: Sequence[str]) -> None:
-    others = [label for label in labels if not is_entity_tag(label)]
-    if task.kind == TAGGING and others and task.metrics == DEFAULT_METRICS[TAGGING]:
-        raise InputError(
-            f"{path} has the tag {others[0]!r}, which is none of O, B-type and I-type: "
-            "name entities so, or take --task=word_labels"
-        )
-
-
-def _check(
-    task: Task, path: pathlib.Path, split: str, examples: Sequence[Example], first: Example
-) -> None:
-    """Refuses a split whose rows have another shape than the first of train, or than each other."""
-    of = examples[0]
-    labelled = {(e.tags if task.kind == TAGGING else e.label) is not None for e in examples}
-    if len(labelled) > 1:
-        raise InputError(f"{path} has labels in some rows only: fill them in, or remove all.")
-    if task.kind == TAGGING:
-        if labelled != {True} and not split.startswith(TEST):
-            raise InputError(f"{path} has no column of tags: put each word's tag behind it")
-        return
-    if (of.text_b is None) != (first.text_b is None):
-        raise InputError(
-            f"{path}: text_b stands in one of it and the train file only; add the column to the "
-            "other or delete it"
-        )
-    if task.kind == CHOICE and len({len(example.choices) for example in (*examples, first)}) > 1:
-        raise InputError(
-            f"{path} has rows of different numbers of choices: give every row "
-            f"{len(first.choices)}, as the first row of train"
-        )
-
-
-def files_sha256(files: Mapping[str, pathlib.Path]) -> dict[str, str]:
-    """Returns the hash of each split's file."""
-    return {split: hashlib.sha256(path.read_bytes()).hexdigest() for split, path in files.items()}
+            labels = task.find_labels(path, file.examples)
+        reasons = collections.Counter(row.reason for row in file.bad_rows)
+        left_out[split] = dict(sorted({**reasons, **file.unlearnable}.items()))
+        notes += [f"left out: {row}" for row in file.bad_rows]
+        notes += file.notes
+    return TaskSplits(labels, files, examples, left_out, notes)

@@ -48,6 +48,20 @@ class Question:
     is_impossible: bool
     title: str
 
+    @property
+    def truth(self) -> tuple[Answer, ...]:
+        """The right answers."""
+        return self.answers
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """No other columns; as the examples of tables have it."""
+        return {}
+
+    def texts(self) -> dict[str, str]:
+        """Returns the texts by the names of a SavedModel's inputs."""
+        return {"question": self.question, "context": self.context}
+
 
 @dataclasses.dataclass(frozen=True)
 class QuestionFile:

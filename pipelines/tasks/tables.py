@@ -8,7 +8,7 @@ import csv
 import io
 import json
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from beambert.pipelines.shared.errors import InputError
 
@@ -27,6 +27,34 @@ class BadRow(InputError):
         """Returns the sentence."""
         path, line, reason, remedy = self.args
         return f"{path}, line {line} {reason}: {remedy}"
+
+
+def lacks_column(path: pathlib.Path, line: int, reason: str, remedy: str) -> InputError:
+    """Returns a fault of the row in JSON Lines, whose rows may differ, else of the file."""
+    bad = BadRow(path, line, reason, remedy)
+    return bad if path.suffix == ".jsonl" else InputError(str(bad))
+
+
+def filled(path: pathlib.Path, line: int, row: dict[str, str], name: str) -> str:
+    """Returns a field of a row that must not be empty.
+
+    Raises:
+      BadRow: it is.
+      InputError: there is no such column.
+    """
+    if name not in row:
+        reason = f"has no column {name!r} (it has {', '.join(row)})"
+        remedy = "rename the column that holds it, or name it, if the task is your own, with "
+        raise lacks_column(path, line, reason, f"{remedy}--text_columns or --label_column.")
+    if not row[name].strip():
+        raise BadRow(path, line, f"has an empty {name!r}", "fill it in or delete the row.")
+    return row[name]
+
+
+def unknown_label(path: pathlib.Path, line: int, label: str, labels: Sequence[str]) -> BadRow:
+    """Returns the fault of a row whose label is none of those that it may have."""
+    reason = f"has the label {label!r}, which is not one of {', '.join(labels)}"
+    return BadRow(path, line, reason, "correct the row, or train with that label first.")
 
 
 Row = tuple[int, dict[str, str] | BadRow]

@@ -14,8 +14,7 @@ import pytest
 from support.sample_text import WORDS, make_document
 
 ROOT = pathlib.Path(__file__).parents[2]
-# What several share, and the mutation run, which has tests of its own.
-SHARED = {"__init__", "measuring", "peer", "mutations", "equivalent_mutations"}
+SHARED = {"__init__", "equivalent_mutations", "measuring", "peer"}
 NAMES = sorted(p.stem for p in (ROOT / "benchmarks").glob("*.py") if p.stem not in SHARED)
 # In the place of an interpreter that has another system: it looks at what it is given, and answers.
 STAND_IN = """#!{python}

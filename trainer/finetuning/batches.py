@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from beambert.pipelines.model_inputs.examples import NO_LABEL, TaskFeatures
+from beambert.pipelines.model_inputs.features import NO_LABEL, TaskFeatures
 from beambert.trainer.loop.batches import fill_up
 
 # Programs that XLA compiles for a task: more would spare little padding.

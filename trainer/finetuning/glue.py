@@ -10,23 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.tasks.declarations import (
-    DEV,
-    GLUE_TASKS,
-    REGRESSION,
-    TASKS,
-    TEST,
-    TRAIN,
-    Task,
-)
+from beambert.pipelines.storage import tensorflow_files, tensorflow_models
+from beambert.pipelines.storage.weights import SAVED_MODEL_FOLDER
+from beambert.pipelines.tasks.declarations import GLUE_TASKS, TASKS
 from beambert.pipelines.tasks.examples import TextExample, read_examples
 from beambert.pipelines.tasks.files import has_split
 from beambert.pipelines.tasks.splits import read_splits
-from beambert.trainer import model_folders
+from beambert.pipelines.tasks.task import DEV, TEST, TRAIN, Task
 from beambert.trainer.finetuning.plan import FinetuningJob
 
 RESULTS_FILE = "glue.json"
@@ -173,7 +165,7 @@ def _mismatched(job: FinetuningJob, model_dir: str) -> dict[str, float]:
     read = read_splits(task, job.data_dir, (TRAIN, DEV), job.skip_bad_rows)
     examples = read.examples[DEV]
     ((commonest, _),) = collections.Counter(e.label for e in read.examples[TRAIN]).most_common(1)
-    answers = _predict(task, examples, model_dir)
+    answers = _predict(examples, model_dir)
     pairs = {MISMATCHED: answers, f"baseline_{MISMATCHED}": [commonest] * len(examples)}
     return {
         name: float(np.mean([e.label == a for e, a in zip(examples, found, strict=True)]))
@@ -186,26 +178,21 @@ def _answers(task: Task, folder: str, model_dir: str) -> Iterator[tuple[str, str
     for split in _present(task, folder, TEST):
         examples = read_examples(task, folder, split)
         print(f"{task.name}: answering {len(examples):,} of {task.files[split]}", flush=True)
-        yield _submission_file(task, split), predictions_file(_predict(task, examples, model_dir))
+        yield _submission_file(task, split), predictions_file(_predict(examples, model_dir))
 
 
-def _predict(task: Task, examples: Sequence[TextExample], model_dir: str) -> list[str]:
-    import tensorflow_text  # noqa: F401  (registers the tokenizer's operations)
-
-    path = f"{model_dir}/{model_folders.SAVED_MODEL_FOLDER}"
-    answer = tf.saved_model.load(path).signatures["serving_default"]
+def _predict(examples: Sequence[TextExample], model_dir: str) -> list[str]:
+    path = f"{model_dir}/{SAVED_MODEL_FOLDER}"
+    model = tensorflow_models.load(path, path)
     answers: list[str] = []
     for start in range(0, len(examples), _BATCH):
         some = examples[start : start + _BATCH]
-        texts = {"text": tf.constant([example.text for example in some])}
-        if some[0].text_b is not None:
-            texts["text_b"] = tf.constant([example.text_b for example in some])
-        found = answer(**texts)
-        if task.kind == REGRESSION:
+        found = tensorflow_models.call_on_texts(model, [example.texts() for example in some])
+        if "score" in found:
             # The scale of STS-B.
-            answers += [f"{score:.3f}" for score in np.clip(found["score"].numpy(), 0, 5)]
+            answers += [f"{score:.3f}" for score in np.clip(found["score"], 0, 5)]
         else:
-            answers += [label.decode() for label in found["label"].numpy()]
+            answers += [label.decode() for label in found["label"]]
     return answers
 
 

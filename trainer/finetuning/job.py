@@ -9,10 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from beambert.model.flops import training_flops
-from beambert.pipelines.model_inputs.examples import TaskFeatures
+from beambert.pipelines.model_inputs.features import TaskFeatures
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import LABELS_FILE, RESULTS_FILE, SAVED_MODEL_FOLDER
-from beambert.pipelines.tasks.declarations import DEV, TRAIN, Task
+from beambert.pipelines.tasks.task import DEV, TRAIN, Task
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.batches import (
     batch_rows,

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import keras
 import tensorflow as tf
 
-from beambert.pipelines.model_inputs.examples import NO_LABEL
-from beambert.pipelines.tasks.declarations import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
+from beambert.pipelines.model_inputs.features import NO_LABEL
+from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
 from beambert.trainer.loop.objectives import (
     Features,
     Objective,

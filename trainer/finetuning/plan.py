@@ -10,19 +10,19 @@ from beambert.pipelines.features.contract import TaskFeatureFiles, made_from
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
-from beambert.pipelines.tasks.declarations import (
+from beambert.pipelines.tasks.task import (
     CHOICE,
-    DEFAULT_LENGTH,
-    DEFAULT_SPAN_LENGTH,
+    CLASSIFICATION,
+    REGRESSION,
     SHORTEST_LENGTH,
     SPAN,
+    TAGGING,
     TRAIN,
     Task,
 )
-from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
-from beambert.trainer.finetuning.data import ExampleData, TaskData
+from beambert.trainer.finetuning.data import ChoiceData, ClassData, NumberData, TagData, TaskData
 from beambert.trainer.finetuning.span_data import SpanData
 from beambert.trainer.loop.config import (
     FINETUNING_BATCH_SIZE,
@@ -37,6 +37,13 @@ from beambert.trainer.model_folders import model_config
 from beambert.trainer.weights.initial import InitialWeights, open_initial
 
 RANDOM = "random"
+DATA: dict[str, type[TaskData]] = {
+    CLASSIFICATION: ClassData,
+    REGRESSION: NumberData,
+    CHOICE: ChoiceData,
+    TAGGING: TagData,
+    SPAN: SpanData,
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,7 +54,7 @@ class FinetuningJob:
       task: what it is.
       data_dir: the task's files.
       skip_bad_rows: leave out rows that can't be used.
-      init: a pre-trained encoder, see `initial.open_initial`, or "random".
+      init: a pre-trained encoder, see `weights.initial.open_initial`, or "random".
       model, vocab_file, do_lower_case: of the encoder, where `init` is "random".
       freeze_encoder: train the layer on top alone.
       output: folders to write to.
@@ -151,7 +158,7 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
     """
     start = _start(job)
     notes: list[str] = []
-    data = _read_task(job, notes)
+    data = DATA[job.task.kind](job.task, job.data_dir, notes.append, job.skip_bad_rows)
     text_features = TextFeatures(start.vocabulary, start.do_lower_case, start.max_seq_length)
     if job.features:
         job.features.check(
@@ -164,7 +171,7 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
                 data.sha256(),
             )
         )
-    if (data.is_pair or job.task.kind == CHOICE) and start.config.type_vocab_size < 2:
+    if data.has_segments and start.config.type_vocab_size < 2:
         raise InputError(
             f"--init={job.init}: has one segment type (type_vocab_size), and {data.task.name} has "
             "pairs; take another encoder"
@@ -182,7 +189,7 @@ def _start(job: FinetuningJob) -> _Start:
                 raise InputError(f"--{name}={value}: goes with --init=random; leave it out")
         found = open_initial(job.init, "--init")
         found.check("--init")
-        length = _length(job, found.max_seq_length or DEFAULT_LENGTH, found.config)
+        length = _length(job, found.max_seq_length, found.config)
         return _Start(found.config, found.vocabulary, found.do_lower_case, length, found)
     if not job.model or not job.vocab_file:
         raise InputError("--init=random: also needs --model and --vocab_file")
@@ -190,10 +197,10 @@ def _start(job: FinetuningJob) -> _Start:
     do_lower_case = True if job.do_lower_case is None else job.do_lower_case
     vocabulary.check_case(do_lower_case)
     config = model_config(job.model, len(vocabulary))
-    return _Start(config, vocabulary, do_lower_case, _length(job, DEFAULT_LENGTH, config), None)
+    return _Start(config, vocabulary, do_lower_case, _length(job, None, config), None)
 
 
-def _length(job: FinetuningJob, default: int, config: BertConfig) -> int:
+def _length(job: FinetuningJob, trained: int | None, config: BertConfig) -> int:
     """Returns the asked-for length of the inputs, that of the features, or the task's default."""
     limit, asked = config.max_position_embeddings, "--max_seq_length"
     length = job.max_seq_length
@@ -201,24 +208,13 @@ def _length(job: FinetuningJob, default: int, config: BertConfig) -> int:
         length = job.features.info.made_from["max_seq_length"]
         asked = f"{job.features.flag}: was made with --max_seq_length"
     if length is None:
-        length = min(DEFAULT_SPAN_LENGTH if job.task.kind == SPAN else default, limit)
+        length = min(job.task.default_length(trained), limit)
     if not SHORTEST_LENGTH <= length <= limit:
         raise InputError(
             f"{asked}={length}: must be at least {SHORTEST_LENGTH} and at most {limit}, the "
             "encoder's max_position_embeddings"
         )
     return length
-
-
-def _read_task(job: FinetuningJob, notes: list[str]) -> TaskData:
-    """Reads train and dev; what is left out or amiss is added to a list."""
-    if job.task.kind == SPAN:
-        return SpanData(job.task, job.data_dir, notes.append)
-
-    def leave_out(row: BadRow) -> None:
-        notes.append(f"left out: {row}")
-
-    return ExampleData(job.task, job.data_dir, leave_out if job.skip_bad_rows else None)
 
 
 def _schedule(job: FinetuningJob, examples: int) -> tuple[OptimizerConfig, LoopConfig]:

@@ -6,13 +6,16 @@ import numpy as np
 
 from beambert.pipelines.features.contract import TaskFeatureFiles
 from beambert.pipelines.model_inputs.answers import DecodingParameters, SquadPredictions, decode
-from beambert.pipelines.model_inputs.examples import TaskFeatures, span_features
+from beambert.pipelines.model_inputs.features import TaskFeatures, span_features
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.model_inputs.windows import WindowParameters, Windows, make_windows
-from beambert.pipelines.tasks.declarations import DEV, TRAIN, Task
-from beambert.pipelines.tasks.files import split_path
-from beambert.pipelines.tasks.squad import read_questions
+from beambert.pipelines.model_inputs.windows import (
+    WindowParameters,
+    Windows,
+    lost_answers,
+    make_windows,
+)
 from beambert.pipelines.tasks.squad_scoring import score
+from beambert.pipelines.tasks.task import DEV, TRAIN, Task
 from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
 from beambert.trainer.finetuning.data import TaskData
 
@@ -20,36 +23,18 @@ from beambert.trainer.finetuning.data import TaskData
 class SpanData(TaskData):
     """SQuAD's files; a model's input is a window of a question and a part of its context."""
 
-    def __init__(self, task: Task, data_dir: str, tell: Callable[[str], None]):
-        """Reads train and dev.
+    is_pair = True
 
-        Args:
-          task: of the kind span.
-          data_dir: the folder of its files.
-          tell: is told what is amiss: answers that aren't where the file says, no question
-            without an answer in train where there may be some.
-
-        Raises:
-          InputError: they can't be read.
-        """
-        self.task = task
-        self.labels: list[str] = []
-        self.is_pair = True
-        self.files = {split: split_path(task, data_dir, split) for split in (TRAIN, DEV)}
-        read = {
-            split: read_questions(path, task.allows_no_answer) for split, path in self.files.items()
-        }
-        for sentence in (note for file in read.values() for note in file.notes()):
-            tell(sentence)
-        if task.allows_no_answer and not any(of.is_impossible for of in read[TRAIN].questions):
+    def __init__(
+        self, task: Task, data_dir: str, tell: Callable[[str], None], skip_bad_rows: bool = False
+    ):
+        """Reads train and dev; tells, too, where no question of train is without an answer."""
+        super().__init__(task, data_dir, tell, skip_bad_rows)
+        if task.allows_no_answer and not any(of.is_impossible for of in self._examples[TRAIN]):
             tell(
-                f"{self.files[TRAIN]}: no question is impossible, so that a model learns little of "
-                "when to give no answer; the task squad1.1 always gives one."
+                f"{self._read.files[TRAIN]}: no question is impossible, so that a model learns "
+                "little of when to give no answer; the task squad1.1 always gives one."
             )
-        # Every question of dev is asked; an answer that can't be found can't be learnt.
-        self._questions = {TRAIN: read[TRAIN].learnable(), DEV: list(read[DEV].questions)}
-        # As run_squad.py, whose epochs are over questions, not windows.
-        self.counts = {split: len(questions) for split, questions in self._questions.items()}
 
     def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
         """Makes the windows of both splits; those of dev always, as answers are read off them."""
@@ -57,7 +42,7 @@ class SpanData(TaskData):
         parameters = WindowParameters.of_length(text_features.max_seq_length)
 
         def windows_of(split: str) -> Windows:
-            return make_windows(self._questions[split], tokenizer, parameters)
+            return make_windows(self._examples[split], tokenizer, parameters)
 
         self._dev_windows = windows_of(DEV)
         self._features = {
@@ -65,13 +50,23 @@ class SpanData(TaskData):
             DEV: span_features(self._dev_windows),
         }
 
+    def notes(self) -> list[str]:
+        """Returns how many answers of dev no model can give: parts of pieces, mostly."""
+        lost = lost_answers(self._examples[DEV], self._dev_windows)
+        if not lost:
+            return []
+        return [
+            f"dev: {len(lost):,} of {self.counts[DEV]:,} questions have no answer that is made of "
+            f"whole tokens of a window, and can't be answered exactly; the first is {lost[0].id!r}"
+        ]
+
     def features(self, split: str) -> TaskFeatures:
         """Returns the model's inputs, a window each."""
         return self._features[split]
 
     def _decode(self, outputs: Mapping[str, np.ndarray]) -> SquadPredictions:
         return decode(
-            self._questions[DEV],
+            self._examples[DEV],
             self._dev_windows,
             outputs["start_logits"],
             outputs["end_logits"],
@@ -90,12 +85,12 @@ class SpanData(TaskData):
 
     def baseline(self) -> dict[str, float]:
         """Returns the metrics of never an answer."""
-        return self._scores({question.id: "" for question in self._questions[DEV]})
+        return self._scores({question.id: "" for question in self._examples[DEV]})
 
     def _scores(
         self, answers: Mapping[str, str], null_odds: Mapping[str, float] | None = None
     ) -> dict[str, float]:
-        found = score(self._questions[DEV], answers, self.task.allows_no_answer, null_odds)
+        found = score(self._examples[DEV], answers, self.task.allows_no_answer, null_odds)
         metrics = {"squad_f1": found.f1.mean(), "exact_match": found.exact.mean()}
         metrics |= {f"official_{name}": value for name, value in found.metrics.items()}
         return {name: float(value) for name, value in metrics.items()}

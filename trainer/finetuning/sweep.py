@@ -17,7 +17,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import first_difference, is_aside
 from beambert.pipelines.storage.weights import BEST_FOLDER
-from beambert.pipelines.tasks.declarations import TRAIN
+from beambert.pipelines.tasks.task import TRAIN
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.plan import FinetuningJob, make_plan
 

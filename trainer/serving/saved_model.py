@@ -8,14 +8,8 @@ import tensorflow as tf
 
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.tasks.declarations import (
-    CHOICE,
-    CLASSIFICATION,
-    REGRESSION,
-    SPAN,
-    TAGGING,
-    find_task,
-)
+from beambert.pipelines.tasks.declarations import find_task
+from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
 from beambert.trainer.serving.question_answering import AnswerModule
 from beambert.trainer.task_models import outside_index
 
@@ -38,21 +32,16 @@ class _TaskModule(tf.Module):
         super().__init__()
         self._model = model
         self._text_features = text_features
-        labels = training["labels"]
-        self._labels = tf.constant(labels, tf.string)
-        self._outside = outside_index(labels)
-        answer = {
-            CLASSIFICATION: self._classify,
-            REGRESSION: self._score,
-            CHOICE: self._choose,
-            TAGGING: self._tag,
-        }[training["kind"]]
+        self._labels = tf.constant(training["labels"], tf.string)
+        self._outside = outside_index(training["labels"])
         texts = [_TEXT, _TEXT_B] if training["is_pair"] else [_TEXT]
-        choices = {"choices": _CHOICES} if training["kind"] == CHOICE else {}
-        self.functions = {"serving_default": _traced(answer, *texts, **choices)}
+        self.functions = {"serving_default": self._trace(texts)}
 
-    def _classify(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self._likeliest(self._model(self._text_features(*texts)))
+    def _trace(self, texts: list[tf.TensorSpec]) -> Any:
+        return _traced(self._answer, *texts)
+
+    def _answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        raise NotImplementedError
 
     def _likeliest(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         return {
@@ -60,8 +49,20 @@ class _TaskModule(tf.Module):
             "probabilities": tf.nn.softmax(logits),
         }
 
-    def _score(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+
+class _Classifier(_TaskModule):
+    def _answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self._likeliest(self._model(self._text_features(*texts)))
+
+
+class _Scorer(_TaskModule):
+    def _answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"score": self._model(self._text_features(*texts))[:, 0]}
+
+
+class _Chooser(_TaskModule):
+    def _trace(self, texts: list[tf.TensorSpec]) -> Any:
+        return _traced(self._choose, *texts, choices=_CHOICES)
 
     def _choose(self, *texts: tf.Tensor, choices: tf.Tensor) -> dict[str, tf.Tensor]:
         if len(texts) > 1:  # what every ending begins with, as `ChoiceExample.endings`
@@ -71,12 +72,30 @@ class _TaskModule(tf.Module):
         logits = self._model(self._text_features(first, tf.reshape(choices, [-1])))
         return self._likeliest(tf.reshape(logits, [-1, count]))
 
-    def _tag(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+
+class _Tagger(_TaskModule):
+    def _answer(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         features, pieces = self._text_features.of_words(text)
         of_pieces = tf.argmax(self._model(features), axis=-1, output_type=tf.int32)
         of_words = tf.gather(of_pieces, tf.maximum(pieces, 0), batch_dims=1)
         of_words = tf.where(pieces == 0, self._outside, of_words)
         return {"tags": tf.where(pieces < 0, "", tf.gather(self._labels, of_words))}
+
+
+def _finder(
+    model: keras.Model, text_features: TextFeatures, training: Mapping[str, Any]
+) -> AnswerModule:
+    return AnswerModule(model, text_features, find_task(training["task"]).allows_no_answer)
+
+
+# What answers raw text, of each kind of task.
+ANSWER_MODULES: dict[str, Callable[..., _TaskModule | AnswerModule]] = {
+    CLASSIFICATION: _Classifier,
+    REGRESSION: _Scorer,
+    CHOICE: _Chooser,
+    TAGGING: _Tagger,
+    SPAN: _finder,
+}
 
 
 class EncoderModule(tf.Module):
@@ -139,10 +158,7 @@ def task_module(
     model: keras.Model, text_features: TextFeatures, training: Mapping[str, Any]
 ) -> _TaskModule | AnswerModule:
     """Returns a fine-tuned model on raw text; the arguments are those of `save_task_model`."""
-    if training["kind"] == SPAN:
-        task = find_task(training["task"])
-        return AnswerModule(model, text_features, task.allows_no_answer)
-    return _TaskModule(model, text_features, training)
+    return ANSWER_MODULES[training["kind"]](model, text_features, training)
 
 
 def save_module(module: tf.Module, signatures: Mapping[str, Any], path: str) -> None:

@@ -8,9 +8,9 @@ import tensorflow as tf
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import claims, tensorflow_files
+from beambert.pipelines.storage import claims, tensorflow_files, tensorflow_models
 from beambert.pipelines.storage.weights import weights_sha256
-from beambert.pipelines.tasks.declarations import CLASSIFICATION
+from beambert.pipelines.tasks.task import CLASSIFICATION
 from beambert.trainer import model_folders
 from beambert.trainer.serving.saved_model import EncoderModule, save_module, task_module
 from beambert.trainer.task_models import task_model
@@ -134,9 +134,8 @@ def labels_of(model_dir: str) -> list[str]:
 
 def describe_answer(path: str, text: str, labels: Sequence[str]) -> str:
     """Calls an exported classifier on a text and returns the labels by probability."""
-    model = tf.saved_model.load(path)
-    answer = model.signatures["serving_default"](text=tf.constant([text]))
-    probabilities = answer["probabilities"].numpy()[0]
+    answer = tensorflow_models.call(tensorflow_models.load(path, path), {"text": [text]})
+    probabilities = answer["probabilities"][0]
     ranked = sorted(zip(probabilities, labels, strict=True), reverse=True)
     lines = [f"  {probability:6.1%}  {label}" for probability, label in ranked]
     return "\n".join([f'"{text}"', *lines])

@@ -14,7 +14,7 @@ from beambert.model.checkpoint_names import hugging_face_name, original_name
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.tasks.declarations import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
+from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, VOCABULARY_FILE
 from beambert.trainer import model_folders
 from beambert.trainer.task_models import task_model
@@ -25,14 +25,42 @@ ORIGINAL_CONFIG_FILE, HUGGING_FACE_CONFIG_FILE = CONFIG_FILES
 # The original release's name; the start of its files' names.
 CHECKPOINT_PREFIX = "bert_model.ckpt"
 _POOLER = "bert.pooler."
-# The class of `transformers` for a kind of model.
-_ARCHITECTURES = {
-    model_folders.PRETRAINING: "BertForPreTraining",
-    CLASSIFICATION: "BertForSequenceClassification",
-    REGRESSION: "BertForSequenceClassification",
-    CHOICE: "BertForMultipleChoice",
-    TAGGING: "BertForTokenClassification",
-    SPAN: "BertForQuestionAnswering",
+
+
+@dataclasses.dataclass(frozen=True)
+class _HuggingFaceClass:
+    """A class of `transformers`.
+
+    Attributes:
+      name: its name.
+      has_pooler: whether its head is on the pooled output.
+      head: the beginning of the names of its head's weights.
+      names_labels: whether its configuration names the labels.
+      config: what else its configuration says.
+    """
+
+    name: str
+    has_pooler: bool = True
+    head: str = "classifier."
+    names_labels: bool = False
+    config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+# Kind of model -> the class of `transformers`.
+HUGGING_FACE = {
+    model_folders.PRETRAINING: _HuggingFaceClass("BertForPreTraining"),
+    CLASSIFICATION: _HuggingFaceClass(
+        "BertForSequenceClassification",
+        names_labels=True,
+        # `transformers` takes a single label for regression.
+        config={"problem_type": "single_label_classification"},
+    ),
+    REGRESSION: _HuggingFaceClass(
+        "BertForSequenceClassification", config={"problem_type": "regression", "num_labels": 1}
+    ),
+    CHOICE: _HuggingFaceClass("BertForMultipleChoice"),
+    TAGGING: _HuggingFaceClass("BertForTokenClassification", has_pooler=False, names_labels=True),
+    SPAN: _HuggingFaceClass("BertForQuestionAnswering", has_pooler=False, head="qa_outputs."),
 }
 
 
@@ -47,7 +75,7 @@ def export_hugging_face(model_dir: str, output: str) -> None:
       InputError: the model can't be used, or the output is there already.
     """
     found = model_folders.open_model(model_dir, "--model")
-    kind = found.training["kind"]
+    its_class = HUGGING_FACE[found.training["kind"]]
     if found.training.get("freeze_encoder"):
         raise InputError(
             f"--model={model_dir}: its layer is on the encoder's last four, which no class of "
@@ -58,10 +86,9 @@ def export_hugging_face(model_dir: str, output: str) -> None:
         import safetensors.numpy
 
         weights = _weights(_load(found), hugging_face_name)
-        if kind in (TAGGING, SPAN):  # whose classes have no pooler
+        if not its_class.has_pooler:
             weights = {n: value for n, value in weights.items() if not n.startswith(_POOLER)}
-        if kind == SPAN:
-            weights = {n.replace("classifier.", "qa_outputs."): v for n, v in weights.items()}
+        weights = {n.replace("classifier.", its_class.head): v for n, v in weights.items()}
         data = safetensors.numpy.save(weights, metadata={"format": "pt"})
         tensorflow_files.write_bytes(f"{folder}/{SAFETENSORS_FILE}", data)
         _write_json(f"{folder}/{HUGGING_FACE_CONFIG_FILE}", _hugging_face_config(found))
@@ -120,27 +147,22 @@ def _weights(
 
 
 def _hugging_face_config(found: model_folders.ModelFolder) -> dict[str, Any]:
-    kind = found.training["kind"]
+    its_class = HUGGING_FACE[found.training["kind"]]
     config = {
-        "architectures": [_ARCHITECTURES[kind]],
+        "architectures": [its_class.name],
         "model_type": "bert",
         "layer_norm_eps": 1e-12,
         "pad_token_id": found.vocabulary.id_of("[PAD]"),
         "position_embedding_type": "absolute",
         "torch_dtype": "float32",
     }
-    if kind in (CLASSIFICATION, TAGGING):
+    if its_class.names_labels:
         labels = found.training["labels"]
         config |= {
             "id2label": {str(index): label for index, label in enumerate(labels)},
             "label2id": {label: index for index, label in enumerate(labels)},
         }
-    if kind == CLASSIFICATION:
-        # `transformers` takes a single label for regression.
-        config["problem_type"] = "single_label_classification"
-    if kind == REGRESSION:
-        config |= {"problem_type": "regression", "num_labels": 1}
-    return dataclasses.asdict(found.config) | config
+    return dataclasses.asdict(found.config) | config | dict(its_class.config)
 
 
 def _tokenizer_config(found: model_folders.ModelFolder) -> dict[str, Any]:

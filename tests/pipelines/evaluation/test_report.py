@@ -5,11 +5,12 @@ import numpy as np
 from beambert.pipelines.evaluation import intervals, outcomes, report
 from beambert.pipelines.evaluation import measures as evaluation
 from beambert.pipelines.tasks import declarations
+from beambert.pipelines.tasks.kinds import KINDS
 
 
 def metrics_of(found, kind, labels, slices):
     """Returns what metrics.json would hold, with the same scores in every slice."""
-    measures = evaluation.measures_of(declarations.Task("own", kind), labels)
+    measures = evaluation.measures_of(KINDS[kind]("own"), labels)
     part = {
         "example_count": len(found),
         **measures.scores(found),

@@ -16,7 +16,8 @@ from tfx_bsl.coders import example_coder
 from beambert.pipelines.create_task_features import main
 from beambert.pipelines.features import job
 from beambert.pipelines.features.contract import made_from, open_features, read_features
-from beambert.pipelines.model_inputs.examples import TaskFeatures, make_features, span_features
+from beambert.pipelines.model_inputs.examples import make_features
+from beambert.pipelines.model_inputs.features import TaskFeatures, span_features
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.model_inputs.windows import WindowParameters, make_windows
 from beambert.pipelines.records.encoding import RecordWriter

@@ -130,8 +130,7 @@ def test_many_spills_and_parts_give_the_same_bytes(run, source, monkeypatch):
     whole, _ = run("whole", source)
     monkeypatch.setattr("beambert.pipelines.pretraining_data.transforms.SPILL_TOKENS", 50)
     monkeypatch.setattr("beambert.pipelines.pretraining_data.transforms.BATCH_CHARACTERS", 500)
-    for module in ("parts", "reading"):
-        monkeypatch.setattr(f"beambert.pipelines.corpus.{module}.PART_BYTES", 2000)
+    monkeypatch.setattr("beambert.pipelines.corpus.parts.PART_BYTES", 2000)
     spilled, _ = run("spilled", source)
     assert hashes(spilled) == hashes(whole)
     assert {path.name for path in spilled.iterdir()} == {path.name for path in whole.iterdir()}

@@ -211,9 +211,9 @@ class TestWindows:
     def test_no_room(self):
         with pytest.raises(InputError, match="--max_seq_length=67 .* give 68 or more"):
             WindowParameters(max_seq_length=67)
-        with pytest.raises(InputError, match="--doc_stride=0"):
+        with pytest.raises(ValueError, match="doc_stride=0"):
             WindowParameters(doc_stride=0)
-        with pytest.raises(InputError, match="--max_query_length=0"):
+        with pytest.raises(ValueError, match="max_query_length=0"):
             WindowParameters(max_query_length=0)
         WindowParameters(max_seq_length=68)
 

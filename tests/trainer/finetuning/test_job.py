@@ -129,7 +129,7 @@ def test_the_encoder_is_taken_over(encoder_folder, monkeypatch, task_folder, tmp
     monkeypatch.setattr(job, "train", stop)
     with pytest.raises(InputError, match="far enough"):
         finetune_main(flags(task_folder, encoder_folder, tmp_path / "model"))
-    config = BertConfig.from_file(encoder_folder / "bert_config.json")
+    config = BertConfig.from_json((encoder_folder / "bert_config.json").read_text())
     pretrained = BertPretrainer(config, seed=77)
     pretrained.load_weights(encoder_folder / "model.weights.h5")
     fresh = BertPretrainer(config, seed=12345)
@@ -247,6 +247,7 @@ def test_two_exports_at_once_are_two_versions(classifier_folder, tmp_path, monke
 )
 def test_an_export_that_fails_leaves_nothing(classifier_folder, tmp_path, monkeypatch, error):
     def fail(module, path, signatures):
+        pathlib.Path(path).mkdir()
         pathlib.Path(path, "saved_model.pb").write_text("half")
         raise error
 

@@ -118,7 +118,7 @@ def test_interrupted_in_any_phase_the_weights_are_the_same(
 def weights_of(folder) -> list[np.ndarray]:
     from beambert.model.config import BertConfig
 
-    model = BertPretrainer(BertConfig.from_file(folder / "bert_config.json"))
+    model = BertPretrainer(BertConfig.from_json((folder / "bert_config.json").read_text()))
     model.load_weights(folder / "model.weights.h5")
     return model.get_weights()
 

@@ -109,7 +109,9 @@ def test_a_run_without_padding_is_the_run_with_it(
             "learning_rate": 1e-3,
         }
         pretrain_main([f"--{flag}={value}" for flag, value in values.items()])
-        model = BertPretrainer(BertConfig.from_file(tmp_path / name / "bert_config.json"))
+        model = BertPretrainer(
+            BertConfig.from_json((tmp_path / name / "bert_config.json").read_text())
+        )
         model.load_weights(tmp_path / name / "model.weights.h5")
         return model.get_weights()
 

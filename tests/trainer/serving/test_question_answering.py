@@ -9,11 +9,11 @@ import tensorflow as tf
 from beambert.model.config import BertConfig
 from beambert.pipelines import predict
 from beambert.pipelines.model_inputs.answers import CERTAIN, DecodingParameters, decode
-from beambert.pipelines.model_inputs.examples import span_features
+from beambert.pipelines.model_inputs.features import span_features
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.model_inputs.windows import WindowParameters, make_windows
-from beambert.pipelines.tasks.declarations import SPAN
 from beambert.pipelines.tasks.squad import Question
+from beambert.pipelines.tasks.task import SPAN
 from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
 from beambert.trainer.finetuning.batches import PaddedBatches
 from beambert.trainer.serving import question_answering

@@ -198,7 +198,7 @@ def test_the_released_checkpoints_names_and_shapes(shared_data):
     """Google's own Chinese base model."""
     folder = shared_data / "checkpoints" / "google_bert_chinese_index_only"
     theirs = dict(tf.train.list_variables(str(folder / "bert_model.ckpt")))
-    config = BertConfig.from_file(folder / "bert_config.json")
+    config = BertConfig.from_json((folder / "bert_config.json").read_text())
     names = {original_name(path)[0] for path in variable_paths(config)}
     assert names == set(theirs) and len(names) == 206
     message = r"bert_model\.ckpt: cannot be read \(.*data-00000-of-00001.*\); copy it again"

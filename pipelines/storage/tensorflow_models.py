@@ -1,0 +1,54 @@
+"""Loading a SavedModel and calling it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from beambert.pipelines.shared.errors import InputError
+
+
+def load(path: str, name: str) -> Any:
+    """Loads a SavedModel.
+
+    Args:
+      path: the folder, on any file system that TensorFlow knows.
+      name: what the user knows it by, for messages.
+
+    Raises:
+      InputError: it can't be loaded.
+    """
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  (registers the tokenizer's operations)
+
+    try:
+        return tf.saved_model.load(path)
+    except Exception as error:  # there is no end to what a damaged file may raise
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"{name} cannot be loaded ({reason}): copy it again, or export it again."
+        ) from error
+
+
+def call(
+    model: Any, inputs: Mapping[str, np.ndarray | Sequence[Any]], signature: str = "serving_default"
+) -> dict[str, np.ndarray]:
+    """Returns what a loaded SavedModel gives for a batch, by the names of its outputs.
+
+    Args:
+      model: see `load`.
+      inputs: the batch, by the names of the signature's inputs.
+      signature: which of the model's functions to call.
+    """
+    import tensorflow as tf
+
+    given = {name: tf.constant(values) for name, values in inputs.items()}
+    outputs = model.signatures[signature](**given)
+    return {name: tensor.numpy() for name, tensor in outputs.items()}
+
+
+def call_on_texts(
+    model: Any, texts: Sequence[Mapping[str, str | Sequence[str]]]
+) -> dict[str, np.ndarray]:
+    """Returns what a loaded SavedModel gives for texts, each of them by the names of its inputs."""
+    return call(model, {name: [one[name] for one in texts] for name in texts[0]})
