@@ -8,8 +8,10 @@ FLINK_JAR := .flink/job-server.jar
 TEST_ENV := CUDA_VISIBLE_DEVICES=-1 TF_CPP_MIN_LOG_LEVEL=3
 # Most of the tests' time is XLA's, and many compile the same small model.
 XLA_CACHE := TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=$(abspath .venv/xla)
-# Each process loads TensorFlow, so more than a few gain nothing; fixtures are shared in a file.
-PYTEST := $(TEST_ENV) $(XLA_CACHE) $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=loadfile
+# Each process loads TensorFlow, so more than a few gain nothing; fixtures are shared in a file, and
+# tests/conftest.py says in which order the files are best taken.
+PYTEST := $(TEST_ENV) $(XLA_CACHE) $(BIN)/python -m pytest -n auto --maxprocesses=4 \
+	--dist=loadfile --no-loadscope-reorder
 
 .PHONY: help setup demo test test-slow test-flink test-tpu-packages deploy-files lint bench lock clean
 

@@ -21,6 +21,15 @@ SHARED_DATA = pathlib.Path(
 NO_DATA = f"the real data is not in {SHARED_DATA}; set BEAMBERT_TEST_DATA to its folder"
 
 
+# What trains or serves models takes longest: begun first, no processor waits for it in the end.
+LONGEST_FIRST = ("trainer", "deploy", "evaluation", "features", "benchmarks", "model")
+
+
+def pytest_collection_modifyitems(items):
+    """Orders the tests for several processes, each of which takes the next file."""
+    items.sort(key=lambda item: not set(item.path.parts).intersection(LONGEST_FIRST))
+
+
 @pytest.fixture(autouse=True, scope="module")
 def what_is_there_stays():
     """Graphs live as long as their process; looking through them for garbage takes ever longer."""

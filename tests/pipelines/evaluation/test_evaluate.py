@@ -455,6 +455,7 @@ def test_help_is_quick_and_shows_an_example():
     assert "example: beambert evaluate --task=sst-2" in result.stdout
 
 
+@pytest.mark.slow
 def test_every_folder_may_be_on_gs(gs, blessed, data, model, tmp_path, capsys):
     """The results are those of local folders, and everything is called by its own name."""
     root = f"{gs}/{tmp_path.name}"

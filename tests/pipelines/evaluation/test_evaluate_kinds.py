@@ -195,6 +195,7 @@ def test_span(questions, reader, tmp_path):
     assert list(files["null_odds.json"].values()) == [-6, 4, -6, -6, 4]
 
 
+@pytest.mark.slow
 def test_a_file_without_impossible_questions(questions, reader, tmp_path):
     """The task says whether there may be no answer, not the file."""
     file = json.loads((questions / "dev-v2.0.json").read_text())

@@ -338,6 +338,7 @@ def test_records_of_another_kind(made):
         read_features("span", [path], "--features")
 
 
+@pytest.mark.slow
 def test_real_tasks(shared_data, tmp_path):
     vocab_file = shared_data / "vocab" / "bert-base-uncased-vocab.txt"
     vocabulary = Vocabulary.parse(vocab_file.read_bytes(), "vocab.txt")

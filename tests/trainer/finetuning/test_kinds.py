@@ -107,8 +107,8 @@ def results(folder):
     ("kind", "metric", "least", "baseline"),
     [
         ("regression", "pearson", 0.8, 0.0),
-        ("choice", "accuracy", 0.9, 0.6),
-        ("tagging", "entity_f1", 0.95, 0.0),
+        pytest.param("choice", "accuracy", 0.9, 0.6, marks=pytest.mark.slow),
+        pytest.param("tagging", "entity_f1", 0.95, 0.0, marks=pytest.mark.slow),
     ],
 )
 def test_learnt(finetuned, lengths_of, kind, metric, least, baseline):

@@ -113,6 +113,7 @@ def test_same_model_and_results(features, flags, without_features, tmp_path):
     assert_same_models(model, without_features("squad2.0"))
 
 
+@pytest.mark.slow
 def test_the_length_is_that_of_the_features(features, flags, small_config_file, tmp_path):
     given = flags("tagging", features=features("tagging"), max_seq_length=None)
     model = finetune(tmp_path / "model", {n: of for n, of in given.items() if of is not None})
@@ -138,6 +139,7 @@ def test_other_features_are_refused(features, flags, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.slow
 def test_run_fn(features, flags, without_features, tmp_path, monkeypatch):
     """What TFX's Trainer would give: strings and patterns, folders that are to be filled."""
     expected = without_features("tagging")

@@ -80,7 +80,8 @@ def test_two_devices_leave_out_padding_like_one(counted_records, small_config, t
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
-@pytest.mark.parametrize("parts", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", [1, 2])
 def test_a_run_without_padding_is_the_run_with_it(
     counted_records, small_config, tmp_path, monkeypatch, parts
 ):

@@ -93,6 +93,7 @@ def test_every_part_of_a_batch_draws_its_own_masks(small_config):
     assert len(seeds) == 6 and len(set(seeds)) == 6
 
 
+@pytest.mark.slow
 def test_bfloat16_learns_like_float32(without_dropout, records):
     single = make_trainer(without_dropout)
     half = make_trainer(without_dropout, dtype="bfloat16")

@@ -221,6 +221,7 @@ def test_checkpoints_found_in_the_wild(shared_data, name):
             assert not np.array_equal(variable.numpy(), old)
 
 
+@pytest.mark.slow
 def test_pre_training_goes_on_from_it(golden, make_records, tmp_path, capsys):
     initial = open_initial(str(golden), "--init")
     config = json.loads((golden / "config.json").read_text())
