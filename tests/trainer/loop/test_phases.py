@@ -132,7 +132,7 @@ def test_records_of_another_vocabulary_are_refused(run, make_records, vocabulary
 
 
 def test_lengths_in_the_wrong_order_are_refused(run, records_folder, long_records, tmp_path):
-    message = "--long_data=.*its max_seq_length is 32, that of --data=.* is 48; exchange them"
+    message = "--long_data=.*its max_seq_length is 32, that of --data=.* is 48; exchange the two"
     with pytest.raises(InputError, match=message):
         run(tmp_path / "model", data=long_records, long_data=records_folder)
     assert not (tmp_path / "model").exists()
