@@ -147,7 +147,7 @@ def test_impossible_shares_are_refused(run, share, tmp_path):
 def test_long_records_need_positions(run, small_config, tmp_path):
     path = tmp_path / "short.json"
     path.write_text(small_config.to_json())
-    with pytest.raises(InputError, match="max_seq_length is 48, the model's max_position_embed"):
+    with pytest.raises(InputError, match="is 48, but the model's max_position_embed"):
         run(tmp_path / "model", model=path)
 
 
