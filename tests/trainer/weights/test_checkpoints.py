@@ -264,7 +264,7 @@ def test_missing_layers_are_named(golden):
 def test_a_longer_vocabulary_than_the_table_is_refused(golden):
     with open(golden / "vocab.txt", "a") as file:
         file.write("more\n")
-    with pytest.raises(InputError, match="vocabulary has 59 tokens, its configuration says 58"):
+    with pytest.raises(InputError, match="vocabulary has 59 tokens, but its configuration says 58"):
         open_initial(str(golden), "--init")
 
 
