@@ -1,1 +1,1 @@
-"""One script a question; each prints a ratio against something that a reader can run."""
+"""Benchmarks. Each script answers one question with a ratio to something that anyone can run."""

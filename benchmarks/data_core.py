@@ -1,11 +1,11 @@
-"""How fast is text turned into records, where does the time go, and what does Beam cost?
+"""How fast does text become records, how long does each stage take, and what does Beam cost?
 
     python -m benchmarks.data_core --input='wiki/wiki_*' --vocab_file=vocab.txt
     python -m benchmarks.data_core --original=bert/create_pretraining_data.py
 
-With `--original`, a checkout's create_pretraining_data.py of the original release (google-research/
-bert) runs on the same sentences, vocabulary and parameters, and the ratio is printed. Start-up
-(imports, building the tokenizer) is left out of every figure. One thread.
+With `--original`, the original release's create_pretraining_data.py (google-research/bert) runs on
+the same sentences, vocabulary and parameters, and the ratio is printed. No figure includes start-up
+(imports, building the tokenizer). Everything runs on one core.
 """
 
 import contextlib
@@ -42,19 +42,19 @@ class Stopwatch:
     """Adds up the seconds of named stages."""
 
     def __init__(self) -> None:
-        """Starts."""
+        """Starts the clock."""
         self.seconds: dict[str, float] = {}
         self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:
-        """Books the time since the last lap on a stage."""
+        """Adds the time since the last lap to a stage."""
         now = time.perf_counter()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
         self._last = now
 
 
 def run_core(paths: list[str], vocabulary: object, folder: pathlib.Path, dupe_factor: int) -> dict:
-    """Runs the pure functions without Beam; returns sizes, seconds and the sentences read."""
+    """Runs the pure functions without Beam; returns seconds, instances and the sentences read."""
     from beambert.pipelines.corpus.documents import Document
     from beambert.pipelines.corpus.formats import SAMPLE_BYTES, recognise
     from beambert.pipelines.instances import building, compact_documents
@@ -133,7 +133,7 @@ def run_original(
         check=False,
     )
     if ran.returncode:
-        raise InputError(f"--original={script}: it failed:\n{ran.stderr[-2000:]}")
+        raise InputError(f"--original={script}: failed with this message:\n{ran.stderr[-2000:]}")
     return float(ran.stdout.split("SECONDS")[1])
 
 
@@ -141,10 +141,10 @@ def measure(paths: list[str], vocab_file: str, dupe_factor: int, original: str |
     """Returns the speeds and their ratios.
 
     Args:
-      paths: the corpus.
-      vocab_file: its vocabulary.
-      dupe_factor: passes over the corpus.
-      original: path of the original script, if it is to be measured.
+      paths: files of the corpus.
+      vocab_file: path of the vocabulary.
+      dupe_factor: number of passes over the corpus.
+      original: path of the original script; None leaves it out.
 
     Raises:
       InputError: the original script failed.
@@ -186,14 +186,18 @@ def main(argv: Sequence[str]) -> None:
     parser = measuring.flag_parser("data_core", __doc__)
     add = parser.add_argument
     add("--input", default="demo-output/corpus/*.jsonl", help="corpus (default: %(default)s)")
-    add("--vocab_file", default="demo-output/vocab.txt", help="default: %(default)s")
-    add("--dupe_factor", type=int, default=5, help="passes (default: %(default)s)")
+    add(
+        "--vocab_file",
+        default="demo-output/vocab.txt",
+        help="vocabulary of the corpus (default: %(default)s)",
+    )
+    add("--dupe_factor", type=int, default=5, help="passes over it (default: %(default)s)")
     add("--original", metavar="FILE", help="the original release's create_pretraining_data.py")
     measuring.add_results_flag(parser)
     flags = parser.parse_args(list(argv))
     paths = measuring.files_of("--input", [flags.input])
     [vocab_file] = measuring.files_of("--vocab_file", [flags.vocab_file])
-    # Every figure is of one core; TensorFlow, not loaded yet, starts as many threads as it has.
+    # TensorFlow is not loaded yet. It will start as many threads as the process has cores.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     result = measure(paths, vocab_file, flags.dupe_factor, flags.original)
     print(measuring.write_results(flags.results, parser, argv, result))

@@ -1,12 +1,12 @@
-"""Does memory stay flat when the corpus doubles? Are two workers nearly twice as fast as one?
+"""Does memory stay the same when the corpus doubles? Are two workers nearly twice as fast as one?
 
     python -m benchmarks.data_scale --input='wiki_*' --vocab_file=vocab.txt --megabytes=500,1000
     python -m benchmarks.data_scale --input='wiki_*' --vocab_file=vocab.txt --workers=1,2
 
-The corpus (WikiExtractor output) is repeated until it has so many megabytes, each copy of a
-document that has text with a line of its own. Every run is `beambert data` in a process of its
-own; its peak memory is the largest sum of its processes' memory (PSS: pages that several share
-count once), seen five times a second. Ratios are to the first run.
+The corpus (WikiExtractor output) is repeated until it has so many megabytes. In each copy a
+document with text gets another last line. Every run is `beambert data` in a process of its own. Its
+peak memory is the largest sum of its processes' memory (PSS, which counts shared pages once),
+measured five times a second. Ratios are to the first run.
 """
 
 import glob
@@ -43,13 +43,13 @@ def repeat_corpus(paths: list[str], megabytes: int, folder: pathlib.Path) -> Non
 
 
 def memory_bytes(pid: int) -> int:
-    """Returns the memory of a process and all below it."""
+    """Returns the memory of a process and all its descendants."""
     try:
         rollup = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
         own = int(re.search(r"^Pss:\s+(\d+) kB", rollup, re.MULTILINE)[1]) * 1024
         tasks = glob.glob(f"/proc/{pid}/task/*/children")
         children = [child for task in tasks for child in pathlib.Path(task).read_text().split()]
-    except (OSError, TypeError):  # gone
+    except (OSError, TypeError):  # the process has ended
         return 0
     return own + sum(memory_bytes(int(child)) for child in children)
 
@@ -71,7 +71,7 @@ def run(corpus: pathlib.Path, vocab_file: str, dupe_factor: int, workers: int) -
                 peak = max(peak, memory_bytes(process.pid))
                 time.sleep(0.2)
         if process.returncode:
-            raise InputError(f"`beambert data` failed:\n{log.read_text()}")
+            raise InputError(f"{corpus}: `beambert data` failed on it:\n{log.read_text()}")
         text = log.read_text()
         about = json.loads(pathlib.Path(temporary, "records", "info.json").read_text())
     return {
@@ -88,7 +88,7 @@ def run(corpus: pathlib.Path, vocab_file: str, dupe_factor: int, workers: int) -
 
 
 def beside_first(runs: list[dict]) -> list[dict]:
-    """Returns the runs with their memory and speed as ratios to those of the first run."""
+    """Adds to each run the ratios of its memory and speed to those of the first run."""
     first = runs[0]
     return [
         figures
@@ -105,7 +105,7 @@ def beside_first(runs: list[dict]) -> list[dict]:
 
 
 def numbers(text: str) -> list[int]:
-    """Reads numbers with commas between them, for argparse's `type=`."""
+    """Returns the numbers in a text, with commas between them; for argparse's `type=`."""
     return [int(part) for part in text.split(",")]
 
 
@@ -119,9 +119,19 @@ def main(argv: Sequence[str]) -> None:
     add = parser.add_argument
     add("--input", required=True, metavar="GLOB", help="files of WikiExtractor")
     add("--vocab_file", required=True, metavar="FILE", help="vocabulary of the records")
-    add("--megabytes", type=numbers, default=[100], help="sizes, with commas (default: 100)")
-    add("--workers", type=numbers, default=[1], help="numbers, with commas (default: 1)")
-    add("--dupe_factor", type=int, default=5, help="passes (default: %(default)s)")
+    add(
+        "--megabytes",
+        type=numbers,
+        default=[100],
+        help="sizes of the corpus, with commas (default: 100)",
+    )
+    add(
+        "--workers",
+        type=numbers,
+        default=[1],
+        help="numbers of workers, with commas (default: 1)",
+    )
+    add("--dupe_factor", type=int, default=5, help="passes over it (default: %(default)s)")
     measuring.add_results_flag(parser)
     flags = parser.parse_args(list(argv))
     paths = measuring.files_of("--input", [flags.input])

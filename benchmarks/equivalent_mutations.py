@@ -1,6 +1,6 @@
-"""The modules that `mutations` changes, their tests, and the changes that nobody could notice."""
+"""The modules that `mutations` changes, their tests, and the changes that no test can notice."""
 
-# module -> its test files
+# Module -> its test files.
 TESTS = {
     "pipelines/instances/pairs": [
         "tests/pipelines/instances/test_pairs.py",
@@ -31,20 +31,20 @@ TESTS = {
     "trainer/pretraining/dealing": ["tests/trainer/pretraining/test_dealing.py"],
 }
 
-# module -> change, as `mutations` prints it -> why nobody could notice it
+# Module -> change, as `mutations` prints it -> the reason why no test can notice it.
 # ruff: noqa: E501
 EQUIVALENT: dict[str, dict[str, str]] = {
     "pipelines/instances/pairs": {
         "draw() < share -> draw() <= share": "No draw of 53 bits equals the share.",
         "random.random() < short_seq_prob -> random.random() <= short_seq_prob": "No draw of 53 bits equals the share.",
-        "sentences <= BALANCE_HORIZON -> sentences < BALANCE_HORIZON": "At how many sentences a document is a book is a choice; 100 and 101 are as good.",
+        "sentences <= BALANCE_HORIZON -> sentences < BALANCE_HORIZON": "The number of sentences that makes a document long is a choice; 100 and 101 are as good.",
     },
     "pipelines/instances/masking": {
-        "1 << 12 -> 1 << 13": "A key with one random bit less is as random; flags keep the length.",
-        "length - fixed_NL.sum(axis=1) -> length + fixed_NL.sum(axis=1)": "Positions that can't be chosen come last and are passed over.",
+        "1 << 12 -> 1 << 13": "Keys with one random bit less are as good; the flags limit the length.",
+        "length - fixed_NL.sum(axis=1) -> length + fixed_NL.sum(axis=1)": "Positions that may not be chosen come last and are left out.",
         "roll_NS < MASK_SHARE -> roll_NS <= MASK_SHARE": "One roll in 2^24 equals the share.",
         "roll_NS < MASK_SHARE + RANDOM_SHARE -> roll_NS <= MASK_SHARE + RANDOM_SHARE": "One roll in 2^24 equals the share.",
-        "(key_NW != 4294967295).sum(axis=1).max(initial=0) -> (key_NW != 4294967295).sum(axis=1).max(initial=1)": "A round without words chooses none.",
+        "(key_NW != 4294967295).sum(axis=1).max(initial=0) -> (key_NW != 4294967295).sum(axis=1).max(initial=1)": "A round without words chooses no token.",
     },
     "pipelines/instances/building": {
         "ROWS_AT_A_TIME = 8192 -> ROWS_AT_A_TIME = 8193": "A choice for speed.",
@@ -53,25 +53,25 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "hashes.view('<u8')[1::2] < np.uint64(eval_fraction * 2 ** 64) -> hashes.view('<u8')[1::2] <= np.uint64(eval_fraction * 2 ** 64)": "No hash of 64 bits equals the bound.",
     },
     "pipelines/text/gopher": {
-        "np.uint64(11400714819323198485) -> np.uint64(11400714819323198486)": "Hashes of short n-grams lose a few of 64 bits, and collide no more often than can be seen.",
-        "sizes.max(initial=1) -> sizes.max(initial=2)": "An n-gram has two characters and more.",
+        "np.uint64(11400714819323198485) -> np.uint64(11400714819323198486)": "Hashes of short n-grams lose a few of 64 bits; the further collisions are too rare to see.",
+        "sizes.max(initial=1) -> sizes.max(initial=2)": "An n-gram has at least two characters.",
         "return 0 -> return 1": "One character is below every limit.",
         "return 0 -> return 1 #2": "One character is below every limit.",
         "(starts[n:] - starts[:-n]).max(initial=0) -> (starts[n:] - starts[:-n]).max(initial=1)": "Without n-grams nothing is counted.",
-        "repeated <= least -> repeated < least": "A short cut: longer n-grams repeat no more.",
-        "np.count_nonzero(ordered[1:] == ordered[:-1]) * longest <= enough -> np.count_nonzero(ordered[1:] == ordered[:-1]) * longest < enough": "A short cut: the count itself is within the limit, too.",
-        "len(spaced) - len(odd) < limits.min_alphabetic_words * len(spaced) -> len(spaced) - len(odd) <= limits.min_alphabetic_words * len(spaced)": "A short cut: what comes next looks closer.",
+        "repeated <= least -> repeated < least": "A short cut: longer n-grams do not repeat more often.",
+        "np.count_nonzero(ordered[1:] == ordered[:-1]) * longest <= enough -> np.count_nonzero(ordered[1:] == ordered[:-1]) * longest < enough": "A short cut: the count itself is within the limit too.",
+        "len(spaced) - len(odd) < limits.min_alphabetic_words * len(spaced) -> len(spaced) - len(odd) <= limits.min_alphabetic_words * len(spaced)": "A short cut: the step after it looks closer.",
         "min((share for _, share in limits.max_repeated_ngrams)) * characters -> min((share for _, share in limits.max_repeated_ngrams)) / characters": "A short cut, taken less often.",
         "starts[n:] - starts[:-n] -> starts[n:] + starts[:-n] #2": "A short cut, taken less often.",
     },
     "pipelines/text/cleaning": {
-        "text.isascii() or not UNSPACED_CHARACTER.search(text) -> text.isascii() and (not UNSPACED_CHARACTER.search(text))": "A short cut: the expression finds the same words.",
+        "text.isascii() or not UNSPACED_CHARACTER.search(text) -> text.isascii() and (not UNSPACED_CHARACTER.search(text))": "A short cut: without it the regular expression finds the same words.",
     },
     "pipelines/tasks/entities": {
-        "(0, None) -> (1, None)": "The start counts once there is an entity, which sets it.",
+        "(0, None) -> (1, None)": "The start is used only inside an entity, which has set it.",
     },
     "pipelines/evaluation/blessing": {
-        "min_change > 0 -> min_change >= 0": "It isn't 0 there.",
+        "min_change > 0 -> min_change >= 0": "It is not 0 there.",
     },
     "pipelines/evaluation/intervals": {
         "_SEED = 1 -> _SEED = 2": "Any seed is as good.",
@@ -82,15 +82,15 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "-1 -> -2": "Only the sign counts.",
     },
     "pipelines/records/figures": {
-        "max(tokens, 1) -> max(tokens, 2)": "A single token is unknown or isn't: half of it is too much, too.",
-        "abs(shares[name] - HIDDEN_AS[name]) <= bounds[name] -> abs(shares[name] - HIDDEN_AS[name]) < bounds[name]": "The bound has an irrational part.",
+        "max(tokens, 1) -> max(tokens, 2)": "One token is unknown or not: half of 1 is above the limit too.",
+        "abs(shares[name] - HIDDEN_AS[name]) <= bounds[name] -> abs(shares[name] - HIDDEN_AS[name]) < bounds[name]": "The bound has an irrational part, so no share equals it.",
     },
     "pipelines/vocabulary_learning/learning": {
         "WORDS_PER_TOKEN = 3 -> WORDS_PER_TOKEN = 4": "A choice between time and quality.",
         "MORE_WORDS = 20000 -> MORE_WORDS = 20001": "A choice between time and quality.",
     },
     "trainer/loop/optimization": {
-        "context.num_replicas_in_sync > 1 -> context.num_replicas_in_sync >= 1": "The sum over one replica is its own.",
+        "context.num_replicas_in_sync > 1 -> context.num_replicas_in_sync >= 1": "The sum over one replica is its own value.",
     },
     "trainer/pretraining/dealing": {
         "(0,) -> (1,)": "A single share is not shifted.",

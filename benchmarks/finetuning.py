@@ -1,12 +1,13 @@
-"""How fast is fine-tuning, beside Hugging Face's on the same machine?
+"""How fast is fine-tuning, compared with Hugging Face's on the same machine?
 
     python -m benchmarks.finetuning --init=encoder --data_dir=glue/MRPC --task=mrpc \\
         --hugging_face=VENV/bin/python
 
-The same encoder (exported to Hugging Face's format), the same batches of real examples, forward,
-backward, clipping and AdamW with dropout, in float32. Hugging Face's side pads every batch to its
-longest text (dynamic padding), and once more to --max_seq_length, as its run_glue.py does unless
-told otherwise. All take turns; the figures are of passes over --steps batches.
+Both sides have the same encoder (exported to Hugging Face's format) and the same batches of real
+examples. A step is forward, backward, clipping and AdamW with dropout, in float32. Hugging Face's
+side is measured twice: it pads every batch to its longest text (dynamic padding), or to
+--max_seq_length, which is the default of its run_glue.py. All take turns. A figure is of a pass
+over --steps batches.
 """
 
 import tempfile
@@ -20,11 +21,11 @@ def main(argv: Sequence[str]) -> None:
     """Measures and prints."""
     parser = measuring.flag_parser("finetuning", __doc__)
     add = parser.add_argument
-    add("--init", required=True, metavar="DIR", help="an encoder of `beambert pretrain`")
-    add("--task", required=True, help="a task of classification")
-    add("--data_dir", required=True, metavar="DIR", help="files of the task")
-    add("--max_seq_length", type=int, default=128, help="default: %(default)s")
-    add("--train_batch_size", type=int, default=32, help="default: %(default)s")
+    add("--init", required=True, metavar="DIR", help="encoder of `beambert pretrain`")
+    add("--task", required=True, help="classification task")
+    add("--data_dir", required=True, metavar="DIR", help="folder with the task's files")
+    add("--max_seq_length", type=int, default=128, help="longest input (default: %(default)s)")
+    add("--train_batch_size", type=int, default=32, help="examples a step (default: %(default)s)")
     add("--steps", type=int, default=40, help="batches of a pass (default: %(default)s)")
     add("--repeats", type=int, default=5, help="passes; the median counts (default: %(default)s)")
     add(

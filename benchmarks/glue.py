@@ -1,10 +1,10 @@
-"""What is pre-training worth? All of GLUE from an encoder, and from random weights of its size.
+"""What is pre-training worth? All of GLUE from an encoder, and from random weights of that size.
 
     python -m benchmarks.glue --init=encoder --data_dir=glue --output=glue-results
 
-Runs `beambert glue` twice, with the flags that are given besides, and prints both beside the best
-answer that ignores the text. Interrupted, the same command continues. The results also go to
-OUTPUT/results.json.
+Runs `beambert glue` twice and passes it all other flags. Prints both scores beside those of the
+best answer that ignores the text. After an interruption the same command continues. The results
+also go to OUTPUT/results.json.
 """
 
 import json
@@ -22,7 +22,7 @@ def compare(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Returns the tasks' scores from each start and without the text, and the averages.
 
     Args:
-      found: start -> what its glue.json holds.
+      found: start -> content of its glue.json.
     """
     tasks: dict[str, dict[str, dict[str, float]]] = {}
     for task, scores in found[STARTS[0]]["tasks"].items():
@@ -36,7 +36,7 @@ def compare(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def table(result: Mapping[str, Any]) -> str:
-    """Returns what `compare` returns as a table of percentages in Markdown."""
+    """Returns the result of `compare` as a table of percentages in Markdown."""
     names = ("task", "metric", *STARTS, WITHOUT_TEXT)
     lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     for task, metrics in result["tasks"].items():
@@ -55,9 +55,9 @@ def main(argv: Sequence[str]) -> None:
     """
     parser = measuring.flag_parser("glue", __doc__)
     add = parser.add_argument
-    add("--init", required=True, metavar="DIR", help="an encoder of `beambert pretrain`")
+    add("--init", required=True, metavar="DIR", help="encoder of `beambert pretrain`")
     add("--data_dir", required=True, metavar="DIR", help="folder that holds CoLA, SST-2 and so on")
-    add("--output", required=True, metavar="DIR", help="gets the models and results.json")
+    add("--output", required=True, metavar="DIR", help="folder for the models and results.json")
     flags, others = parser.parse_known_args(list(argv))
     random = ("--init=random", f"--model={flags.init}/bert_config.json")
     starts = (

@@ -1,10 +1,11 @@
-"""How many sequences a second does the trainer's input give, with nothing to train?
+"""How many sequences a second does the trainer's input give, without a model?
 
     taskset -c 0,1 python -m benchmarks.input_pipeline --data=demo-output/records/128
 
-Reads a folder that `beambert data` made, with the masks it has and with masks drawn anew, in
-small and large batches, beside the input of the original release's run_pretraining.py on the same
-files; and looks up how long the first batch takes of a step far in the future.
+Reads a folder that `beambert data` made, in small and large batches, with the records' masks and
+with dynamic masks. The input of the original release's run_pretraining.py reads the same files for
+comparison. Also measures the time to the first batch of a training, and of one that resumes at a
+late step.
 """
 
 import itertools
@@ -23,16 +24,16 @@ if TYPE_CHECKING:
 
 BATCH_SIZES = (32, 256)
 SEED = 1
-# The epoch whose end the search is timed for: the paper trains for 40.
+# The late step is at the end of this epoch; the paper trains for 40.
 EPOCHS = 40
-# What the original release's script takes: files at once, records to shuffle among.
+# The original release's script reads so many files at once and shuffles among so many records.
 ORIGINAL_FILES, ORIGINAL_RECORDS = 4, 100
 
 
 def original_batches(records: "Records", batch_size: int) -> "tf.data.Dataset":
-    """Endless batches as the original release's run_pretraining.py makes them.
+    """Returns endless batches, made as in the original release's run_pretraining.py.
 
-    It parses and casts every record by itself.
+    That script parses and casts every record by itself.
     """
     import tensorflow as tf
 
@@ -67,7 +68,7 @@ def original_batches(records: "Records", batch_size: int) -> "tf.data.Dataset":
 
 
 def batches_of(kind: str, records: "Records", batch_size: int) -> "tf.data.Dataset":
-    """Returns endless batches: `static`, `dynamic`, or `original`."""
+    """Returns endless batches of a kind: "static", "dynamic" or "original"."""
     from beambert.trainer.pretraining.batches import training_batches
 
     if kind == "original":
@@ -76,7 +77,7 @@ def batches_of(kind: str, records: "Records", batch_size: int) -> "tf.data.Datas
 
 
 def sequences_per_second(batches: "tf.data.Dataset", batch_size: int, rows: int) -> dict:
-    """Returns wall-clock speed, and processor time of a sequence, for batches after a first one."""
+    """Returns sequences a second and processor time a sequence, for the batches after the first."""
     iterator, count = iter(batches), max(rows // batch_size, 1)
     next(iterator)
     started, used = time.perf_counter(), time.process_time()
@@ -88,7 +89,7 @@ def sequences_per_second(batches: "tf.data.Dataset", batch_size: int, rows: int)
 
 
 def seconds_to_first_batch(records: "Records", step: int) -> float:
-    """Returns how long it takes from nothing to the batch of a step."""
+    """Returns the seconds from making the input to the batch of a step."""
     from beambert.trainer.pretraining.batches import training_batches
 
     started = time.perf_counter()
@@ -104,21 +105,21 @@ def main(argv: Sequence[str]) -> None:
     """
     parser = measuring.flag_parser("input_pipeline", __doc__)
     add = parser.add_argument
-    add("--data", default="demo-output/records/128", help="records (default: %(default)s)")
+    add("--data", default="demo-output/records/128", help="records folder (default: %(default)s)")
     add(
         "--sequences",
         type=int,
         default=100_000,
         help="sequences of each measurement (default: %(default)s)",
     )
-    add("--repeats", type=int, default=5, help="the median counts (default: %(default)s)")
+    add("--repeats", type=int, default=5, help="turns; the median counts (default: %(default)s)")
     measuring.add_results_flag(parser)
     flags = parser.parse_args(list(argv))
     from beambert.trainer.pretraining.records import open_records
 
     records = open_records(flags.data, "--data")
     speeds: dict[tuple[str, int], list[dict]] = {}
-    # One after the other each time, so that whatever else runs here slows all of them.
+    # All kinds take turns, so that other work on the machine slows all of them alike.
     for _ in range(flags.repeats):
         for size, kind in itertools.product(BATCH_SIZES, ("static", "dynamic", "original")):
             measured = sequences_per_second(batches_of(kind, records, size), size, flags.sequences)

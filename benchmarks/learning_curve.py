@@ -1,12 +1,12 @@
-"""What should I see? Half an hour of BERT tiny on two cores, then SST-2 and MRPC.
+"""Which results should I see? Half an hour of BERT tiny on two cores, then SST-2 and MRPC.
 
     python -m benchmarks.learning_curve --input 'wiki_extracted/*' 'novels/*' \\
         --glue=glue --output=learning
 
-Learns a vocabulary, makes records, pre-trains by the recipe `tiny`, and fine-tunes on each task
-from the encoder and from random weights, by the commands that a user gives. Interrupted, the same
-command continues. Prints the table of held-out results by step, and writes it and the scores to
-OUTPUT/results.json.
+Learns a vocabulary, makes records and pre-trains with the recipe `tiny`. Then fine-tunes on each
+task from the encoder and from random weights. All steps are the commands that a user runs. After an
+interruption the same command continues. Prints a table of held-out results by step, and writes it
+and the scores to OUTPUT/results.json.
 """
 
 import json
@@ -21,7 +21,7 @@ FINETUNING = (*measuring.SMALL_ENCODER, "--num_train_epochs=3", "--max_seq_lengt
 
 
 def pretrain(inputs: list[str], vocab_size: int, steps: int | None, output: pathlib.Path) -> None:
-    """Text -> output/encoder, by the recipe's steps or by so many."""
+    """Text -> output/encoder; `steps` None takes the recipe's number of steps."""
     vocabulary, records = output / "vocab.txt", output / "records"
     if not vocabulary.exists():
         beambert(
@@ -72,7 +72,7 @@ def finetune(task: str, folder: str, output: pathlib.Path) -> dict[str, float]:
 
 
 def curve(encoder: pathlib.Path) -> list[dict[str, float]]:
-    """Returns the held-out metrics by step, with the length of what was held out."""
+    """Returns the held-out metrics by step, each with the sequence length of its phase."""
     phases = json.loads((encoder / "training.json").read_text())["phases"]
     rows = []
     for row in map(json.loads, (encoder / "metrics.jsonl").read_text().splitlines()):
@@ -107,9 +107,9 @@ def main(argv: Sequence[str]) -> None:
     add = parser.add_argument
     add("--input", nargs="+", required=True, metavar="GLOB", help="corpus to learn from")
     add("--glue", required=True, metavar="DIR", help="folder that holds SST-2 and MRPC")
-    add("--output", required=True, metavar="DIR", help="gets the models and results.json")
-    add("--vocab_size", type=int, default=10_000, help="default: %(default)s")
-    add("--num_train_steps", type=int, help="default: those of the recipe")
+    add("--output", required=True, metavar="DIR", help="folder for the models and results.json")
+    add("--vocab_size", type=int, default=10_000, help="number of tokens (default: %(default)s)")
+    add("--num_train_steps", type=int, help="number of steps (default: that of the recipe)")
     flags = parser.parse_args(list(argv))
     output = pathlib.Path(flags.output)
     output.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What the benchmarks share: their flags, their turns, the project's commands, their results."""
+"""Shared code of the benchmarks: flags, timing in turns, running commands, writing results."""
 
 import glob
 import json
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 
-# The learning rate and the batch of the original release's README for small encoders.
+# Learning rate and batch size for small encoders, from the original release's README.
 SMALL_ENCODER = ("--learning_rate=3e-4", "--train_batch_size=32")
 
 
@@ -23,8 +23,8 @@ def flag_parser(name: str, documentation: str) -> FlagParser:
     """Returns the parser of a benchmark's flags.
 
     Args:
-      name: module in this folder.
-      documentation: its docstring, which --help shows: a question, then examples.
+      name: name of the benchmark's module.
+      documentation: docstring of the module, for --help: a question, then examples.
     """
     question, _, rest = documentation.partition("\n")
     parser = FlagParser(
@@ -36,13 +36,13 @@ def flag_parser(name: str, documentation: str) -> FlagParser:
 
 
 def add_results_flag(parser: FlagParser) -> None:
-    """Adds the flag of a benchmark that has no folder of its own to write to."""
-    parser.add_argument("--results", metavar="FILE", help="file to write the printed JSON to, too")
+    """Adds --results, for a benchmark that has no output folder."""
+    parser.add_argument("--results", metavar="FILE", help="file that also gets the printed JSON")
 
 
 def run(main: Callable[[Sequence[str]], None]) -> None:
-    """Runs a benchmark's `main` with this process's flags; a wrong one ends it with a sentence."""
-    # TensorFlow logs what it finds, before any result is printed.
+    """Runs a benchmark's `main` with this process's flags; an `InputError` becomes one line."""
+    # TensorFlow would log the devices it finds before any result is printed.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         main(sys.argv[1:])
@@ -54,19 +54,19 @@ def files_of(flag: str, patterns: Sequence[str]) -> list[str]:
     """Returns the paths that match patterns of a flag, sorted.
 
     Raises:
-      InputError: there are none.
+      InputError: no file matches.
     """
     paths = {path for pattern in patterns for path in glob.glob(pattern) if os.path.isfile(path)}
     if not paths:
-        raise InputError(f"{flag}={' '.join(patterns)}: no file matches")
+        raise InputError(f"{flag}={' '.join(patterns)}: no file matches; check the path")
     return sorted(paths)
 
 
 def median_seconds(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Returns how long each call takes, the median of its turns.
+    """Returns the seconds that each call takes, the median of its turns.
 
-    All take turns, so that whatever else runs here slows all of them. The first turn doesn't
-    count: it compiles.
+    The calls take turns, so that other work on the machine slows all of them alike. The first turn
+    does not count, since it compiles.
     """
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for repeat in range(repeats + 1):
@@ -79,14 +79,14 @@ def median_seconds(calls: Mapping[str, Callable[[], object]], repeats: int) -> d
 
 
 def beambert(*arguments: str) -> None:
-    """Runs a command of this project; what it prints goes to stderr.
+    """Runs a command of this project; its output goes to stderr.
 
     Raises:
-      InputError: it failed.
+      InputError: the command failed.
     """
     command = [sys.executable, "-m", "beambert", *arguments]
     if subprocess.run(command, check=False, stdout=sys.stderr).returncode:
-        raise InputError(f"`beambert {arguments[0]}` failed; its message stands above")
+        raise InputError(f"{arguments[0]}: `beambert {arguments[0]}` failed; see its message above")
 
 
 def write_results(
@@ -95,10 +95,10 @@ def write_results(
     """Returns a result as JSON, with the command that made it and the machine.
 
     Args:
-      path: file that gets it, too.
+      path: file that also gets the JSON; None for none.
       parser: parser of the benchmark.
       argv: flags of the benchmark.
-      result: what was measured.
+      result: figures that were measured.
     """
     cores = len(os.sched_getaffinity(0))
     about = {

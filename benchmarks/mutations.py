@@ -3,13 +3,13 @@
     python -m benchmarks.mutations --sample=40
     python -m benchmarks.mutations --modules=instances/pairs,corpus/gutenberg --processes=2
 
-Of a module one operator, comparison, number, boolean or condition at a time is changed, and the
-module's tests run until one fails. Printed are the changes that none noticed and the share of
-noticed ones, without those in `equivalent_mutations`, which nobody could notice. The files stay as
-they are: the changed module is compiled in a forked process, which has loaded the libraries
-already. Real data is left out, so that the share is the same everywhere.
+Changes one operator, comparison, number, boolean or condition of a module at a time, and runs the
+module's tests until one fails. Prints the changes that no test noticed, and the share of changes
+that a test noticed. Changes in `equivalent_mutations`, which no test can notice, are left out. The
+files stay as they are: the changed module is compiled in a forked process, which has loaded the
+libraries already. Tests on real data are left out, so that the share is the same everywhere.
 
-Not changed are annotations, decorators, strings and `strict=` of zip, which stop mistakes only.
+Annotations, decorators, strings and the `strict=` of zip are not changed. They only catch mistakes.
 """
 
 import ast
@@ -36,10 +36,10 @@ from benchmarks.equivalent_mutations import EQUIVALENT, TESTS
 ROOT = pathlib.Path(__file__).parents[1]
 FORK = multiprocessing.get_context("fork")
 OPTIONS = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not flink"]
-# What each operator is replaced by, one after the other.
 # Seconds that the tests of an unchanged module may take.
 LONGEST = 600
 
+# Operator -> the operators that replace it, one after the other.
 SWAPS = {
     **{"Add": "Sub", "Sub": "Add", "Mult": "Div", "Div": "Mult", "FloorDiv": "Mult"},
     **{"Mod": "Mult", "Pow": "Mult", "MatMult": "Mult", "LShift": "RShift", "RShift": "LShift"},
@@ -50,7 +50,7 @@ SWAPS = {
 
 
 class Mutation(NamedTuple):
-    """A change to a module: its line, its name in `EQUIVALENT`, and the changed module."""
+    """A change to a module: its line, its name in `EQUIVALENT`, and the changed tree."""
 
     line: int
     name: str
@@ -58,12 +58,12 @@ class Mutation(NamedTuple):
 
 
 def swaps_of(operator: ast.AST | None) -> list[ast.AST]:
-    """Returns what an operator can be replaced by."""
+    """Returns the operators that can replace an operator."""
     return [getattr(ast, name)() for name in SWAPS.get(type(operator).__name__, "").split()]
 
 
 def changes_of(node: ast.AST) -> Iterator[tuple[str, object]]:
-    """Returns the attributes of a node that can be changed, and to what."""
+    """Yields the attributes of a node that can be changed, each with a new value."""
     yield from (("op", operator) for operator in swaps_of(getattr(node, "op", None)))
     match node:
         case ast.Compare(ops=ops):
@@ -74,7 +74,7 @@ def changes_of(node: ast.AST) -> Iterator[tuple[str, object]]:
         case ast.Constant(value=int(value) | float(value)):
             yield "value", value + 1
         case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
-            # Comparisons and `not` have their own opposites.
+            # Comparisons and `not` are changed by themselves.
             if not isinstance(test, ast.Compare | ast.UnaryOp):
                 yield "test", ast.UnaryOp(ast.Not(), test)
         case ast.comprehension(ifs=[test, *others]):
@@ -86,7 +86,7 @@ def changes_of(node: ast.AST) -> Iterator[tuple[str, object]]:
 
 
 def places(node: ast.AST, shown: tuple = ()) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """Returns the nodes that may be changed, each with the node whose code shows the change."""
+    """Yields the nodes that may be changed, each with the node whose code shows the change."""
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         return
     if isinstance(node, ast.expr | ast.stmt):
@@ -116,24 +116,24 @@ def mutations_of(source: str) -> list[Mutation]:
 
 
 class Loader(importlib.machinery.SourceFileLoader):
-    """Finds one module, and runs another tree in its stead."""
+    """Finds one module and runs a changed tree in its place."""
 
     tree: ast.Module
 
     def find_spec(self, name: str, *_: object) -> importlib.machinery.ModuleSpec | None:
-        """Returns where the module comes from; called for every import."""
+        """Returns the spec of the module, and None for other modules."""
         return importlib.util.spec_from_loader(name, self) if name == self.name else None
 
     def get_code(self, name: str) -> object:
-        """Returns what the module runs; no file is read or written."""
+        """Returns the code of the changed tree; no file is read or written."""
         return compile(self.tree, self.path, "exec")
 
 
 def run_tests(
     module: str, tree: ast.Module, seconds: float, tell: Callable[[list[str]], None] | None
 ) -> None:
-    """Runs a module's tests and leaves this process: with 0 if they pass in time."""
-    # The signal ends an endless loop, also where the process that waits for this one is gone.
+    """Runs a module's tests and ends this process, with status 0 if they pass in time."""
+    # The signal ends an endless loop, even if the process that waits for this one is gone.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(math.ceil(seconds))
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -162,12 +162,12 @@ def count_survivors(module: str, mutations: list[Mutation], processes: int) -> i
     tree, started = ast.parse((ROOT / f"{module}.py").read_text("utf-8")), time.monotonic()
     unchanged = FORK.Process(target=run_tests, args=(module, tree, LONGEST, sender.send))
     unchanged.start()
-    for name in receiver.recv():  # What every process would load anew.
+    for name in receiver.recv():  # Loaded here, they need not be loaded in every process.
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     unchanged.join()
     if unchanged.exitcode:
-        sys.exit(f"benchmarks.mutations: {module}: its tests fail, or are of another module")
+        sys.exit(f"benchmarks.mutations: {module}: its tests fail, or do not import it")
     seconds = 10 + 5 * (time.monotonic() - started)
     survivors, running, left = 0, {}, mutations[::-1]
     while left or running:
@@ -188,12 +188,18 @@ def count_survivors(module: str, mutations: list[Mutation], processes: int) -> i
 
 
 def main(argv: Sequence[str]) -> None:
-    """Changes, tests and prints."""
+    """Changes modules, runs their tests and prints the results."""
     parser = measuring.flag_parser("mutations", __doc__)
-    parser.add_argument("--modules", default="", help="parts of their names, by commas; else all")
-    parser.add_argument("--sample", type=int, help="changes to each module; else all")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample")
-    parser.add_argument("--processes", type=int, default=1, help="tests that run at a time")
+    parser.add_argument(
+        "--modules", default="", help="parts of modules' names, with commas (default: all modules)"
+    )
+    parser.add_argument(
+        "--sample", type=int, help="number of changes to each module (default: all changes)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample (default: 0)")
+    parser.add_argument(
+        "--processes", type=int, default=1, help="number of processes at a time (default: 1)"
+    )
     flags = parser.parse_args(argv)
     os.environ |= {"BEAMBERT_TEST_DATA": os.devnull, "CUDA_VISIBLE_DEVICES": "-1"}
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

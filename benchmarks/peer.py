@@ -1,4 +1,4 @@
-"""Other systems in interpreters of their own, which do one piece of work a line."""
+"""Runs other systems in their own interpreters; a line asks for one piece of work."""
 
 import json
 import pathlib
@@ -9,15 +9,15 @@ from beambert.pipelines.shared.errors import InputError
 
 
 class Peer:
-    """A script in peers/ that answers every line with one, having done its work."""
+    """A script in peers/ that does a piece of work for every line, and answers with a line."""
 
     def __init__(self, script: str, python: str, asked: dict[str, Any]):
         """Starts the script, and waits until it is ready.
 
         Args:
-          script: name of the file.
-          python: interpreter that has what the script imports; it needs nothing of this project.
-          asked: what the script is to do.
+          script: name of the script's file.
+          python: interpreter that has the packages of the other system; this project is not needed.
+          asked: parameters of the work.
 
         Raises:
           InputError: there is no such interpreter, or the script ended.
@@ -32,12 +32,14 @@ class Peer:
                 text=True,
             )
         except OSError as error:
-            raise InputError(f"{python}: no interpreter that runs: {error.strerror}") from error
+            raise InputError(
+                f"{python}: cannot be run ({error.strerror}); name a Python interpreter"
+            ) from error
         self._answer()
 
     def _answer(self) -> None:
         if not self._process.stdout.readline():
-            raise InputError(f"`{self._name}` ended early; its message stands above")
+            raise InputError(f"{self._name}: ended early; see its message above")
 
     def step(self) -> None:
         """Does one piece of work.
@@ -50,7 +52,7 @@ class Peer:
         self._answer()
 
     def end(self) -> None:
-        """Lets the process end."""
+        """Ends the process."""
         self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()

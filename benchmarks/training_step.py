@@ -1,13 +1,13 @@
-"""How fast is a pre-training step, beside Hugging Face's and KerasHub's BERT on the same machine?
+"""How fast is a pre-training step, compared with Hugging Face's and KerasHub's BERT on the machine?
 
     python -m benchmarks.training_step --model=tiny
     python -m benchmarks.training_step --model=base \\
         --hugging_face=VENV/bin/python --keras_hub=VENV/bin/python
 
-A peer runs in the interpreter that is given, which needs torch and transformers, or keras-hub, and
-nothing of this repository. All take turns in one run, on the same shapes, in float32: forward,
-backward, clipping and AdamW. The peak is what TensorFlow's own matrix multiplication reaches here
-in the same run.
+A peer runs in the interpreter that is given. That interpreter needs torch and transformers, or
+keras-hub, and nothing of this repository. All take turns in one run, on the same shapes. A step is
+forward, backward, clipping and AdamW, in float32. The peak is the speed of TensorFlow's own matrix
+multiplication in the same run.
 """
 
 import math
@@ -20,7 +20,7 @@ from benchmarks.peer import Peer
 
 PREDICTIONS = 20
 PEERS = ("hugging_face", "keras_hub")
-# The fields of a configuration that peers have by the same names.
+# Fields of a configuration that have the same names in the peers.
 SIZES = (
     "vocab_size",
     "hidden_size",
@@ -37,8 +37,8 @@ def random_features(vocab_size: int, batch: int, length: int, fill: float) -> di
       vocab_size: number of ids.
       batch: number of sequences.
       length: number of positions of each.
-      fill: mean share of the positions that are not padding; a tenth of the sequences is short, as
-        `short_seq_prob` has it, and the rest of what is missing is spread over the others.
+      fill: mean share of the positions that are not padding. A tenth of the sequences is short, as
+        with `short_seq_prob`; the other sequences share the rest of the padding.
     """
     import numpy as np
 
@@ -67,7 +67,7 @@ def random_features(vocab_size: int, batch: int, length: int, fill: float) -> di
 
 
 def ours(config: object, features: dict) -> Callable[[], object]:
-    """Returns a function that does one of our steps, optimizer included."""
+    """Returns a function that does one of our steps, including the optimizer."""
     import tensorflow as tf
 
     from beambert.model.packing import Capacity
@@ -79,7 +79,7 @@ def ours(config: object, features: dict) -> Callable[[], object]:
 
     capacities = {}
     if not features["input_mask"].all():
-        # `capacity.capacity_for` has rows for a few hundredths more than the mean.
+        # `capacity.capacity_for` gives a few hundredths more rows than the mean.
         rows = [
             ROWS_MULTIPLE * math.ceil(1.03 * features[name].sum() / ROWS_MULTIPLE)
             for name in ("input_mask", "masked_lm_weights")

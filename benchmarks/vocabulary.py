@@ -1,12 +1,12 @@
-"""How good is a learned vocabulary beside a published one, and what do time and memory go to?
+"""How good is a learned vocabulary beside a published one, and what time and memory does it take?
 
     python -m benchmarks.vocabulary --input 'wiki/wiki_*' 'novels/*.txt' \\
         --text=wikitext2/wiki.test.tokens --published=bert-base-uncased-vocab.txt
     python -m benchmarks.vocabulary … --published=bert-base-cased-vocab.txt --do_lower_case=False
 
-A vocabulary as large as the published one is learned by `beambert vocab` in a process of its own;
-then both cut the same text, which neither was learned from. Words are those of the original's
-BasicTokenizer. Where the text is WikiText, it is cut as it is and without its artefacts.
+`beambert vocab`, in a process of its own, learns a vocabulary as large as the published one. Then
+both cut the same text, which neither was learned from. Words are those of the original's
+BasicTokenizer. The text is cut as it is, and without the artefacts of WikiText.
 """
 
 import os
@@ -31,7 +31,7 @@ def run_command(paths: list[str], output: str, vocab_size: int, do_lower_case: b
 
 
 def run_stages(paths: list[str], vocab_size: int, do_lower_case: bool) -> dict[str, float]:
-    """Runs the same functions without Beam; returns the seconds of each stage."""
+    """Runs the functions of `beambert vocab` without Beam; returns the seconds of each stage."""
     from beambert.pipelines.corpus import reading
     from beambert.pipelines.corpus.documents import Document
     from beambert.pipelines.corpus.parts import FilePart
@@ -66,7 +66,7 @@ def run_stages(paths: list[str], vocab_size: int, do_lower_case: bool) -> dict[s
 
 
 def judge(path: str, texts: dict[str, list[str]], do_lower_case: bool) -> dict[str, dict]:
-    """Returns, for each text, tokens and [UNK]s a word under a vocabulary."""
+    """Returns for each text the tokens a word and the [UNK]s a million words with a vocabulary."""
     from beambert.pipelines.wordpiece.tokenization import Tokenizer, word_splitter
     from beambert.pipelines.wordpiece.vocabulary import UNKNOWN, Vocabulary
 
@@ -83,7 +83,7 @@ def judge(path: str, texts: dict[str, list[str]], do_lower_case: bool) -> dict[s
 
 
 def without_artefacts(lines: list[str]) -> list[str]:
-    """Returns lines of WikiText without <unk> for rare words, and 1,000 for 1 @,@ 000."""
+    """Returns lines of WikiText without <unk> for rare words, and with 1,000 for 1 @,@ 000."""
     return [re.sub(r" @(.)@ ", r"\1", line.replace("<unk>", "")) for line in lines]
 
 
@@ -91,14 +91,19 @@ def main(argv: Sequence[str]) -> None:
     """Measures and prints.
 
     Raises:
-      InputError: a file isn't there, or `beambert vocab` failed.
+      InputError: a file is missing, or `beambert vocab` failed.
     """
     parser = measuring.flag_parser("vocabulary", __doc__)
     add = parser.add_argument
     add("--input", nargs="+", required=True, metavar="GLOB", help="corpus to learn from")
     add("--text", required=True, metavar="FILE", help="text to cut")
     add("--published", required=True, metavar="FILE", help="vocab.txt to compare with")
-    add("--do_lower_case", type=parse_bool, default=True, help="default: %(default)s")
+    add(
+        "--do_lower_case",
+        type=parse_bool,
+        default=True,
+        help="whether both vocabularies are uncased (default: %(default)s)",
+    )
     measuring.add_results_flag(parser)
     flags = parser.parse_args(list(argv))
     do_lower_case = flags.do_lower_case

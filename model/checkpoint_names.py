@@ -1,12 +1,14 @@
-"""What other systems call this package's variables, and how they lay them out. Pure.
+"""Names and layouts of this package's variables in other systems. Pure functions.
 
-A variable's own name is its Keras path, `bert/encoder/layer_0/attention/self/query/kernel`.
+In this package the name of a variable is its Keras path, such as
+`bert/encoder/layer_0/attention/self/query/kernel`.
 """
 
 import re
 
-# Kernels are [input, output] here and in TensorFlow, [output, input] in PyTorch; so is the original
-# release's next-sentence kernel, which its `get_next_sentence_output` multiplies transposed.
+# Path -> name in the original release, and whether to transpose. Kernels are [input, output] here
+# and in TensorFlow, and [output, input] in PyTorch. These two kernels of the original release are
+# also [output, input]: `get_next_sentence_output` and run_classifier.py multiply them transposed.
 _ORIGINAL_HEADS = {
     "cls/seq_relationship/kernel": ("cls/seq_relationship/output_weights", True),
     "cls/seq_relationship/bias": ("cls/seq_relationship/output_bias", False),
@@ -15,7 +17,7 @@ _ORIGINAL_HEADS = {
     "classifier/bias": ("output_bias", False),
 }
 
-# Variables of other systems that hold nothing of the model: optimizers' moments, step counters,
+# Names of variables in other systems that no model needs: optimizers' moments, step counters,
 # position numbers, and the decoder, which is tied to the word embeddings.
 _NOT_OURS = re.compile(
     r".*/(adam|lamb)_[mv]|.*/LAMB(_\d)?|global_step|.*position_ids"
@@ -43,7 +45,11 @@ def hugging_face_name(path: str) -> tuple[str, bool]:
 
 
 def plain_hugging_face_name(name: str) -> str:
-    """Returns the present form of a name that an old version, or a bare BertModel, has written."""
+    """Returns a variable's present name in BertForPreTraining.
+
+    Args:
+      name: name that an old version or a bare BertModel has written.
+    """
     name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
     name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
     is_bare = name.startswith(("embeddings.", "encoder.", "pooler."))
@@ -51,5 +57,5 @@ def plain_hugging_face_name(name: str) -> str:
 
 
 def is_of_no_model(name: str) -> bool:
-    """Whether a variable of another system may be left unread without a word."""
+    """Returns whether no model needs a variable of another system, so that no note is due."""
     return _NOT_OURS.fullmatch(name) is not None

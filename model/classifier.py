@@ -1,4 +1,4 @@
-"""BERT with a layer for a task on top: of the pooled output, or of every token's.
+"""BERT with a layer for a task on top of the pooled output, or on top of every token's output.
 
 Shape suffixes: B batch, L sequence length, T = B * L, H hidden size, C labels.
 """
@@ -10,14 +10,15 @@ from beambert.model.config import BertConfig
 from beambert.model.dropout import dropout
 from beambert.model.encoder import BertDense, BertEncoder
 
-# Fixed, whatever the encoder's rates (`create_model` in the original run_classifier.py).
+# This rate does not depend on the encoder's (`create_model` in the original run_classifier.py).
 CLASSIFIER_DROPOUT = 0.1
-# Feature-based, the best of what the paper tried: the last four layers, side by side (table 7).
+# Number of last layers whose outputs, side by side, are the features of a frozen encoder. Four are
+# the best of those that the paper tried (table 7).
 FEATURE_LAYERS = 4
 
 
 class _TaskModel(keras.Model):
-    """An encoder and one dense layer; every variable exists once constructed."""
+    """An encoder and one dense layer; the constructor creates every variable."""
 
     def __init__(
         self, name: str, config: BertConfig, num_labels: int, seed: int, freeze_encoder: bool
@@ -34,11 +35,11 @@ class _TaskModel(keras.Model):
         self.built = True
 
     def _frozen_features(self, inputs):
-        """Returns [T, feature layers * H], computed without dropout."""
+        """Returns the frozen encoder's features, [T, feature layers * H], without dropout."""
         return ops.stop_gradient(self.encoder.encode(*inputs, last_layers=self.feature_layers))
 
     def _logits(self, x, dropout_seed):
-        # The encoder's sites are 0 to 3 * layers.
+        # The encoder uses the dropout sites 0 to 3 * layers.
         site = 3 * self.config.num_hidden_layers + 1
         x = dropout(x, self.head_dropout, dropout_seed, site)
         return ops.cast(self.classifier(x), "float32")
@@ -51,7 +52,7 @@ def _inputs(features):
 class BertClassifier(_TaskModel):
     """Logits of a sentence or a pair (Devlin et al. 2019, section 4.1).
 
-    One logit is a regression, or the score of one of several choices (section 4.4).
+    With one label, the logit is the value of a regression or the score of a choice (section 4.4).
     """
 
     def __init__(
@@ -61,9 +62,10 @@ class BertClassifier(_TaskModel):
 
         Args:
           config: sizes, activation and dropout rates.
-          num_labels: logits C.
-          seed: decides every initial weight; the encoder's are `BertEncoder(config, seed)`'s.
-          freeze_encoder: train the layer on top alone, on the first token's last layers.
+          num_labels: number of logits C.
+          seed: seed of every initial weight; the encoder is as `BertEncoder(config, seed)`.
+          freeze_encoder: whether to train only the layer on top. Its input is then the output of
+            the encoder's last layers for the first token.
         """
         super().__init__("bert_classifier", config, num_labels, seed, freeze_encoder)
 
@@ -73,7 +75,7 @@ class BertClassifier(_TaskModel):
         Args:
           features: `input_ids`, `input_mask` and `segment_ids`, int32 or int64 [B, L], as in
             `BertEncoder`; other keys are ignored.
-          dropout_seed: integer [2], new for every step and replica; None switches dropout off.
+          dropout_seed: integer [2], another for every step and replica; None switches dropout off.
 
         Returns:
           float32 logits [B, C].
@@ -89,7 +91,7 @@ class BertClassifier(_TaskModel):
 class BertTokenClassifier(_TaskModel):
     """Logits of every token (Devlin et al. 2019, sections 4.2 and 5.3).
 
-    Two logits are the start and the end of a span.
+    For spans there are two labels, the start and the end.
     """
 
     def __init__(
@@ -104,7 +106,8 @@ class BertTokenClassifier(_TaskModel):
 
         Args:
           config, num_labels, seed, freeze_encoder: as `BertClassifier`.
-          head_dropout: before the layer on top; 0 for spans (`create_model` in run_squad.py).
+          head_dropout: dropout rate before the layer on top; 0 for spans (`create_model` in
+            run_squad.py).
         """
         super().__init__("bert_token_classifier", config, num_labels, seed, freeze_encoder)
         self.head_dropout = head_dropout

@@ -1,10 +1,10 @@
 """Dropout without state: the mask is a function of a seed, a site and an element's index.
 
 The bits come from an integer hash of the index rather than from a generator of the framework. XLA
-fuses the hash into the operations around it and recomputes it in the backward pass: a step takes
-what it takes without dropout, where TensorFlow's Philox adds a quarter (2 layers of 128, batch
-64 x 128, 2 CPU cores). Nothing is stored, so a checkpoint needs no generator state, and a resumed
-step draws the masks that the interrupted one drew.
+fuses the hash into the operations around it and recomputes it in the backward pass. A step takes as
+long as without dropout, whereas TensorFlow's Philox adds a quarter (2 layers of width 128, batch
+64 x 128, 2 CPU cores). Nothing is stored, so a checkpoint needs no generator state, and a repeated
+step draws the same masks.
 """
 
 from typing import Any
@@ -25,9 +25,9 @@ def dropout(
 
     Args:
       x: float tensor of any shape with fewer than 2**31 elements.
-      rate: probability in [0, 1), honoured to within 2**-32.
-      seed: integer tensor of shape [2], one value per step and replica; None means no dropout.
-      site: which dropout of the model this is; two sites of one model need different numbers.
+      rate: probability in [0, 1); it is exact to within 2**-32.
+      seed: integer [2], another for every step and replica; None means no dropout.
+      site: number of this dropout in the model; no two of them share a number.
 
     Returns:
       A tensor like `x`.
@@ -41,13 +41,13 @@ def dropout(
 
 def _random_bits(shape: tuple, seed: keras.KerasTensor, site: int) -> keras.KerasTensor:
     """Returns 32 uniform bits for each element, as uint32 of the given shape."""
-    # Two key words, one before and one between the rounds: with a single one, added or xored to
-    # the counter, the masks of two seeds would be permutations of each other.
+    # One key word enters before the first round and another between the rounds. With a single one,
+    # added or xored to the counter, the masks of two seeds would be permutations of each other.
     first_key, second_key = _keys(seed, site)
     size = 1
     for dimension in shape:
         size = size * dimension
-    # Through int32, since TensorFlow's range falls back to float32 for unsigned types.
+    # The range is of int32, since TensorFlow's range falls back to float32 for unsigned types.
     counter = ops.cast(ops.arange(size, dtype="int32"), "uint32")
     bits = _mix(ops.bitwise_xor(counter, first_key), _FIRST_MULTIPLIER, 16)
     bits = _mix(bits + second_key, _SECOND_MULTIPLIER, 15)
@@ -55,7 +55,7 @@ def _random_bits(shape: tuple, seed: keras.KerasTensor, site: int) -> keras.Kera
 
 
 def _keys(seed: keras.KerasTensor, site: int) -> tuple[keras.KerasTensor, keras.KerasTensor]:
-    """Hashes the seed and the site to two words."""
+    """Returns two key words, hashed from the seed and the site."""
     words = ops.cast(seed, "uint32")
     first = _finalize(words[0] + _uint32(site))
     second = _finalize(ops.bitwise_xor(words[1], first))

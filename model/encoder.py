@@ -5,8 +5,8 @@ N attention heads, D = H / N head size, S segment types, V vocabulary size.
 
 Activations travel between layers as matrices [T, H], so that every product with a weight is one
 plain two-dimensional matrix multiplication. With a `Packing` they are [C, H], tokens without
-padding. Variables are named after the original release's, with
-`layer_norm` for `LayerNorm`: `bert/encoder/layer_0/attention/self/query/kernel`.
+padding. Variables have the names of the original release, with `layer_norm` for `LayerNorm`:
+`bert/encoder/layer_0/attention/self/query/kernel`.
 """
 
 import keras
@@ -17,19 +17,21 @@ from beambert.model.dropout import dropout
 from beambert.model.initialization import fold_seed, truncated_normal
 from beambert.model.packing import Packing
 
-# Added to the variance (tf.contrib.layers.layer_norm, which the original modeling.py calls).
+# This is added to the variance, as in tf.contrib.layers.layer_norm, which the original modeling.py
+# calls.
 LAYER_NORM_EPSILON = 1e-12
 
-# Added to the scores of padding; its exponential is 0 in float32 (`attention_layer` in the original
-# modeling.py).
+# This is added to the scores of padding. Its exponential is 0 in float32 (`attention_layer` in the
+# original modeling.py).
 MASKED_SCORE = -10000.0
 
 
 def gelu(x: keras.KerasTensor) -> keras.KerasTensor:
-    """Exact GELU, x * Phi(x) (Hendrycks and Gimpel, arXiv:1606.08415, section 2).
+    """Returns the exact GELU, x * Phi(x) (Hendrycks and Gimpel, arXiv:1606.08415, section 2).
 
-    Written with erf, since `ops.gelu` uses erfc on TensorFlow, which XLA expands to an exponential,
-    a division and a choice between two polynomials. In float32, since 1 + erf cancels below 0.
+    It uses erf. `ops.gelu` uses erfc on TensorFlow, which XLA expands to an exponential, a division
+    and a choice between two polynomials. It computes in float32, since 1 + erf loses digits for
+    x < 0.
     """
     x_float32 = ops.cast(x, "float32")
     probability = 0.5 * (1.0 + ops.erf(x_float32 * 2**-0.5))
@@ -55,7 +57,7 @@ class BertDense(keras.layers.Dense):
         name: str,
         activation: str | None = None,
     ):
-        """Creates the layer; `seed` is its owner's and is folded with `name`."""
+        """Creates the layer; its own seed is folded from its owner's `seed` and `name`."""
         super().__init__(
             units,
             activation=_ACTIVATIONS[activation] if activation else None,
@@ -65,15 +67,15 @@ class BertDense(keras.layers.Dense):
 
 
 def bert_layer_norm() -> keras.layers.LayerNormalization:
-    """Returns BERT's layer norm; its statistics are float32 under every dtype policy."""
+    """Returns BERT's layer norm, which computes its statistics in float32 under every policy."""
     return keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name="layer_norm")
 
 
 def look_up(table_VH: keras.KerasTensor, ids_BL: keras.KerasTensor) -> keras.KerasTensor:
     """Picks rows of a table, with a dense gradient.
 
-    TensorFlow would make the gradient a list of rows, and adding the tied decoder's to it would
-    append the whole vocabulary to that list before scattering it row by row.
+    TensorFlow's own gradient would be a list of rows. To add the tied decoder's gradient to it,
+    TensorFlow would append the whole vocabulary to that list and then scatter it row by row.
 
     Args:
       table_VH: float [V, H].
@@ -120,14 +122,15 @@ class BertEmbeddings(keras.layers.Layer):
             name=name,
             shape=(rows, self.config.hidden_size),
             initializer=truncated_normal(self.config.initializer_range, fold_seed(self.seed, name)),
-            # A frequent token's gradient is a sum of thousands of rows: float32 to the table.
+            # The table stays float32, since a frequent token's gradient is a sum of thousands of
+            # rows.
             autocast=False,
         )
 
     def call(self, input_ids_BL, segment_ids_BL, dropout_seed=None, packing=None):
-        """Returns x_TH."""
+        """Returns the normalized sums x_TH; with a packing, x_CH."""
         length = input_ids_BL.shape[1]
-        # The cast reads the variable: TensorFlow's custom gradients take tensors only.
+        # The cast turns the variable into a tensor, which TensorFlow's custom gradients need.
         word_BLH = look_up(ops.cast(self.word_embeddings_VH, "float32"), input_ids_BL)
         segment_BLS = ops.one_hot(segment_ids_BL, self.config.type_vocab_size, dtype="float32")
         segment_BLH = ops.matmul(segment_BLS, self.token_type_embeddings_SH)
@@ -169,8 +172,8 @@ class BertSelfAttention(keras.layers.Layer):
         value_BNLD = self._heads(self.value(x_TH), length, packing)
         head_size = query_BNLD.shape[-1]
         score_BNLL = ops.matmul(query_BNLD, ops.transpose(key_BNLD, (0, 1, 3, 2)))
-        # float32 under every policy: bfloat16 has 8 bits and a row of weights must sum to 1. The
-        # bias was rounded to the compute dtype on the way in, which leaves 0 exact.
+        # The softmax is float32 under every policy: bfloat16 has 8 bits, and a row of weights must
+        # sum to 1. The bias may have been rounded to the compute dtype, which keeps 0 exact.
         score_BNLL = ops.cast(score_BNLL, "float32") * head_size**-0.5
         score_BNLL = score_BNLL + ops.cast(score_bias_B11L, "float32")
         weight_BNLL = ops.softmax(score_BNLL, axis=-1)
@@ -185,11 +188,11 @@ class BertSelfAttention(keras.layers.Layer):
 class BertSublayerOutput(keras.layers.Layer):
     """Projection to the width, dropout, residual sum and layer norm (post-LN).
 
-    Vaswani et al. 2017, section 3.1 and 5.4: LayerNorm(x + Dropout(Sublayer(x))).
+    It computes LayerNorm(x + Dropout(Sublayer(x))) (Vaswani et al. 2017, sections 3.1 and 5.4).
     """
 
     def __init__(self, config: BertConfig, seed: int, site: int, input_size: int):
-        """Creates the layer; `input_size` is the width of the sublayer, `site` its dropout."""
+        """Creates the layer; `input_size` is the width of its input, `site` numbers its dropout."""
         super().__init__(name="output")
         self.config = config
         self.site = site
@@ -203,7 +206,7 @@ class BertSublayerOutput(keras.layers.Layer):
         self.layer_norm.build((None, self.config.hidden_size))
 
     def call(self, x, residual_TH, dropout_seed=None):
-        """Takes x as [T, H] after attention, [T, F] after the feed-forward layer."""
+        """Returns x_TH; `x` is [T, H] after attention and [T, F] after the feed-forward layer."""
         x_TH = self.dense(x)
         x_TH = dropout(x_TH, self.config.hidden_dropout_prob, dropout_seed, self.site)
         return self.layer_norm(x_TH + residual_TH)
@@ -213,7 +216,7 @@ class BertAttention(keras.layers.Layer):
     """Self-attention with its output sublayer."""
 
     def __init__(self, config: BertConfig, seed: int, site: int, name: str = "attention"):
-        """Creates the layer; its dropouts are `site` and `site + 1`."""
+        """Creates the layer; its dropouts have the numbers `site` and `site + 1`."""
         super().__init__(name=name)
         seed = fold_seed(seed, name)
         self.self_attention = BertSelfAttention(config, seed, site)
@@ -241,7 +244,7 @@ class BertLayer(keras.layers.Layer):
         super().__init__(name=name)
         self.config = config
         seed = fold_seed(seed, name)
-        # Site 0 is the embeddings'; each layer has three.
+        # The embeddings have dropout site 0, and each layer has three sites.
         site = 1 + 3 * index
         self.attention = BertAttention(config, seed, site)
         self.intermediate = BertDense(
@@ -268,7 +271,7 @@ class BertLayer(keras.layers.Layer):
 
 
 class BertEncoder(keras.Model):
-    """The encoder of Devlin et al. 2019 with its pooler; every variable exists once constructed.
+    """The encoder of Devlin et al. 2019 with its pooler; the constructor creates every variable.
 
     Example:
 
@@ -283,7 +286,7 @@ class BertEncoder(keras.Model):
 
         Args:
           config: sizes, activation and dropout rates.
-          seed: decides every initial weight; independent of Keras's global seed.
+          seed: seed of every initial weight; Keras's global seed has no influence.
         """
         super().__init__(name="bert")
         self.config = config
@@ -318,7 +321,7 @@ class BertEncoder(keras.Model):
           input_ids: int32 or int64 [B, L], word piece ids in [0, V).
           input_mask: int32 or int64 [B, L], 1 for tokens and 0 for padding.
           segment_ids: int32 or int64 [B, L], 0 for sentence A and 1 for sentence B.
-          dropout_seed: integer [2], new for every step and replica; None switches dropout off.
+          dropout_seed: integer [2], another for every step and replica; None switches dropout off.
 
         Returns:
           sequence_output [B, L, H] and pooled_output [B, H], in the policy's compute dtype.
@@ -339,9 +342,15 @@ class BertEncoder(keras.Model):
         packing: Packing | None = None,
         last_layers: int = 1,
     ):
-        """Returns the last layer's output [T, H], or [C, H] with a packing; arguments as `call`.
+        """Returns the output of the last layers.
 
-        With several last layers, their outputs side by side: [T, last_layers * H].
+        Args:
+          input_ids, input_mask, segment_ids, dropout_seed: see `call`.
+          packing: rows of the tokens without padding; None computes the padding too.
+          last_layers: number of last layers, whose outputs are put side by side.
+
+        Returns:
+          [T, last_layers * H]; with a packing, [C, last_layers * H].
         """
         length = self._sequence_length(input_ids)
         score_bias_B11L = (1.0 - ops.cast(input_mask, "float32")) * MASKED_SCORE
@@ -362,9 +371,9 @@ class BertEncoder(keras.Model):
         length = input_ids.shape[1]
         limit = self.config.max_position_embeddings
         if length is None:
-            raise ValueError("The sequence length must be static, but is unknown.")
+            raise ValueError("the sequence length must be static, but is unknown")
         if length > limit:
             raise ValueError(
-                f"The sequence length {length} is more than max_position_embeddings {limit}."
+                f"the sequence length {length} is more than max_position_embeddings {limit}"
             )
         return length

@@ -1,4 +1,4 @@
-"""What a training step costs: floating-point operations of its matrix products."""
+"""The floating-point operations of a training step's matrix products."""
 
 from beambert.model.config import BertConfig
 
@@ -6,17 +6,17 @@ from beambert.model.config import BertConfig
 def training_flops(config: BertConfig, sequences: int, length: int, predictions: int) -> float:
     """Returns the floating-point operations of an update of the pre-training model.
 
-    Forward once, backward twice that (Kaplan et al. 2020, arXiv 2001.08361, section 2.1), two for
-    a multiplication and an addition. A token of a layer takes 4 H² for attention's projections,
-    2 H F for the feed-forward layer and 2 L H for the scores and the weighted values; the masked-LM
-    head is computed at the predicted positions only. Embeddings, norms, pooler and next-sentence
-    head are left out: they are less than a hundredth.
+    A multiplication and an addition are two operations. The backward pass takes twice as many as
+    the forward pass (Kaplan et al. 2020, arXiv 2001.08361, section 2.1). In a layer, a token takes
+    4 H² multiplications for attention's projections, 2 H F for the feed-forward layer and 2 L H for
+    the scores and the weighted values. The masked-LM head is computed at the predicted positions
+    only. Embeddings, norms, pooler and next-sentence head are left out; they take less than 1 %.
 
     Args:
-      config: of the model.
-      sequences: of a batch.
+      config: configuration of the model.
+      sequences: number of sequences in a batch.
       length: tokens of a sequence, padding included.
-      predictions: of a sequence; 0 without a masked-LM head.
+      predictions: prediction slots of a sequence; 0 without a masked-LM head.
     """
     h, f = config.hidden_size, config.intermediate_size
     layers = config.num_hidden_layers * length * (4 * h * h + 2 * h * f + 2 * length * h)

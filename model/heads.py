@@ -13,14 +13,14 @@ from beambert.model.initialization import fold_seed
 
 
 def flat_positions(positions_BP: keras.KerasTensor, length: int) -> keras.KerasTensor:
-    """Returns int32 [B * P]: b * L + l of the positions l in each sequence b of length L."""
+    """Returns b * L + l for the positions l in each sequence b of length L, int32 [B * P]."""
     positions_BP = ops.cast(positions_BP, "int32")
     starts_B1 = ops.arange(ops.shape(positions_BP)[0], dtype="int32")[:, None] * length
     return ops.reshape(positions_BP + starts_B1, (-1,))
 
 
 class MaskedLMHead(keras.layers.Layer):
-    """Scores the vocabulary at the masked positions, tied to the word embeddings."""
+    """Scores the vocabulary at the masked positions; its matrix is the word embedding table."""
 
     def __init__(self, config: BertConfig, seed: int, name: str = "predictions"):
         """Creates the layer without its variables."""

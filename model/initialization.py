@@ -1,8 +1,8 @@
-"""Initial weights as a function of one seed and the place of each variable.
+"""Initial weights as a function of one seed and the path of each variable.
 
-Every variable draws from a seed of its own, folded from the model's seed and the names on its path,
-so its first value depends on nothing else: not on the order of construction, not on global state,
-not on which other heads the model has.
+Every variable has a seed of its own, folded from the model's seed and the names on its path. So its
+initial value does not depend on the order of construction, on global state, or on the other heads
+of the model.
 """
 
 import zlib
@@ -24,12 +24,12 @@ def fold_seed(seed: int, name: str) -> int:
 
 
 def truncated_normal(stddev: float, seed: int) -> keras.initializers.Initializer:
-    """Returns the initializer of every matrix: normal, redrawn beyond 2 standard deviations.
+    """Returns the initializer of a matrix: normal, with values beyond 2 deviations drawn again.
 
     Args:
       stddev: standard deviation before truncation (`create_initializer` in the original
         modeling.py).
-      seed: this variable's own seed.
+      seed: the variable's own seed.
 
     Returns:
       The initializer.

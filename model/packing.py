@@ -1,8 +1,9 @@
-"""Leaving out padding: the tokens of a batch side by side, without the positions that hold none.
+"""Packing: the tokens of a batch as rows of a matrix, without the padding.
 
-Everything but attention treats every position alike, so it is computed for the tokens only; what
-attention needs is laid out as sequences and back again. The results are those of the padded batch.
-The number of rows is fixed, so that XLA compiles one program; rows to spare hold padding.
+All layers except attention treat every position alike, so they compute the packed rows only. For
+attention the rows are laid out as sequences and packed again afterwards. The results are those of
+the padded batch. The number of rows is fixed, so that XLA compiles one program; rows that no token
+needs hold padding.
 
 Shape suffixes: B batch, L sequence length, T = B * L positions, C rows for tokens, H width.
 """
@@ -15,11 +16,11 @@ from keras import ops
 
 @dataclasses.dataclass(frozen=True)
 class Capacity:
-    """Rows of a batch without its padding.
+    """Numbers of rows for a batch without its padding.
 
     Attributes:
-      tokens: for the encoder.
-      predictions: for the masked-LM head.
+      tokens: number of rows in the encoder.
+      predictions: number of rows in the masked-LM head.
     """
 
     tokens: int
@@ -28,11 +29,11 @@ class Capacity:
 
 @dataclasses.dataclass(frozen=True)
 class Packing:
-    """Which position of a batch stands in which row.
+    """The positions of a batch and their rows.
 
     Attributes:
       positions_C: int32 [C], the position b * L + l in each row; tokens first, then padding.
-      rows_T: int32 [T], the row of each position; of padding without a row, any.
+      rows_T: int32 [T], the row of each position; padding without a row has an arbitrary one.
       is_token_T1: float32 [T, 1], 1 for tokens.
     """
 
@@ -46,14 +47,14 @@ class Packing:
 
         Args:
           input_mask_BL: integer [B, L], 1 for tokens; B and L are static.
-          capacity: rows; at least the number of tokens.
+          capacity: number of rows, at least the number of tokens.
         """
         mask_T = ops.cast(ops.reshape(input_mask_BL, (-1,)), "int32")
         size = mask_T.shape[0]
         position_T = ops.arange(size, dtype="int32")
         # Tokens sort before padding, each in the order of their positions.
         order_T = ops.sort((1 - mask_T) * size + position_T) % size
-        # The inverse of a permutation is what sorts it.
+        # Sorting a permutation gives its inverse.
         rows_T = ops.argsort(order_T)
         return cls(
             order_T[:capacity],
@@ -62,9 +63,10 @@ class Packing:
         )
 
     def pack(self, x_TH: keras.KerasTensor) -> keras.KerasTensor:
-        """Picks the rows [C, H] of the positions [T, H]."""
+        """Returns the rows [C, H] of positions [T, H]."""
 
-        # The gradient of a gather is a sum over rows that were picked; none is picked twice here.
+        # The gradient of a gather adds up rows that are picked several times. Here none is picked
+        # twice, so the gradient is a gather too.
         @ops.custom_gradient
         def gather(x_TH):
             return ops.take(x_TH, self.positions_C, axis=0), self._spread
@@ -72,7 +74,7 @@ class Packing:
         return gather(x_TH)
 
     def unpack(self, x_CH: keras.KerasTensor) -> keras.KerasTensor:
-        """Lays rows [C, H] out as positions [T, H]; padding is 0."""
+        """Returns the positions [T, H] of rows [C, H]; padding is 0."""
 
         @ops.custom_gradient
         def gather(x_CH):

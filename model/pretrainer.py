@@ -1,7 +1,7 @@
 """BERT with its two pre-training heads.
 
 Shape suffixes: B batch, L sequence length, T = B * L, H hidden size, P predictions per sequence,
-V vocabulary; C and K rows for tokens and predictions without padding.
+V vocabulary size; C rows for tokens and K rows for predictions, both without padding.
 """
 
 import keras
@@ -15,14 +15,14 @@ from beambert.model.packing import Capacity, Packing
 
 
 class BertPretrainer(keras.Model):
-    """Masked-LM and next-sentence logits; every variable exists once constructed.
+    """Masked-LM and next-sentence logits; the constructor creates every variable.
 
     Example:
 
     ```python
     model = BertPretrainer(preset("tiny"), seed=1)
     logits = model(features, dropout_seed=keras.ops.convert_to_tensor([step, replica]))
-    beambert.model.encoder.save_weights("encoder.weights.h5")
+    model.encoder.save_weights("encoder.weights.h5")
     ```
     """
 
@@ -31,7 +31,7 @@ class BertPretrainer(keras.Model):
 
         Args:
           config: sizes, activation and dropout rates.
-          seed: decides every initial weight; the encoder's are `BertEncoder(config, seed)`'s.
+          seed: seed of every initial weight; the encoder is as `BertEncoder(config, seed)`.
         """
         super().__init__(name="bert_pretrainer")
         self.config = config
@@ -39,7 +39,7 @@ class BertPretrainer(keras.Model):
         heads_seed = fold_seed(seed, "cls")
         self.masked_lm_head = MaskedLMHead(config, heads_seed)
         self.next_sentence_head = NextSentenceHead(config, heads_seed)
-        # Not in build, where the variables' paths would start with this model's name.
+        # In `build` the variables' paths would start with this model's name.
         with keras.name_scope("cls"):
             self.masked_lm_head.build()
             self.next_sentence_head.build((None, config.hidden_size))
@@ -51,7 +51,7 @@ class BertPretrainer(keras.Model):
         Args:
           features: `input_ids`, `input_mask` and `segment_ids` [B, L] as in `BertEncoder`, and
             `masked_lm_positions` [B, P], all int32 or int64; other keys are ignored.
-          dropout_seed: integer [2], new for every step and replica; None switches dropout off.
+          dropout_seed: integer [2], another for every step and replica; None switches dropout off.
 
         Returns:
           `masked_lm_logits` float32 [B, P, V] and `next_sentence_logits` float32 [B, 2].
@@ -66,17 +66,17 @@ class BertPretrainer(keras.Model):
         return logits | {"masked_lm_logits": ops.reshape(logits_KV, shape)}
 
     def packed_logits(self, features, capacity: Capacity, dropout_seed=None):
-        """Computes the same without padding, neither of sequences nor of predictions.
+        """Computes the same logits without the padding of sequences and of predictions.
 
         Args:
           features: as in `call`, and `masked_lm_weights` [B, P], 0 for padding; B is static.
-          capacity: rows; at least the tokens and predictions of the batch.
+          capacity: numbers of rows, at least the tokens and predictions of the batch.
           dropout_seed: as in `call`.
 
         Returns:
-          `masked_lm_logits` float32 [K, V] in the `capacity.predictions` rows, `prediction_slots`
-          int32 [K], the place b * P + p of each, unused ones last, and `next_sentence_logits`
-          float32 [B, 2].
+          `masked_lm_logits` float32 [K, V], where K is `capacity.predictions`; `prediction_slots`
+          int32 [K], the slot b * P + p of each row, with the unused slots last; and
+          `next_sentence_logits` float32 [B, 2].
         """
         inputs = (features["input_ids"], features["input_mask"], features["segment_ids"])
         batch, length = inputs[0].shape
@@ -90,7 +90,7 @@ class BertPretrainer(keras.Model):
         return logits | {"prediction_slots": slots_K}
 
     def _logits(self, x_TH, rows_K, first_BH):
-        """Applies the heads: to some rows, and to each sequence's first."""
+        """Applies the masked-LM head to some rows, and the other head to each sequence's first."""
         table_VH = ops.convert_to_tensor(self.encoder.word_embeddings)
         return {
             "masked_lm_logits": self.masked_lm_head(ops.take(x_TH, rows_K, axis=0), table_VH),

@@ -17,13 +17,13 @@ from beambert.pipelines.verification.job import (
 STATUS_OF_FAULTS = 1
 
 EXAMPLES = f"""examples:
-  # a records folder, its held-out part too; report in records{OUTPUT_ENDING}
+  # a records folder with its held-out records; the report goes to records{OUTPUT_ENDING}
   beambert verify records
 
   # records of the original script, Model Garden or keras-hub
   beambert verify --vocab_file=vocab.txt --output=report 'bert/tf_examples.tfrecord*'
 
-exit status: 0 all in order, perhaps with warnings; 1 faults; 2 nothing could be verified
+exit status: 0 no faults, perhaps warnings; 1 faults; 2 nothing could be verified
 """
 
 
@@ -31,8 +31,8 @@ def build_parser() -> FlagParser:
     """Returns the command's flags."""
     parser = FlagParser(
         prog="beambert verify",
-        description="Reads pre-training records again, whoever made them, and reports what is in "
-        "them, what is wrong with them and what others came to regret.",
+        description="Reads finished pre-training records, whoever made them, and reports figures, "
+        "faults that make them unusable, and warnings of common mistakes.",
         examples=EXAMPLES + "\n" + BEAM_HELP,
     )
     parser.add_argument(
@@ -53,8 +53,8 @@ def main(argv: Sequence[str]) -> None:
     """Runs the command.
 
     Raises:
-      InputError: what was given can't be used.
-      SystemExit: with status 1, the records have faults.
+      InputError: an input or the output cannot be used.
+      SystemExit: the records have faults; its status is 1.
     """
     flags, beam_flags = build_parser().parse_known_args(list(argv))
     job = read_job(VerificationJob, flags)

@@ -1,1 +1,1 @@
-"""The other systems' side of benchmarks: scripts for the interpreters that have those systems."""
+"""Other systems' side of the benchmarks: scripts for interpreters that have these systems."""

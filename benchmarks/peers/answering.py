@@ -1,7 +1,7 @@
-"""How a peer talks with the benchmark that runs it.
+"""The protocol between a peer and the benchmark that runs it.
 
-A peer is a script that another system's interpreter runs by its path, so that this folder alone is
-importable beside what is installed there. Nothing of this project is.
+A peer is a script that another system's interpreter runs by its path. It can import the modules in
+this folder and the packages installed there, but nothing else of this project.
 """
 
 import json
@@ -12,13 +12,13 @@ from typing import Any
 
 
 def answer(prepare: Callable[[dict[str, Any]], Callable[[], object]]) -> None:
-    """Answers every line from stdin with one, having done a piece of work.
+    """For every line from stdin, does a piece of work and answers with a line.
 
     Args:
-      prepare: takes what the benchmark asks for; returns the work.
+      prepare: function of the benchmark's parameters that returns the work.
     """
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the other system prints goes to stderr
+    os.dup2(2, 1)  # the other system's output goes to stderr
     work = prepare(json.loads(sys.argv[1]))
     print("ready", file=answers, flush=True)
     for _ in sys.stdin:

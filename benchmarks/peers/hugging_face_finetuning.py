@@ -13,8 +13,8 @@ def read_batches(path: str, pad_to: int | None) -> list[dict[str, torch.Tensor]]
     """Returns the model's inputs.
 
     Args:
-      path: arrays of [batches, rows, positions].
-      pad_to: length of every batch; none: that of its longest text.
+      path: file with arrays of [batches, rows, positions].
+      pad_to: length of every batch; None takes that of its longest text.
     """
     with np.load(path) as arrays:
         stacked = {name: torch.tensor(arrays[name]).long() for name in arrays.files}

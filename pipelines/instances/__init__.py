@@ -1,1 +1,1 @@
-"""Tokenized documents to pre-training instances: pairs and masks."""
+"""Makes pre-training instances of tokenized documents: pairs of sentences and masks."""

@@ -1,7 +1,7 @@
-"""Compact documents -> the instances of one shard. Pure numpy; no Beam, no files.
+"""Compact documents -> the instances of one shard. Pure numpy, without Beam or files.
 
-A shard is all documents whose hash falls to it: a uniform sample of the corpus. What it becomes
-depends on those documents and the seed alone, never on the order they arrive in.
+A document's hash decides its shard, so a shard is a uniform sample of the corpus. Its instances
+depend on its documents and the seed alone, not on the order in which the documents arrive.
 """
 
 import dataclasses
@@ -17,20 +17,21 @@ from beambert.pipelines.instances.parameters import BALANCED, InstanceParameters
 from beambert.pipelines.records.contract import LABEL_FEATURE
 from beambert.pipelines.shared.errors import InputError
 
-# Rows made and encoded at a time: large enough for numpy, small enough for the cache.
+# Number of rows made and encoded at a time: enough for numpy to be fast, few enough for the cache.
 ROWS_AT_A_TIME = 8192
-# Pairs are offsets of 32 bits.
+# The pairs' offsets into the tokens have 32 bits.
 MOST_TOKENS = 2**31 - 8
 
 
 @dataclasses.dataclass
 class DocumentCounts:
-    """What a shard was made of; sums over shards.
+    """Counts of the text that a shard is made of; they add up over shards.
 
     Attributes:
-      documents, sentences, tokens, unknown_tokens: used, once each.
-      duplicates: documents left out since an equal one is used.
-      near_duplicates: documents left out since a similar one is used.
+      documents, sentences, tokens, unknown_tokens: number of those used; passes over the same text
+        count once.
+      duplicates: number of documents left out because an equal one is used.
+      near_duplicates: number of documents left out because a similar one is used.
     """
 
     documents: int = 0
@@ -43,12 +44,12 @@ class DocumentCounts:
 
 @dataclasses.dataclass
 class InstanceCounts(PairCounts):
-    """What a shard's documents became; sums over shards.
+    """Counts of the instances of a shard; they add up over shards.
 
     Attributes:
-      instances: records written.
-      filled_tokens: positions of the records that are not padding.
-      predictions: masked positions.
+      instances: number of instances, each of which becomes a record.
+      filled_tokens: number of their positions that are not padding.
+      predictions: number of tokens to predict.
     """
 
     instances: int = 0
@@ -64,22 +65,22 @@ def order_documents(
     drop_duplicates: bool = False,
     near_duplicates: np.ndarray | None = None,
 ) -> CompactDocuments:
-    """Puts a shard's documents in the order of their hashes, which no worker can influence.
+    """Puts a shard's documents in the order of their hashes, whatever order they arrived in.
 
     Args:
-      documents: of the shard, in any order.
-      ids: of the vocabulary.
-      counts: filled in.
-      drop_duplicates: of equal documents, keep one.
-      near_duplicates: hashes of documents to leave out, `V16`; None for none.
+      documents: documents of the shard, in any order.
+      ids: ids of the vocabulary.
+      counts: counts that are filled in here.
+      drop_duplicates: whether to keep only one of equal documents.
+      near_duplicates: hashes of documents to leave out, `V16` [n]; None leaves out none.
 
     Raises:
       InputError: the shard is too large for offsets of 32 bits.
     """
     if len(documents.tokens) > MOST_TOKENS:
         raise InputError(
-            f"--num_shards: a shard has {len(documents.tokens)} tokens, at most {MOST_TOKENS} "
-            "fit; raise it"
+            f"--num_shards: a shard has {len(documents.tokens)} tokens, but at most {MOST_TOKENS} "
+            "fit; make more shards"
         )
     words = documents.hashes.view(np.uint64).reshape(-1, HASH_BYTES // 8)
     order = np.lexsort(words.T)
@@ -105,16 +106,16 @@ def pair_documents(
     stream: int,
     counts: InstanceCounts,
 ) -> np.ndarray:
-    """Pairs the sentences of a shard, once for every duplicate.
+    """Pairs the sentences of a shard in `dupe_factor` passes.
 
     Args:
-      documents: of the shard, see `order_documents`.
-      parameters: of the job.
-      stream: the shard's number, unique in the job: seeds its draws together with the job's seed.
-      counts: filled in.
+      documents: documents of the shard, see `order_documents`.
+      parameters: parameters of the job.
+      stream: number of the shard, unique in the job; with the job's seed it seeds the draws.
+      counts: counts that are filled in here.
 
     Returns:
-      int32 [pairs, 5], see `pairs.build_pairs`, duplicate after duplicate.
+      int32 [pairs, 5], see `pairs.build_pairs`, pass after pass.
     """
     lengths = documents.sentence_lengths.tolist()
     sentences = documents.document_sentences.tolist()
@@ -146,12 +147,12 @@ def build_instances(
     """Turns a shard's pairs into shuffled instances, `ROWS_AT_A_TIME` at a time.
 
     Args:
-      tokens: of the shard's documents.
-      pairs: see `pair_documents`.
-      ids: of the vocabulary.
-      parameters: of the job.
-      stream: as there.
-      counts: filled in as instances are taken.
+      tokens: tokens of the shard's documents.
+      pairs: pairs that `pair_documents` returned.
+      ids: ids of the vocabulary.
+      parameters: parameters of the job.
+      stream: number of the shard, see `pair_documents`.
+      counts: counts that are filled in here, as instances are taken.
 
     Yields:
       name -> array [rows, length] of every feature of the record contract.

@@ -1,4 +1,4 @@
-"""A tokenized document as bytes, and the hash that decides where it goes."""
+"""Tokenized documents as bytes, and the hash that decides a document's shard."""
 
 import dataclasses
 import struct
@@ -9,7 +9,7 @@ import numpy as np
 
 from beambert.pipelines.shared.ragged import ranges
 
-# Bytes of a document's hash: enough that 10^12 documents don't collide.
+# Bytes of a document's hash. With 16 of them 10^12 documents do not collide.
 HASH_BYTES = 16
 # The numbers of documents, sentences and tokens.
 _HEADER = struct.Struct("<III")
@@ -18,7 +18,8 @@ _HEADER = struct.Struct("<III")
 def document_hash(sentences: Sequence[str]) -> bytes:
     """Returns the hash that decides a document's shard, split and place in the shard.
 
-    Of the sentences rather than the text: documents of equal hash are equal in all that follows.
+    It is computed from the sentences rather than the text, so that documents with equal hashes
+    become equal records.
     """
     text = "\n".join(sentences).encode("utf-8", "surrogatepass")
     return blake2b(text, digest_size=HASH_BYTES).digest()
@@ -30,9 +31,9 @@ class CompactDocuments:
 
     Attributes:
       hashes: `V16` [documents].
-      document_sentences: uint32 [documents], each document's number of sentences, none 0.
-      sentence_lengths: uint32 [sentences], each sentence's number of tokens, none 0.
-      tokens: uint16, or uint32 for vocabularies of more than 65,536 tokens.
+      document_sentences: uint32 [documents], each document's number of sentences; none is 0.
+      sentence_lengths: uint32 [sentences], each sentence's number of tokens; none is 0.
+      tokens: [tokens], uint16, or uint32 for vocabularies of more than 65,536 tokens.
     """
 
     hashes: np.ndarray
@@ -47,14 +48,14 @@ class CompactDocuments:
         return cls(np.zeros(0, f"V{HASH_BYTES}"), none, none, np.zeros(0, np.uint16))
 
     def pack(self) -> bytes:
-        """Returns the bytes that travel through the shuffle."""
+        """Returns the documents as bytes, for Beam's shuffle."""
         counts = (len(self.hashes), len(self.sentence_lengths), len(self.tokens))
         arrays = (self.hashes, self.document_sentences, self.sentence_lengths, self.tokens)
         return _HEADER.pack(*counts) + b"".join(array.tobytes() for array in arrays)
 
     @classmethod
     def unpack(cls, data: bytes) -> "CompactDocuments":
-        """Reads what `pack` returned."""
+        """Returns the documents of the bytes that `pack` returned."""
         documents, sentences, tokens = _HEADER.unpack_from(data)
         arrays, offset = [], _HEADER.size
         token_bytes = len(data) - offset - (HASH_BYTES + 4) * documents - 4 * sentences
@@ -71,7 +72,7 @@ class CompactDocuments:
 
     @classmethod
     def concatenate(cls, parts: Iterable["CompactDocuments"]) -> "CompactDocuments":
-        """Joins batches in the order given."""
+        """Returns the documents of all parts, in the order given."""
         columns = zip(
             *((p.hashes, p.document_sentences, p.sentence_lengths, p.tokens) for p in parts),
             strict=True,
@@ -104,7 +105,11 @@ class CompactDocuments:
         )
 
     def pack_by_key(self, keys: np.ndarray) -> Iterator[tuple[int, bytes]]:
-        """Yields every key (int [documents]) with its documents packed, in ascending order."""
+        """Yields each key and its documents, packed; the keys ascend.
+
+        Args:
+          keys: int [documents], the key of each document.
+        """
         ends = self._ends()
         order = np.argsort(keys, kind="stable")
         for indices in np.split(order, np.flatnonzero(np.diff(keys[order])) + 1):
@@ -115,13 +120,13 @@ class CompactDocuments:
 def compact_documents(
     sentences: Sequence[Sequence[str]], tokens: np.ndarray, lengths: np.ndarray, vocab_size: int
 ) -> CompactDocuments:
-    """Packs tokenized documents; those without any token are left out.
+    """Returns tokenized documents in compact form, without those that have no token.
 
     Args:
-      sentences: of each document.
+      sentences: the sentences of each document.
       tokens: ids of all sentences, end to end.
       lengths: number of ids of each sentence.
-      vocab_size: decides how many bytes an id takes.
+      vocab_size: size of the vocabulary, which decides how many bytes an id takes.
     """
     owner = np.repeat(np.arange(len(sentences)), np.array([len(of) for of in sentences], int))
     per_document = np.bincount(owner[lengths > 0], minlength=len(sentences))
@@ -136,13 +141,13 @@ def compact_documents(
 
 
 def shard_of(hashes: np.ndarray, num_shards: int) -> np.ndarray:
-    """Returns the shard of each document, int64 [documents], of its hash (`V16` [documents])."""
+    """Returns the shards, int64 [documents], of documents with these hashes, `V16` [documents]."""
     return (hashes.view("<u8")[::2] % np.uint64(num_shards)).astype(np.int64)
 
 
 def is_held_out(hashes: np.ndarray, eval_fraction: float) -> np.ndarray:
-    """Returns whether each document belongs to the held-out ones, bool [documents].
+    """Returns whether each document is held out, bool [documents].
 
-    By the other half of the hash, so that it says nothing about the shard.
+    The other half of the hash decides that, so that it does not depend on the shard.
     """
     return hashes.view("<u8")[1::2] < np.uint64(eval_fraction * 2**64)

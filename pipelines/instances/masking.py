@@ -17,25 +17,25 @@ from beambert.pipelines.wordpiece.vocabulary import (
     Vocabulary,
 )
 
-# Paper, section 3.1, task 1: of the chosen positions 80 % become [MASK], 10 % a random token and
-# 10 % stay.
+# Paper, section 3.1, task 1: 80 % of the chosen tokens become [MASK], 10 % a random token, and 10 %
+# stay as they are.
 MASK_SHARE, RANDOM_SHARE = 0.8, 0.1
-# Of a random key 12 bits give way to the position; 20 random bits are left.
+# The position takes 12 bits of a key of 32; 20 random bits are left.
 LONGEST_SEQUENCE = (1 << 12) - 1
 POSITION_BITS = np.uint32(LONGEST_SEQUENCE)
 
 
 @dataclasses.dataclass(frozen=True)
 class TokenIds:
-    """The vocabulary as masking needs it.
+    """The properties of a vocabulary's ids that masking needs.
 
     Attributes:
       padding, classify, separate, mask, unknown: ids of the special tokens.
       is_fixed: bool [vocabulary], true for ids that are never chosen to be predicted.
-      replacements: int32, ids that a random replacement may take.
+      replacements: int32 [n], ids that a random replacement is drawn from.
       is_continuation: bool [vocabulary], true for pieces that continue a word ("##…").
-      joins_segments: whether pieces that continue a word at the start of B, whose front was cut
-        off, belong to the last word of A.
+      joins_segments: whether continuing pieces at the start of B belong to the last word of A. B
+        starts with such pieces where its front was cut off inside a word.
     """
 
     padding: int
@@ -53,9 +53,9 @@ class TokenIds:
         """Looks the ids up.
 
         Args:
-          vocabulary: to look in.
-          is_reference: as the original, which predicts [UNK], replaces tokens by any other, [PAD]
-            and unused ones among them, and joins segments.
+          vocabulary: the vocabulary.
+          is_reference: whether to mask as the original does. It predicts [UNK], draws replacements
+            from all tokens ([PAD] and unused ones too), and joins segments.
         """
         ids = {token: vocabulary.id_of(token) for token in SPECIAL_TOKENS}
         replacements = [
@@ -78,7 +78,7 @@ class TokenIds:
 
 
 def with_frame(tokens: np.ndarray, max_seq_length: int) -> np.ndarray:
-    """Returns the tokens and room behind them, so that every row can be gathered whole."""
+    """Returns the tokens with zeros behind them, so that every row can be gathered whole."""
     return np.concatenate([tokens, np.zeros(max_seq_length, tokens.dtype)])
 
 
@@ -88,10 +88,10 @@ def assemble_rows(
     """Lays pairs out as [CLS] A [SEP] B [SEP] and padding.
 
     Args:
-      tokens: what `with_frame` returned for the ids that the pairs' offsets point into.
-      pairs: int32 [N, 5], see `pairs.build_pairs`; each fits the length.
+      tokens: ids that the pairs' offsets point into, with the zeros of `with_frame`.
+      pairs: int32 [N, 5], see `pairs.build_pairs`; each fits into L tokens.
       max_seq_length: L.
-      ids: of the special tokens.
+      ids: ids of the special tokens.
 
     Returns:
       `input_ids` int32, `input_mask` and `segment_ids` uint8, each [N, L].
@@ -131,23 +131,25 @@ def mask_rows(
 ) -> dict[str, np.ndarray]:
     """Chooses positions to predict and hides them.
 
-    As the original's create_masked_lm_predictions: `masked_lm_prob` of the row's tokens, special
-    ones counted, at least 1 and at most P, each with a roll of its own; but, unless `ids` say so,
-    [UNK] is never chosen (it cannot be learned), nor taken as a replacement, nor any other special
-    or unused token.
+    The rules are those of the original's create_masked_lm_predictions. A row gets `masked_lm_prob`
+    times its number of tokens (special ones included) as predictions, at least 1 and at most P. How
+    a token is hidden is drawn for each by itself. Unless `ids` are the reference's, there are two
+    differences: [UNK] is never chosen, since nothing can be learned from it; and no special or
+    unused token is taken as a replacement.
 
     Args:
       input_ids: int32 [N, L], without masks.
-      input_mask: uint8 [N, L], 1 where a token stands.
+      input_mask: uint8 [N, L], 1 for tokens and 0 for padding; L is at most `LONGEST_SEQUENCE`.
       max_predictions_per_seq: P.
-      masked_lm_prob: 0.15 in the paper.
-      do_whole_word_mask: choose all pieces of a word or none.
-      ids: of the vocabulary; L is at most `LONGEST_SEQUENCE`.
-      random: the source of every draw.
+      masked_lm_prob: share of the tokens to predict; 0.15 in the paper.
+      do_whole_word_mask: whether to choose all pieces of a word or none.
+      ids: ids of the vocabulary.
+      random: source of every draw.
 
     Returns:
       `input_ids` int32 [N, L] with masks; `masked_lm_positions` and `masked_lm_ids`, int32 [N, P],
-      ascending and padded with 0; `masked_lm_weights` float32 [N, P], 1 for a prediction.
+      in the order of the positions and padded with 0; `masked_lm_weights` float32 [N, P], 1 for a
+      prediction and 0 for padding.
     """
     rows, length = input_ids.shape
     slots = min(max_predictions_per_seq, length)
@@ -193,19 +195,19 @@ def mask_rows(
 def choose_tokens(
     key_NL: np.ndarray, fixed_NL: np.ndarray, wanted_N: np.ndarray, most: int
 ) -> np.ndarray:
-    """Chooses tokens by the smallest keys: a uniform choice without replacement.
+    """Chooses the tokens with the smallest keys: a uniform choice without replacement.
 
     Args:
-      key_NL: uint32 [N, L], random but for the low bits, which are the position.
-      fixed_NL: bool [N, L], what may not be chosen.
-      wanted_N: int [N], how many; no more than may be chosen, nor than `most`.
-      most: the largest that `wanted_N` can be.
+      key_NL: uint32 [N, L], random except for the low bits, which are the position.
+      fixed_NL: bool [N, L], true for tokens that may not be chosen.
+      wanted_N: int [N], number of tokens to choose: at most `most`, and no more than may be chosen.
+      most: largest value that `wanted_N` can have.
 
     Returns:
-      int64 [N, most], the positions in ascending order, and L where there are no more.
+      int64 [N, most], the chosen positions in ascending order, filled up with L.
     """
     key_NL = np.where(fixed_NL, np.uint32(0xFFFFFFFF), key_NL)
-    # Sorted whole: processors sort numbers faster than they find the places of the smallest.
+    # Processors sort a whole row faster than they find the places of its smallest numbers.
     smallest_NS = np.sort(key_NL, axis=1)[:, :most]
     position_NS = (smallest_NS & POSITION_BITS).astype(np.int64)
     position_NS[np.arange(most)[None] >= wanted_N[:, None]] = key_NL.shape[1]
@@ -219,25 +221,26 @@ def choose_words(
     wanted_N: np.ndarray,
     most: int,
 ) -> np.ndarray:
-    """Chooses whole words in the order of their first token's key, passing over what doesn't fit.
+    """Chooses whole words in the order of their first token's key.
 
-    As the original's create_masked_lm_predictions with do_whole_word_mask, for all rows at once:
-    round k looks at the k-th word of every row.
+    A word that does not fit is skipped. The rules are those of the original's
+    create_masked_lm_predictions with do_whole_word_mask. All rows are computed at once: round k
+    looks at the k-th word of every row.
 
     Args:
-      key_NL: uint32 [N, L], no two equal in a row.
-      is_start_NL: bool [N, L], where a word starts, besides the first.
-      fixed_NL: bool [N, L], what may not be chosen and belongs to no word.
-      wanted_N: int [N], how many tokens at most.
-      most: the largest that `wanted_N` can be.
+      key_NL: uint32 [N, L], random; the keys of a row all differ.
+      is_start_NL: bool [N, L], true where a word starts; a row's first word need not be marked.
+      fixed_NL: bool [N, L], true for tokens that may not be chosen and belong to no word.
+      wanted_N: int [N], largest number of tokens to choose.
+      most: largest value that `wanted_N` can have.
 
     Returns:
-      int64 [N, most], the positions in ascending order, and L where there are no more.
+      int64 [N, most], the chosen positions in ascending order, filled up with L.
     """
     rows, length = key_NL.shape
     is_first_NL = np.arange(length) == np.argmin(fixed_NL, axis=1)[:, None]
     is_start_NL = (is_start_NL | is_first_NL) & ~fixed_NL
-    # What stands before the first word is fixed, and may count to it.
+    # Tokens before the first word are fixed, so it does no harm that they get its number.
     word_NL = np.maximum(np.cumsum(is_start_NL, axis=1) - 1, 0)
     flat_word = (word_NL + length * np.arange(rows)[:, None])[~fixed_NL]
     size_NW = np.bincount(flat_word, minlength=rows * length).reshape(rows, length)

@@ -1,8 +1,9 @@
-"""Sentence lengths -> sentence pairs, as offsets. Pure: integers in, integers out.
+"""Sentence lengths -> sentence pairs, as offsets. Pure functions of integers.
 
-The original's algorithm (create_pretraining_data.py, create_instances_from_document) with two flaws
-mended: it labels every one-sentence chunk "random next", so that more than half of its pairs are;
-and after ten unlucky draws it takes a "random" B from A's own document. On demand, with both.
+This is the original's algorithm (create_pretraining_data.py, create_instances_from_document)
+without two of its flaws. The original labels every chunk of one sentence "random next", so that
+more than half of its pairs have that label. And after ten unlucky draws it takes a "random" B from
+A's own document. `--pairs=reference` asks for the algorithm with both flaws.
 """
 
 import dataclasses
@@ -16,24 +17,27 @@ from beambert.pipelines.records.contract import IS_NEXT, RANDOM_NEXT
 
 # [CLS] A [SEP] B [SEP]
 SPECIAL_TOKENS_A_PAIR = 3
-# The original draws a short target from 2 tokens up (one for A, one for B).
+# The original draws a short target of at least 2 tokens (one for A, one for B).
 SHORTEST_TARGET = 2
-# Chunks over which, at least, the coin's bias makes up for what the labels are off balance: long
-# enough that no chunk's coin tells of the chunk before, short enough for a shard of a few thousand.
+# The coin's bias restores the balance of the labels over at least so many chunks. They are enough
+# that a chunk's label tells nothing about the next one's, and few enough for a shard of a few
+# thousand.
 BALANCE_HORIZON = 100
-# How often the original draws another document for B before it takes A's own.
+# The original draws another document for B so many times before it takes A's own.
 REFERENCE_DRAWS = 10
 
 
 @dataclasses.dataclass
 class Balance:
-    """The labels so far; carried over from pass to pass of a shard.
+    """Counts of the labels so far, carried over from pass to pass of a shard.
+
+    Chunks of long documents that aim at a shorter length are not among `forced` and `free`.
 
     Attributes:
-      forced: chunks that had to be "random next", but for those of books that aim at few tokens.
-      free: chunks that a coin decided on, but for the same; a few at first, so that the first
-        forced one counts little.
-      ahead: "random next" pairs more than "is next" ones.
+      forced: number of chunks of one sentence, which had to be "random next".
+      free: number of chunks whose label a coin decided. It starts above 0, so that the first
+        forced chunk counts little.
+      ahead: number of "random next" pairs minus the number of "is next" pairs.
     """
 
     forced: int = 0
@@ -43,14 +47,14 @@ class Balance:
 
 @dataclasses.dataclass
 class PairCounts:
-    """What pairing did; sums over shards.
+    """Counts of what pairing made; they add up over shards.
 
     Attributes:
-      is_next: pairs whose B follows A.
-      random_next: pairs whose B comes from another document.
-      forced_random_next: of those, the ones whose chunk had one sentence only.
-      without_partner: one-sentence chunks given up because no other document was there.
-      truncated_tokens: tokens cut off to fit the sequence length.
+      is_next: number of pairs whose B follows A.
+      random_next: number of pairs whose B comes from another document.
+      forced_random_next: number of `random_next` pairs whose chunk had only one sentence.
+      without_partner: number of one-sentence chunks left out because there was no other document.
+      truncated_tokens: number of tokens cut off to fit the sequence length.
     """
 
     is_next: int = 0
@@ -69,29 +73,32 @@ def build_pairs(
     balance: Balance | None,
     random: Random,
 ) -> tuple[np.ndarray, PairCounts]:
-    """Walks once over the documents and pairs their sentences.
+    """Goes over the documents once and pairs their sentences.
 
-    Half of the pairs are "is next". A chunk of one sentence has to be "random next"; a coin that is
-    biased just enough to make up for those decides on the others. All of them alike: were a fair
-    coin turned over right after such a chunk, which is mostly a document's last, the openings of
-    documents would be "is next" more often than the rest, and the model would learn to see that.
+    Half of the pairs are "is next". A chunk of one sentence has to be "random next". A coin decides
+    the label of every other chunk; its bias makes up for the forced ones. All chunks share that
+    bias. If instead the chunk after a forced one were simply made "is next", the model could learn
+    it: a forced chunk is mostly the last of its document, so the openings of documents would be
+    "is next" more often than the rest.
 
-    Long documents that aim at a shorter length come first: at a few tokens nearly all of their
-    chunks have one sentence, thousands in a book. What they put off balance is made up for by all
-    that comes after them, rather than by what happens to come next, if anything.
+    Long documents that aim at a shorter length come first. At a few tokens nearly all of their
+    chunks have one sentence, and a book has thousands of them. All documents after them together
+    then restore the balance of the labels.
 
     Args:
       sentence_lengths: tokens of each sentence, all documents end to end; none is 0.
       document_sentences: sentences of each document; none is 0.
-      max_seq_length: of the record, special tokens included.
-      short_seq_prob: how often a document's pairs aim at a random shorter length (original: 0.1).
-      balance: of the passes before; takes in this one. None for the original's distribution: a fair
-        coin on chunks of several sentences, and rarely a "random" B from A's own document.
-      random: the source of every draw.
+      max_seq_length: tokens of a record, special tokens included.
+      short_seq_prob: share of the documents whose pairs aim at a random shorter length (original:
+        0.1).
+      balance: counts of the passes before, to which this pass is added. None gives the original's
+        distribution: a fair coin for chunks of several sentences, and rarely a "random" B from A's
+        own document.
+      random: source of every draw.
 
     Returns:
-      int32 [n, 5]: where A starts and ends, where B starts and ends (offsets into the tokens, all
-      sentences end to end), and the label; and what was counted.
+      int32 [n, 5] and the counts. The columns are start and end of A, start and end of B (offsets
+      into the tokens, all sentences end to end), and the label.
     """
     limit = max_seq_length - SPECIAL_TOKENS_A_PAIR
     starts = [0, *np.cumsum(np.asarray(sentence_lengths, np.int64)).tolist()]
@@ -116,7 +123,7 @@ def build_pairs(
         sentence, end = firsts[document], firsts[document + 1]
         counts_for_rate = is_steady((document, target))
         tokens_left -= starts[end] - starts[sentence]
-        # About as many chunks as a coin will still decide on.
+        # The coin will decide about so many more chunks.
         horizon = max(BALANCE_HORIZON, tokens_left * free // (limit * (free + forced)))
         while sentence < end:
             a_start = starts[sentence]
@@ -157,7 +164,7 @@ def build_pairs(
                 b_start = starts[b_first]
                 wanted = target - (a_end - a_start)
                 b_end = starts[min(bisect_left(starts, b_start + wanted, b_first + 1, last), last)]
-                sentence = a_last  # the chunk's unused sentences are put back
+                sentence = a_last  # the next chunk begins with the sentences that are not used
 
             excess = (a_end - a_start) + (b_end - b_start) - limit
             if excess > 0:
@@ -175,14 +182,14 @@ def build_pairs(
 
 
 def _draw_target(limit: int, short_seq_prob: float, random: Random) -> int:
-    """Returns how many tokens a document's pairs aim at in a pass."""
+    """Returns the number of tokens that a document's pairs aim at in a pass."""
     if random.random() < short_seq_prob:
         return SHORTEST_TARGET + int(random.random() * (limit - SHORTEST_TARGET + 1))
     return limit
 
 
 def _draw_as_the_original(document: int, documents: int, random: Random) -> int:
-    """Returns another document, or with some luck, if there are few, the same."""
+    """Returns a random document: nearly always another one than the given."""
     other = document
     for _ in range(REFERENCE_DRAWS):
         other = int(random.random() * documents)
@@ -194,9 +201,10 @@ def _draw_as_the_original(document: int, documents: int, random: Random) -> int:
 def _truncate(
     a_start: int, a_end: int, b_start: int, b_end: int, excess: int, random: Random
 ) -> tuple[int, int, int, int]:
-    """Cuts `excess` tokens, one at a time from the longer of A and B, at either end by a coin.
+    """Cuts `excess` tokens off, one at a time from the longer of A and B.
 
-    The original's truncate_seq_pair in closed form: B is cut when the lengths are equal.
+    A coin decides at which end. This is the original's truncate_seq_pair in closed form. B is cut
+    when the lengths are equal.
     """
     a, b = a_end - a_start, b_end - b_start
     from_longer = min(excess, abs(a - b))

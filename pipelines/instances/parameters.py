@@ -1,4 +1,4 @@
-"""What decides how a document becomes instances."""
+"""The parameters that decide which instances are made of a document."""
 
 import dataclasses
 
@@ -8,16 +8,16 @@ BALANCED, REFERENCE = "balanced", "reference"
 
 @dataclasses.dataclass(frozen=True)
 class InstanceParameters:
-    """What shapes instances; the names and defaults are the original script's flags.
+    """Parameters of the instances. Names and defaults are those of the original script's flags.
 
     Attributes:
-      max_seq_length: tokens of a record.
-      max_predictions_per_seq: slots for predictions of a record.
-      masked_lm_prob: share of tokens to predict.
-      short_seq_prob: how often a document's pairs aim at a shorter length.
-      dupe_factor: passes over the documents, each with other pairs and masks.
-      do_whole_word_mask: hide all pieces of a word or none.
-      random_seed: seeds every draw.
+      max_seq_length: tokens of a record, special tokens and padding included.
+      max_predictions_per_seq: prediction slots of a record.
+      masked_lm_prob: share of the tokens to predict.
+      short_seq_prob: share of the documents whose pairs aim at a shorter length.
+      dupe_factor: number of passes over the documents, each with other pairs and masks.
+      do_whole_word_mask: whether to hide all pieces of a word or none.
+      random_seed: seed of every draw.
       pairs: "balanced", or "reference" for the original's distribution of pairs and masks.
     """
 

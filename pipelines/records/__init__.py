@@ -1,1 +1,1 @@
-"""Pre-training records: their contract, their bytes, reading them, what is in them."""
+"""Pre-training records: their contract, how they are written and read, and statistics of them."""

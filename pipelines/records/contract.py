@@ -1,9 +1,14 @@
-"""The contract of a records folder: what is in a record, and how a finished folder says so.
+"""The contract of a records folder: its files, and the features of a record.
 
-A records folder holds `part-00000-of-00008.tfrecord` …, `info.json` (every parameter, input and
-count), `vocab.txt` (the vocabulary its ids mean), `schema.pbtxt` and `statistics.json` (features,
-and what was found in them) and `_SUCCESS`, written last. Standard library
-only, so that a machine that trains needs neither Beam nor tfx-bsl to read one.
+A records folder holds:
+- `part-00000-of-00008.tfrecord` …, the records;
+- `info.json`, every parameter, input and count;
+- `vocab.txt`, the vocabulary that the records' ids belong to;
+- `schema.pbtxt` and `statistics.json`, the features and statistics of their values;
+- `_SUCCESS`, an empty file that is written last.
+
+This module needs only the standard library, so that a machine that trains can read a folder without
+Beam and tfx-bsl.
 """
 
 import dataclasses
@@ -16,10 +21,10 @@ from beambert.pipelines.shared.errors import InputError
 INFO_FILE = "info.json"
 REJECTS_FILE = "rejects.jsonl"
 STATISTICS_FILE = "statistics.json"
-# The records that `beambert data --eval_fraction` holds out, inside the records folder.
+# Folder inside the records folder, for the records that `beambert data --eval_fraction` holds out.
 EVAL_FOLDER = "eval"
 FORMAT_VERSION = 1
-# next_sentence_labels, as in the original create_pretraining_data.py.
+# Values of next_sentence_labels, as in the original create_pretraining_data.py.
 IS_NEXT, RANDOM_NEXT = 0, 1
 SEQUENCE_FEATURES = ("input_ids", "input_mask", "segment_ids")
 PREDICTION_FEATURES = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
@@ -27,7 +32,7 @@ LABEL_FEATURE = "next_sentence_labels"
 
 
 def feature_shapes(max_seq_length: int, max_predictions_per_seq: int) -> dict[str, tuple[int, str]]:
-    """Returns name -> (length, type) of every feature, as the original release writes them."""
+    """Returns feature -> (length, type), as the original release writes its records."""
     shapes = dict.fromkeys(SEQUENCE_FEATURES, (max_seq_length, "int64"))
     shapes |= dict.fromkeys(PREDICTION_FEATURES, (max_predictions_per_seq, "int64"))
     shapes["masked_lm_weights"] = (max_predictions_per_seq, "float32")
@@ -45,12 +50,12 @@ class RecordsInfo:
     """The info.json of a records folder.
 
     Attributes:
-      parameters: every parameter that shapes the records, by flag name.
-      vocabulary: `size` and `sha256`.
-      inputs: the files read: `path`, `bytes`, `modified`.
-      files: the files written: `name`, `instances`, `bytes`, `sha256`.
-      counts: documents, sentences, tokens, instances and what was made of them.
-      versions: of the libraries that shaped the records.
+      parameters: flag -> value, for every parameter that the records depend on.
+      vocabulary: `size` and `sha256` of the vocabulary.
+      inputs: `path`, `bytes` and `modified` of every file read.
+      files: `name`, `instances`, `bytes` and `sha256` of every file written.
+      counts: counts of documents, sentences, tokens and instances.
+      versions: library -> version, for the libraries that the records depend on.
     """
 
     parameters: Mapping[str, Any]
@@ -69,16 +74,20 @@ class RecordsInfo:
     def from_json(cls, text: str, name: str) -> "RecordsInfo":
         """Reads info.json.
 
+        Args:
+          text: content of the file.
+          name: path of the file, for error messages.
+
         Raises:
-          InputError: it is not ours, or of a later format.
+          InputError: the file is not from a records folder, or of another format version.
         """
         try:
             fields = json.loads(text)
             version = fields.pop("format_version")
             if version != FORMAT_VERSION:
                 raise InputError(
-                    f"{name}: records format {version}, this version reads {FORMAT_VERSION}; "
-                    "make the records again with `beambert data`"
+                    f"{name}: has the records format {version}, but this version of BeamBERT reads "
+                    f"{FORMAT_VERSION}; make the records again with `beambert data`"
                 )
             return cls(**fields)
         except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -1,6 +1,6 @@
-"""Record files -> their statistics, through the decoder of tfx-bsl's TFXIO.
+"""Record files -> statistics, through the decoder of tfx-bsl's TFXIO.
 
-A file is read once, from end to end: its bytes are hashed, its framing and checksums are checked,
+A file is read once, from end to end. Its bytes are hashed, its framing and checksums are checked,
 and its records are decoded to Arrow columns and counted.
 """
 
@@ -25,13 +25,13 @@ from beambert.pipelines.records.statistics import (
 )
 from beambert.pipelines.shared.errors import InputError
 
-# Positions decoded at a time: 4,096 rows of 128. More would leave the processor's cache.
+# Number of positions decoded at a time: 4,096 rows of 128. More do not fit the processor's cache.
 POSITIONS_AT_A_TIME = 1 << 19
 
-# Records of every file that are read back as soon as they are encoded.
+# So many records of every file are read back as soon as they are encoded.
 CHECKED_RECORDS = 256
 
-# What other projects call our features.
+# Project -> our feature -> its name for that feature.
 OTHER_NAMES = {
     # TensorFlow Model Garden, create_pretraining_data.py --use_v2_feature_names
     "Model Garden": {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"},
@@ -42,12 +42,12 @@ OTHER_NAMES = {
 
 @dataclasses.dataclass(frozen=True)
 class RecordFeatures:
-    """How a folder's records are made up.
+    """Names and lengths of the features of a folder's records.
 
     Attributes:
-      names: our feature -> what it is called there.
-      max_seq_length: tokens of a record.
-      max_predictions_per_seq: slots for predictions of a record.
+      names: our feature -> its name in the folder's records.
+      max_seq_length: tokens of a record, padding included.
+      max_predictions_per_seq: prediction slots of a record.
     """
 
     names: Mapping[str, str]
@@ -55,7 +55,7 @@ class RecordFeatures:
     max_predictions_per_seq: int
 
     def decoding_schema(self) -> schema_pb2.Schema:
-        """Returns the features and types to decode, under the names they have there."""
+        """Returns the features and types to decode, under their names in the records."""
         schema = records_schema(self.max_seq_length, self.max_predictions_per_seq, 1)
         for feature in schema.feature:
             feature.name = self.names[feature.name]
@@ -64,16 +64,16 @@ class RecordFeatures:
 
 @dataclasses.dataclass(frozen=True)
 class FileReport:
-    """What was found in a file.
+    """The results of reading a file.
 
     Attributes:
-      path: of the file.
-      bytes: as stored.
-      sha256: of those bytes.
-      records: that could be read.
-      damage: where and how the file is damaged; empty if it isn't.
-      statistics: of its records; None where the features are not known.
-      repeats: kind -> count, see `repeats.HASH_KINDS`.
+      path: path of the file.
+      bytes: number of bytes as stored.
+      sha256: hash of those bytes.
+      records: number of records that could be read.
+      damage: where and how the file is damaged; empty if it is not.
+      statistics: statistics of the records; None where the features are not known.
+      repeats: kind -> hashes and their counts, see `repeats.HASH_KINDS`.
     """
 
     path: str
@@ -86,7 +86,7 @@ class FileReport:
 
 
 def first_record(path: str) -> bytes | None:
-    """Returns the first record of a file, None if there is none that can be read."""
+    """Returns the first record of a file; None if it has none or the first cannot be read."""
     with open_hashed(path) as file:
         try:
             return next(read_records(io.BufferedReader(file)), None)
@@ -98,16 +98,16 @@ def find_features(record: bytes, path: str) -> RecordFeatures:
     """Recognises a project's records by the names of their features.
 
     Args:
-      record: any of them.
-      path: of its file, for messages.
+      record: one of the records, serialized.
+      path: path of its file, for error messages.
 
     Raises:
-      InputError: the names are no known project's.
+      InputError: no known project has these names, or the record is no tf.Example.
     """
     try:
         columns = example_coder.ExamplesToRecordBatchDecoder().DecodeBatch([record])
     except RuntimeError as error:
-        raise InputError(f"{path}: its records aren't tf.Examples; name other files") from error
+        raise InputError(f"{path}: its records are not tf.Examples; name other files") from error
     found = {name for name in columns.schema.names if columns.column(name)[0].as_py()}
     for renamed in ({}, *OTHER_NAMES.values()):
         names = {name: renamed.get(name, name) for name in FEATURES}
@@ -118,8 +118,8 @@ def find_features(record: bytes, path: str) -> RecordFeatures:
             return RecordFeatures(names, length, predictions)
     raise InputError(
         f"{path}: its records have the features {', '.join(sorted(found)) or '(none)'}, which are "
-        f"neither the original release's ({', '.join(FEATURES)}) nor Model Garden's or "
-        "keras-hub's; name other files"
+        f"neither those of the original release ({', '.join(FEATURES)}) nor those of Model Garden "
+        "or keras-hub; name other files"
     )
 
 
@@ -130,11 +130,11 @@ def decode_rows(
 
     Args:
       records: serialized tf.Examples.
-      features: those of the folder.
+      features: features of the folder's records.
 
     Returns:
-      our feature -> [rows, length] of the well-shaped records; and kind of fault -> number of the
-      others.
+      our feature -> [rows, length], for the records that have all features in the right lengths;
+      and kind of fault -> number of the other records.
     """
     schema = features.decoding_schema().SerializeToString()
     parts = [_decode(records, schema)]
@@ -148,8 +148,8 @@ def decode_rows(
 
 
 def _decode(records: list[bytes], schema: bytes) -> pa.RecordBatch | None:
-    """Returns the records as columns, None if one of them isn't a tf.Example of the schema."""
-    # After an error a decoder keeps what it had read of that batch, so each call gets a new one.
+    """Returns the records as columns; None if one of them is not a tf.Example of the schema."""
+    # A decoder that failed keeps the part of the batch that it read, so each call gets a new one.
     decoder = example_coder.ExamplesToRecordBatchDecoder(schema)
     try:
         return decoder.DecodeBatch(records)
@@ -158,7 +158,7 @@ def _decode(records: list[bytes], schema: bytes) -> pa.RecordBatch | None:
 
 
 def _well_shaped(table: pa.Table, features: RecordFeatures) -> tuple[dict[str, np.ndarray], int]:
-    """Returns the records whose features all have their length, and the number of the others."""
+    """Returns the records whose features all have the right length, and the number of others."""
     shapes = {f.name: f.shape.dim[0].size for f in features.decoding_schema().feature}
     columns = {name: table.column(name).combine_chunks() for name in shapes}
     fits = np.ones(len(table), bool)
@@ -202,14 +202,14 @@ def examine_file(
     """Reads a file from end to end.
 
     Args:
-      path: on any file system that Beam knows.
-      features: those of the folder; None only hashes and checks the framing.
-      vocabulary: None leaves out what needs it.
-      limit: see `record_repeats.hash_limit`; None leaves out what repeats.
-      tell: called with the bytes and records read since it was last called.
+      path: path on any file system that Beam knows.
+      features: features of the folder's records; with None they are not decoded.
+      vocabulary: ids of the vocabulary; None leaves out the counts that need them.
+      limit: largest hash to keep, see `repeats.hash_limit`; None leaves out the repeats.
+      tell: function that is called with the numbers of bytes and records read since its last call.
 
     Raises:
-      InputError: the file can't be opened.
+      InputError: the file cannot be opened.
     """
     statistics, rows_at_a_time = None, POSITIONS_AT_A_TIME
     if features is not None:
@@ -233,7 +233,7 @@ def examine_file(
         except CorruptRecordsError as error:
             damage = str(error)
             while file.read(1 << 20):
-                pass  # what stands behind the damage still belongs to the hash
+                pass  # the hash covers the bytes behind the damage too
         tell(opened.bytes - told, 0)
         found = (opened.bytes, opened.sha256, count, damage, statistics)
         return FileReport(path, *found, sum_repeats(repeats))
@@ -242,17 +242,17 @@ def examine_file(
 def check_encoded(
     rows: Mapping[str, np.ndarray], examples: list[bytes], vocabulary: VocabularyIds
 ) -> None:
-    """Reads a file's first records back, as any trainer would, before it is trusted.
+    """Decodes a file's first records and compares their statistics with those of the rows.
 
-    Not all of them: reading costs about as much as making them, and `beambert verify` does.
+    The other records are left to `beambert verify`, since reading costs about as much as encoding.
 
     Args:
       rows: feature -> [rows, length].
       examples: the rows, serialized.
-      vocabulary: of their ids.
+      vocabulary: ids of the vocabulary.
 
     Raises:
-      RuntimeError: they say something else.
+      RuntimeError: the statistics differ.
     """
     first = {name: array[:CHECKED_RECORDS] for name, array in rows.items()}
     expected = count_records(first, restore_ids(first), vocabulary)
@@ -264,7 +264,7 @@ def check_encoded(
 
 
 def _batches(records: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
-    """Yields lists of at most `size`; where reading fails, first what was read before."""
+    """Yields lists of at most `size` records. Where reading fails, those read before come first."""
     batch: list[bytes] = []
     damage = None
     try:

@@ -11,25 +11,27 @@ from typing import BinaryIO
 import google_crc32c
 import numpy as np
 
-# Level 1 makes records a third of their size; level 6 would take off another 7 % in twice the time.
+# Level 1 makes records a third as large. Level 6 would make them 7 % smaller still, in twice the
+# time.
 GZIP_LEVEL = 1
 
 
 def encode_examples(rows: Mapping[str, np.ndarray]) -> list[bytes]:
-    """Serializes rows as tf.Examples, the same rows always as the same bytes.
+    """Serializes rows as tf.Examples. The same rows always become the same bytes.
 
-    Written out here because the general encoders are slow (TensorFlow's), or put a row's features
-    in an order that differs from call to call (tfx-bsl's: they are a map).
+    The general encoders do not serve here. TensorFlow's is slow, and tfx-bsl's puts the features,
+    which are a map, in an order that differs from call to call.
 
     Args:
-      rows: name -> [rows, length] array; integers, from 0 to 2**28 - 1, become int64 lists, floats
-        float lists; the features keep the order given.
+      rows: name -> [rows, length] array. Integers from 0 to 2**28 - 1 become int64 lists, and
+        floats become float lists. The features keep the order given.
 
     Returns:
-      one serialized tf.Example a row.
+      one serialized tf.Example for each row.
     """
     columns: list[list[bytes]] = []
-    blocks: list[np.ndarray] = []  # uint8 [rows, bytes]: features that are as long in every row
+    # Each is uint8 [rows, bytes]: a feature that takes equally many bytes in every row.
+    blocks: list[np.ndarray] = []
     for name, array in rows.items():
         if np.issubdtype(array.dtype, np.floating):
             values = np.ascontiguousarray(array, "<f4").view(np.uint8)
@@ -44,21 +46,21 @@ def encode_examples(rows: Mapping[str, np.ndarray]) -> list[bytes]:
     return [_tag(_FEATURES, len(features)) + features for features in joined]
 
 
-# Field numbers of tensorflow/core/example/{example,feature}.proto, all of wire type 2: a field's
-# tag is its number times 8 plus 2.
+# Field numbers of tensorflow/core/example/{example,feature}.proto. All fields have wire type 2, so
+# a field's tag is its number times 8 plus 2.
 _FEATURES = _FEATURE_ENTRY = _KEY = _VALUES = 1
 _VALUE = 2
 _FLOAT_LIST, _INT64_LIST = 2, 3
 
 
 def _block(name: str, kind: int, values: np.ndarray) -> list[np.ndarray]:
-    """Returns a feature whose values are uint8 [rows, bytes]: its header in every row, and them."""
+    """Returns a feature's header, repeated for every row, and its values, uint8 [rows, bytes]."""
     header = np.frombuffer(_entry_header(name, kind, values.shape[1]), np.uint8)
     return [np.broadcast_to(header, (len(values), len(header))), values]
 
 
 def _rows_of(blocks: list[np.ndarray]) -> list[bytes]:
-    """Returns the bytes of each row of the blocks side by side; nothing for no blocks."""
+    """Returns the bytes of each row, the blocks side by side; an empty list without blocks."""
     if not blocks:
         return []
     data = np.concatenate(blocks, axis=1)
@@ -67,11 +69,12 @@ def _rows_of(blocks: list[np.ndarray]) -> list[bytes]:
 
 
 def _varint_feature(name: str, array: np.ndarray) -> tuple[list[bytes], ...]:
-    """Returns each row's header, its values as varints, and the zeros at its end."""
+    """Returns the header of each row, its values as varints, and the zeros at its end."""
     digits, is_digit, sizes = _varint_table(int(array.max()).bit_length())
     row_sizes = sizes[array].sum(axis=1, dtype=np.int64).tolist()
-    # Four bytes for every integer, of which those go that it hasn't. They are zero; of those that
-    # stay only the integer 0 is, which mostly stands for padding at a row's end.
+    # The table has four bytes for every integer; those that its varint lacks are zero and have to
+    # go. The integer 0 is the only one whose varint is a zero byte. It is mostly padding at a row's
+    # end, so all zero bytes may go, and the row's zeros are appended afterwards.
     zeros = (array.shape[1] - np.count_nonzero(array, axis=1)).tolist()
     if _has_zeros_at_ends_only(array):
         packed = digits[array].tobytes().translate(None, b"\0")
@@ -88,7 +91,7 @@ def _varint_feature(name: str, array: np.ndarray) -> tuple[list[bytes], ...]:
 
 
 def _has_zeros_at_ends_only(array: np.ndarray) -> bool:
-    """Whether no integer of a row follows a zero."""
+    """Returns whether only zeros follow a zero, in every row."""
     return not ((array[:, :-1] == 0) & (array[:, 1:] != 0)).any()
 
 
@@ -97,8 +100,8 @@ def _varint_table(bits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns protocol buffers' varints of all integers of so many bits, at most 28.
 
     Returns:
-      uint32 [integers], each the varint's up to four bytes, little-endian; uint32 [integers], whose
-      bytes are 1 where the varint has one; uint8 [integers], its number of bytes.
+      uint32 [integers], the varint's one to four bytes, little-endian; uint32 [integers], with the
+      byte 1 where the varint has a byte and 0 elsewhere; uint8 [integers], the number of bytes.
     """
     numbers = np.arange(1 << bits, dtype="<u4")
     digits, is_digit = np.zeros_like(numbers), np.zeros_like(numbers)
@@ -115,7 +118,7 @@ def _varint_table(bits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @functools.cache
 def _entry_header(name: str, kind: int, size: int) -> bytes:
-    """Returns what stands before a feature's packed values of `size` bytes."""
+    """Returns the bytes before a feature's packed values, which take `size` bytes."""
     header = _tag(_VALUES, size)
     header = _tag(kind, len(header) + size) + header
     header = _tag(_VALUE, len(header) + size) + header
@@ -131,17 +134,23 @@ def _tag(number: int, size: int) -> bytes:
 
 
 class RecordWriter:
-    """Writes the TFRecord framing to any open file, keeping its size and SHA-256.
+    """Writes records in the TFRecord framing to any open file, and keeps its size and SHA-256.
 
-    TensorFlow's own writer knows fewer file systems than Beam and can't hash what it writes. The
-    framing: length (uint64), its checksum (uint32), data, its checksum; all little-endian, the
-    checksums CRC-32C, rotated and shifted (TensorFlow's core/lib/hash/crc32c.h, Mask).
+    TensorFlow's own writer knows fewer file systems than Beam and cannot hash what it writes. A
+    framed record is its length (uint64), the checksum of the length (uint32), the record, and the
+    checksum of the record, all little-endian. A checksum is a CRC-32C, rotated and shifted
+    (TensorFlow's core/lib/hash/crc32c.h, Mask).
     """
 
     def __init__(self, file: BinaryIO, compression: str = "none"):
-        """Takes a file that is open for writing, and "none" or "gzip"; the caller closes it."""
+        """Takes a file that is open for writing; the caller closes it.
+
+        Args:
+          file: file that gets the bytes.
+          compression: "none" or "gzip".
+        """
         self._file = file
-        # Without a name or time in the header, so that the same records are the same bytes.
+        # The gzip header has no name or time, so the same records become the same bytes.
         self._gzip = zlib.compressobj(GZIP_LEVEL, wbits=31) if compression == "gzip" else None
         self._sha256 = hashlib.sha256()
         self.bytes = 0
@@ -159,7 +168,7 @@ class RecordWriter:
         self._append(self._gzip.compress(block) if self._gzip else block)
 
     def finish(self) -> None:
-        """Writes what compression has held back; nothing may be written after it."""
+        """Writes the bytes that compression still holds; no record may be written after that."""
         if self._gzip:
             self._append(self._gzip.flush())
 
@@ -176,7 +185,7 @@ class RecordWriter:
 
 @functools.cache
 def _length_frame(size: int) -> bytes:
-    """Returns what stands before a record."""
+    """Returns the length of a record and the length's checksum, which precede the record."""
     length = struct.pack("<Q", size)
     checksum = _masked(np.array([google_crc32c.value(length)], np.uint32))
     return length + checksum.astype("<u4").tobytes()

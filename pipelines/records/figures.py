@@ -1,7 +1,7 @@
-"""Counts of records -> figures for people, and warnings of what has gone wrong for others. Pure.
+"""Counts of records -> figures for people, and warnings. Pure functions.
 
-A warning is one sentence with the figure and the remedy. Records that draw one are in order and can
-be trained on; the model may not be what was hoped for.
+A warning is one sentence with a figure and a remedy. Records with a warning are valid and can be
+trained on, but the model may be worse than hoped for.
 """
 
 import dataclasses
@@ -14,38 +14,38 @@ import numpy as np
 from beambert.pipelines.records.repeats import OPENING_TOKENS, HashCounts
 from beambert.pipelines.records.statistics import RecordStatistics
 
-# A share is off when it is further from what it should be than this many standard errors: by chance
-# 1 time in 16,000.
+# A share may differ from its expected value by so many standard errors. By chance it differs by
+# more in 1 case of 16,000.
 STANDARD_ERRORS = 4
 # Paper, section 3.1, task 1.
 MASKED_LM_PROB = 0.15
 HIDDEN_AS = {"mask": 0.8, "other": 0.1, "same": 0.1}
 
-# Random next more often than this has one cause: almost every document has one sentence.
+# A larger share of random next has one cause: almost every document has only one sentence.
 ONE_SENTENCE_SHARE = 0.9
-# Off balance by less, the next sentence head learns all the same.
+# The next-sentence head also learns from labels that are off balance by so much.
 BALANCE_TOLERANCE = 0.02
-# Google's vocabularies leave 0.1 % of English Wikipedia's tokens unknown, the wrong case 10 % and
-# more.
+# With Google's vocabularies 0.1 % of English Wikipedia's tokens are [UNK], and 10 % or more if the
+# case of the text is wrong.
 MOST_UNKNOWN = 0.02
-# Wikipedia fills 0.83 of 128 and 0.54 of 512 positions.
+# Records of Wikipedia fill 83 % of 128 positions and 54 % of 512.
 LEAST_FILLED = 0.4
 MOST_LOST_PREDICTIONS = 0.02
 MOST_REPEATED_RECORDS = 0.05
-# 0.1 % and less on Wikipedia; 5 % where a third of the documents stand there twice.
+# The share is at most 0.1 % on Wikipedia, and 5 % if a third of the documents are there twice.
 MOST_REPEATED_TEXT = 0.01
 MOST_OVERLAP = 0.02
 
 
 @dataclasses.dataclass(frozen=True)
 class MadeWith:
-    """What is known of how the records were made; None is unknown.
+    """The parameters that records were made with; None where a parameter is unknown.
 
     Attributes:
       masked_lm_prob: share of the filled positions to predict.
-      dupe_factor: passes over the documents.
-      documents: that the records are made of.
-      vocab_size: of the vocabulary.
+      dupe_factor: number of passes over the documents.
+      documents: number of documents that the records are made of.
+      vocab_size: number of tokens in the vocabulary.
     """
 
     masked_lm_prob: float | None = None
@@ -55,7 +55,7 @@ class MadeWith:
 
     @property
     def prediction_share(self) -> float:
-        """`masked_lm_prob`, or the paper's where it is unknown."""
+        """The `masked_lm_prob`, or the paper's value if it is unknown."""
         return MASKED_LM_PROB if self.masked_lm_prob is None else self.masked_lm_prob
 
 
@@ -64,7 +64,7 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def figures(statistics: RecordStatistics) -> dict[str, Any]:
-    """Returns what people want to know: shares and averages, None where there is nothing."""
+    """Returns name -> shares and averages; None where there is nothing to divide by."""
     records, text = statistics.measured, text_tokens(statistics)
     length = len(statistics.mask_positions)
     filled, predictions = total(statistics.filled), total(statistics.predictions)
@@ -95,17 +95,17 @@ def figures(statistics: RecordStatistics) -> dict[str, Any]:
 
 
 def total(histogram: np.ndarray) -> int:
-    """Returns the sum over records of what a histogram counts them by."""
+    """Returns the sum over all records, from the number of records that have each value."""
     return int(histogram @ np.arange(len(histogram)))
 
 
 def text_tokens(statistics: RecordStatistics) -> int:
-    """Returns the number of tokens of all segments, [CLS] and [SEP] left out."""
+    """Returns the number of tokens of all segments, without [CLS] and [SEP]."""
     return total(statistics.a_tokens) + total(statistics.b_tokens)
 
 
 def lost_predictions_share(statistics: RecordStatistics, masked_lm_prob: float) -> float | None:
-    """Returns the share of the wanted predictions that max_predictions_per_seq cut off."""
+    """Returns the share of the wanted predictions that max_predictions_per_seq leaves out."""
     most = len(statistics.predictions) - 1
     wanted = np.maximum(np.rint(np.arange(len(statistics.filled)) * masked_lm_prob), 1)
     lost = int(statistics.filled @ np.maximum(wanted - most, 0))
@@ -115,12 +115,12 @@ def lost_predictions_share(statistics: RecordStatistics, masked_lm_prob: float) 
 def warn(
     statistics: RecordStatistics, repeats: Mapping[str, HashCounts], made_with: MadeWith
 ) -> list[str]:
-    """Returns the warnings that records deserve, one sentence each.
+    """Returns the warnings about a folder's records, one sentence each.
 
     Args:
-      statistics: of all records of a folder.
-      repeats: see `repeats.count_hashes`.
-      made_with: what is known of their making.
+      statistics: statistics of all records of the folder.
+      repeats: counts that `repeats.count_hashes` returned.
+      made_with: parameters that the records were made with.
     """
     if not statistics.measured:
         return []
@@ -140,26 +140,28 @@ def _label_warning(statistics: RecordStatistics, made_with: MadeWith) -> str:
     tolerance = BALANCE_TOLERANCE + _bound(0.5, statistics.measured)
     if share >= ONE_SENTENCE_SHARE:
         return (
-            f"{share:.1%} of the labels are random next, as when a blank line follows every "
-            "sentence and makes it a document of its own: put blank lines between documents only"
+            f"{share:.1%} of the labels are random next, so almost every document has one "
+            "sentence, as if a blank line followed every sentence; put blank lines between "
+            "documents only"
         )
     if share > 0.5 + tolerance and made_with.documents is not None:
         return (
-            f"{share:.1%} of the labels are random next, which a model that always says so gets "
-            "right; a chunk of one sentence has to be, and too many are: raise --max_seq_length "
-            "or --dupe_factor, give longer documents, or leave --pairs=reference out"
+            f"{share:.1%} of the labels are random next, because too many chunks have one sentence "
+            "only, and a model that always predicts random next would be right so often; raise "
+            "--max_seq_length or --dupe_factor, give longer documents, or leave --pairs=reference "
+            "out"
         )
     if share > 0.5 + tolerance:
         return (
-            f"{share:.1%} of the labels are random next, which a model that always says so gets "
-            "right; the original script labels every chunk of one sentence so: make the records "
-            "with `beambert data`, or give it longer documents"
+            f"{share:.1%} of the labels are random next, as the original script labels every chunk "
+            "of one sentence, and a model that always predicts random next would be right so "
+            "often; make the records with `beambert data`, or give the script longer documents"
         )
     if share < 0.5 - tolerance:
         return (
-            f"only {share:.1%} of the labels are random next, as when there are too few documents "
-            "to take a B from: check that documents are told apart, take more of them, or make "
-            "fewer --num_shards, since B comes from A's shard"
+            f"only {share:.1%} of the labels are random next, as if there were too few documents "
+            "to take a B from; check that --format separates the documents, give more of them, or "
+            "lower --num_shards, since B comes from A's shard"
         )
     return ""
 
@@ -168,8 +170,8 @@ def _single_document_warning(made_with: MadeWith) -> str:
     if made_with.documents != 1:
         return ""
     return (
-        "all records come from 1 document, so that no B is from another one: check --format and "
-        "what separates documents in the input"
+        "all records come from 1 document, so no B comes from another one; check --format and what "
+        "separates the documents in the input"
     )
 
 
@@ -178,17 +180,17 @@ def _hidden_warning(statistics: RecordStatistics, made_with: MadeWith) -> str:
     predictions = sum(counts.values())
     if not predictions:
         return ""
-    # A random replacement is the same token, or [MASK], once in as many tokens as it is drawn from.
+    # One of vocab_size random replacements is the token itself, and one is [MASK].
     chance = HIDDEN_AS["other"] * 2 / (made_with.vocab_size or math.inf)
     shares = {name: count / predictions for name, count in counts.items()}
     bounds = {name: _bound(share, predictions) + chance for name, share in HIDDEN_AS.items()}
     if all(abs(shares[name] - HIDDEN_AS[name]) <= bounds[name] for name in HIDDEN_AS):
         return ""
     return (
-        f"predicted tokens are [MASK] / another / the same in "
-        f"{' / '.join(f'{share:.2%}' for share in shares.values())} of {predictions:,} cases, "
-        f"not 80 / 10 / 10 (± {' / '.join(f'{bound:.2%}' for bound in bounds.values())} by "
-        "chance): if that was meant, make the records again with `beambert data`"
+        f"{' / '.join(f'{share:.2%}' for share in shares.values())} of the {predictions:,} "
+        "predicted tokens became [MASK] / became another token / stayed the same, not 80 / 10 / 10 "
+        f"(± {' / '.join(f'{bound:.2%}' for bound in bounds.values())} by chance); if you want the "
+        "paper's shares, make the records again with `beambert data`"
     )
 
 
@@ -198,8 +200,8 @@ def _unknown_warning(statistics: RecordStatistics) -> str:
     if not statistics.with_vocabulary or share <= MOST_UNKNOWN:
         return ""
     return (
-        f"{share:.1%} of the tokens are [UNK]: the vocabulary is not this text's, or of the other "
-        "case; check --vocab_file and --do_lower_case, or learn one with `beambert vocab`"
+        f"{share:.1%} of the tokens are [UNK], so the vocabulary does not suit this text or its "
+        "case; check --vocab_file and --do_lower_case, or learn a vocabulary with `beambert vocab`"
     )
 
 
@@ -209,8 +211,8 @@ def _filled_warning(statistics: RecordStatistics) -> str:
     if share >= LEAST_FILLED:
         return ""
     return (
-        f"only {share:.1%} of the {length} positions are filled, the rest is computed for nothing: "
-        "choose a smaller --max_seq_length, or check that documents aren't cut into pieces"
+        f"only {share:.1%} of the {length} positions are filled, and the rest is padding; choose a "
+        "smaller --max_seq_length, or check that documents are not cut into pieces"
     )
 
 
@@ -222,9 +224,9 @@ def _lost_predictions_warning(statistics: RecordStatistics, made_with: MadeWith)
     at_most = statistics.predictions[-1] / statistics.measured
     enough = math.ceil(wanted * len(statistics.mask_positions))
     return (
-        f"{at_most:.1%} of the records have all {len(statistics.predictions) - 1} predictions that "
-        f"fit, and {lost:.1%} of those wanted (masked_lm_prob {wanted:g}) are missing: raise "
-        f"--max_predictions_per_seq to {enough}"
+        f"{at_most:.1%} of the records have {len(statistics.predictions) - 1} predictions, the "
+        f"most that fit, and {lost:.1%} of the wanted predictions (masked_lm_prob {wanted:g}) are "
+        f"missing; raise --max_predictions_per_seq to {enough}"
     )
 
 
@@ -233,14 +235,14 @@ def _repeat_warnings(repeats: Mapping[str, HashCounts], made_with: MadeWith) -> 
     share = repeat_shares(repeats, made_with)
     if (same := share["repeated_records_share"] or 0.0) > MOST_REPEATED_RECORDS:
         warnings.append(
-            f"{same:.1%} of the records equal an earlier one in every token and mask: remove "
+            f"{same:.1%} of the records equal an earlier one in every token and mask; remove "
             "duplicate inputs and documents, or lower --dupe_factor"
         )
     if (same := share["repeated_text_share"] or 0.0) > MOST_REPEATED_TEXT:
         warnings.append(
             f"at least {same:.1%} of the records repeat text of another document (their first "
             f"{OPENING_TOKENS} tokens occur more often than dupe_factor {made_with.dupe_factor} "
-            "explains): remove duplicate documents"
+            "explains); remove duplicate documents"
         )
     return warnings
 
@@ -248,10 +250,11 @@ def _repeat_warnings(repeats: Mapping[str, HashCounts], made_with: MadeWith) -> 
 def repeat_shares(
     repeats: Mapping[str, HashCounts], made_with: MadeWith
 ) -> dict[str, float | None]:
-    """Returns what repeats.
+    """Returns the shares of records that repeat others.
 
-    In one pass over a corpus every token is in at most one A. So an opening of A that occurs more
-    often than there were passes stands in the corpus more than once; that share is a lower bound.
+    In one pass over a corpus every token is in at most one A. So if an opening of A occurs more
+    often than there were passes, its text is in the corpus more than once. The share of repeated
+    text is a lower bound.
     """
     if not repeats:
         return dict.fromkeys(
@@ -269,7 +272,7 @@ def repeat_shares(
 def overlap_shares(
     repeats: Mapping[str, HashCounts], of_training: Mapping[str, HashCounts]
 ) -> dict[str, float | None]:
-    """Returns how much of held-out records also stands in the training records."""
+    """Returns the shares of held-out records whose text is in the training records too."""
     if not repeats or not of_training:
         return {"sequences_also_in_training": None, "openings_also_in_training": None}
     return {
@@ -281,19 +284,19 @@ def overlap_shares(
 
 
 def overlap_warning(shares: Mapping[str, float | None]) -> str:
-    """Returns the warning that held-out records deserve; see `overlap_shares`."""
+    """Returns the warning about such shares, see `overlap_shares`; empty if they are small."""
     sequences = shares["sequences_also_in_training"] or 0.0
     openings = shares["openings_also_in_training"] or 0.0
     if max(sequences, openings) <= MOST_OVERLAP:
         return ""
     return (
-        f"{sequences:.1%} of the held-out records stand whole in the training records, and "
-        f"{openings:.1%} begin with the same {OPENING_TOKENS} tokens as one of those: figures on "
-        "them will look better than they are; split by document with --eval_fraction, and remove "
-        "near-duplicates"
+        f"{sequences:.1%} of the held-out records are whole in the training records, and "
+        f"{openings:.1%} begin with the same {OPENING_TOKENS} tokens as a training record, so "
+        "results on them will look better than they are; split by document with --eval_fraction, "
+        "and remove near-duplicates"
     )
 
 
 def _bound(share: float, count: int) -> float:
-    """Returns how far a share of `count` draws may be off by chance."""
+    """Returns by how much a share of `count` draws may differ from its expected value by chance."""
     return STANDARD_ERRORS * math.sqrt(share * (1 - share) / count)

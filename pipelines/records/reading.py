@@ -1,4 +1,4 @@
-"""TFRecord files -> their records, with every checksum checked. Any file system that Beam knows."""
+"""TFRecord files on any file system that Beam knows -> records. Every checksum is checked."""
 
 import gzip
 import hashlib
@@ -18,16 +18,16 @@ from beambert.pipelines.shared.errors import InputError
 
 _LENGTH = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
-# Of a gzip stream. As a record's length they would mean half a megabyte and more.
+# First bytes of a gzip stream. As the length of a record they would mean half a megabyte and more.
 _GZIP_START = b"\x1f\x8b\x08"
 
 
 class CorruptRecordsError(Exception):
-    """A record file that is damaged or cut off, from some point on."""
+    """A record file is damaged or cut off."""
 
 
 class HashedFile(io.RawIOBase):
-    """Hashes and counts the bytes that are read through it."""
+    """A file that hashes and counts the bytes that are read from it."""
 
     def __init__(self, file: BinaryIO):
         """Takes a file that is open for reading."""
@@ -36,11 +36,11 @@ class HashedFile(io.RawIOBase):
         self.bytes = 0
 
     def readable(self) -> bool:
-        """Says that it can be read."""
+        """Returns True."""
         return True
 
     def readinto(self, buffer: memoryview) -> int:
-        """Reads into a buffer; returns how much."""
+        """Reads into a buffer and returns the number of bytes."""
         data = self._file.read(len(buffer))
         buffer[: len(data)] = data
         self._sha256.update(data)
@@ -57,7 +57,7 @@ def open_hashed(path: str) -> HashedFile:
     """Opens a file to read its bytes as stored.
 
     Raises:
-      InputError: it can't be opened.
+      InputError: the file cannot be opened.
     """
     try:
         return HashedFile(FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
@@ -66,10 +66,11 @@ def open_hashed(path: str) -> HashedFile:
 
 
 def read_records(file: io.BufferedReader) -> Iterator[bytes]:
-    """Yields the records of a TFRecord file, plain or gzip, checking every checksum.
+    """Yields the records of a TFRecord file, plain or gzip, and checks every checksum.
 
     Raises:
-      CorruptRecordsError: naming the first record that can't be read; nothing after it is.
+      CorruptRecordsError: a record cannot be read; the message has its number. No record after it
+        is read.
     """
     if file.peek(3)[:3] == _GZIP_START:
         file = io.BufferedReader(gzip.GzipFile(fileobj=file), 1 << 20)
@@ -81,7 +82,7 @@ def read_records(file: io.BufferedReader) -> Iterator[bytes]:
             yield _read_record(file, header, number)
         except (EOFError, OSError, zlib.error) as error:
             if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
-                raise  # not the file's contents but the disk or the network
+                raise  # the disk or the network failed; the file may be in order
             raise CorruptRecordsError(f"the gzip data is damaged at record {number}") from error
 
 
@@ -104,6 +105,7 @@ def _read_record(file: io.BufferedReader, header: bytes, number: int) -> bytes:
 
 
 def _masked_crc(data: bytes) -> int:
-    # TensorFlow's core/lib/hash/crc32c.h, Mask. The writer's code is not used to check its work.
+    # TensorFlow's core/lib/hash/crc32c.h, Mask. It is written again here, since the writer's own
+    # function would not notice its own mistake.
     crc = google_crc32c.value(data)
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF

@@ -1,7 +1,8 @@
-"""How often the same text comes back, within records and between two splits. Pure numpy.
+"""Counts of repeated text, within records and between two splits. Pure numpy.
 
-Text is compared by 64-bit hashes. Of many records only those whose hash is below a limit are kept:
-the same ones everywhere, so that each kept text is counted in full and memory is bounded.
+Texts are compared by 64-bit hashes. Where there are many records, only hashes below a limit are
+kept. The limit is the same for all files, so every kept text is counted in full, and memory is
+bounded.
 """
 
 import dataclasses
@@ -9,13 +10,13 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-# Of each kind. Shares are then known to 0.1 %, and the hashes of a kind take 16 MB.
+# Number of hashes kept of each kind. They take 16 MB and give shares to within 0.1 %.
 MOST_HASHES = 1 << 20
 EVERY_HASH = (1 << 64) - 1
-# Tokens that two segments must begin with to be the same text: longer than common phrases.
+# Two segments A have the same opening if so many first tokens agree: more than in common phrases.
 OPENING_TOKENS = 24
 
-# Kinds of hash -> what is the same in records that share one.
+# Kind of hash -> the part of a record that it is computed from.
 HASH_KINDS = {
     "records": "the tokens and what is hidden of them",
     "sequences": "the tokens, before anything was hidden",
@@ -25,7 +26,7 @@ HASH_KINDS = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class HashCounts:
-    """How often each hash occurs; they add up.
+    """The number of occurrences of each hash; the counts of several files add up.
 
     Attributes:
       hashes: uint64 [H], ascending.
@@ -43,7 +44,7 @@ class HashCounts:
 
     @classmethod
     def sum(cls, parts: "Iterable[HashCounts]") -> "HashCounts":
-        """Adds counts up."""
+        """Returns the sum of counts."""
         parts = [cls(np.zeros(0, np.uint64), np.zeros(0, np.int64)), *parts]
         hashes, place = np.unique(
             np.concatenate([part.hashes for part in parts]), return_inverse=True
@@ -54,37 +55,37 @@ class HashCounts:
 
     @property
     def total(self) -> int:
-        """Occurrences in all."""
+        """Number of occurrences of all hashes."""
         return int(self.counts.sum())
 
     def beyond(self, allowed: int) -> int:
-        """Returns how many occurrences are more than the `allowed` ones of their hash."""
+        """Returns the number of occurrences beyond the first `allowed` ones of each hash."""
         return int(np.maximum(self.counts - allowed, 0).sum())
 
     def also_in(self, other: "HashCounts") -> int:
-        """Returns how many occurrences are of hashes that the other has, too."""
+        """Returns the number of occurrences whose hash occurs in `other` too."""
         return int(self.counts[np.isin(self.hashes, other.hashes, assume_unique=True)].sum())
 
 
 def hash_limit(expected_records: int) -> int:
-    """Returns the limit that leaves about `MOST_HASHES` of so many distinct texts."""
+    """Returns the largest hash to keep, so that about `MOST_HASHES` of so many texts are kept."""
     return min(EVERY_HASH, EVERY_HASH * MOST_HASHES // max(expected_records, 1))
 
 
 def count_hashes(
     rows: Mapping[str, np.ndarray], restored_NL: np.ndarray, limit: int
 ) -> dict[str, HashCounts]:
-    """Hashes what may repeat in well-shaped records.
+    """Counts the hashes of records.
 
     Args:
-      rows: as in `statistics.count_records`.
-      restored_NL: see `statistics.restore_ids`.
-      limit: see `hash_limit`.
+      rows: features of records, see `statistics.count_records`.
+      restored_NL: ids before masking, see `statistics.restore_ids`.
+      limit: largest hash to keep, see `hash_limit`.
 
     Returns:
-      a count of each of `HASH_KINDS`.
+      kind -> counts, for each of `HASH_KINDS`.
     """
-    # [SEP] is a token, so the same text cut in two elsewhere is another sequence.
+    # [SEP] counts as a token: the same text with another end of A is another sequence.
     sequences = _hash_rows(restored_NL)
     hidden = _hash_rows(rows["input_ids"], 1) + _hash_rows(rows["masked_lm_positions"], 2)
     a_N = np.count_nonzero((rows["segment_ids"] == 0) & (rows["input_mask"] != 0), axis=1) - 2
@@ -98,7 +99,7 @@ def count_hashes(
 
 
 def sum_repeats(parts: Iterable[Mapping[str, HashCounts]]) -> dict[str, HashCounts]:
-    """Adds up, kind by kind, what `count_hashes` returned; nothing gives nothing."""
+    """Adds up results of `count_hashes`, kind by kind; the sum of none is an empty dict."""
     parts = [part for part in parts if part]
     return {kind: HashCounts.sum(part[kind] for part in parts) for kind in HASH_KINDS if parts}
 
@@ -106,8 +107,8 @@ def sum_repeats(parts: Iterable[Mapping[str, HashCounts]]) -> dict[str, HashCoun
 def _hash_rows(rows: np.ndarray, stream: int = 0) -> np.ndarray:
     """Returns a hash of each row of integers: the sum of products with fixed random odd numbers.
 
-    Multilinear hashing (Carter and Wegman, 1979): two rows of ids below 2^17 that differ agree with
-    a chance of 2^-46 at most.
+    This is multilinear hashing (Carter and Wegman, 1979). Two different rows of ids below 2^17 have
+    the same hash with a probability of at most 2^-46.
     """
     random = np.random.Generator(np.random.PCG64([20181011, stream]))
     factors = random.integers(0, 1 << 64, rows.shape[1], np.uint64) | np.uint64(1)

@@ -1,4 +1,4 @@
-"""The contract of the records as a TensorFlow Metadata schema, which TFX's tools read."""
+"""The features of a record as a TensorFlow Metadata schema, for TFX's tools."""
 
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
@@ -14,12 +14,12 @@ def records_schema(
     """Returns the schema of a records folder.
 
     Args:
-      max_seq_length: tokens of a record.
-      max_predictions_per_seq: slots for predictions of a record.
-      vocab_size: ids are less than it.
+      max_seq_length: tokens of a record, padding included.
+      max_predictions_per_seq: prediction slots of a record.
+      vocab_size: number of ids.
 
     Returns:
-      every feature with its type, its fixed shape, and the values it may take.
+      every feature with its type, its fixed shape, and the range of its values.
     """
     highest = {
         "input_ids": vocab_size - 1,
@@ -34,7 +34,7 @@ def records_schema(
     for name, (length, kind) in feature_shapes(max_seq_length, max_predictions_per_seq).items():
         feature = schema.feature.add(name=name)
         feature.shape.dim.add(size=length)
-        # Every record has it.
+        # Every record has the feature.
         feature.presence.min_fraction = 1.0
         if kind == "int64":
             feature.type = schema_pb2.INT

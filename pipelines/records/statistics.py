@@ -1,7 +1,7 @@
 """Records -> counts that add up over batches, files and workers. Pure numpy.
 
-What is counted is read back from finished records, whoever made them. Nothing here trusts how they
-were made, so what was hidden is restored from the labels first.
+The counts come from finished records alone, whoever made them. The text before masking is restored
+from the labels.
 
 Legend: N rows, L max_seq_length, P max_predictions_per_seq, K predictions of all rows.
 """
@@ -29,21 +29,21 @@ from beambert.pipelines.wordpiece.vocabulary import (
 
 FEATURES = (*SEQUENCE_FEATURES, *PREDICTION_FEATURES, LABEL_FEATURE)
 
-# Kinds of fault -> what the records with it have. Each counts the records that have it.
+# Kind of fault -> what is wrong, as the end of a sentence that begins with a number of records.
 FAULTS = {
-    "not_an_example": "can't be parsed, or hold a feature of another type",
-    "wrong_lengths": "lack a feature or have another length than the first record",
+    "not_an_example": "cannot be parsed, or have a feature of another type",
+    "wrong_lengths": "lack a feature, or have one of another length than in the first record",
     "input_mask": "have an input_mask that is not ones and then zeros",
     "segment_ids": "have segment_ids that are not zeros and then ones over the filled positions",
     "padding": "have an id or a segment that is not 0 where input_mask is 0",
-    "classify_first": "don't begin with the vocabulary's [CLS]",
-    "separators": "don't have the vocabulary's [SEP] exactly where A and B end",
-    "ids": "have an id below 0 or beyond the vocabulary, which no embedding has: check that the "
-    "vocabulary is the one they were made with",
+    "classify_first": "do not begin with the vocabulary's [CLS]",
+    "separators": "do not have the vocabulary's [SEP] at the ends of A and B, and only there",
+    "ids": "have an id below 0 or beyond the vocabulary; check that the vocabulary is the one that "
+    "the records were made with",
     "weights": "have masked_lm_weights that are not ones and then zeros",
     "unused_predictions": "have a position or an id that is not 0 where masked_lm_weights is 0",
-    "positions_order": "have masked_lm_positions that don't ascend",
-    "positions_outside": "predict a position outside of the filled ones",
+    "positions_order": "have masked_lm_positions that do not ascend",
+    "positions_outside": "predict a position that is not filled",
     "positions_special": "predict a [CLS] or [SEP]",
     "labels": "have a next_sentence_labels that is neither 0 nor 1",
 }
@@ -51,10 +51,10 @@ FAULTS = {
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyIds:
-    """What the checks need of a vocabulary.
+    """The ids of a vocabulary that the counts need.
 
     Attributes:
-      size: ids are less than it.
+      size: number of ids.
       padding, unknown, classify, separate, mask: ids of the special tokens.
       is_reserved: bool [size], true for special and `[unused…]` tokens.
     """
@@ -69,7 +69,7 @@ class VocabularyIds:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> "VocabularyIds":
-        """Looks the ids up."""
+        """Looks up the ids of a vocabulary."""
         return cls(
             len(vocabulary),
             *map(vocabulary.id_of, (PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK)),
@@ -79,25 +79,27 @@ class VocabularyIds:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RecordStatistics:
-    """Counts of records; `+` adds those of other records with the same lengths.
+    """Counts of records; `+` adds the counts of other records with the same lengths.
 
-    Without a vocabulary, the counts that need one are 0 and `with_vocabulary` is 0.
+    Without a vocabulary, `with_vocabulary` and the counts that need one are 0.
 
     Attributes:
-      instances: records read.
-      measured: of those, the ones that all counts below are of; the others have no usable shape.
-      with_vocabulary: of those, the ones that a vocabulary was at hand for.
-      random_next: measured records with label 1.
-      hidden_as_mask, hidden_as_other, hidden_as_same: predicted tokens, by what stands there.
-      reserved_replacements: of `hidden_as_other`, special and unused tokens.
-      unknown_tokens: [UNK] in the text, before anything was hidden.
-      lowest_id, highest_id: of input_ids and masked_lm_ids.
-      filled: int64 [L + 1], records by their number of filled positions.
-      predictions: int64 [P + 1], records by their number of predictions.
-      a_tokens, b_tokens: int64 [L + 1], records by the length of a segment, special tokens left
-        out.
-      mask_positions: int64 [L], predictions by position.
-      faults: kind -> records, see `FAULTS`.
+      instances: number of records read.
+      measured: number of records that have all features in the right lengths. All counts below are
+        of these.
+      with_vocabulary: number of measured records that were compared with a vocabulary.
+      random_next: number of measured records with label 1.
+      hidden_as_mask, hidden_as_other, hidden_as_same: number of predicted tokens that were replaced
+        by [MASK], replaced by another token, and left as they were.
+      reserved_replacements: number of special and unused tokens in `hidden_as_other`.
+      unknown_tokens: number of [UNK] in the text before masking.
+      lowest_id, highest_id: extremes of input_ids and masked_lm_ids.
+      filled: int64 [L + 1], number of records by their number of filled positions.
+      predictions: int64 [P + 1], number of records by their number of predictions.
+      a_tokens, b_tokens: int64 [L + 1], number of records by the length of the segment, without
+        special tokens.
+      mask_positions: int64 [L], number of predictions by position.
+      faults: kind -> number of records, see `FAULTS`.
     """
 
     instances: int
@@ -130,13 +132,13 @@ class RecordStatistics:
         }
         counts: dict[str, Any] = {field.name: 0 for field in dataclasses.fields(cls)}
         counts |= {name: np.zeros(length, np.int64) for name, length in lengths.items()}
-        # Ids are at most int64's, so the first record's replace these.
+        # The ids of the first record replace these extremes.
         limits = np.iinfo(np.int64)
         counts |= {"lowest_id": int(limits.max), "highest_id": int(limits.min), "faults": {}}
         return cls(**counts)
 
     def __add__(self, other: "RecordStatistics") -> "RecordStatistics":
-        """Returns the counts of both."""
+        """Returns the counts of both sets of records."""
         total = {
             field.name: getattr(self, field.name) + getattr(other, field.name)
             for field in dataclasses.fields(self)
@@ -160,17 +162,17 @@ class RecordStatistics:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "RecordStatistics":
-        """Reads what `to_json` returned."""
+        """Returns the statistics that `to_json` turned into plain types."""
         return cls(
             **{k: np.array(v, np.int64) if isinstance(v, list) else v for k, v in values.items()}
         )
 
 
 def restore_ids(rows: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Returns input_ids before anything was hidden, int64 [N, L].
+    """Returns input_ids before masking, int64 [N, L].
 
     Args:
-      rows: feature -> [N, L or P or 1], as `FEATURES`.
+      rows: feature -> [N, L or P or 1], for all of `FEATURES`.
     """
     restored_NL = rows["input_ids"].copy()
     row_K, slot_K, position_K = _predictions(rows)
@@ -189,12 +191,13 @@ def _predictions(rows: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray
 def count_records(
     rows: Mapping[str, np.ndarray], restored_NL: np.ndarray, vocabulary: VocabularyIds | None
 ) -> RecordStatistics:
-    """Counts well-shaped records.
+    """Counts records that have all features in the right lengths.
 
     Args:
-      rows: feature -> [N, L or P or 1], as `FEATURES`, of any integer type (weights: float32).
-      restored_NL: see `restore_ids`.
-      vocabulary: None leaves out what needs it.
+      rows: feature -> [N, L or P or 1], for all of `FEATURES`; any integer type, and float32 for
+        the weights.
+      restored_NL: ids before masking, see `restore_ids`.
+      vocabulary: ids of the vocabulary; None leaves out the counts that need them.
     """
     ids_NL, label_NP = rows["input_ids"], rows["masked_lm_ids"]
     (count, length), slots = ids_NL.shape, label_NP.shape[1]
@@ -242,7 +245,7 @@ def _structure_faults(
     filled_N: np.ndarray,
     a_N: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Returns kind -> bool [N] of what can be seen without a vocabulary."""
+    """Returns kind of fault -> bool [N], for the faults that show without a vocabulary."""
     position_L = np.arange(is_filled_NL.shape[1])[None]
     should_fill_NL = position_L < filled_N[:, None]
     should_b_NL = should_fill_NL & (position_L >= a_N[:, None])
@@ -280,7 +283,7 @@ def _vocabulary_faults(
     a_N: np.ndarray,
     vocabulary: VocabularyIds,
 ) -> dict[str, np.ndarray]:
-    """Returns kind -> bool [N] of what takes a vocabulary to see."""
+    """Returns kind of fault -> bool [N], for the faults that only a vocabulary shows."""
     row_N = np.arange(len(restored_NL))
     is_separator_NL = restored_NL == vocabulary.separate
     beyond_NL, beyond_NP = (

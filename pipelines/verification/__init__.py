@@ -1,1 +1,1 @@
-"""Finished records to findings, faults and warnings."""
+"""Reads finished records again and reports figures, faults and warnings."""

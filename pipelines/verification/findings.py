@@ -1,4 +1,4 @@
-"""What a verification finds: reports of files -> figures, faults and warnings of folders. Pure."""
+"""Reports of files -> figures, faults and warnings of their folders. Pure functions."""
 
 import dataclasses
 import functools
@@ -31,9 +31,9 @@ class Findings:
     """The reports of a folder's files, added up.
 
     Attributes:
-      files: by path.
-      statistics: None where no record could be read.
-      repeats: see `repeats.count_hashes`.
+      files: reports of the files, in the order of their paths.
+      statistics: statistics of all records; None if no record could be read.
+      repeats: kind -> counts of all records, see `repeats.count_hashes`.
     """
 
     files: tuple[FileReport, ...]
@@ -42,7 +42,7 @@ class Findings:
 
     @classmethod
     def of(cls, reports: Iterable[FileReport]) -> "Findings":
-        """Adds reports up; their order doesn't matter."""
+        """Adds up reports, given in any order."""
         reports = tuple(sorted(reports, key=lambda report: report.path))
         counted = [r.statistics for r in reports if r.statistics is not None]
         statistics = functools.reduce(operator.add, counted) if counted else None
@@ -52,11 +52,11 @@ class Findings:
 def verify(
     folders: Sequence[FoundFolder], reports: Iterable[tuple[int, FileReport]]
 ) -> dict[str, Any]:
-    """Returns what verification.json holds.
+    """Returns the content of verification.json.
 
     Args:
-      folders: what was to be verified.
-      reports: of every file, with its folder's index.
+      folders: folders that were verified.
+      reports: index of a folder and report of a file in it, for all files.
     """
     by_folder: dict[int, list[FileReport]] = {index: [] for index in range(len(folders))}
     for index, report in reports:
@@ -81,7 +81,7 @@ def sample_limit(folders: Sequence[FoundFolder]) -> int:
 
 
 def sample_share(folders: Sequence[FoundFolder]) -> float:
-    """Returns the share of the different texts that repeats are counted of."""
+    """Returns the share of the distinct texts whose repeats are counted."""
     return round(sample_limit(folders) / hash_limit(0), 6)
 
 
@@ -108,7 +108,7 @@ def _folder_result(
         "histograms": {},
     }
     if statistics is None:
-        result["faults"] = result["faults"] or [f"{folder.path}: there is no record; make it again"]
+        result["faults"] = result["faults"] or [f"{folder.path}: has no records; make it again"]
         return result
     made_with = folder.made_with
     result["figures"] = {
@@ -118,7 +118,7 @@ def _folder_result(
         **repeat_shares(findings.repeats, made_with),
     }
     result["histograms"] = {name: getattr(statistics, name).tolist() for name in HISTOGRAMS}
-    if not result["faults"]:  # else they would say the same once more
+    if not result["faults"]:  # other faults would explain different counts
         result["faults"] += _count_faults(folder, statistics)
     result["faults"] += _record_faults(findings)
     result["warnings"] = warn(statistics, findings.repeats, made_with)
@@ -130,7 +130,7 @@ def _folder_result(
 
 
 def _file_faults(folder: FoundFolder, findings: Findings) -> list[str]:
-    """Names every file that is damaged or not what info.json says of it."""
+    """Returns a fault for every file that is damaged or differs from its entry in info.json."""
     listed = {} if folder.info is None else {file["name"]: file for file in folder.info.files}
     faults = []
     for report in findings.files:
@@ -139,20 +139,20 @@ def _file_faults(folder: FoundFolder, findings: Findings) -> list[str]:
         differs = [name for name, value in found.items() if entry and entry[name] != value]
         if report.damage:
             faults.append(
-                f"{report.path}: {report.damage}, {report.records:,} records before that; make it "
-                "again or copy it again"
+                f"{report.path}: {report.damage} after {report.records:,} readable records; make "
+                "it again or copy it again"
             )
         elif differs:
-            # The first explains the others.
+            # The first difference explains the others.
             faults.append(
-                f"{report.path}: {differs[0]} {found[differs[0]]}, but {INFO_FILE} says "
-                f"{entry[differs[0]]}"
+                f"{report.path}: its {differs[0]} is {found[differs[0]]}, but {INFO_FILE} says "
+                f"{entry[differs[0]]}; make it again or copy it again"
             )
     return faults
 
 
 def _record_faults(findings: Findings) -> list[str]:
-    """Names what is wrong with records, how many have it, and the first file that has some."""
+    """Returns a sentence for each kind of fault: the number of records and the first file."""
     faults = []
     for kind, meaning in FAULTS.items():
         having = [r for r in findings.files if r.statistics and r.statistics.faults.get(kind)]
@@ -164,7 +164,7 @@ def _record_faults(findings: Findings) -> list[str]:
 
 
 def _count_faults(folder: FoundFolder, statistics: RecordStatistics) -> list[str]:
-    """Compares the counts of info.json with what the records hold."""
+    """Returns a fault for every count of info.json that differs from the records."""
     if folder.info is None:
         return []
     found = {
@@ -175,14 +175,14 @@ def _count_faults(folder: FoundFolder, statistics: RecordStatistics) -> list[str
     }
     counts = folder.info.counts
     return [
-        f"{folder.path}: the records have {count:,} {name}, {INFO_FILE} says {counts[name]:,}"
+        f"{folder.path}: the records have {count:,} {name}, but {INFO_FILE} says {counts[name]:,}"
         for name, count in found.items()
         if name in counts and counts[name] != count
     ]
 
 
 def _shares_from_info(folder: FoundFolder, statistics: RecordStatistics) -> dict[str, Any]:
-    """Returns what records don't show but info.json tells; None where it doesn't."""
+    """Returns figures that only info.json has; None for those that it lacks."""
     counts = folder.info.counts if folder.info else {}
     forced, instances = counts.get("forced_random_next"), max(statistics.instances, 1)
     return {
@@ -192,21 +192,20 @@ def _shares_from_info(folder: FoundFolder, statistics: RecordStatistics) -> dict
 
 
 def _not_checked(folder: FoundFolder, findings: Findings, training: Findings | None) -> list[str]:
-    """Says what could not be looked at, and why."""
+    """Returns a sentence for each check that was left out, with the reason."""
     if findings.statistics is None:
-        return ["the records: none could be read"]
+        return ["the records: none of them could be read"]
     missing = []
     if folder.vocabulary is None:
         missing.append(
             "special tokens, [MASK] / another / the same, unknown tokens and the range of the ids: "
-            f"there is no {VOCABULARY_FILE} beside the records, give one with --vocab_file"
+            f"there is no {VOCABULARY_FILE} beside the records; give one with --vocab_file"
         )
     if folder.info is None:
         missing.append(
-            "checksums, the share of random next that was forced, truncated tokens, the number of "
-            f"documents and text that repeats between them: only {INFO_FILE} tells how records "
-            "were made"
+            "checksums, forced random next, truncated tokens, and text that repeats between "
+            f"documents: these need the records' {INFO_FILE}, which is missing"
         )
     if folder.training and training is None:
-        missing.append(f"overlap with the training records: there are none in {folder.training}")
+        missing.append(f"overlap with the training records: {folder.training} has no records")
     return missing

@@ -1,8 +1,8 @@
-"""What lies in a records folder, and what ought to: files, info.json, vocabulary, features.
+"""Finds the records to verify: files, info.json, vocabulary and features of each folder.
 
-A folder of ours may hold the held-out records in `eval/`, and one folder for each length where
-several were made at once (`128/`, `512/`); each of them is a records folder. Any other folder with
-TFRecord files, or files named one by one, is taken as it is.
+A folder of `beambert data` may have the held-out records in `eval/`. If it was made for several
+lengths, it has a folder for each (`128/`, `512/`). Each of these is a records folder. Other folders
+with TFRecord files, and files that match a pattern, are verified without an info.json.
 """
 
 import dataclasses
@@ -20,26 +20,26 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import MARKER_FILE, TEMPORARY_PREFIX, UNFINISHED_FILE
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
-# What record files are called, by us and by most others.
+# The names of record files contain this, ours and most others'.
 _IN_NAME = "tfrecord"
-# Of records as stored, about; only the size of a sample hangs on them.
+# Rough sizes of stored records. Only the size of a sample depends on them.
 _BYTES_A_POSITION = 5
 _GZIP_RATIO = 6
 
 
 @dataclasses.dataclass(frozen=True)
 class FoundFolder:
-    """Records to verify together.
+    """A folder whose records are verified together.
 
     Attributes:
-      path: of the folder, or the pattern that the files were given by.
-      files: path -> bytes.
-      info: of a folder of ours that has one.
-      vocabulary: None where there is none at hand.
-      features: what the records are made of; None where no record can be read.
-      training: path of the folder that these records are held out of; empty if they aren't.
-      faults: what is wrong with the folder itself, one sentence each.
-      expected_records: a rough number, for the size of samples.
+      path: path of the folder, or the pattern that its files match.
+      files: path -> bytes of the record files.
+      info: content of info.json; None if the folder has none.
+      vocabulary: ids of the vocabulary; None if there is no vocabulary.
+      features: names and lengths of the records' features; None if no record can be read.
+      training: path of the folder with the training records, if these are held out; else empty.
+      faults: faults of the folder itself, one sentence each.
+      expected_records: rough number of records, for the size of samples.
     """
 
     path: str
@@ -53,7 +53,7 @@ class FoundFolder:
 
     @property
     def made_with(self) -> MadeWith:
-        """What is known of how the records were made."""
+        """The parameters that the records were made with, as far as they are known."""
         vocab_size = self.vocabulary.size if self.vocabulary else None
         if self.info is None:
             return MadeWith(vocab_size=vocab_size)
@@ -66,14 +66,14 @@ class FoundFolder:
 
 
 def find_folders(inputs: Sequence[str], vocab_file: str | None) -> list[FoundFolder]:
-    """Lists what is to be verified.
+    """Returns the folders to verify.
 
     Args:
-      inputs: folders, or patterns of files.
-      vocab_file: of all of them; without it, the one that lies beside the records is taken.
+      inputs: paths of folders, or patterns of files.
+      vocab_file: vocabulary of all records; None takes the one beside them.
 
     Raises:
-      InputError: there is nothing there, or nothing that holds records.
+      InputError: a path does not exist, or a folder holds no records.
     """
     given = _read_vocabulary(vocab_file, "--vocab_file") if vocab_file else None
     found: dict[str, FoundFolder] = {}
@@ -90,7 +90,7 @@ def find_folders(inputs: Sequence[str], vocab_file: str | None) -> list[FoundFol
         if not folders:
             raise InputError(
                 f"{path}: holds no records (no {INFO_FILE} and no file with {_IN_NAME!r} in its "
-                f"name); check the path, or name the files: '{FileSystems.join(path, '*')}'"
+                f"name); check the path, or give a pattern: '{FileSystems.join(path, '*')}'"
             )
         for inner, names in folders.items():
             folder = _join(path, inner)
@@ -102,7 +102,8 @@ def find_folders(inputs: Sequence[str], vocab_file: str | None) -> list[FoundFol
                 if VOCABULARY_FILE in tree.get(place, {})
             ]
             training = _join(path, outer) if is_held_out else ""
-            if training or folder not in found:  # given once more, without its training records
+            # A held-out folder that is also given by itself keeps its training records.
+            if training or folder not in found:
                 found[folder] = _folder(folder, names, training, given, vocabularies)
     return list(found.values())
 
@@ -112,9 +113,9 @@ def _join(path: str, *names: str) -> str:
 
 
 def _list_tree(path: str) -> dict[str, dict[str, int]] | None:
-    """Returns folder -> file name -> bytes for the folders that may hold records.
+    """Returns inner folder -> file name -> bytes, for the inner folders that may hold records.
 
-    None if the path is no folder.
+    Returns None if the path is not a folder.
     """
     if "://" not in path:
         if not os.path.isdir(path):
@@ -136,7 +137,7 @@ def _list_tree(path: str) -> dict[str, dict[str, int]] | None:
 
 
 def _walk(path: str) -> Iterator[tuple[str, int]]:
-    """Yields name and bytes of the files in a local folder and the ones inside that matter."""
+    """Yields name and bytes of the files in a local folder and in its `eval/`, `128/` and so on."""
     for folder, inner, names in os.walk(path):
         relative = os.path.relpath(folder, path)
         prefix = "" if relative == "." else relative + "/"
@@ -146,7 +147,7 @@ def _walk(path: str) -> Iterator[tuple[str, int]]:
 
 
 def _may_hold_records(inner: str) -> bool:
-    """Whether a folder inside a given one is "", "eval", "128" or "128/eval"."""
+    """Returns whether the path inside a given folder is like "", "eval", "128" or "128/eval"."""
     *length, last = inner.split("/")
     if last == EVAL_FOLDER:
         return not length or (len(length) == 1 and length[0].isdecimal())
@@ -164,7 +165,7 @@ def _match(pattern: str) -> list:
 def _loose_files(pattern: str, given: Vocabulary | None) -> FoundFolder:
     files = {m.path: m.size_in_bytes for m in sorted(_match(pattern), key=lambda m: m.path)}
     if not files:
-        raise InputError(f"{pattern}: there is no such file or folder; check the path")
+        raise InputError(f"{pattern}: no such file or folder; check the path")
     if given is None:
         beside = FileSystems.join(FileSystems.split(next(iter(files)))[0], VOCABULARY_FILE)
         if FileSystems.exists(beside):
@@ -179,7 +180,7 @@ def _folder(
     given: Vocabulary | None,
     vocabularies: Sequence[str],
 ) -> FoundFolder:
-    """Reads what a folder says of itself and compares it with what is there."""
+    """Reads a folder's info.json and vocabulary and compares them with its files."""
     files = {_join(folder, name): size for name, size in names.items() if _IN_NAME in name}
     info, faults = None, []
     if INFO_FILE in names:
@@ -187,19 +188,19 @@ def _folder(
         info = RecordsInfo.from_json(read_bytes(path, "info").decode("utf-8", "replace"), path)
         listed = {_join(folder, file["name"]) for file in info.files}
         faults += [f"{path} is listed in {INFO_FILE} but missing" for path in listed - files.keys()]
-        faults += [f"{path} isn't listed in {INFO_FILE}" for path in files.keys() - listed]
+        faults += [f"{path} is not listed in {INFO_FILE}" for path in files.keys() - listed]
         faults.sort()
     if (info or UNFINISHED_FILE in names) and MARKER_FILE not in names:
         faults.insert(
             0,
-            f"{folder} is unfinished (no {MARKER_FILE}): give the same `beambert data` command "
-            "again",
+            f"{folder} is unfinished (it has no {MARKER_FILE}); run the same `beambert data` "
+            "command again",
         )
     vocabulary = given
     if vocabulary is None and vocabularies:
         vocabulary = _read_vocabulary(vocabularies[0])
     if info and vocabulary and vocabulary.sha256 != info.vocabulary["sha256"]:
-        faults.append(f"{vocabulary.name} isn't the vocabulary that the records were made with")
+        faults.append(f"{vocabulary.name} is not the vocabulary that the records were made with")
     if info and VOCABULARY_FILE not in names:
         faults.append(f"{_join(folder, VOCABULARY_FILE)} is missing")
     made = _records_folder(folder, files, info=info, vocabulary=vocabulary, training=training)
@@ -207,7 +208,9 @@ def _folder(
         for name in ("max_seq_length", "max_predictions_per_seq"):
             said, there = info.parameters.get(name), getattr(made.features, name)
             if isinstance(said, int) and said != there:
-                faults.append(f"{folder}: {INFO_FILE} says {name} {said}, the records have {there}")
+                faults.append(
+                    f"{folder}: {INFO_FILE} says {name} is {said}, but the records have {there}"
+                )
     return dataclasses.replace(made, faults=tuple(faults))
 
 
@@ -219,7 +222,7 @@ def _records_folder(
     info: RecordsInfo | None = None,
     training: str = "",
 ) -> FoundFolder:
-    """Finds out the features from the first record that can be read."""
+    """Describes record files; the features come from the first record that can be read."""
     records = ((record, name) for name in files if (record := first_record(name)) is not None)
     features = next((find_features(record, name) for record, name in records), None)
     positions = sum(

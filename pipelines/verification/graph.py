@@ -1,4 +1,4 @@
-"""The Beam transform from records to what is in them."""
+"""The Beam transform that reads records and gives the findings."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ from beambert.pipelines.verification.output import choose_output
 
 @beam.typehints.with_output_types(dict[str, Any])
 class VerifyRecords(beam.PTransform):
-    """Reads records again, at the beginning of a pipeline, and gives what verification.json holds.
+    """Begins a pipeline: reads records again and gives the content of verification.json.
 
     Example:
       >>> import apache_beam as beam
@@ -38,15 +38,15 @@ class VerifyRecords(beam.PTransform):
         progress_folder: str | None = None,
         folders: Sequence[FoundFolder] | None = None,
     ):
-        """Looks at the folders.
+        """Finds the folders, unless they are given.
 
         Args:
-          job: what to verify.
+          job: records to verify.
           progress_folder: folder of a `ProgressDisplay`, if there is one.
-          folders: what `find_folders` returned of the job, if it is at hand.
+          folders: folders that `find_folders` found for the job; None finds them here.
 
         Raises:
-          InputError: there are no records, or the output holds something else.
+          InputError: there are no records, or the output folder holds something else.
         """
         super().__init__()
         self._output = choose_output(job.inputs, job.output)
@@ -75,7 +75,7 @@ class ExamineFile(beam.DoFn):
     """(Index of a folder, path of a file in it) -> (the index, the file's report)."""
 
     def __init__(self, folders: Sequence[FoundFolder], progress_folder: str | None):
-        """Takes what is known before the work."""
+        """Takes the folders and the folder for progress, if there is one."""
         self._folders = folders
         self._limit = sample_limit(folders)
         self._progress_folder = progress_folder
@@ -85,7 +85,7 @@ class ExamineFile(beam.DoFn):
         self._progress = ProgressTally(self._progress_folder)
 
     def process(self, element: tuple[int, str]) -> Iterator[tuple[int, FileReport]]:
-        """Reads one file."""
+        """Yields the index and the report of one file."""
         index, file = element
         progress, folder = self._progress, self._folders[index]
         yield (
@@ -101,17 +101,17 @@ class ExamineFile(beam.DoFn):
 
 
 class WriteFindings(beam.DoFn):
-    """Every file's report -> verification.json, and what it holds."""
+    """All files' reports -> verification.json; yields its content."""
 
     def __init__(self, folders: Sequence[FoundFolder], output: str):
-        """Takes what is known before the work."""
+        """Takes the folders and the folder to write to."""
         self._folders = folders
         self._output = output
 
     def process(
         self, _: None, reports: Iterable[tuple[int, FileReport]]
     ) -> Iterator[dict[str, Any]]:
-        """Runs once, after every file is read."""
+        """Writes the findings; it runs once, after every file is read."""
         found = verify(self._folders, reports)
         text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
         write_bytes(FileSystems.join(self._output, JSON_FILE), text.encode())

@@ -1,10 +1,10 @@
-"""What a verification is asked for."""
+"""The parameters of a verification."""
 
 import dataclasses
 
 JSON_FILE = "verification.json"
 PAGE_FILE = "verification.html"
-# Beside the records, never in them: nothing is written into a finished folder.
+# The report goes beside the records folder: nothing is written into a finished folder.
 OUTPUT_ENDING = "-verification"
 
 
@@ -14,8 +14,8 @@ class VerificationJob:
 
     Attributes:
       inputs: records folders, or patterns of record files.
-      output: folder for the report; None for one beside the only records folder.
-      vocab_file: vocabulary of the records; None for the one beside them.
+      output: folder for the report; None takes one beside the records folder.
+      vocab_file: vocabulary of the records; None takes the one beside them.
     """
 
     inputs: tuple[str, ...]

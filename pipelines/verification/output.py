@@ -1,4 +1,4 @@
-"""Where a verification reports."""
+"""The folder that a verification writes its report to."""
 
 import os
 from collections.abc import Sequence
@@ -9,21 +9,21 @@ from beambert.pipelines.verification.job import JSON_FILE, OUTPUT_ENDING, PAGE_F
 
 
 def choose_output(inputs: Sequence[str], output: str | None) -> str:
-    """Returns the folder to report in.
+    """Returns the folder for the report.
 
     Raises:
-      InputError: it must be named, or holds something else.
+      InputError: no folder follows from the inputs, or the folder holds something else.
     """
     if output is None:
         if len(inputs) > 1 or set(inputs[0]) & set("*?["):
-            raise InputError("--output: name a folder for the report, as there is no one DIR")
-        # A folder given as "." has a name, too.
+            raise InputError("--output: missing, with several inputs or a pattern; name a folder")
+        # A folder given as "." has a name too.
         is_nameless = os.path.basename(inputs[0].rstrip("/")) in ("", ".", "..")
         output = (os.path.abspath(inputs[0]) if is_nameless else inputs[0]).rstrip("/")
         output += OUTPUT_ENDING
     foreign = [name for name in list_folder(output) if name not in (JSON_FILE, PAGE_FILE)]
     if foreign:
         raise InputError(
-            f"--output={output}: already holds something else ({foreign[0]} …); choose another"
+            f"--output={output}: already holds something else ({foreign[0]} …); name another folder"
         )
     return output

@@ -1,4 +1,4 @@
-"""What verification.json holds, as lines to print and as a page with plots."""
+"""verification.json -> lines to print, and a page with plots."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Bars of a plot: of 512 lengths, each gathers several.
+# Largest number of bars in a plot. With 512 lengths a bar gathers several of them.
 _MOST_BARS = 64
 
 
 def figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
-    """Returns name and value of what is known of a folder's records, for people.
+    """Returns name and value of a folder's figures, for people; unknown ones are left out.
 
     Args:
-      figures: those of a folder in verification.json.
+      figures: figures of a folder, from verification.json.
     """
     length, most = figures["max_seq_length"], figures["max_predictions_per_seq"]
     shares = [figures[f"hidden_as_{name}_share"] for name in ("mask", "other", "same")]
@@ -51,8 +51,8 @@ def figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
         (
             "predictions",
             f"{_number(figures['predictions_average'])} a record, at most {most}; "
-            f"{_percent(figures['predictions_at_maximum_share'], 1)} of the records have all; "
-            f"{_percent(figures['lost_predictions_share'], 1)} of those wanted don't fit",
+            f"{_percent(figures['predictions_at_maximum_share'], 1)} of the records have {most}; "
+            f"{_percent(figures['lost_predictions_share'], 1)} of the wanted ones do not fit",
         ),
         (
             "predicted",
@@ -80,20 +80,22 @@ def figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
 
 _UNKNOWN = "unknown"
 
-# What the rows of `figure_rows` mean, where that isn't plain.
+# Name of a row of `figure_rows` -> its meaning, where the name does not say it.
 _MEANINGS = {
-    "random next, forced": "chunks of one sentence, which can have no B of their own",
-    "tokens of A and B": "on average, without [CLS] and [SEP]",
-    "truncated": "cut off to fit the length",
+    "random next, forced": "pairs from chunks of one sentence, which has no following B",
+    "tokens of A and B": "averages, without [CLS] and [SEP]",
+    "truncated": "tokens cut off to fit the length",
     "hidden": "the paper's shares are 80 / 10 / 10",
-    "reserved replacements": "special and unused tokens among the other tokens taken",
-    "unknown tokens": "[UNK] in the text, masked ones restored",
-    "repeated records": "equal an earlier one in tokens and masks",
-    "repeated sequences": "equal an earlier one before masking; passes over the corpus make some",
-    "repeated text, at least": f"the first {OPENING_TOKENS} tokens of A occur more often than the "
-    "passes over the corpus explain",
-    "whole, in training": "held-out records whose tokens all stand in one training record",
-    "opening, in training": f"whose first {OPENING_TOKENS} tokens of A begin a training record's A",
+    "reserved replacements": "special and unused tokens among the replacements by another token",
+    "unknown tokens": "[UNK] in the text before masking",
+    "repeated records": "records that equal an earlier one in tokens and masks",
+    "repeated sequences": "records that equal an earlier one before masking; several passes over "
+    "the corpus make some",
+    "repeated text, at least": f"records whose first {OPENING_TOKENS} tokens of A occur more often "
+    "than the passes over the corpus explain",
+    "whole, in training": "held-out records that equal a training record before masking",
+    "opening, in training": f"held-out records whose first {OPENING_TOKENS} tokens of A begin a "
+    "training record's A",
 }
 
 
@@ -117,14 +119,14 @@ def render(result: dict[str, Any]) -> str:
     """Returns the HTML page.
 
     Args:
-      result: what verification.json holds.
+      result: content of verification.json.
     """
     folders = result["folders"]
     paths = [tag("code", folder["path"]) for folder in folders]
     about = join(paths[0], *(join(", ", path) for path in paths[1:]))
     if result["hashes_sampled"] < 1:
         share = f"{100 * result['hashes_sampled']:.2g} %"
-        about = join(about, f"; repeats counted in a sample of {share}")
+        about = join(about, f"; repeats are counted in a sample of {share} of the texts")
     return page("Verification of pre-training records", about, map(_folder, folders))
 
 
@@ -146,7 +148,7 @@ def _findings(folder: dict[str, Any]) -> Html:
 
 
 def plural(count: int, noun: str) -> str:
-    """Returns a number of things: 1 fault, 2 faults."""
+    """Returns a number and a noun: "1 fault", "2 faults"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
@@ -194,7 +196,7 @@ def _files(files: Sequence[dict[str, Any]]) -> Html:
 
 
 def _plots(folder: dict[str, Any]) -> "list[Figure]":
-    """Draws the histograms of a folder."""
+    """Returns plots of a folder's histograms."""
     histograms = {name: np.array(counts) for name, counts in folder["histograms"].items()}
     return [
         _share_plot("filled positions", {"": histograms["filled"]}),
@@ -207,7 +209,7 @@ def _plots(folder: dict[str, Any]) -> "list[Figure]":
 
 
 def _share_plot(x_label: str, histograms: dict[str, np.ndarray]) -> "Figure":
-    """Draws histograms as shares of the records: one filled, or several as lines with names."""
+    """Plots histograms as shares of the records: a single one filled, several as named lines."""
     figure = new_figure()
     axes = figure.subplots()
     colours = zip(histograms.items(), (BLUE, AMBER), strict=False)
@@ -220,10 +222,10 @@ def _share_plot(x_label: str, histograms: dict[str, np.ndarray]) -> "Figure":
 
 
 def _mask_plot(histograms: dict[str, np.ndarray]) -> "Figure":
-    """Draws how often each position is predicted, of the records that reach it."""
+    """Plots how often each position is predicted in the records that fill it."""
     figure = new_figure()
     axes = figure.subplots()
-    # Entry i: the number of records of which position i is filled.
+    # Entry i is the number of records whose position i is filled.
     reached = histograms["filled"][::-1].cumsum()[::-1][1:]
     _stairs(axes, histograms["mask_positions"], reached, fill=True, color=BLUE, together=False)
     axes.set(xlabel="position", ylabel="% predicted where filled")
@@ -233,7 +235,11 @@ def _mask_plot(histograms: dict[str, np.ndarray]) -> "Figure":
 def _stairs(
     axes: "Axes", counts: np.ndarray, of: np.ndarray, *, together: bool = True, **style: Any
 ) -> None:
-    """Draws counts as shares of `of`; neighbours gather in a bar, `together` as a sum."""
+    """Draws counts as shares of `of`.
+
+    A bar gathers several neighbours: with `together` it shows the sum of their shares, else their
+    mean.
+    """
     width = -(-len(counts) // _MOST_BARS)
     first = np.arange(0, len(counts), width)
     shares = np.add.reduceat(counts, first) / np.maximum(np.add.reduceat(of, first), 1)

@@ -1,4 +1,4 @@
-"""Running a verification: progress, the report, what is printed of it."""
+"""Runs a verification: shows progress, writes the report and prints a summary."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 def verify_records(job: VerificationJob, options: "PipelineOptions") -> dict[str, Any]:
-    """Verifies records, writes the report and says what is in it.
+    """Verifies records, writes the report and prints a summary.
 
     Returns:
-      what verification.json holds.
+      the content of verification.json.
 
     Raises:
-      InputError: what was given can't be used.
+      InputError: an input or the output cannot be used.
     """
     folders = find_folders(job.inputs, job.vocab_file)
     output = choose_output(job.inputs, job.output)
     check_reachable(options, inputs=job.inputs, output=output)
     report, page = (FileSystems.join(output, name) for name in (JSON_FILE, PAGE_FILE))
-    delete_quietly([report, page])  # an earlier report must not pass for this one's
+    delete_quietly([report, page])  # if this run fails, an earlier report must not be left
     total_bytes = sum(size for folder in folders for size in folder.files.values())
     count = sum(len(folder.files) for folder in folders)
     print(f"{count} files, {total_bytes / 1e6:.1f} MB", flush=True)
@@ -50,7 +50,7 @@ def verify_records(job: VerificationJob, options: "PipelineOptions") -> dict[str
 
 
 def describe_progress(counts: dict[str, int], seconds: float, total_bytes: int) -> str:
-    """Returns the progress line; empty before there is any progress."""
+    """Returns the progress line; it is empty before there is any progress."""
     done = counts.get("bytes", 0)
     if not done:
         return ""
@@ -63,7 +63,7 @@ def describe_progress(counts: dict[str, int], seconds: float, total_bytes: int) 
 
 
 def summarize(result: dict[str, Any]) -> str:
-    """Returns what the command prints of verification.json."""
+    """Returns the lines that the command prints about verification.json."""
     lines = []
     for folder in result["folders"]:
         lines += _folder_lines(folder)
@@ -71,7 +71,9 @@ def summarize(result: dict[str, Any]) -> str:
         lines += [f"  warning  {text}" for text in folder["warnings"]]
         lines += [f"  not checked: {text}" for text in folder["not_checked"]]
     if result["hashes_sampled"] < 1:
-        lines.append(f"repeats counted in a sample of {result['hashes_sampled']:.2%} of the texts")
+        lines.append(
+            f"repeats are counted in a sample of {result['hashes_sampled']:.2%} of the texts"
+        )
     verdict = f"{plural(result['faults'], 'fault')}, {plural(result['warnings'], 'warning')}"
     return "\n".join([*lines, verdict])
 

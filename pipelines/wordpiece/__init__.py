@@ -1,1 +1,1 @@
-"""WordPiece: a vocabulary, and text to its ids, equal to the original's tokenizer."""
+"""WordPiece vocabularies, and tokenizers that give the same ids as the original release's."""

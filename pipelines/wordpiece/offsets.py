@@ -1,10 +1,10 @@
 """Word pieces with the characters of the original text that they stand for.
 
-The pieces are those of `tokenization.Tokenizer`. Which characters they come from is found by
-counting: cleaning, lower case and accents change how many characters a character becomes, but that
-number is the character's own, whatever stands around it.
+The pieces are those of `tokenization.Tokenizer`. Their characters are found by counting.
+Normalization (cleaning, lower case, accents) turns a character into none, one or several letters.
+Their number depends on that character alone, not on its neighbours.
 
-Here a letter is a character of the normalized text that is not white space.
+In this module a letter is a character of the normalized text that is not white space.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ import tensorflow as tf
 from beambert.pipelines.wordpiece.tokenization import Tokenizer, encode_texts, words_of
 from beambert.pipelines.wordpiece.vocabulary import UNKNOWN, Vocabulary
 
-# Texts at a time: calls cost little beside them, and arrays of all their characters stay small.
+# So many texts take much longer than a call costs, and arrays of all their characters stay small.
 _TEXTS_AT_A_TIME = 256
 
 
@@ -24,14 +24,14 @@ _TEXTS_AT_A_TIME = 256
 class OffsetPieces:
     """The word pieces of texts, end to end.
 
-    `text[start:end]` of a piece is what it was cut from: an [UNK]'s whole word, and with a letter
-    the accents that were stripped from it. Where one character becomes several pieces (a Hangul
-    syllable, of three letters), each has all of it.
+    A piece was cut from `text[start:end]`. For [UNK] that is the whole word. Accents that were
+    stripped from a letter belong to that letter. Where one character becomes several pieces (a
+    Hangul syllable of three letters), each piece has the whole character.
 
     Attributes:
       ids: int32 [pieces].
       starts: int32 [pieces], the piece's first character in its text.
-      ends: int32 [pieces], the character after its last.
+      ends: int32 [pieces], the character after the piece's last.
       lengths: int64 [texts], each text's number of pieces.
     """
 
@@ -42,9 +42,9 @@ class OffsetPieces:
 
 
 class OffsetTokenizer(tf.Module):
-    """WordPiece over batches of strings that remembers where each piece comes from.
+    """WordPiece over batches of strings, with the place that each piece comes from.
 
-    Trackable, so that a SavedModel can hold it.
+    It is a trackable, so that a SavedModel can hold it.
     """
 
     def __init__(self, vocabulary: Vocabulary, do_lower_case: bool):
@@ -85,7 +85,7 @@ class OffsetTokenizer(tf.Module):
         tf.debugging.assert_equal(
             tf.reduce_sum(letters),
             tf.size(character_of_letter, tf.int64),
-            "the pieces have not the letters of the texts",
+            "the pieces do not have as many letters as the texts",
         )
         starts = tf.gather(character_of_letter, behind - letters)
         ends = _past_accents(tf.gather(character_of_letter, behind - 1) + 1, is_accent)
@@ -99,7 +99,7 @@ class OffsetTokenizer(tf.Module):
     def _cut(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Returns the ids, int32 [n, (pieces)], and each piece's number of letters, int64."""
         words = words_of(texts, self.do_lower_case)
-        # Text has far fewer distinct words than words.
+        # Each distinct word is cut once: a text repeats most of its words.
         distinct, numbers = tf.unique(words.flat_values)
         pieces = self._tokenizer.tokenize(distinct)
         word_letters = tf.gather(_length(distinct), pieces.value_rowids())
@@ -116,7 +116,7 @@ class OffsetTokenizer(tf.Module):
     def _count_letters(self, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the number of letters that each code point becomes, and whether it is an accent.
 
-        Accents are what is dropped with the case, and stays where the case stays.
+        An accent is a character that the uncased tokenizer drops and the cased one keeps.
         """
         distinct, numbers = tf.unique(characters)
         alone = tf.strings.unicode_encode(distinct[:, None], "UTF-8")
@@ -135,7 +135,7 @@ def _length(texts: tf.Tensor) -> tf.Tensor:
 
 
 def _past_accents(ends: tf.Tensor, is_accent: tf.Tensor) -> tf.Tensor:
-    """Moves ends behind the accents that follow them."""
+    """Returns the ends, moved behind the accents that follow them."""
     size = tf.size(is_accent, tf.int64)
     others = tf.concat([tf.where(~is_accent)[:, 0], [size]], 0)
     return tf.gather(others, tf.searchsorted(others, ends))

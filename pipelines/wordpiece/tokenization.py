@@ -1,10 +1,11 @@
-"""Text -> WordPiece ids, equal to the original tokenization.py, as one TensorFlow graph.
+"""Text -> WordPiece ids, as one TensorFlow graph. The ids equal those of the original release.
 
-The same graph serves the data pipeline (batches of sentences) and the exported model (raw
-strings), so that training and serving cannot differ.
+The data pipeline (batches of sentences) and the exported model (raw strings) use the same graph,
+so that training and serving cannot differ.
 
-One exception to "equal": TensorFlow's tables are those of Unicode 13, so it doesn't lower the few
-capitals that came later (Vithkuqi, and five letters of Latin and Glagolitic).
+There is one difference to the original tokenization.py: TensorFlow has the tables of Unicode 13.
+It does not lower the few capitals that were added later (Vithkuqi, and five letters of Latin and
+Glagolitic).
 """
 
 import itertools
@@ -16,8 +17,8 @@ import tensorflow_text as tf_text
 
 from beambert.pipelines.wordpiece.vocabulary import UNKNOWN, Vocabulary
 
-# Characters that TensorFlow sees at a time: a call costs nothing beside them, and its memory, a
-# multiple of the text, stays small.
+# Number of characters in a call of TensorFlow: enough that the call itself costs next to nothing,
+# few enough that its memory, a multiple of the text, stays small.
 BATCH_CHARACTERS = 1 << 20
 
 # tokenization.py, WordpieceTokenizer: a word of more characters is [UNK].
@@ -26,7 +27,7 @@ MAX_CHARACTERS_PER_WORD = 200
 MAX_BYTES_PER_WORD = 4 * MAX_CHARACTERS_PER_WORD
 
 # tokenization.py, BasicTokenizer._clean_text: NUL, U+FFFD and the control and format characters
-# (general categories Cc and Cf) go; tab, line feed and carriage return are white space and stay.
+# (general categories Cc and Cf) are dropped; tab, line feed and carriage return are white space.
 _DROPPED = r"[\x00\x{FFFD}\x01-\x08\x0B\x0C\x0E-\x1F\x7F-\x{9F}\p{Cf}]"
 _ACCENTS = r"\p{Mn}"
 # BasicTokenizer._is_chinese_char: each such character is a word.
@@ -34,15 +35,16 @@ _CHINESE = (
     r"[\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
     r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}]"
 )
-# tokenization.py, _is_punctuation: all ASCII that is neither letter, digit nor space counts.
+# tokenization.py, _is_punctuation: an ASCII character is punctuation if it is no letter, digit or
+# space.
 _PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
-# Python's str.split: line and paragraph separators are white space too.
+# Python's str.split also takes line and paragraph separators for white space.
 _SEPARATORS = r"[\p{Zs}\x{2028}\x{2029}]"
-# Words of over 200 characters, once punctuation and separators are set apart; before that, text
-# that may hold such a word.
+# Matches words of more than 200 characters in text whose punctuation and separators are set apart,
+# and text that may hold such a word where they are not.
 _LONG_WORD = rf"[^\s!-/:-@\[-`{{-~]{{{MAX_CHARACTERS_PER_WORD + 1},}}"
 _RARE = rf"[\x{{2028}}\x{{2029}}]|{_LONG_WORD}"
-# A character that no vocabulary holds, so that the word is [UNK].
+# No vocabulary holds this character, so a word of it becomes [UNK].
 _NONCHARACTER = "\uffff"
 
 
@@ -51,10 +53,10 @@ def normalize(text: tf.Tensor, do_lower_case: bool) -> tf.Tensor:
 
     Args:
       text: string [n], UTF-8.
-      do_lower_case: lower the case and strip the accents, as for uncased vocabularies.
+      do_lower_case: lower the case and strip the accents, as uncased vocabularies need it.
 
     Returns:
-      string [n]: controls dropped, Chinese characters set apart by spaces.
+      string [n], without control characters, and with spaces around Chinese characters.
     """
     text = tf.strings.regex_replace(text, _DROPPED, "")
     text = tf.strings.regex_replace(text, _CHINESE, r" \0 ")
@@ -72,7 +74,7 @@ def _split_words(text: tf.Tensor) -> tf.Tensor:
 
 
 def words_of(text: tf.Tensor, do_lower_case: bool) -> tf.RaggedTensor:
-    """Returns the words of strings [n], as WordPiece takes them apart: a string [n, (words)]."""
+    """Returns the words of strings [n] that WordPiece cuts into pieces: string [n, (words)]."""
     return tf.strings.split(_split_words(normalize(text, do_lower_case)))
 
 
@@ -121,8 +123,8 @@ class Tokenizer(tf.Module):
 
     def _cut(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Cuts normalized strings into pieces."""
-        # The fast tokenizer splits words by itself, but for what is so rare that looking for it in
-        # a batch costs less than always splitting.
+        # The fast tokenizer splits words by itself, except at rare separators and in very long
+        # words. Looking for those in a batch costs less than always splitting it here.
         is_rare = tf.reduce_any(tf.strings.regex_full_match(text, rf"(?s).*(?:{_RARE}).*"))
 
         def split() -> tf.Tensor:
@@ -140,7 +142,7 @@ class Tokenizer(tf.Module):
         return ids.values, ids.row_lengths()
 
     def _normalize_batch(self, texts: Sequence[str]) -> tf.Tensor:
-        """Normalizes texts; most are plain ASCII, of which only the case can change."""
+        """Normalizes texts. Most are printable ASCII, where only the case can change."""
         is_plain = [text.isascii() and text.isprintable() for text in texts]
         plain = (text.lower() for text in texts) if self.do_lower_case else texts
         normalized = [text.encode("utf-8", "replace") for text in plain]

@@ -15,15 +15,15 @@ class Vocabulary:
     """A WordPiece vocabulary: its tokens in the order of their ids.
 
     Attributes:
-      tokens: one token an id.
-      name: where it came from, for error messages.
+      tokens: one token for each id.
+      name: path of its file, for error messages.
     """
 
     tokens: tuple[str, ...]
     name: str = VOCABULARY_FILE
 
     def __post_init__(self) -> None:
-        """Checks what every user of a vocabulary relies on."""
+        """Checks that the special tokens are there and that no token is there twice."""
         missing = [token for token in SPECIAL_TOKENS if token not in self.tokens]
         if missing:
             raise InputError(
@@ -33,14 +33,14 @@ class Vocabulary:
         if len(set(self.tokens)) != len(self.tokens):
             seen: set[str] = set()
             twice = next(token for token in self.tokens if token in seen or seen.add(token))
-            raise InputError(f"{self.name}: the token {twice!r} stands on two lines; remove one")
+            raise InputError(f"{self.name}: the token {twice!r} is on two lines; remove one")
 
     @classmethod
     def parse(cls, data: bytes, name: str) -> "Vocabulary":
-        """Reads the original's vocab.txt: one token a line, the line number is the id.
+        """Reads the original's vocab.txt: one token on each line; the line number is the id.
 
         Raises:
-          InputError: not UTF-8, a special token is missing, or a token stands twice.
+          InputError: the data is not UTF-8, a special token is missing, or a token is there twice.
         """
         try:
             text = data.decode("utf-8-sig")
@@ -48,7 +48,7 @@ class Vocabulary:
             raise InputError(
                 f"{name}: the vocabulary is not UTF-8 text (byte {error.start}); convert it"
             ) from error
-        # Only line feeds end a token: vocabularies hold U+2028 and the like as tokens.
+        # `splitlines` would also split at U+2028 and the like, which vocabularies have as tokens.
         lines = text.removesuffix("\n").split("\n") if text else []
         return cls(tuple(line.strip(" \t\r") for line in lines), name)
 
@@ -58,7 +58,7 @@ class Vocabulary:
 
     @property
     def sha256(self) -> str:
-        """The hash that records and models are compared by."""
+        """Hash of vocab.txt, by which the vocabularies of records and models are compared."""
         return hashlib.sha256(self.serialize()).hexdigest()
 
     def __len__(self) -> int:
@@ -66,18 +66,18 @@ class Vocabulary:
         return len(self.tokens)
 
     def id_of(self, token: str) -> int:
-        """Returns the id of a token that is known to be there."""
+        """Returns the id of a token; the token must be in the vocabulary."""
         return self.tokens.index(token)
 
     def check_case(self, do_lower_case: bool) -> None:
-        """Refuses a cased vocabulary on lower-cased text and the reverse.
+        """Refuses a cased vocabulary for lower-cased text, and an uncased one for cased text.
 
         Raises:
-          InputError: naming the vocabulary and the flag.
+          InputError: vocabulary and text differ in case.
         """
         words = [t for t in self.tokens if not (t.startswith("[") and t.endswith("]"))]
         capitals = sum(token != token.lower() for token in words)
-        # Google's uncased vocabulary has none, its cased one 30 %; the gap is wide.
+        # No token of Google's uncased vocabulary has capitals, and 30 % of its cased one do.
         if do_lower_case and capitals > 0.02 * len(words):
             raise InputError(
                 f"{self.name}: {capitals} of its {len(words)} tokens have capitals, so it is a "

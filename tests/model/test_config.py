@@ -43,24 +43,24 @@ def test_presets_are_the_24_published_sizes_and_six_names():
 
 
 def test_unknown_preset_lists_the_choices():
-    with pytest.raises(ValueError, match="Unknown model size 'huge'; choose one of L-2_H-128, .*"):
+    with pytest.raises(ValueError, match="unknown model size 'huge'; choose one of L-2_H-128, .*"):
         preset("huge")
 
 
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"num_attention_heads": 5}, "hidden_size 768 is not divisible by num_attention_heads 5."),
-        ({"vocab_size": 0}, "vocab_size must be a positive integer, but is 0."),
-        ({"vocab_size": None}, "vocab_size must be a positive integer, but is None."),
-        ({"hidden_size": 768.0}, "hidden_size must be a positive integer, but is 768.0."),
-        ({"type_vocab_size": True}, "type_vocab_size must be a positive integer, but is True."),
-        ({"hidden_act": "swish"}, "hidden_act must be one of gelu, .*, but is 'swish'."),
-        ({"hidden_act": None}, "hidden_act must be one of gelu, .*, but is None."),
-        ({"hidden_dropout_prob": 1.0}, r"hidden_dropout_prob must be in \[0, 1\), but is 1.0."),
-        ({"hidden_dropout_prob": "0.1"}, "hidden_dropout_prob must be a number, but is '0.1'."),
+        ({"num_attention_heads": 5}, "hidden_size 768 is not divisible by num_attention_heads 5"),
+        ({"vocab_size": 0}, "vocab_size must be a positive integer, but is 0"),
+        ({"vocab_size": None}, "vocab_size must be a positive integer, but is None"),
+        ({"hidden_size": 768.0}, "hidden_size must be a positive integer, but is 768.0"),
+        ({"type_vocab_size": True}, "type_vocab_size must be a positive integer, but is True"),
+        ({"hidden_act": "swish"}, "hidden_act must be one of gelu, .*, but is 'swish'"),
+        ({"hidden_act": None}, "hidden_act must be one of gelu, .*, but is None"),
+        ({"hidden_dropout_prob": 1.0}, r"hidden_dropout_prob must be in \[0, 1\), but is 1.0"),
+        ({"hidden_dropout_prob": "0.1"}, "hidden_dropout_prob must be a number, but is '0.1'"),
         ({"attention_probs_dropout_prob": -0.1}, "attention_probs_dropout_prob must be in"),
-        ({"initializer_range": 0}, "initializer_range must be positive and finite, but is 0."),
+        ({"initializer_range": 0}, "initializer_range must be positive and finite, but is 0"),
         ({"initializer_range": float("nan")}, "initializer_range must be positive and finite"),
     ],
 )
@@ -88,12 +88,12 @@ def test_unknown_keys_are_ignored_and_missing_ones_get_defaults():
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("{", "The BERT configuration is not valid JSON"),
-        ("[1]", "The BERT configuration must be a JSON object, but is a list."),
-        ("{}", "The BERT configuration lacks vocab_size."),
+        ("{", "the BERT configuration is not valid JSON"),
+        ("[1]", "the BERT configuration must be a JSON object, but is a list"),
+        ("{}", "the BERT configuration lacks vocab_size"),
         (
             '{"vocab_size": 9, "position_embedding_type": "relative_key"}',
-            "position_embedding_type 'relative_key', but this model only knows 'absolute'.",
+            "position_embedding_type 'relative_key', but this model only knows 'absolute'",
         ),
         ('{"vocab_size": 9, "layer_norm_eps": 1e-5}', "layer_norm_eps 1e-05, but this model only"),
     ],

@@ -1,1 +1,1 @@
-"""The training loop, whatever is trained: steps, checkpoints, progress, devices."""
+"""The training loop of pre-training and fine-tuning: steps, checkpoints, progress, devices."""

@@ -1,4 +1,4 @@
-"""Batches that are full."""
+"""Fills up batches to a fixed size."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import tensorflow as tf
 
 
 def fill_up(features: dict[str, tf.Tensor], batch_size: int) -> dict[str, Any]:
-    """Adds empty rows up to a static batch size, and the weights that tell them apart."""
+    """Adds empty rows up to a static batch size, and `example_weights`, which is 0 for those."""
     rows = tf.shape(next(iter(features.values())))[0]
     features = features | {"example_weights": tf.ones([rows], tf.float32)}
     filled = {}

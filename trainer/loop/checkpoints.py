@@ -1,4 +1,4 @@
-"""Checkpoints of a training: written, rotated, and read again whatever happened to the folder."""
+"""Writes, rotates and restores the checkpoints of a training."""
 
 import contextlib
 import functools
@@ -9,8 +9,8 @@ import tensorflow as tf
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 
-# What to do when storage fails in the middle of a training.
-CONTINUES = "mend that, then the same command continues"
+# Remedy in errors of storage that occur in the middle of a training.
+CONTINUES = "mend that and run the same command again, which continues"
 
 
 def open_checkpoints(
@@ -18,16 +18,17 @@ def open_checkpoints(
 ) -> tf.train.CheckpointManager:
     """Returns the manager of a folder's checkpoints.
 
-    TensorFlow begins anew where its list of them is missing or can't be read; a machine that went
-    down, or a copy, may have lost it. The checkpoints are then found by their names.
+    TensorFlow keeps a list of the checkpoints and starts anew if it is missing or cannot be read. A
+    crash or an incomplete copy may have lost it. This function then finds the checkpoints by their
+    names and writes the list again.
 
     Args:
-      checkpoint: what is saved.
-      directory: the folder; need not be there.
-      keep: how many of them stay.
+      checkpoint: objects that are saved.
+      directory: path of the folder; it need not exist.
+      keep: number of checkpoints that are kept.
 
     Raises:
-      InputError: the folder can't be listed, or the list can't be written.
+      InputError: the folder cannot be listed, or the list cannot be written.
     """
     manager = functools.partial(tf.train.CheckpointManager, checkpoint, directory, max_to_keep=keep)
     with contextlib.suppress(ValueError):  # an empty list
@@ -37,11 +38,14 @@ def open_checkpoints(
     names = tensorflow_files.list_folder(directory, CONTINUES)
     steps = sorted(int(found[1]) for n in names if (found := re.fullmatch(r"ckpt-(\d+)\.index", n)))
     if steps:
-        print(f"{directory}/checkpoint: cannot be read; {len(steps)} found by name", flush=True)
+        print(
+            f"{directory}/checkpoint: cannot be read; found {len(steps)} checkpoints by name",
+            flush=True,
+        )
         # CheckpointState of tensorflow/python/training/checkpoint_state.proto, as text.
         lines = [f'model_checkpoint_path: "ckpt-{steps[-1]}"']
         lines += [f'all_model_checkpoint_paths: "ckpt-{step}"' for step in steps]
-        # What has none is kept for ever.
+        # A checkpoint without a timestamp would be kept for ever.
         lines += ["all_model_checkpoint_timestamps: 1"] * len(steps)
         tensorflow_files.write_bytes(f"{directory}/checkpoint", "\n".join(lines).encode())
     return manager()
@@ -51,7 +55,7 @@ def save(manager: tf.train.CheckpointManager, step: int) -> None:
     """Writes the checkpoint of a step.
 
     Raises:
-      InputError: it can't be written.
+      InputError: the checkpoint cannot be written.
     """
     with tensorflow_files.told(manager.directory, "written", CONTINUES):
         manager.save(checkpoint_number=step)
@@ -60,15 +64,18 @@ def save(manager: tf.train.CheckpointManager, step: int) -> None:
 def restore_newest(
     checkpoint: tf.train.Checkpoint, manager: tf.train.CheckpointManager
 ) -> str | None:
-    """Loads the newest checkpoint that can be read; returns its path, None if there are none.
+    """Restores the newest checkpoint that can be read.
+
+    Returns:
+      the path of the checkpoint; None if there are no checkpoints.
 
     Raises:
-      InputError: there are some, and none can be read.
+      InputError: there are checkpoints, but none can be read.
     """
     for path in reversed(manager.checkpoints):
         try:
             status = checkpoint.restore(path)
-            status.expect_partial()  # keeps TensorFlow from listing what is missing at exit
+            status.expect_partial()  # silences TensorFlow's warnings at exit
             status.assert_consumed()
         except (tf.errors.OpError, AssertionError, ValueError, IndexError) as error:
             reason = tensorflow_files.reason(error)
@@ -77,7 +84,7 @@ def restore_newest(
             return path
     if manager.checkpoints:
         raise InputError(
-            f"{manager.directory}: none of its checkpoints can be read; "
-            "choose another --model_dir or delete it"
+            f"{manager.directory}: none of its checkpoints can be read; choose another --model_dir "
+            "or delete the folder"
         )
     return None

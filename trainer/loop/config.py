@@ -1,20 +1,22 @@
-"""Training configurations: every default in one place, with its source. No TensorFlow here."""
+"""Configurations of a training, with the source of every default. TensorFlow is not imported."""
 
 import dataclasses
 import math
 
 from beambert.pipelines.shared.errors import InputError
 
-# The original's run_pretraining.py warms up for 10,000 steps; a short run for a tenth of its own.
+# The original's run_pretraining.py warms up for 10,000 steps. A short run warms up for a tenth of
+# its steps.
 LONGEST_DEFAULT_WARMUP = 10_000
 SHORT_RUN_WARMUP_SHARE = 0.1
-# Every replica draws its masks from a seed of its own, this far from the one before, in int32.
+# Every replica draws its dropout masks from its own int32 seed, so far from its neighbour's.
 REPLICA_SEED_STRIDE = 65_537
 SEED_LIMIT = 2**31 - 1024 * REPLICA_SEED_STRIDE
 
 ADAMW, ADAMW_CORRECTED, LAMB = "adamw", "adamw_corrected", "lamb"
 OPTIMIZERS = (ADAMW, ADAMW_CORRECTED, LAMB)
-# Where masks come from: the records, or drawn anew in every epoch (RoBERTa, arXiv 1907.11692, 4.1).
+# Masks of a training: those of the records, or others in every epoch (RoBERTa, arXiv 1907.11692,
+# section 4.1).
 STATIC, DYNAMIC = "static", "dynamic"
 # What `beambert finetune` does unless flags say otherwise: the paper's recipe, appendix A.3, with
 # run_classifier.py's share of steps that warm up.
@@ -26,26 +28,29 @@ FINETUNING_WARMUP_PROPORTION = 0.1
 # times its learning rate and may learn nothing (Mosbach et al. 2021, arXiv 2006.04884; Zhang et al.
 # 2021, arXiv 2006.05987).
 FINETUNING_OPTIMIZER = ADAMW_CORRECTED
-# Of matrix multiplications; weights, moments, norms, softmax and losses are float32 in both.
+# Types of the matrix products. Weights, moments, norms, softmax and losses are always float32.
 DTYPES = ("float32", "bfloat16")
 
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerConfig:
-    """The optimizer, with linear warm-up and linear decay.
+    """The optimizer and its learning rate, with linear warm-up and linear decay.
+
+    The source of a default is the paper's appendix A.2 or the original's optimization.py
+    (create_optimizer).
 
     Attributes:
-      learning_rate: peak; paper, appendix A.2.
-      num_train_steps: updates until the rate is 0.
-      num_warmup_steps: updates until the rate is at its peak.
-      weight_decay_rate: of all weights but layer norms and biases; paper, A.2.
-      beta_1, beta_2: paper, A.2.
-      epsilon: optimization.py, create_optimizer.
-      clip_norm: of the global gradient; optimization.py, create_optimizer.
-      optimizer: "adamw", the original's optimization.py; "adamw_corrected", with the bias
-        correction of Kingma and Ba 2015, algorithm 1, and a decay that starts where the warm-up
-        ends; "lamb", for large batches (You et al. 2020, arXiv 1904.00962, algorithm 2), with the
-        same decay.
+      learning_rate: peak of the learning rate; A.2 of the paper.
+      num_train_steps: number of updates until the rate is 0.
+      num_warmup_steps: number of updates until the rate is at its peak.
+      weight_decay_rate: decay of all weights except layer norms and biases; A.2.
+      beta_1, beta_2: decay rates of the two moments; A.2.
+      epsilon: constant that is added to the root of the second moment; create_optimizer.
+      clip_norm: largest norm of the global gradient; create_optimizer.
+      optimizer: "adamw", as the original's optimization.py; "adamw_corrected", with the bias
+        correction of Kingma and Ba 2015, algorithm 1, and a decay of the learning rate that starts
+        where the warm-up ends; or "lamb", for large batches (You et al. 2020, arXiv 1904.00962,
+        algorithm 2), with the same decay.
     """
 
     learning_rate: float
@@ -59,10 +64,10 @@ class OptimizerConfig:
     optimizer: str = ADAMW
 
     def __post_init__(self) -> None:
-        """Refuses what cannot be trained with.
+        """Refuses values that cannot be trained with.
 
         Raises:
-          InputError: naming the flag.
+          InputError: a value is out of range; the message names its flag.
         """
         if self.num_train_steps < 1:
             raise InputError(f"--num_train_steps={self.num_train_steps}: must be at least 1")
@@ -81,18 +86,19 @@ class OptimizerConfig:
 
 @dataclasses.dataclass(frozen=True)
 class LoopConfig:
-    """How the loop runs.
+    """The parameters of the training loop.
 
     Attributes:
-      train_batch_size: sequences an update, over all replicas.
-      random_seed: of the weights, the dropout and the order of the files.
-      gradient_accumulation_steps: equal parts that a replica's share of a batch is computed in,
-        one after the other, so that it needs memory for one of them only.
-      dtype: one of `DTYPES`.
-      save_checkpoints_steps: updates between checkpoints; run_pretraining.py's default.
-      keep_checkpoints: how many of them stay.
-      eval_steps: updates between evaluations on held-out data.
-      max_eval_batches: of the evaluations on the way; the last one reads everything.
+      train_batch_size: number of sequences in an update, over all replicas.
+      random_seed: seed of the weights, the dropout and the order of the files.
+      gradient_accumulation_steps: number of equal parts of a replica's share of a batch. They are
+        computed one after the other, so that memory is needed for one part only.
+      dtype: type of the matrix products, one of `DTYPES`.
+      save_checkpoints_steps: number of updates between checkpoints; run_pretraining.py's default.
+      keep_checkpoints: number of checkpoints that are kept.
+      eval_steps: number of updates between evaluations on held-out data.
+      max_eval_batches: number of batches that an evaluation during the training reads; the
+        evaluation at the end reads all data.
     """
 
     train_batch_size: int
@@ -105,10 +111,10 @@ class LoopConfig:
     max_eval_batches: int = 100
 
     def __post_init__(self) -> None:
-        """Refuses what cannot be run.
+        """Refuses values that no training can run with.
 
         Raises:
-          InputError: naming the flag.
+          InputError: a value is out of range; the message names its flag.
         """
         for name in (
             "train_batch_size",
@@ -127,5 +133,5 @@ class LoopConfig:
 
 
 def default_warmup_steps(num_train_steps: int) -> int:
-    """Returns the warm-up where none is asked for."""
+    """Returns the default number of warm-up steps."""
     return min(LONGEST_DEFAULT_WARMUP, int(SHORT_RUN_WARMUP_SHARE * num_train_steps))

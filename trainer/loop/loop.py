@@ -21,9 +21,10 @@ class Interrupted(SystemExit):
 
 
 class _Stop:
-    """SIGTERM or Ctrl-C: the loop saves and ends at the next call's end. A context manager.
+    """A context manager that catches SIGTERM and Ctrl-C.
 
-    A second Ctrl-C interrupts at once.
+    The loop then saves and ends after the graph call that is running. A second Ctrl-C interrupts at
+    once.
     """
 
     def __init__(self):
@@ -42,17 +43,17 @@ class _Stop:
         self._received = number
         if number == signal.SIGINT:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            # Not `print`, which the signal may have interrupted.
+            # The signal may have interrupted a `print`, which cannot be called again then.
             os.write(2, b"will save and stop; Ctrl-C again interrupts at once\n")
 
     @property
     def requested(self) -> bool:
-        """Whether to end."""
+        """Whether a signal has asked the loop to end."""
         return self._received is not None
 
     @property
     def exit_status(self) -> int:
-        """What a shell reports of a process that the signal ended; SIGTERM's for other workers."""
+        """Exit status of a process that the signal ended; other workers take that of SIGTERM."""
         return 128 + (self._received or signal.SIGTERM)
 
 
@@ -65,27 +66,27 @@ def train(
     """Trains to the last step, from the newest checkpoint in the folder if there is one.
 
     Args:
-      trainer: fresh.
-      phases: what to train on, one after the other.
-      config: of the loop.
-      output: where checkpoints, `metrics.jsonl` and TensorBoard's events go.
+      trainer: trainer that has not done any step.
+      phases: phases of the training, in their order.
+      config: parameters of the loop.
+      output: folders for checkpoints, `metrics.jsonl` and TensorBoard's events.
 
     Returns:
-      the metrics on all held-out data of the last phase; empty without any.
+      the metrics on all held-out data of the last phase; empty if there are no such data.
 
     Raises:
-      InputError: no checkpoint can be read or written, or the loss is no number.
-      Interrupted: after SIGTERM or Ctrl-C, with everything saved.
+      InputError: no checkpoint can be read or written, or the loss is not finite.
+      Interrupted: SIGTERM or Ctrl-C ended the training, and everything is saved.
     """
     run = _Training(trainer, phases, config, output)
     with _Stop() as stop:
         run.train_to_last_step(stop)
-    # All is saved: whatever ends the evaluation, the same command begins it again.
+    # Everything is saved now. If the evaluation is interrupted, the same command repeats it.
     return run.evaluate_at_the_end()
 
 
 class _Training:
-    """What one call of `train` works with."""
+    """The state of one call of `train`."""
 
     def __init__(
         self,
@@ -111,14 +112,14 @@ class _Training:
         self._peak = matmul_peak(trainer.strategy, trainer.dtype)
 
     def train_to_last_step(self, stop: _Stop) -> None:
-        """Trains, evaluates and saves; ends early if asked to."""
+        """Trains, evaluates and saves; ends early if a signal asks for it."""
         phase = iterator = None
         while True:
             step = self._trainer.steps_done
             if step < self._last and phase is not self._phase_at(step):
                 phase = self._phase_at(step)
                 iterator, self._meter = None, self._meter_of(phase)
-            # Workers that ran different numbers of steps would wait for each other for ever.
+            # If workers ran different numbers of steps, they would wait for each other for ever.
             steps_a_call, stops = agree(
                 self._trainer.strategy,
                 self._meter.steps_a_call() if phase else 1,
@@ -176,7 +177,7 @@ class _Training:
         raise Interrupted(exit_status)
 
     def _train_steps(self, iterator: Any, step: int, steps: int) -> None:
-        """Runs one graph call from a step on and logs what came of it."""
+        """Runs one graph call from a step on and logs its metrics."""
         self._meter.restart()
         try:
             metrics = self._trainer.train_steps(iterator, steps)
@@ -192,9 +193,9 @@ class _Training:
         batch, metrics = self._config.train_batch_size, error.metrics
         first = error.step * batch
         return InputError(
-            f"the loss is {metrics['loss']}, the gradient's norm {metrics['gradient_norm']} "
-            f"since step {error.step}, whose batch are the sequences {first} to "
-            f"{first + batch - 1} of the run (seed {self._config.random_seed}); lower "
+            f"{self._output.model}: since step {error.step} the loss is {metrics['loss']} and the "
+            f"gradient's norm {metrics['gradient_norm']} (the batch of that step has the sequences "
+            f"{first} to {first + batch - 1} of the run, seed {self._config.random_seed}); lower "
             "--learning_rate, or delete the newest checkpoints in "
             f"{self._output.checkpoints} to start from an earlier one"
         )

@@ -1,4 +1,4 @@
-"""What is minimized and measured, as sums and weights that add up over replicas and batches."""
+"""Losses and metrics, as sums and weights that add up over replicas and batches."""
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +14,8 @@ class Objective(abc.ABC):
     """Losses and metrics of a model.
 
     Attributes:
-      losses: names of the metrics whose means are added up to the loss.
-      weight_of: metric -> name of the weight that its sum is divided by.
+      losses: names of the metrics whose means add up to the loss.
+      weight_of: metric -> name of the weight that divides its sum.
     """
 
     losses: tuple[str, ...]
@@ -23,27 +23,30 @@ class Objective(abc.ABC):
 
     @abc.abstractmethod
     def weights(self, features: Features) -> Sums:
-        """Returns what the sums are divided by, from the features alone."""
+        """Returns the weights that divide the sums; they follow from the features alone."""
 
     @abc.abstractmethod
     def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
         """Returns the sum of every metric over a replica's batch."""
 
     def derived(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Returns what else an evaluation tells, from its means."""
+        """Returns further metrics of an evaluation, computed from the means."""
         return {}
 
     def ways(self) -> Sequence[Callable[[keras.Model, Features, tf.Tensor | None], Sums]]:
-        """Returns functions that give a batch's sums at different costs; the first takes any."""
+        """Returns functions that compute a batch's sums at different costs.
+
+        The first function can compute every batch.
+        """
         return [self.sums]
 
     def way(self, features: Features) -> tf.Tensor | None:
-        """Returns which of the `ways` is best for a batch, int32; None for the first."""
+        """Returns the index of a batch's cheapest one of the `ways`, int32; None for the first."""
         return None
 
 
 def means(totals: Mapping[str, float], objective: Objective) -> dict[str, float]:
-    """Returns each metric's mean, and their losses' sum as `loss`."""
+    """Returns each metric's mean, and the sum of the losses' means as `loss`."""
     values = {
         name: float(totals[name]) / max(float(totals[weight]), 1.0)
         for name, weight in objective.weight_of.items()
@@ -52,16 +55,16 @@ def means(totals: Mapping[str, float], objective: Objective) -> dict[str, float]
 
 
 def example_weights(features: Features) -> tf.Tensor:
-    """1 for every real row; rows that fill up a batch have 0."""
+    """Returns 1 for every real row and 0 for rows that fill up the batch, float32 [rows]."""
     ones = tf.ones([tf.shape(features["input_ids"])[0]], tf.float32)
     return features.get("example_weights", ones)
 
 
 def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Returns nats [...] of logits [..., C] and labels [...]."""
+    """Returns the cross-entropy [...] of logits [..., C] and labels [...], in nats."""
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
 
 
 def is_correct(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Returns 1 where the likeliest of logits [..., C] is the label, else 0."""
+    """Returns 1 where the largest of logits [..., C] is the label's, else 0, float32 [...]."""
     return tf.cast(tf.argmax(logits, axis=-1, output_type=tf.int32) == labels, tf.float32)

@@ -1,6 +1,6 @@
-"""AdamW exactly as the original's optimization.py, its corrected form, and LAMB.
+"""AdamW exactly as in the original's optimization.py, its corrected form, and LAMB.
 
-Own code rather than keras.optimizers, which clips each replica's gradient before the sum, corrects
+keras.optimizers computes something else: it clips each replica's gradient before the sum, corrects
 the bias of the moments, and adds epsilon elsewhere.
 """
 
@@ -16,9 +16,10 @@ from beambert.trainer.loop.strategy import must_compile
 def learning_rate_at(step: tf.Tensor, config: OptimizerConfig) -> tf.Tensor:
     """Returns the learning rate of update `step`, counted from 0.
 
-    Linear warm-up from 0, then linear decay to 0 at `num_train_steps`. The original's decay counts
-    from step 0 (optimization.py), so the rate drops by the warm-up's share where the warm-up ends;
-    those of the other optimizers count from there.
+    The rate grows linearly from 0 in the warm-up, then decays linearly to 0 at `num_train_steps`.
+    The original's decay counts from step 0 (optimization.py), so where the warm-up ends, the rate
+    drops by the warm-up's share of the steps. The decay of the other optimizers counts from the end
+    of the warm-up.
     """
     step = tf.cast(step, tf.float32)
     warmup = config.num_warmup_steps
@@ -28,7 +29,7 @@ def learning_rate_at(step: tf.Tensor, config: OptimizerConfig) -> tf.Tensor:
 
 
 def uses_weight_decay(path: str) -> bool:
-    """Whether a variable decays: all but layer norms and biases (optimization.py)."""
+    """Returns whether a variable decays: all except layer norms and biases (optimization.py)."""
     return not ("layer_norm" in path or path.endswith("bias"))
 
 
@@ -41,9 +42,10 @@ def _update(
     config: OptimizerConfig,
     decays: bool,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """AdamWeightDecayOptimizer.apply_gradients of the original; with bias correction; or LAMB.
+    """Returns a variable and its two moments after an update, by the configured optimizer.
 
-    What decays is also what LAMB adapts by layer: the others' norms say nothing of a layer.
+    "adamw" is AdamWeightDecayOptimizer.apply_gradients of the original. LAMB adapts the learning
+    rate of the variables that decay; layer norms and biases keep the common rate.
     """
     mean = config.beta_1 * mean + (1.0 - config.beta_1) * gradient
     variance = config.beta_2 * variance + (1.0 - config.beta_2) * tf.square(gradient)
@@ -52,7 +54,7 @@ def _update(
         update = mean / (tf.sqrt(variance) + config.epsilon)
     else:
         updates = tf.cast(step + 1, tf.float32)
-        # expm1 keeps the digits that 1 - beta ** updates loses.
+        # expm1 keeps the digits that 1 - beta ** updates would lose.
         mean_share = -tf.math.expm1(updates * math.log(config.beta_1))
         variance_share = -tf.math.expm1(updates * math.log(config.beta_2))
         update = (mean / mean_share) / (tf.sqrt(variance / variance_share) + config.epsilon)
@@ -65,7 +67,7 @@ def _update(
 
 
 class Optimizer:
-    """The optimizer and its two moments of every variable."""
+    """The optimizer, with two moments for every variable."""
 
     def __init__(
         self, paths: Sequence[str], variables: Sequence[tf.Variable], config: OptimizerConfig
@@ -73,9 +75,9 @@ class Optimizer:
         """Creates the moments; call under the strategy's scope.
 
         Args:
-          paths: of the variables; decide what decays.
-          variables: to train.
-          config: of the update.
+          paths: paths of the variables, which decide what decays.
+          variables: variables to train.
+          config: parameters of the update.
         """
         self._config = config
         self._variables = list(variables)
@@ -95,9 +97,9 @@ class Optimizer:
         """Updates every variable; call in replica context.
 
         Args:
-          gradients: this replica's share of the global gradient: they are summed over replicas,
-            and only the sum is clipped.
-          step: of this update, from 0.
+          gradients: this replica's share of the global gradient. The shares are summed over the
+            replicas, and the sum is clipped.
+          step: number of this update, counted from 0.
 
         Returns:
           The norm of the global gradient before clipping.
@@ -106,8 +108,8 @@ class Optimizer:
         if context.num_replicas_in_sync > 1:
             gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, list(gradients))
         clipped, norm = tf.clip_by_global_norm(gradients, self._config.clip_norm)
-        # Keras's own way to update mirrored variables from identical gradients, with no second
-        # reduction.
+        # Keras updates mirrored variables from identical gradients in the same way. There is no
+        # second reduction.
         tf.__internal__.distribute.interim.maybe_merge_call(
             self._update_all, context.strategy, clipped, step
         )

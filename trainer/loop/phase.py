@@ -1,4 +1,4 @@
-"""A phase of a training: which data for which steps."""
+"""A phase of a training: some of its steps, and the data for them."""
 
 import dataclasses
 from collections.abc import Callable
@@ -10,11 +10,13 @@ class Phase:
     """The steps on data of one shape.
 
     Attributes:
-      last_step: of the whole run; the next phase begins there.
-      batches_from: returns the distributed training data from a step of the whole run on.
-      evaluation: returns the distributed held-out data, of so many batches or all; or None.
-      tokens_a_step: positions of a batch, padding included.
-      flops_a_step: see `model.flops`.
+      last_step: number of the whole run's steps when this phase is over; the next begins there.
+      batches_from: function that returns the distributed training data from a step of the whole run
+        on.
+      evaluation: function that returns the distributed held-out data, all of them or a number of
+        batches; None if there are none.
+      tokens_a_step: number of positions in a batch, padding included.
+      flops_a_step: floating-point operations of an update, see `model.flops`.
     """
 
     last_step: int

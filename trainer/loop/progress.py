@@ -1,4 +1,4 @@
-"""What a training run says of itself: progress lines, metrics.jsonl, TensorBoard's events."""
+"""Progress of a training: lines to print, metrics.jsonl, TensorBoard's events."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from beambert.trainer.loop.checkpoints import CONTINUES
 if TYPE_CHECKING:
     from beambert.trainer.loop.phase import Phase
 
-# Updates in one graph call are chosen so that control comes back about this often.
+# A graph call does as many updates as take about so many seconds.
 SECONDS_A_CALL = 10.0
 MOST_STEPS_A_CALL = 1000
 
@@ -33,19 +33,19 @@ def describe_metrics(metrics: Mapping[str, float]) -> str:
 
 
 class Meter:
-    """Measures a phase's rate and chooses how many updates a graph call does."""
+    """Measures the speed of a phase and chooses the number of updates in a graph call."""
 
     def __init__(
         self, last_step: int, phase: "Phase", tokens_later: int, batch_size: int, peak: float
     ):
-        """Takes what the ETA and the rates are made of.
+        """Takes the sizes that the remaining time and the rates are computed from.
 
         Args:
-          last_step: of the whole run.
-          phase: that is measured.
-          tokens_later: of the phases after it.
-          batch_size: sequences an update.
-          peak: floating-point operations a second, see `strategy.matmul_peak`.
+          last_step: last step of the whole run.
+          phase: phase that is measured.
+          tokens_later: number of tokens in the phases after it.
+          batch_size: number of sequences in an update.
+          peak: floating-point operations a second of the devices, see `strategy.matmul_peak`.
         """
         self._last_step = last_step
         self._phase = phase
@@ -61,13 +61,16 @@ class Meter:
         self._started = time.monotonic()
 
     def steps_a_call(self) -> int:
-        """Returns 1 for the call that compiles and the first that doesn't, then what fits."""
+        """Returns the number of updates in the next call.
+
+        It is 1 until a call after the one that compiles is measured.
+        """
         if not self._seconds_a_step:
             return 1
         return int(np.clip(SECONDS_A_CALL / self._seconds_a_step, 1, MOST_STEPS_A_CALL))
 
     def update(self, step: int, steps: int) -> dict[str, float]:
-        """Takes a finished call; returns its rates, nothing for the one that compiled."""
+        """Takes a finished call and returns its rates; the call that compiles has none."""
         self._calls += 1
         now = time.monotonic()
         if self._calls == 1:
@@ -75,7 +78,7 @@ class Meter:
             return {}
         self._seconds_a_step = (now - self._started) / steps
         self._steps += steps
-        # With the evaluations and checkpoints so far, since more of them are to come.
+        # The time of evaluations and checkpoints is included, since there will be more of them.
         seconds_a_token = (now - self._compiled) / self._steps / self._phase.tokens_a_step
         tokens = (self._phase.last_step - step) * self._phase.tokens_a_step + self._tokens_later
         self._seconds_left = seconds_a_token * tokens
@@ -102,13 +105,13 @@ class Meter:
 
 
 class MetricsLog:
-    """metrics.jsonl, a line for every logged step, and the same as TensorBoard's events.
+    """metrics.jsonl, with a line for every logged step, and the same values for TensorBoard.
 
-    A resumed run drops the lines of what it does again; TensorBoard shows the newer events.
+    A resumed run drops the lines of the steps that it repeats. TensorBoard shows the newer events.
     """
 
     def __init__(self, output: model_folders.TrainingFolders, step: int):
-        """Reads what an earlier run wrote up to the step that this one starts from."""
+        """Reads the lines of an earlier run up to the step from which this run continues."""
         self._path = f"{output.model}/{CURVES_FILE}"
         self._tensorboard = output.tensorboard
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
@@ -125,10 +128,10 @@ class MetricsLog:
         self._unwritten.append(self._rows[split, step])
 
     def flush(self) -> None:
-        """Writes the file anew (object stores can't append), and the new events.
+        """Writes the whole file, since object stores cannot append, and the new events.
 
         Raises:
-          InputError: they can't be written.
+          InputError: the file or the events cannot be written.
         """
         lines = [json.dumps(row) + "\n" for row in self._rows.values()]
         tensorflow_files.write_bytes(self._path, "".join(lines).encode())
@@ -141,7 +144,7 @@ class MetricsLog:
         self._unwritten = []
 
     def _write_events(self, split: str, step: int, values: Mapping[str, float]) -> None:
-        # A run for each split, so that TensorBoard lays their curves over each other.
+        # Each split is a run of its own, so that TensorBoard draws their curves in one plot.
         if split not in self._writers:
             self._writers[split] = tf.summary.create_file_writer(f"{self._tensorboard}/{split}")
         with self._writers[split].as_default():
@@ -150,7 +153,7 @@ class MetricsLog:
 
 
 def _rows_of(data: bytes) -> list[dict]:
-    """Reads metrics.jsonl up to where it is damaged: nothing is worth a training's end here."""
+    """Returns the lines of metrics.jsonl up to a damaged one, which must not end a training."""
     rows = []
     with contextlib.suppress(ValueError):
         for line in data.splitlines():
@@ -158,7 +161,7 @@ def _rows_of(data: bytes) -> list[dict]:
     return rows
 
 
-# tf.summary.scalar would need TensorBoard itself.
+# tf.summary.scalar would need TensorBoard to be installed.
 _SCALARS = tf.compat.v1.SummaryMetadata(
     plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars")
 )

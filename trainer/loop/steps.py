@@ -1,8 +1,8 @@
 """A model, its optimizer and the graphs that train and evaluate it, under any strategy.
 
-Not `fit`: it fails under MultiWorkerMirroredStrategy, and with several steps a call under
-MirroredStrategy; it clips gradients and draws dropout masks per replica; it cannot resume inside
-an epoch.
+Keras's `fit` does not serve here. It fails under MultiWorkerMirroredStrategy, and under
+MirroredStrategy with several steps in a call. It clips the gradients of each replica by themselves,
+and it cannot resume inside an epoch.
 """
 
 import contextlib
@@ -39,11 +39,11 @@ class Trainer:
         """Creates model and optimizer under the strategy.
 
         Args:
-          strategy: of the devices.
-          build_model: returns the model with all its variables.
-          objective: to minimize.
-          optimizer: and its schedule.
-          random_seed: of the dropout masks.
+          strategy: strategy of the devices.
+          build_model: function that returns the model with all its variables.
+          objective: losses to minimize, and metrics.
+          optimizer: parameters of the optimizer and of its learning rate.
+          random_seed: seed of the dropout masks.
           gradient_accumulation_steps, dtype: see `LoopConfig`.
         """
         self.strategy = strategy
@@ -58,7 +58,8 @@ class Trainer:
             paths = [v.path for v in self.model.trainable_variables]
             self._optimizer = Optimizer(paths, self._variables, optimizer)
             self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
-        # By name rather than by place in a list, so that a checkpoint can be read elsewhere.
+        # Variables are saved by name rather than by place in a list, so that other programs can
+        # read a checkpoint.
         self.checkpoint = tf.train.Checkpoint(
             step=self.step,
             model=dict(zip(paths, self._variables, strict=True)),
@@ -67,8 +68,8 @@ class Trainer:
         )
         weights = dict.fromkeys(objective.weight_of.values())
         self._total_names = [*objective.weight_of, *weights, "gradient_norm"]
-        # Nothing in the model asks Python about a tensor's value, and rewriting its functions for
-        # what does takes longer than tracing them.
+        # No `if` or `for` in the model depends on a tensor's value, so it needs no AutoGraph, which
+        # would take longer than the tracing itself.
         self._compiled = functools.partial(
             tf.function, jit_compile=must_compile(strategy), autograph=False
         )
@@ -81,7 +82,7 @@ class Trainer:
         ]
 
     def _by_way(self, functions: Sequence[Callable[..., Any]], features: Any, *others: Any) -> Any:
-        """Calls the function that is best for a batch."""
+        """Calls the cheapest of the functions for a batch, as the objective's `way` says."""
         way = self.objective.way(features)
         if way is None:
             return functions[0](features, *others)
@@ -113,14 +114,14 @@ class Trainer:
         return sums_of(self.model, features, None) | self.objective.weights(features)
 
     def _replica_step(self, features: Mapping[str, tf.Tensor], step: tf.Tensor) -> tf.Tensor:
-        """One update on one replica's part of the batch; returns its totals."""
+        """Does one update on one replica's share of the batch; returns the share's totals."""
         context = tf.distribute.get_replica_context()
         weights = self.objective.weights(features)
         global_weights = weights
         if context.num_replicas_in_sync > 1:
-            # The losses are means over the global batch, so they are divided by its weights.
+            # The losses are means over the global batch, so its weights divide them.
             global_weights = context.all_reduce(tf.distribute.ReduceOp.SUM, weights)
-        # Another mask on every replica and at every step, and nothing to keep in a checkpoint.
+        # Replica and step decide the dropout masks, so a checkpoint needs no generator state.
         replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
         replica_seed = self._random_seed + REPLICA_SEED_STRIDE * replica
         first_part = tf.cast(step, tf.int32) * self._parts
@@ -138,7 +139,7 @@ class Trainer:
         replica_seed: tf.Tensor,
         first_part: tf.Tensor,
     ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
-        """Adds up the gradients and sums of the parts that the batch is computed in."""
+        """Computes a batch in parts, one after the other, and adds up their gradients and sums."""
         parts = self._parts
         if parts == 1:
             seed = tf.stack([replica_seed, first_part])
@@ -156,7 +157,7 @@ class Trainer:
 
         names = self.objective.weight_of
         nothing = [tf.zeros(v.shape, v.dtype) for v in self._variables], dict.fromkeys(names, 0.0)
-        # One at a time, or they would need the memory of all.
+        # The parts run one at a time; together they would need the memory of the whole batch.
         _, totals = tf.while_loop(
             lambda part, _: part < parts, add_part, (0, nothing), parallel_iterations=1
         )
@@ -164,15 +165,15 @@ class Trainer:
 
     @property
     def steps_done(self) -> int:
-        """Updates so far."""
+        """Number of updates so far."""
         return int(self.step.numpy())
 
     def train_steps(self, iterator: Any, steps: int) -> dict[str, float]:
-        """Runs `steps` updates; returns the metrics over them and the gradients' mean norm.
+        """Runs `steps` updates; returns their metrics and the mean norm of their gradients.
 
         Raises:
-          NotFinite: the loss or the gradient of a step is no number.
-          InputError: the data can't be read.
+          NotFinite: the loss or the gradient of a step is not finite.
+          InputError: the data cannot be read.
         """
         with _reading():
             totals, bad_step = self._train_steps(iterator, tf.constant(steps, tf.int64))
@@ -183,18 +184,18 @@ class Trainer:
             raise NotFinite(int(bad_step), metrics)
         return metrics
 
-    # One graph for each shape of the batches: with relaxed shapes XLA would compile none of them.
+    # There is one graph for each shape of batches: XLA cannot compile a graph with relaxed shapes.
     @tf.function
     def _train_steps(self, iterator: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         totals = tf.zeros([len(self._total_names)])
         bad_step = tf.constant(-1, tf.int64)
         replica_step = tf.autograph.experimental.do_not_convert(self._replica_step)
         for _ in tf.range(steps):
-            step = self.step.read_value()  # before it is counted: the first update is number 0
+            step = self.step.read_value()  # the first update has number 0
             outputs = self.strategy.run(replica_step, args=(next(iterator), step))
             outputs = self._sum_over_replicas(outputs)
-            # The gradient's norm too: a last gradient that is no number spoils the weights, not
-            # the loss.
+            # The norm of the gradient is checked too: if only the last gradient is not finite, it
+            # spoils the weights without a trace in the loss.
             is_bad = not tf.reduce_all(tf.math.is_finite(outputs))
             bad_step = tf.where(is_bad and bad_step < 0, step, bad_step)
             totals += outputs
@@ -215,12 +216,12 @@ class Trainer:
     def predict(
         self, dataset: Any, compute: Callable[[keras.Model, Features], dict[str, tf.Tensor]]
     ) -> dict[str, np.ndarray]:
-        """Returns what a function gives for every row of a dataset of full batches, in order.
+        """Returns a function's results for every row of a dataset of full batches, in order.
 
         Args:
-          dataset: distributed.
-          compute: takes the model and a batch's features; gives tensors with a row for each of its
-            rows.
+          dataset: distributed dataset.
+          compute: function of the model and a batch's features. It returns tensors that have a row
+            for each row of the batch.
         """
         compiled = self._compiled(lambda features: compute(self.model, features))
         parts: dict[str, list[np.ndarray]] = {}
@@ -237,21 +238,21 @@ class Trainer:
                 for name, value in self._evaluation_step(features).items():
                     totals[name] = totals.get(name, 0.0) + float(value)
         if not totals:
-            raise InputError("--eval_data: there is nothing to evaluate on")
+            raise InputError("--eval_data: has no records; give a folder that has some")
         metrics = means(totals, self.objective)
         return metrics | self.objective.derived(metrics)
 
 
 class NotFinite(Exception):
-    """A step's loss or gradient is no number.
+    """A step's loss or gradient is not finite.
 
     Attributes:
-      step: the first such.
-      metrics: of the call it was in.
+      step: number of the first such step.
+      metrics: metrics of the graph call with that step.
     """
 
     def __init__(self, step: int, metrics: Mapping[str, float]):
-        """Takes what there is to say."""
+        """Takes the step and the metrics."""
         super().__init__(f"step {step} is not finite")
         self.step = step
         self.metrics = metrics
@@ -259,19 +260,20 @@ class NotFinite(Exception):
 
 @contextlib.contextmanager
 def _reading() -> Iterator[None]:
-    """Turns what damaged or missing files raise in the middle of a training into a sentence."""
+    """Turns TensorFlow's errors about damaged or missing files into an `InputError`."""
     try:
         yield
     except (tf.errors.DataLossError, tf.errors.NotFoundError) as error:
         raise InputError(
-            f"the data cannot be read any more ({tensorflow_files.reason(error)}); find the "
-            "damaged file with `beambert verify`, copy it again, and the same command continues"
+            f"--data: cannot be read any more ({tensorflow_files.reason(error)}); find the "
+            "damaged file with `beambert verify`, copy it again, and run the same command again, "
+            "which continues"
         ) from error
 
 
 @contextlib.contextmanager
 def _dtype_policy(dtype: str) -> Iterator[None]:
-    """What Keras layers that are made inside compute in."""
+    """Sets the type that Keras layers compute in, for layers made inside the context."""
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_bfloat16" if dtype == "bfloat16" else dtype)
     try:

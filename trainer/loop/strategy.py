@@ -1,4 +1,4 @@
-"""Which devices a job trains on."""
+"""The devices that a job trains on."""
 
 import contextlib
 import functools
@@ -15,15 +15,15 @@ STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
 
 def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
-    """Returns the strategy; the only place that knows about devices.
+    """Returns the strategy for the devices of this machine or cluster.
 
     Args:
       name: one of `STRATEGIES`. "auto" takes a TPU if one is named, several workers if TF_CONFIG
-        names them, several GPUs if there are, and one device otherwise.
-      tpu: name or address of a TPU, "local" on a TPU VM.
+        names them, several GPUs if there are any, and one device otherwise.
+      tpu: name or address of a TPU, or "local" on a TPU VM.
 
     Raises:
-      InputError: no such strategy, the TPU can't be reached, or TF_CONFIG names no cluster.
+      InputError: there is no such strategy, the TPU cannot be used, or TF_CONFIG is not valid.
     """
     if name not in STRATEGIES:
         raise InputError(f"--strategy={name}: choose one of {', '.join(STRATEGIES)}")
@@ -60,16 +60,18 @@ def _tf_config() -> dict[str, dict]:
         if isinstance(config, dict) and isinstance(config.get("cluster") or {}, dict):
             return config
     raise InputError(
-        f"TF_CONFIG={text}: not a JSON object with a cluster and a task; mend it or unset it"
+        f"TF_CONFIG={text}: must be a JSON object with a cluster and a task; mend it or unset it"
     )
 
 
 def _make_multi_worker() -> tf.distribute.Strategy:
     config = _tf_config()
     task = config.get("task")
-    # TensorFlow takes an evaluator, which would train by itself.
+    # TensorFlow also accepts an evaluator, but that process would train by itself.
     if config and (not isinstance(task, dict) or task.get("type") not in ("chief", "worker")):
-        raise InputError(f"TF_CONFIG: its task is {json.dumps(task)}; name a chief or a worker")
+        raise InputError(
+            f"TF_CONFIG: its task is {json.dumps(task)}; the type must be chief or worker"
+        )
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
     except (ValueError, tf.errors.OpError) as error:
@@ -77,10 +79,10 @@ def _make_multi_worker() -> tf.distribute.Strategy:
 
 
 def check_batch(strategy: tf.distribute.Strategy, batch_size: int, parts: int = 1) -> None:
-    """Refuses a batch that the replicas, and each one's parts, can't share evenly.
+    """Refuses a batch that cannot be divided evenly among the replicas and their parts.
 
     Raises:
-      InputError: naming the numbers.
+      InputError: the batch size is not a multiple of their number.
     """
     replicas = strategy.num_replicas_in_sync
     if batch_size % (replicas * parts):
@@ -92,17 +94,17 @@ def check_batch(strategy: tf.distribute.Strategy, batch_size: int, parts: int = 
 
 
 def must_compile(strategy: tf.distribute.Strategy) -> bool:
-    """Whether a function is to be compiled by XLA by itself, as everywhere but on a TPU's host.
+    """Returns whether functions need `jit_compile`, as they do everywhere except on a TPU's host.
 
-    On a TPU, `strategy.run` compiles all of the step anyway, and TensorFlow's package for its host
-    has no XLA for the processor.
+    On a TPU, `strategy.run` compiles the whole step anyway, and TensorFlow's package for the host
+    of a TPU has no XLA for the processor.
     """
     return not isinstance(strategy, tf.distribute.TPUStrategy) and has_xla()
 
 
 @functools.cache
 def has_xla() -> bool:
-    """Whether TensorFlow can compile for this machine's processor."""
+    """Returns whether TensorFlow can compile for this machine's processor."""
     try:
         tf.function(lambda: tf.constant(1.0) + 1.0, jit_compile=True)()
     except tf.errors.NotFoundError:
@@ -111,18 +113,18 @@ def has_xla() -> bool:
 
 
 def matmul_peak(strategy: tf.distribute.Strategy, dtype: str) -> float:
-    """Returns the floating-point operations a second that all replicas' matrix products reach.
+    """Returns the floating-point operations a second that matrix products reach on all replicas.
 
-    Measured rather than looked up: so it means the same on any device, whatever its clock does.
+    The rate is measured, since data sheets do not have it for every device and clock.
     """
     is_cpu = not (
         isinstance(strategy, tf.distribute.TPUStrategy) or tf.config.list_logical_devices("GPU")
     )
-    # Wide enough to reach the peak, small enough to take no time.
+    # The matrices are wide enough to reach the peak, and small enough to take little time.
     width, products, repeats = (1024, 10, 3) if is_cpu else (8192, 20, 3)
 
     def multiply(seed: tf.Tensor) -> tf.Tensor:
-        # Drawn, or TensorFlow would compute the products once, when it compiles.
+        # The matrix is random: products of a constant would be computed at compile time.
         matrix = tf.random.stateless_normal([width, width], seed, stddev=width**-0.5)
         matrix = product = tf.cast(matrix, dtype)
         for _ in range(products):
@@ -143,7 +145,7 @@ def matmul_peak(strategy: tf.distribute.Strategy, dtype: str) -> float:
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process is the one of several workers that writes and prints."""
+    """Returns whether this process writes and prints; of several workers only one does."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return True
     resolver = strategy.cluster_resolver
@@ -153,7 +155,7 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 
 
 def agree(strategy: tf.distribute.Strategy, steps: int, stops: bool) -> tuple[int, bool]:
-    """Returns what all workers do next: the mean of their steps, stopping if any of them stops."""
+    """Returns the same for all workers: the mean of their steps, and whether any of them stops."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return steps, stops
     mine = tf.constant([steps, stops], tf.float32)
@@ -163,10 +165,10 @@ def agree(strategy: tf.distribute.Strategy, steps: int, stops: bool) -> tuple[in
 
 
 def check_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
-    """Refuses workers that begin at different steps, from different weights.
+    """Refuses to train if the workers begin at different steps, from different weights.
 
     Raises:
-      InputError: on all of them.
+      InputError: the steps differ; all workers raise it.
     """
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return
@@ -174,6 +176,7 @@ def check_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
     steps = sorted(set(strategy.gather(mine, axis=0).numpy().tolist()))
     if len(steps) > 1:
         raise InputError(
-            f"the workers found checkpoints of different steps ({', '.join(map(str, steps))}); "
-            "give a --model_dir and --checkpoint_dir that all of them share"
+            "--model_dir: the workers found checkpoints of different steps "
+            f"({', '.join(map(str, steps))}); give a --model_dir and a --checkpoint_dir that all "
+            "of them share"
         )

@@ -1,1 +1,1 @@
-"""Pre-training: records to batches, the objective, the job."""
+"""Pre-training: batches of records, the objective and the job."""

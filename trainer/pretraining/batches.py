@@ -1,4 +1,4 @@
-"""Records folders -> batches: deterministic, sharded by host, resumable at any step."""
+"""Records folders -> batches. They are deterministic, sharded by host and resumable at any step."""
 
 import bisect
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from beambert.trainer.pretraining.dealing import deal, shares_of, steps_dealt
 from beambert.trainer.pretraining.dynamic_masking import MaskingRules, draw_bits, redraw_masks
 from beambert.trainer.pretraining.records import Records, compression_of, parse_batch
 
-# Files read at once, a record from each in turn: mixes the shards of a batch.
+# So many files are read at once, a record from each in turn, which mixes the shards in a batch.
 FILES_AT_ONCE = 16
-# Bytes of a file that are read at once.
+# Number of bytes that are read from a file at a time.
 READ_BUFFER = 1 << 20
 
 
@@ -20,12 +20,12 @@ def find_record(counts: Sequence[int], index: int) -> tuple[int, int, int]:
     """Finds a record in the order of `_in_turn`, from the files' numbers of records alone.
 
     Args:
-      counts: records of each file, in the order that the files are read in.
-      index: of the record; less than the sum of the counts.
+      counts: number of records in each file, in the order in which the files are read.
+      index: index of the record, less than the sum of the counts.
 
     Returns:
-      the number of files to leave out; of how many records each of the next `FILES_AT_ONCE` files
-      is to be shortened, if it has so many; and how many records to skip in what is read then.
+      three numbers: of files to leave out; of records to leave out at the start of each of the next
+      `FILES_AT_ONCE` files; and of records to skip in the order of the rest.
     """
     for first_file in range(0, len(counts), FILES_AT_ONCE):
         at_once = counts[first_file : first_file + FILES_AT_ONCE]
@@ -41,12 +41,12 @@ def find_record(counts: Sequence[int], index: int) -> tuple[int, int, int]:
 
 
 def _in_turn(names: tf.Tensor, compression: str, shortened_by: int = 0) -> tf.data.Dataset:
-    """Serialized records: one of each file in turn, for a number of files at a time.
+    """Returns serialized records, one of each file in turn, for `FILES_AT_ONCE` files at a time.
 
     Args:
-      names: string [files].
-      compression: of all files.
-      shortened_by: records to leave out at the start of every file.
+      names: string [files], paths of the files.
+      compression: TensorFlow's name of the files' compression.
+      shortened_by: number of records to leave out at the start of every file.
     """
 
     def read_file(name: tf.Tensor) -> tf.data.Dataset:
@@ -65,7 +65,7 @@ def _in_turn(names: tf.Tensor, compression: str, shortened_by: int = 0) -> tf.da
 
 
 def _training_stream(records: Records, seed: int, first_record: int) -> tf.data.Dataset:
-    """Serialized records, epoch after epoch, each with its own order of the files."""
+    """Returns serialized records, epoch after epoch, each with its own order of the files."""
     files, compression = tf.constant(records.files), compression_of(records.files)
 
     def order_of(epoch: tf.Tensor) -> tf.Tensor:
@@ -95,24 +95,25 @@ def training_batches(
     gradient_accumulation_steps: int = 1,
     do_dynamic_masking: bool = False,
 ) -> tf.data.Dataset:
-    """Endless batches, epoch after epoch.
+    """Returns endless batches, epoch after epoch.
 
-    The records lie shuffled in their files; every epoch reads the files in another order. Those of
-    some steps are dealt to these steps' batches so that each has nearly equally many tokens, see
-    `dealing`. Position and masks follow from the step alone, so resuming needs no iterator state,
-    and finding the position reads no more than the files that are open there.
+    The records in a file are shuffled already, and every epoch reads the files in another order.
+    The records of several steps are dealt to the batches of these steps so that all batches have
+    nearly equally many tokens, see `dealing`. Position and masks follow from the step alone, so
+    resuming needs no iterator state. To find a position, only the files that are open there are
+    read.
 
     Args:
-      records: to read.
-      batch_size: over all hosts.
-      seed: of the files' order and of dynamic masks.
-      first_step: batches that are done already.
-      context: which of the input pipelines this is; host h of n takes records h, h + n, ….
-      gradient_accumulation_steps: parts of a replica's batch that are computed together.
-      do_dynamic_masking: draw other masks than the records have, different in every epoch.
+      records: records to read.
+      batch_size: number of sequences in a batch, over all hosts.
+      seed: seed of the files' order and of dynamic masks.
+      first_step: number of batches that are done already.
+      context: number of this host h among n hosts; it takes the records h, h + n, ….
+      gradient_accumulation_steps: number of parts in which a replica computes its batch.
+      do_dynamic_masking: whether to replace the records' masks by others in every epoch.
 
     Returns:
-      Dataset of name -> int32 or float32 [batch_size / replicas, length].
+      dataset of name -> int32 or float32 [batch_size / replicas, length].
     """
     context = context or tf.distribute.InputContext()
     hosts, host = context.num_input_pipelines, context.input_pipeline_id
@@ -145,9 +146,9 @@ def evaluation_batches(
     max_batches: int | None = None,
     context: tf.distribute.InputContext | None = None,
 ) -> tf.data.Dataset:
-    """All records once (or the first batches of them), in the order of the files.
+    """Returns all records once, or the first `max_batches` batches, in the order of the files.
 
-    The last batch is filled up with empty rows; `example_weights` [batch] is 0 for those.
+    The last batch is filled up with empty rows, whose `example_weights` [batch] are 0.
     """
     dataset = _in_turn(tf.constant(records.files), compression_of(records.files))
     if max_batches is not None:
@@ -156,7 +157,7 @@ def evaluation_batches(
     hosts, host = context.num_input_pipelines, context.input_pipeline_id
 
     def share(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        # Rows of filled batches, so that every host has equally many batches.
+        # The hosts share filled batches, so that all of them have equally many.
         features = fill_up(parse_batch(serialized, records), batch_size)
         return {name: value[host::hosts] for name, value in features.items()}
 

@@ -1,4 +1,4 @@
-"""How many rows the tokens of a batch take without their padding."""
+"""The number of rows that the tokens of a batch take without padding."""
 
 import math
 
@@ -6,22 +6,24 @@ from beambert.model.packing import Capacity
 from beambert.trainer.pretraining.dealing import SEQUENCES_DEALT
 from beambert.trainer.pretraining.records import Records
 
-# Standard errors of that mean that there are rows for; a batch that needs more is computed padded.
+# There are rows for the mean number of tokens plus so many standard errors. A batch that needs more
+# rows is computed with its padding.
 STANDARD_ERRORS = 2
-# That share the sequences that are dealt; with more of them more batches are computed padded.
+# So many hosts may share the sequences that are dealt together. With more hosts, more batches need
+# more rows than there are.
 HOSTS = 4
-# Rows are a multiple of this: what a device multiplies at a time.
+# The number of rows is a multiple of this, since devices multiply blocks of rows.
 ROWS_MULTIPLE = 16
-# Below this share of padding, leaving it out gains nothing.
+# With a smaller share of padding, leaving it out gains nothing.
 LEAST_PADDING = 0.05
 
 
 def capacity_for(records: Records, batch_size: int) -> Capacity | None:
-    """Returns the rows for batches that `deal` made; None if there is too little padding.
+    """Returns the numbers of rows for batches that `deal` made; None if there is little padding.
 
     Args:
-      records: whose info.json has the mean numbers of tokens and predictions.
-      batch_size: sequences that are computed together.
+      records: records; their info.json has the mean numbers of tokens and predictions.
+      batch_size: number of sequences that are computed together.
     """
     counts = records.info.counts
     if not counts.get("instances"):
@@ -39,7 +41,7 @@ def capacity_for(records: Records, batch_size: int) -> Capacity | None:
 
 
 def _rows(mean: float, most: int, batch_size: int) -> int:
-    # No distribution in [0, most] with this mean varies more (Bhatia and Davis 2000).
+    # A distribution in [0, most] with this mean has at most this deviation (Bhatia and Davis 2000).
     deviation = math.sqrt(mean * (most - mean))
     mean += STANDARD_ERRORS * deviation / math.sqrt(max(SEQUENCES_DEALT / HOSTS, batch_size))
     return math.ceil(batch_size * mean / ROWS_MULTIPLE) * ROWS_MULTIPLE

@@ -1,29 +1,32 @@
-"""Batches of nearly equally many tokens, so that a fixed number of rows holds each one's tokens."""
+"""Deals sequences to batches so that all batches have nearly equally many tokens.
+
+A fixed number of rows is then enough for the tokens of nearly every batch.
+"""
 
 import math
 from collections.abc import Sequence
 
 import tensorflow as tf
 
-# Sequences that are dealt to batches at a time, over all hosts: the mean length of so many is that
-# of all within a few tokens.
+# Number of sequences that are dealt to batches at a time, over all hosts. Their mean length differs
+# from the mean of all sequences by a few tokens at most.
 SEQUENCES_DEALT = 4096
-# Rows that a share gives a batch, at least: fewer couldn't have equally many tokens in each.
+# A share gives a batch at least so many rows. With fewer, batches would differ too much in tokens.
 LEAST_ROWS = 4
-# Hosts that can read a share each, powers of two.
+# Largest number of shares, a power of two. Up to so many hosts can read a share each.
 MOST_SHARES = 16
 
 
 def steps_dealt(sequences_a_step: int) -> int:
-    """Returns the steps whose sequences are dealt to batches together."""
+    """Returns the number of steps whose sequences are dealt together."""
     return math.ceil(SEQUENCES_DEALT / sequences_a_step)
 
 
 def shares_of(batch_size: int, hosts: int) -> int:
-    """Returns how many shares the sequences are dealt in, each by itself.
+    """Returns the number of shares of the sequences. Each share is dealt by itself.
 
-    Their number doesn't depend on the hosts, each of which reads some of them: so a batch has the
-    same sequences on any number of hosts, but for unusual ones.
+    A host reads one or more shares. Their number does not depend on the hosts (except for unusual
+    numbers of hosts), so a batch has the same sequences on any number of hosts.
     """
     shares = math.gcd(batch_size, max(batch_size // LEAST_ROWS, 1), MOST_SHARES)
     return shares if shares % hosts == 0 else hosts
@@ -39,21 +42,22 @@ def deal(
     """Divides rows into batches, and those into parts, of nearly equally many tokens each.
 
     Args:
-      features: [rows, …]; rows must be a multiple of batches * parts and of batches * len(shares).
-        They belong to one share after the other, again and again.
-      batches: to make.
-      parts: of each batch; which rows a batch has doesn't depend on them.
+      features: name -> [rows, …]. The number of rows must be a multiple of batches * parts and of
+        batches * len(shares). The rows belong to the shares in turn.
+      batches: number of batches to make.
+      parts: number of parts of a batch; the rows of a batch do not depend on it.
       shares: numbers of this host's shares; each gives a batch equally many rows.
-      all_shares: of all hosts.
+      all_shares: number of shares of all hosts.
 
     Returns:
-      features [batches, parts, rows / batches / parts, …].
+      name -> [batches, parts, rows / batches / parts, …].
     """
     lengths = tf.reduce_sum(features["input_mask"], axis=1)
     count = len(shares)
     order = tf.argsort(-tf.transpose(tf.reshape(lengths, [-1, count])), stable=True)
     dealt = _deal(order, batches) * count + tf.range(count)[:, None, None]
-    # A batch gets another pile of every share: the first ones, of extremes, differ from the last.
+    # A batch gets piles of different numbers from the shares, since the first piles of a share have
+    # other lengths than the last.
     shifts = tf.constant(list(shares))[:, None] * batches // all_shares
     piles = (tf.range(batches) + shifts) % batches
     dealt = tf.gather(dealt, piles, batch_dims=1)
@@ -66,7 +70,7 @@ def deal(
 def _deal(order: tf.Tensor, piles: int) -> tf.Tensor:
     """Deals [..., rows], longest first, to [..., piles, rows / piles], longest first.
 
-    There and back, as cards are not: the pile that is first in one round is last in the next.
+    The direction changes after every round: the first pile of a round is the last of the next.
     """
     rounds = tf.reshape(order, [*order.shape[:-1], -1, piles])
     is_back = tf.range(tf.shape(rounds)[-2])[:, None] % 2 == 1

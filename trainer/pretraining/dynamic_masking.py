@@ -1,11 +1,11 @@
-"""Masks drawn anew every time a record is read (RoBERTa, arXiv 1907.11692, section 4.1).
+"""Draws new masks every time a record is read (RoBERTa, arXiv 1907.11692, section 4.1).
 
-The records hold masked ids and what was hidden, so the text before masking can be restored; then
-positions are chosen by the rules of `pipelines.instances.masking`, in the graph of the input
+The records hold masked ids and their labels, so the text before masking can be restored. New
+positions are then chosen by the rules of `pipelines.instances.masking`, in the graph of the input
 pipeline.
 
 Legend: N rows, L max_seq_length, P max_predictions_per_seq, S slots (the lesser of P and L),
-W words, of which a row has L at most.
+W words, at most L in a row.
 """
 
 import dataclasses
@@ -19,19 +19,19 @@ from beambert.pipelines.records.contract import RecordsInfo
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 Features = Mapping[str, tf.Tensor]
-# Folded into the seed, so that the files' order and the dropout draw other numbers from it.
+# This is folded into the seed, so that the order of the files and the dropout get other numbers.
 _STREAM = 0x6D61736B
 _LOWEST = tf.int32.min
 
 
 @dataclasses.dataclass(frozen=True)
 class MaskingRules:
-    """How a folder's records were masked, and are masked again.
+    """The rules by which a folder's records were masked and are masked again.
 
     Attributes:
       masked_lm_prob: share of a row's tokens to predict; 0.15 in the paper.
-      do_whole_word_mask: hide all pieces of a word or none.
-      ids: of the vocabulary.
+      do_whole_word_mask: whether to hide all pieces of a word or none.
+      ids: ids of the vocabulary.
     """
 
     masked_lm_prob: float
@@ -40,14 +40,14 @@ class MaskingRules:
 
     @classmethod
     def of(cls, info: RecordsInfo, vocabulary: Vocabulary) -> "MaskingRules":
-        """Returns what the records were made by."""
+        """Returns the rules that the records were made by."""
         parameters = info.parameters
         ids = TokenIds.of(vocabulary, is_reference=parameters["pairs"] == REFERENCE)
         return cls(parameters["masked_lm_prob"], parameters["do_whole_word_mask"], ids)
 
 
 def restore_ids(features: Features) -> tf.Tensor:
-    """Returns `input_ids` before anything was hidden, int32 [N, L]."""
+    """Returns `input_ids` before masking, int32 [N, L]."""
     return _with_values(
         features["input_ids"],
         features["masked_lm_positions"],
@@ -57,40 +57,40 @@ def restore_ids(features: Features) -> tf.Tensor:
 
 
 def draw_bits(random_seed: int, step: tf.Tensor, batch_size: int, features: Features) -> tf.Tensor:
-    """Draws all that `redraw_masks` needs, from nothing but the seed and the step.
+    """Draws the random bits for `redraw_masks`, which depend on the seed and the step alone.
 
     Args:
-      random_seed: of the training.
+      random_seed: seed of the training.
       step: int64 scalar, number of the batch since the start of training.
-      batch_size: rows over all hosts. Every host draws for all of them and uses its own, so that
-        a row's masks don't depend on the number of hosts.
-      features: tell the lengths.
+      batch_size: number of rows over all hosts. Every host draws for all rows and uses its own, so
+        that a row's masks do not depend on the number of hosts.
+      features: features of records, whose lengths are used.
 
     Returns:
-      int32 [batch_size, L + 2 S], all 2**32 values equally likely.
+      int32 [batch_size, L + 2 S], with all 2**32 values equally likely.
     """
     seed = tf.random.experimental.stateless_fold_in([random_seed, _STREAM], step)
     length = features["input_ids"].shape[1]
     shape = [batch_size, length + 2 * _slots(features)]
-    # Named, since "auto_select" would take another generator on an accelerator.
+    # The default, "auto_select", would take another generator on an accelerator.
     return tf.random.stateless_uniform(shape, seed, None, None, tf.int32, alg="philox")
 
 
 def redraw_masks(features: Features, bits_NB: tf.Tensor, rules: MaskingRules) -> Features:
-    """Undoes the masks of records and draws others.
+    """Replaces the masks of records by others.
 
     Args:
-      features: of N records.
+      features: features of N records.
       bits_NB: int32 [N, L + 2 S], see `draw_bits`.
-      rules: that the records were made by.
+      rules: rules by which the records were masked.
 
     Returns:
-      the features, of the same shapes and types; `masked_lm_positions` ascending.
+      the features, with the same shapes and types; `masked_lm_positions` ascend.
     """
     ids_NL = restore_ids(features)
     length, slots = ids_NL.shape[1], _slots(features)
     key_NL, roll_NS, choice_NS = tf.split(bits_NB, [length, slots, slots], axis=1)
-    # A float64, as numpy computes it.
+    # numpy computes the number of predictions in float64 too, so both round alike.
     share_N = tf.cast(tf.reduce_sum(features["input_mask"], axis=1), tf.float64)
     wanted_N = tf.cast(tf.round(share_N * rules.masked_lm_prob), tf.int32)
     fixed_NL = tf.gather(rules.ids.is_fixed, ids_NL)
@@ -119,16 +119,16 @@ def redraw_masks(features: Features, bits_NB: tf.Tensor, rules: MaskingRules) ->
 def choose_tokens(
     key_NL: tf.Tensor, fixed_NL: tf.Tensor, wanted_N: tf.Tensor, slots: int
 ) -> tf.Tensor:
-    """Chooses the tokens of the largest keys: a uniform choice without replacement.
+    """Chooses the tokens with the largest keys: a uniform choice without replacement.
 
     Args:
       key_NL: int32 [N, L], random.
-      fixed_NL: bool [N, L], what may not be chosen.
-      wanted_N: int32 [N], how many; no more than may be chosen, nor than `slots`.
+      fixed_NL: bool [N, L], true for tokens that may not be chosen.
+      wanted_N: int32 [N], number of tokens to choose: at most S, and no more than may be chosen.
       slots: S.
 
     Returns:
-      int32 [N, S], the positions in ascending order, and L where there are no more.
+      int32 [N, S], the chosen positions in ascending order, filled up with L.
     """
     length = key_NL.shape[1]
     key_NL = tf.where(fixed_NL, _LOWEST, tf.maximum(key_NL, _LOWEST + 1))
@@ -144,20 +144,22 @@ def choose_words(
     wanted_N: tf.Tensor,
     slots: int,
 ) -> tf.Tensor:
-    """Chooses whole words from the largest key of a first token down, passing over misfits.
+    """Chooses whole words in the order of their first token's key, the largest first.
+
+    A word that does not fit is skipped.
 
     Args:
       key_NL: int32 [N, L], random.
-      is_continuation_NL: bool [N, L], pieces that continue the word before them.
-      fixed_NL: bool [N, L], what may not be chosen; each such token is a word of its own.
-      wanted_N: int32 [N], how many tokens at most; no more than `slots`.
+      is_continuation_NL: bool [N, L], true for pieces that continue the word before them.
+      fixed_NL: bool [N, L], true for tokens that may not be chosen; each is a word of its own.
+      wanted_N: int32 [N], largest number of tokens to choose, at most S.
       slots: S.
 
     Returns:
-      int32 [N, S], the positions in ascending order, and L where there are no more.
+      int32 [N, S], the chosen positions in ascending order, filled up with L.
     """
     rows, length = key_NL.shape
-    # A piece behind a fixed token (the text was cut inside a word) starts a word too.
+    # A piece behind a fixed token starts a word too: the text was cut inside a word there.
     follows_fixed_NL = tf.pad(fixed_NL, [[0, 0], [1, 0]], constant_values=True)[:, :-1]
     is_start_NL = ~is_continuation_NL | fixed_NL | follows_fixed_NL
     word_NL = tf.cumsum(tf.cast(is_start_NL, tf.int32), axis=1) - 1
@@ -177,24 +179,24 @@ def choose_words(
 
     taken_NW = by_word(tf.math.unsorted_segment_max, tf.cast(taken_NW, tf.int32), order_NW)
     is_chosen_NL = tf.gather(taken_NW, word_NL, batch_dims=1) > 0
-    # The S largest distances from the end are the S first positions.
+    # The positions with the S largest distances from the end are the S first ones.
     distance_NL = tf.where(is_chosen_NL, length - tf.range(length)[None], 0)
     return length - tf.math.top_k(distance_NL, slots).values
 
 
 def _take_fitting(size_NW: tf.Tensor, is_free_NW: tf.Tensor, room_N: tf.Tensor) -> tf.Tensor:
-    """Goes through each row's words in turn and takes every one that still fits.
+    """Goes through each row's words in turn and takes every word that still fits.
 
-    At each turn all words up to the first that doesn't fit are taken at once. What is left then is
-    less than that word's size, so there are no more turns than a word has pieces, and one.
+    A turn takes all words up to the first that does not fit. The room that is left is then smaller
+    than that word. So there is at most one turn more than the longest word has pieces.
 
     Args:
-      size_NW: int32 [N, W].
-      is_free_NW: bool [N, W], what may be taken.
-      room_N: int32 [N], the most that the words taken may add up to.
+      size_NW: int32 [N, W], number of tokens of each word.
+      is_free_NW: bool [N, W], true for words that may be taken.
+      room_N: int32 [N], largest number of tokens of all words taken.
 
     Returns:
-      bool [N, W], the words taken.
+      bool [N, W], true for the words taken.
     """
 
     def fitting(free_NW: tf.Tensor, room_N: tf.Tensor) -> tf.Tensor:
@@ -224,7 +226,7 @@ def _slots(features: Features) -> int:
 def _hide(
     label_NS: tf.Tensor, roll_NS: tf.Tensor, choice_NS: tf.Tensor, ids: TokenIds
 ) -> tf.Tensor:
-    """Returns what stands in the place of tokens: [MASK], any other or themselves."""
+    """Returns the ids that replace tokens: [MASK], random ones or the tokens themselves."""
     roll_NS = tf.cast(roll_NS, tf.float64) / 2**32 + 0.5
     other_NS = tf.gather(ids.replacements, choice_NS % len(ids.replacements))
     rest_NS = tf.where(roll_NS < MASK_SHARE + RANDOM_SHARE, other_NS, label_NS)
@@ -234,8 +236,8 @@ def _hide(
 def _with_values(
     ids_NL: tf.Tensor, position_NS: tf.Tensor, value_NS: tf.Tensor, is_used_NS: tf.Tensor
 ) -> tf.Tensor:
-    """Returns the ids with other values at some positions; slots not used point at position 0."""
-    # Those write what stands there anyway: [CLS], which is never chosen.
+    """Returns the ids with other values at some positions; unused slots point at position 0."""
+    # Unused slots write the id that is at position 0 already: [CLS], which is never chosen.
     value_NS = tf.where(is_used_NS, value_NS, ids_NL[:, :1])
     row_NS = tf.zeros_like(position_NS) + tf.range(position_NS.shape[0])[:, None]
     indices_NS2 = tf.stack([row_NS, position_NS], axis=-1)

@@ -1,4 +1,4 @@
-"""`beambert pretrain`: records -> an encoder."""
+"""The job of `beambert pretrain`: records -> an encoder."""
 
 import dataclasses
 import json
@@ -36,7 +36,7 @@ from beambert.trainer.pretraining.records import (
 )
 from beambert.trainer.weights.initial import InitialWeights, open_initial
 
-# Of a record: sentence A and sentence B.
+# A record has two segments, sentence A and sentence B.
 SEGMENTS = 2
 
 
@@ -45,20 +45,21 @@ _BASE = recipes.bert_base()
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingJob:
-    """What `pretrain` is asked for; the defaults are those of `beambert pretrain`.
+    """The parameters of a pre-training; the defaults are those of `beambert pretrain`.
 
     Attributes:
       data: records folder.
-      eval_data: held-out records folder, or None for `data`/eval if that is there.
-      long_data: records of longer sequences for the last steps, or None; what is held out of them
-        is `long_data`/eval if that is there.
-      long_data_share: of the steps.
+      eval_data: folder of held-out records; None takes `data`/eval if that exists.
+      long_data: folder of records with longer sequences, for the last steps; None for none. Its
+        held-out records are in `long_data`/eval, if that exists.
+      long_data_share: share of the steps on `long_data`.
       masking: "static" for the records' masks, "dynamic" for others in every epoch.
-      model: name of a published size, or path of a bert_config.json; None for that of `init`,
+      model: name of a published size or path of a bert_config.json; None takes that of `init`,
         or base where that is None too.
-      init: weights to go on from, see `initial.open_initial`, or None for random ones.
+      init: weights to start from, see `initial.open_initial`; None starts from random ones.
       output: folders to write to.
-      optimizer, loop: how.
+      optimizer: parameters of the optimizer.
+      loop: parameters of the training loop.
     """
 
     data: str
@@ -77,7 +78,7 @@ class PretrainingJob:
 
 @dataclasses.dataclass(frozen=True)
 class _Data:
-    """What a phase reads: records, held-out ones, and the step of the whole run that ends it."""
+    """The records of a phase, its held-out records, and the step of the whole run that ends it."""
 
     records: Records
     held_out: Records | None
@@ -104,13 +105,14 @@ def _open_data(job: PretrainingJob) -> list[_Data]:
     if long_records.max_seq_length <= records.max_seq_length:
         raise InputError(
             f"--long_data={job.long_data}: its max_seq_length is {long_records.max_seq_length}, "
-            f"that of --data={job.data} is {records.max_seq_length}; exchange them or leave it out"
+            f"that of --data={job.data} is {records.max_seq_length}; exchange the two, or leave "
+            "--long_data out"
         )
     long_steps = round(steps * job.long_data_share)
     if not 0 < long_steps < steps:
         raise InputError(
-            f"--long_data_share={job.long_data_share}: of --num_train_steps={steps} leaves no step "
-            "for one of the two; choose another"
+            f"--long_data_share={job.long_data_share}: leaves no step of --num_train_steps={steps} "
+            "for --data or for --long_data; choose another share"
         )
     return [
         _Data(records, held_out, steps - long_steps),
@@ -129,9 +131,9 @@ def _open_evaluation(records: Records, folder: str | None) -> Records | None:
 
 
 def commonest_token_accuracy(records: Records) -> float:
-    """Returns how often the commonest predicted token of these records is right.
+    """Returns the share of the predictions whose label is the commonest one.
 
-    The accuracy of the best guess that never looks at the text: what a masked LM has to beat.
+    It is the best accuracy without looking at the text, so a masked LM has to beat it.
     """
     files = records.files
     dataset = tf.data.TFRecordDataset(files, compression_of(files)).batch(4096)
@@ -144,14 +146,14 @@ def commonest_token_accuracy(records: Records) -> float:
 
 
 def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None) -> None:
-    """Trains an encoder and leaves a finished model folder.
+    """Trains an encoder and writes a finished model folder.
 
     Args:
       job: what is asked for.
       strategy: devices to train on; None for those that `make_strategy("auto")` finds.
 
     Raises:
-      InputError: what was given can't be used.
+      InputError: a parameter or the data cannot be used.
     """
     strategy = strategy or make_strategy("auto")
     data = _open_data(job)
@@ -197,7 +199,8 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None
             return
         if data[-1].held_out:
             results["commonest_token_accuracy"] = commonest_token_accuracy(data[-1].held_out)
-            print(f"always guessing the commonest token: {results['commonest_token_accuracy']:.1%}")
+            share = results["commonest_token_accuracy"]
+            print(f"accuracy of always predicting the commonest token: {share:.1%}")
         model_folders.save_weights(trainer.model, model_dir)
         tensorflow_files.write_bytes(
             f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode()
@@ -226,22 +229,22 @@ def _open_initial(job: PretrainingJob, records: Records) -> InitialWeights | Non
 def _check_sizes(data: Sequence[_Data], config: BertConfig) -> None:
     if config.type_vocab_size < SEGMENTS:
         raise InputError(
-            f"the model's type_vocab_size is {config.type_vocab_size}, records have {SEGMENTS} "
-            "segments; choose another --model or --init"
+            f"{data[0].records.folder}: its records have {SEGMENTS} segments, but the model's "
+            f"type_vocab_size is {config.type_vocab_size}; choose another --model or --init"
         )
     for each in data:
         length, limit = each.records.max_seq_length, config.max_position_embeddings
         if length > limit:
             raise InputError(
-                f"{each.records.folder}: its max_seq_length is {length}, the model's "
-                f"max_position_embeddings {limit}; choose another --model"
+                f"{each.records.folder}: its max_seq_length is {length}, but the model's "
+                f"max_position_embeddings is {limit}; choose another --model"
             )
 
 
 def _capacities(
     data: Sequence[_Data], loop: LoopConfig, strategy: tf.distribute.Strategy
 ) -> dict[int, Capacity]:
-    """Returns the rows for the batches of each length whose padding is worth leaving out."""
+    """Returns length -> numbers of rows, for lengths where leaving out padding is worthwhile."""
     parts = strategy.num_replicas_in_sync * loop.gradient_accumulation_steps
     capacities = {
         each.records.max_seq_length: capacity_for(each.records, loop.train_batch_size // parts)
@@ -295,7 +298,7 @@ def _training(
     records = data[-1].records
     return {
         "kind": model_folders.PRETRAINING,
-        # First, since the first difference to what a folder holds is told.
+        # These come first: an error names the first difference to the description in a folder.
         "optimizer": dataclasses.asdict(job.optimizer),
         "loop": dataclasses.asdict(job.loop),
         "do_lower_case": records.info.parameters["do_lower_case"],

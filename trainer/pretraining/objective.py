@@ -18,7 +18,7 @@ from beambert.trainer.loop.objectives import (
 
 
 class PretrainingObjective(Objective):
-    """Masked LM + next sentence prediction (run_pretraining.py): the sum of both mean losses."""
+    """The sum of the mean losses of masked LM and next sentence prediction (run_pretraining.py)."""
 
     losses = ("masked_lm_loss", "next_sentence_loss")
     weight_of = {
@@ -29,7 +29,7 @@ class PretrainingObjective(Objective):
     }
 
     def __init__(self, capacities: Mapping[int, Capacity] | None = None):
-        """Takes the rows for batches of each length whose padding is to be left out."""
+        """Takes length -> numbers of rows, for the lengths whose padding is left out."""
         self._capacities = capacities or {}
 
     def weights(self, features: Features) -> Sums:
@@ -40,23 +40,26 @@ class PretrainingObjective(Objective):
         }
 
     def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
-        """Returns losses (nats) and correct predictions, summed."""
+        """Returns the sums of the losses, in nats, and the numbers of correct predictions."""
         logits = model(features, dropout_seed=dropout_seed)
         tokens, weights = features["masked_lm_ids"], features["masked_lm_weights"]
         return self._sums(logits, tokens, weights, features)
 
     def derived(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Returns the perplexity: the exponential of the mean loss in nats."""
-        # float64 ends at e**709, and a training that diverges goes on to say so.
+        # float64 overflows above e**709, which must not end a training that diverges.
         loss = metrics["masked_lm_loss"]
         return {"masked_lm_perplexity": math.inf if loss > 709 else math.exp(loss)}
 
     def ways(self) -> Sequence[Callable[[keras.Model, Features, tf.Tensor | None], Sums]]:
-        """Returns `sums`, and the same computed without padding."""
+        """Returns `sums`, and a function that computes the same without padding."""
         return [self.sums, self._packed_sums]
 
     def way(self, features: Features) -> tf.Tensor | None:
-        """Returns whether there are rows for the batch's tokens and predictions."""
+        """Returns 1 if there are enough rows for the batch's tokens and predictions, else 0.
+
+        Returns None if batches of this length are always computed with their padding.
+        """
         capacity = self._capacities.get(features["input_ids"].shape[1])
         if capacity is None:
             return None

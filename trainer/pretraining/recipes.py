@@ -1,7 +1,7 @@
-"""Recipes: what `beambert pretrain` does unless flags say otherwise, with what to expect of it.
+"""Recipes: defaults of `beambert pretrain`, with their cost and the results to expect.
 
-The operations are those of `model.flops`, padding included; hours follow from a device's share of
-its peak that a run's own progress line shows.
+A cost is a number of floating-point operations of `model.flops`, padding included. The hours depend
+on the device; the progress line of a run shows the share of the peak that it reaches.
 """
 
 import dataclasses
@@ -12,11 +12,11 @@ class Recipe:
     """Defaults of `beambert pretrain`; each field is the flag of its name.
 
     Attributes:
-      model: a published size.
-      num_train_steps: updates in all.
-      num_warmup_steps: updates until the learning rate is at its peak.
-      train_batch_size: sequences an update.
-      learning_rate: peak.
+      model: name of a published size.
+      num_train_steps: number of updates.
+      num_warmup_steps: number of updates until the learning rate is at its peak.
+      train_batch_size: number of sequences in an update.
+      learning_rate: peak of the learning rate.
       long_data_share: share of the steps on `--long_data`, if that is given; paper, A.2.
     """
 

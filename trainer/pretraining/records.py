@@ -1,4 +1,4 @@
-"""Records as the trainer opens, checks and parses them."""
+"""Opens, checks and parses records for training."""
 
 import dataclasses
 
@@ -17,9 +17,9 @@ class Records:
     """A finished records folder.
 
     Attributes:
-      folder: where it is.
-      info: its info.json.
-      vocabulary: what its ids mean.
+      folder: path of the folder.
+      info: content of its info.json.
+      vocabulary: vocabulary that the records' ids belong to.
     """
 
     folder: str
@@ -28,7 +28,7 @@ class Records:
 
     @property
     def max_seq_length(self) -> int:
-        """Tokens of a record."""
+        """Tokens of a record, padding included."""
         return self.info.parameters["max_seq_length"]
 
     @property
@@ -53,14 +53,14 @@ class Records:
 
 
 def open_records(folder: str, flag: str) -> Records:
-    """Opens a records folder, refusing one that isn't finished or whole.
+    """Opens a records folder and checks that it is finished and complete.
 
     Args:
-      folder: local or gs://.
-      flag: it was given by, for messages.
+      folder: path of the folder, local or gs://.
+      flag: name of the flag that gave the folder, for error messages.
 
     Raises:
-      InputError: not there, not finished, or a file is missing or cut off.
+      InputError: the folder does not exist or is not finished, or a file is missing or cut off.
     """
     folder = folder.rstrip("/")
     if not tensorflow_files.exists(folder):
@@ -69,7 +69,9 @@ def open_records(folder: str, flag: str) -> Records:
         inside = tensorflow_files.match(f"{folder}/[0-9]*/{MARKER_FILE}")
         if inside:
             found = ", ".join(path.removesuffix(f"/{MARKER_FILE}") for path in inside)
-            raise InputError(f"{flag}={folder}: holds records for several lengths; name {found}")
+            raise InputError(
+                f"{flag}={folder}: holds records for several lengths; name one of {found}"
+            )
         raise InputError(
             f"{flag}={folder}: not a finished records folder (no {MARKER_FILE}); "
             "run `beambert data` again, which completes it"
@@ -82,9 +84,9 @@ def open_records(folder: str, flag: str) -> Records:
     vocabulary = Vocabulary.parse(tensorflow_files.read_bytes(vocabulary_path), vocabulary_path)
     if vocabulary.sha256 != info.vocabulary["sha256"]:
         raise InputError(
-            f"{vocabulary_path}: not the vocabulary that {INFO_FILE} names (SHA-256 "
-            f"{vocabulary.sha256[:12]}, there {info.vocabulary['sha256'][:12]}); copy the folder "
-            "again or make it again with `beambert data`"
+            f"{vocabulary_path}: not the vocabulary of the records (its SHA-256 is "
+            f"{vocabulary.sha256[:12]}, {INFO_FILE} says {info.vocabulary['sha256'][:12]}); copy "
+            "the folder again or make it again with `beambert data`"
         )
     for file in info.files:
         path = f"{folder}/{file['name']}"
@@ -92,8 +94,8 @@ def open_records(folder: str, flag: str) -> Records:
         if size != file["bytes"]:
             has = "is missing" if size is None else f"has {size} bytes"
             raise InputError(
-                f"{path}: {has}, {INFO_FILE} says {file['bytes']}; copy the folder "
-                "again or make it again with `beambert data`"
+                f"{path}: {has}, but {INFO_FILE} says {file['bytes']}; copy the folder again or "
+                "make it again with `beambert data`"
             )
     records = Records(folder, info, vocabulary)
     if not records.instances:
@@ -105,7 +107,7 @@ def open_records(folder: str, flag: str) -> Records:
 
 
 def _check_first(records: Records) -> None:
-    """Refuses records that are not what info.json says: one stands for all of a run's."""
+    """Refuses records whose first one is not as info.json describes it."""
     path = records.files[0]
     first = tf.data.TFRecordDataset(path, compression_of([path])).batch(1).take(1)
     try:
@@ -119,10 +121,10 @@ def _check_first(records: Records) -> None:
 
 
 def check_same(records: Records, other: Records) -> None:
-    """Refuses evaluation records that the training records' model can't read.
+    """Refuses evaluation records that differ from the training records in vocabulary or lengths.
 
     Raises:
-      InputError: naming both values.
+      InputError: they differ; the message has both values.
     """
     parameters = ("do_lower_case", "max_seq_length", "max_predictions_per_seq")
     for name, mine, theirs in (
@@ -141,10 +143,10 @@ def parse_batch(serialized: tf.Tensor, records: Records) -> dict[str, tf.Tensor]
     shapes = feature_shapes(records.max_seq_length, records.max_predictions_per_seq)
     spec = {name: tf.io.FixedLenFeature([n], kind) for name, (n, kind) in shapes.items()}
     parsed = tf.io.parse_example(serialized, spec)
-    # Accelerators have no 64-bit integers worth using.
+    # Accelerators are slow with 64-bit integers.
     return {k: tf.cast(v, tf.int32) if v.dtype == tf.int64 else v for k, v in parsed.items()}
 
 
 def compression_of(files: list[str]) -> str:
-    """Returns what TensorFlow calls the compression of a folder's files."""
+    """Returns TensorFlow's name of the compression of a folder's files."""
     return "GZIP" if files[0].endswith(".gz") else ""

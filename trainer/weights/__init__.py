@@ -1,1 +1,1 @@
-"""Weights of other systems, in and out."""
+"""Reads the weights of other systems and writes weights for them."""

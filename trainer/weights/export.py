@@ -22,7 +22,7 @@ from beambert.trainer.weights.initial import CONFIG_FILES, SAFETENSORS_FILE
 from beambert.trainer.weights.tokenizer_files import TOKENIZER_CONFIG_FILE
 
 ORIGINAL_CONFIG_FILE, HUGGING_FACE_CONFIG_FILE = CONFIG_FILES
-# The original release's name; the start of its files' names.
+# The names of the original release's checkpoint files begin with this.
 CHECKPOINT_PREFIX = "bert_model.ckpt"
 _POOLER = "bert.pooler."
 
@@ -32,11 +32,11 @@ class _HuggingFaceClass:
     """A class of `transformers`.
 
     Attributes:
-      name: its name.
-      has_pooler: whether its head is on the pooled output.
-      head: the beginning of the names of its head's weights.
+      name: name of the class.
+      has_pooler: whether the class has the pooler's weights.
+      head: start of the names of its head's weights.
       names_labels: whether its configuration names the labels.
-      config: what else its configuration says.
+      config: further entries of its configuration.
     """
 
     name: str
@@ -46,13 +46,13 @@ class _HuggingFaceClass:
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
-# Kind of model -> the class of `transformers`.
+# Kind of model -> class of `transformers`.
 HUGGING_FACE = {
     model_folders.PRETRAINING: _HuggingFaceClass("BertForPreTraining"),
     CLASSIFICATION: _HuggingFaceClass(
         "BertForSequenceClassification",
         names_labels=True,
-        # `transformers` takes a single label for regression.
+        # Without it `transformers` takes a single label for a regression.
         config={"problem_type": "single_label_classification"},
     ),
     REGRESSION: _HuggingFaceClass(
@@ -65,21 +65,21 @@ HUGGING_FACE = {
 
 
 def export_hugging_face(model_dir: str, output: str) -> None:
-    """Writes a folder that `transformers` loads: BertForPreTraining, or its class of the task.
+    """Writes a folder that `transformers` loads, as BertForPreTraining or as a task's class.
 
     Args:
-      model_dir: of an encoder or a fine-tuned model.
+      model_dir: folder of an encoder or a fine-tuned model.
       output: folder to make.
 
     Raises:
-      InputError: the model can't be used, or the output is there already.
+      InputError: the model cannot be used, or the output exists already.
     """
     found = model_folders.open_model(model_dir, "--model")
     its_class = HUGGING_FACE[found.training["kind"]]
     if found.training.get("freeze_encoder"):
         raise InputError(
-            f"--model={model_dir}: its layer is on the encoder's last four, which no class of "
-            "transformers has; export it as a SavedModel"
+            f"--model={model_dir}: its classifier reads the encoder's last four layers, which no "
+            "class of transformers does; export it as a SavedModel"
         )
 
     def write(folder: str) -> None:
@@ -102,11 +102,11 @@ def export_tensorflow(model_dir: str, output: str) -> None:
     """Writes the original release's files: a TF1 checkpoint, bert_config.json, vocab.txt.
 
     Args:
-      model_dir: of an encoder or a fine-tuned model.
+      model_dir: folder of an encoder or a fine-tuned model.
       output: folder to make.
 
     Raises:
-      InputError: the model can't be used, or the output is there already.
+      InputError: the model cannot be used, or the output exists already.
     """
     found = model_folders.open_model(model_dir, "--model")
 
@@ -137,7 +137,7 @@ def _load(found: model_folders.ModelFolder) -> keras.Model:
 def _weights(
     model: keras.Model, rename: Callable[[str], tuple[str, bool]]
 ) -> dict[str, np.ndarray]:
-    """Returns a model's arrays by the names of another system."""
+    """Returns name -> array of a model's variables, with the names of another system."""
     weights = {}
     for variable in model.variables:
         name, is_transposed = rename(variable.path)
@@ -183,12 +183,13 @@ def _write_json(path: str, value: Mapping[str, Any]) -> None:
 
 
 def _write_whole(output: str, write: Callable[[str], None]) -> None:
-    """Writes beside the output and renames, so that a half-written folder is never loaded."""
+    """Writes a folder beside the output and renames it, so that nobody loads an incomplete one."""
     output = output.rstrip("/")
     if tensorflow_files.exists(output):
-        raise InputError(f"--output={output}: is there already; name a new folder")
+        raise InputError(f"--output={output}: already exists; name a new folder")
     folder, name = os.path.split(output)
-    for left in tensorflow_files.leftovers(folder or ".", name):  # by a command that was killed
+    # A command that was killed may have left incomplete folders.
+    for left in tensorflow_files.leftovers(folder or ".", name):
         tensorflow_files.delete(left)
     with tensorflow_files.written_aside(output, f"--output={output}") as temporary:
         tensorflow_files.make_folder(temporary)

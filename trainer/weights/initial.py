@@ -1,6 +1,7 @@
-"""Weights of other systems -> this package's: TF1 checkpoints, Hugging Face folders.
+"""Reads weights that training starts from.
 
-`open_initial` also opens a model folder, so that `--init` takes any of the three.
+They come from a TF1 checkpoint of the original release, a Hugging Face folder, or a model folder of
+this package.
 """
 
 import dataclasses
@@ -28,12 +29,12 @@ from beambert.trainer import model_folders
 from beambert.trainer.weights.tokenizer_files import read_json, read_vocabulary
 from beambert.trainer.weights.torch_file import read_torch_file
 
-# Variables that nothing can start without; a BertModel may come without pooler.
+# Variables that initial weights must have. A BertModel may have no pooler.
 ENCODER = ("bert/embeddings/", "bert/encoder/")
-# Names of the files in each layout; the first that is there is read.
+# Names of the configuration file; the first that exists is read.
 CONFIG_FILES = (CONFIG_FILE, "config.json")
 SAFETENSORS_FILE, TORCH_FILE = "model.safetensors", "pytorch_model.bin"
-# Of the file that tells which of several holds what.
+# Ending of the file that lists the variables of each file, if the weights are in several.
 INDEX_SUFFIX = ".index.json"
 
 
@@ -42,13 +43,13 @@ class InitialWeights:
     """An encoder that training starts from.
 
     Attributes:
-      path: as it was given.
-      config: of the encoder.
-      vocabulary: what its ids mean.
-      do_lower_case: how text was normalized.
-      max_seq_length: that it was trained on; None if nothing says.
-      sha256: of its weights.
-      read: returns them, path of a variable -> array; reads the files.
+      path: path as it was given.
+      config: configuration of the encoder.
+      vocabulary: vocabulary that its ids belong to.
+      do_lower_case: whether its text was in lower case and without accents.
+      max_seq_length: sequence length that it was trained on; None if it is unknown.
+      sha256: hash of its weights.
+      read: function that reads the files and returns path of a variable -> array.
     """
 
     path: str
@@ -60,10 +61,10 @@ class InitialWeights:
     read: Callable[[], Mapping[str, np.ndarray]]
 
     def check(self, flag: str) -> None:
-        """Refuses weights that `load_into` could not use, before anything is made.
+        """Refuses weights that `load_into` cannot use, before the job writes anything.
 
         Raises:
-          InputError: as there.
+          InputError: see `load_into`.
         """
         self.load_into(BertPretrainer(self.config), flag)
 
@@ -71,53 +72,55 @@ class InitialWeights:
         """Sets a model's variables.
 
         Args:
-          model: whose encoder must be all there; pooler and heads may be missing and keep their
-            values.
-          flag: that the weights were given by.
+          model: model with this configuration. Its encoder's variables must all be in the weights;
+            pooler and heads may be missing and keep their values.
+          flag: name of the flag that gave the weights, for error messages.
 
         Returns:
-          what a user should know: what starts anew, what was left unread.
+          notes for the user: variables that keep their initial values, weights that are not used.
 
         Raises:
-          InputError: the encoder's variables are not all there, or one has another shape.
+          InputError: a variable of the encoder is missing, or one has another shape.
         """
         weights = self.read()
         variables = {variable.path: variable for variable in model.variables}
         missing = [path for path in variables if path not in weights]
         if encoder := [path for path in missing if path.startswith(ENCODER)]:
             raise InputError(
-                f"{flag}={self.path}: lacks {_list(encoder)} of the encoder that its configuration "
-                "describes; give the configuration that belongs to it"
+                f"{flag}={self.path}: lacks {_list(encoder)}, which its configuration asks for; "
+                "give the configuration that belongs to the weights"
             )
         for path, variable in variables.items():
             if path in missing:
                 continue
             if weights[path].shape != tuple(variable.shape):
                 raise InputError(
-                    f"{flag}={self.path}: {path} has shape {weights[path].shape}, its "
-                    f"configuration says {tuple(variable.shape)}; give the one that belongs to it"
+                    f"{flag}={self.path}: {path} has shape {weights[path].shape}, but its "
+                    f"configuration says {tuple(variable.shape)}; give the configuration that "
+                    "belongs to the weights"
                 )
             variable.assign(weights[path])
         unread = [path for path in weights if path not in variables]
-        notes = [f"not in {self.path}, starts anew: {_list(missing)}"] if missing else []
-        return notes + ([f"in {self.path}, not used: {_list(unread)}"] if unread else [])
+        missed = [f"{self.path}: lacks {_list(missing)}, trained from random weights"]
+        extra = [f"{self.path}: has {_list(unread)}, which the model does not use"]
+        return (missed if missing else []) + (extra if unread else [])
 
 
 def open_initial(path: str, flag: str) -> InitialWeights:
     """Opens a model folder, a TF1 checkpoint or a Hugging Face folder, local or gs://.
 
     Args:
-      path: of the folder; of a TF1 checkpoint also its prefix, as `bert_model.ckpt`.
-      flag: it was given by, for messages.
+      path: path of the folder, or a TF1 checkpoint's prefix, such as `uncased/bert_model.ckpt`.
+      flag: name of the flag that gave the path, for error messages.
 
     Raises:
-      InputError: there is none, or a part of it is missing or damaged.
+      InputError: there are no weights, or a part of them is missing or damaged.
     """
     path = path.rstrip("/")
     folder = path
     if not tensorflow_files.is_folder(path):
         if not tensorflow_files.exists(f"{path}.index"):
-            raise InputError(f"{flag}={path}: no such folder, and no checkpoint of that name")
+            raise InputError(f"{flag}={path}: no such folder or checkpoint; check the path")
         folder = path.rpartition("/")[0] or "."
     elif tensorflow_files.exists(f"{path}/{TRAINING_FILE}"):
         return _open_own(path, flag)
@@ -126,8 +129,8 @@ def open_initial(path: str, flag: str) -> InitialWeights:
     vocabulary, do_lower_case = read_vocabulary(folder, flag)
     if len(vocabulary) > config.vocab_size:
         raise InputError(
-            f"{flag}={path}: its vocabulary has {len(vocabulary)} tokens, its configuration says "
-            f"{config.vocab_size}; give the two that belong together"
+            f"{flag}={path}: its vocabulary has {len(vocabulary)} tokens, but its configuration "
+            f"says {config.vocab_size}; give a vocabulary and a configuration that belong together"
         )
 
     def read_all() -> dict[str, np.ndarray]:
@@ -142,10 +145,12 @@ class _Source:
     """Weights of another system.
 
     Attributes:
-      files: all that they are in.
-      parts: what is read, each with some of the variables: files, or a TF1 checkpoint's prefix.
-      read: reads one of them.
-      rename: of one of our variables: its name there, and whether to transpose.
+      files: paths of all files.
+      parts: paths that are read, each with some of the variables: files, or the prefix of a TF1
+        checkpoint.
+      read: function that reads one of the parts.
+      rename: function that returns the name of one of our variables in the other system, and
+        whether to transpose it.
     """
 
     files: Sequence[str]
@@ -179,13 +184,13 @@ def _find_source(path: str, flag: str) -> _Source:
     prefixes = [p.removesuffix(".index") for p in tensorflow_files.match(f"{path}/*.ckpt*.index")]
     if len(prefixes) > 1:
         raise InputError(
-            f"{flag}={path}: holds {len(prefixes)} checkpoints; name one, as {prefixes[-1]}"
+            f"{flag}={path}: holds {len(prefixes)} checkpoints; name one, such as {prefixes[-1]}"
         )
     if prefixes:
         return _tensorflow_source(prefixes[0])
     raise InputError(
         f"{flag}={path}: holds no weights ({WEIGHTS_FILE}, *.ckpt.index, "
-        f"{SAFETENSORS_FILE} or {TORCH_FILE})"
+        f"{SAFETENSORS_FILE} or {TORCH_FILE}); check the path"
     )
 
 
@@ -203,14 +208,14 @@ def _shards_of(index: str) -> list[str]:
     shards = [f"{index.rpartition('/')[0]}/{name}" for name in names]
     for shard in shards:
         if not tensorflow_files.exists(shard):
-            raise InputError(f"{index}: names {shard}, which is not there; copy it, too")
+            raise InputError(f"{index}: names {shard}, which is missing; copy that file too")
     return shards
 
 
 def _open_own(path: str, flag: str) -> InitialWeights:
     found = model_folders.open_model(path, flag)
     if found.training["kind"] != model_folders.PRETRAINING:
-        raise InputError(f"{flag}={path}: a fine-tuned model; give its encoder's folder")
+        raise InputError(f"{flag}={path}: is a fine-tuned model; give the folder of its encoder")
 
     def read() -> dict[str, np.ndarray]:
         model = BertPretrainer(found.config)
@@ -229,7 +234,7 @@ def _rename(
     config: BertConfig,
     rename: Callable[[str], tuple[str, bool]],
 ) -> dict[str, np.ndarray]:
-    """Returns the arrays under this package's names; what it doesn't know keeps its own."""
+    """Returns the arrays by this package's names; unknown variables keep their names."""
     theirs = {plain_hugging_face_name(name): value for name, value in theirs.items()}
     weights = {}
     for path in variable_paths(config):
@@ -243,7 +248,7 @@ def _rename(
 @functools.cache
 def variable_paths(config: BertConfig) -> list[str]:
     """Returns the paths of all variables of a pre-training model."""
-    # One layer of width 1 has the names that every layer has.
+    # A model with one layer of width 1 has the same names; other layers differ in their number.
     small = dataclasses.replace(
         config,
         vocab_size=1,
@@ -291,7 +296,9 @@ def _read_config(folder: str, flag: str) -> BertConfig:
                 return BertConfig.from_json(tensorflow_files.read_text(path))
             except ValueError as error:
                 raise InputError(f"{path}: {error}") from error
-    raise InputError(f"{flag}={folder}: no {' or '.join(CONFIG_FILES)} beside the weights")
+    raise InputError(
+        f"{flag}={folder}: has no {' or '.join(CONFIG_FILES)}; copy it beside the weights"
+    )
 
 
 def _sha256(path: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The vocabulary beside the weights of other systems, and how their text is normalized."""
+"""Reads the vocabulary and the text normalization that belong to other systems' weights."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -11,8 +11,8 @@ from beambert.trainer import model_folders
 
 TOKENIZER_FILE, TOKENIZER_CONFIG_FILE = "tokenizer.json", "tokenizer_config.json"
 
-# Settings of BertTokenizer and BertJapaneseTokenizer (transformers) that cut text elsewhere than
-# `pipelines.wordpiece.tokenization` does, with the only value that cuts at the same places.
+# Settings of BertTokenizer and BertJapaneseTokenizer (transformers) -> the only value with which
+# they cut text at the same places as `pipelines.wordpiece.tokenization`.
 _FIXED = {
     "tokenize_chinese_chars": True,
     "word_tokenizer_type": "basic",
@@ -21,18 +21,18 @@ _FIXED = {
 
 
 def read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
-    """Reads vocab.txt, or tokenizer.json where that is not there.
+    """Reads vocab.txt, or tokenizer.json if there is no vocab.txt.
 
     Args:
-      folder: of the weights.
-      flag: it was given by, for messages.
+      folder: folder of the weights.
+      flag: name of the flag that gave the folder, for error messages.
 
     Returns:
-      the vocabulary, and whether text is to be in lower case and without accents.
+      the vocabulary, and whether text must be in lower case and without accents.
 
     Raises:
-      InputError: there is none, it is no WordPiece vocabulary, or its text is normalized or cut in
-        a way that `pipelines.wordpiece.tokenization` doesn't know.
+      InputError: there is no WordPiece vocabulary, or its text is normalized or cut in a way that
+        `pipelines.wordpiece.tokenization` does not support.
     """
     vocab_file, tokenizer_file = f"{folder}/{VOCABULARY_FILE}", f"{folder}/{TOKENIZER_FILE}"
     tokenizer = read_json(tokenizer_file) if tensorflow_files.exists(tokenizer_file) else {}
@@ -42,7 +42,8 @@ def read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
         vocabulary = _vocabulary_of(tokenizer, tokenizer_file)
     else:
         raise InputError(
-            f"{flag}={folder}: no {VOCABULARY_FILE} or {TOKENIZER_FILE} beside the weights"
+            f"{flag}={folder}: has no {VOCABULARY_FILE} or {TOKENIZER_FILE}; copy one beside the "
+            "weights"
         )
     settings = _settings_of(tokenizer)
     config_file = f"{folder}/{TOKENIZER_CONFIG_FILE}"
@@ -56,8 +57,8 @@ def read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
     for name, value in fixed.items():
         if settings.get(name, value) != value:
             raise InputError(
-                f"{flag}={folder}: its tokenizer has {name} {settings[name]!r}, this one knows "
-                f"only {value!r} with do_lower_case {do_lower_case!r}; take another model"
+                f"{flag}={folder}: its tokenizer has {name} {settings[name]!r}, but with "
+                f"do_lower_case {do_lower_case!r} only {value!r} is supported; take another model"
             )
     return vocabulary, bool(do_lower_case)
 
@@ -66,14 +67,14 @@ def read_json(path: str) -> dict[str, Any]:
     """Reads a JSON object.
 
     Raises:
-      InputError: the file can't be read, or holds something else.
+      InputError: the file cannot be read, or it holds something else.
     """
     try:
         value = json.loads(tensorflow_files.read_bytes(path))
     except ValueError as error:
-        raise InputError(f"{path}: not JSON ({error})") from error
+        raise InputError(f"{path}: not JSON ({error}); copy it again") from error
     if not isinstance(value, dict):
-        raise InputError(f"{path}: not a JSON object")
+        raise InputError(f"{path}: not a JSON object; copy it again")
     return value
 
 
@@ -83,14 +84,16 @@ def _vocabulary_of(tokenizer: Mapping[str, Any], path: str) -> Vocabulary:
         tokens = sorted(ids, key=ids.__getitem__)
         is_whole = [ids[token] for token in tokens] == list(range(len(tokens)))
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path}: has no WordPiece vocabulary") from error
+        raise InputError(f"{path}: has no WordPiece vocabulary; take another model") from error
     if tokenizer["model"].get("type", "WordPiece") != "WordPiece" or not is_whole:
-        raise InputError(f"{path}: has no WordPiece vocabulary with an id for every line")
+        raise InputError(
+            f"{path}: has no WordPiece vocabulary with ids from 0 on; take another model"
+        )
     return Vocabulary.parse("".join(f"{token}\n" for token in tokens).encode(), path)
 
 
 def _settings_of(tokenizer: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what tokenizer.json says, by the names that tokenizer_config.json has for it."""
+    """Returns the settings in tokenizer.json, by their names in tokenizer_config.json."""
     settings: dict[str, Any] = {}
     for step in _steps_of(tokenizer.get("normalizer")):
         kind = step.get("type")
@@ -109,7 +112,7 @@ def _settings_of(tokenizer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _steps_of(normalizer: Any) -> Iterator[Mapping[str, Any]]:
-    """Yields the steps of a normalizer, those inside of sequences too."""
+    """Yields the steps of a normalizer, including those inside of sequences."""
     if isinstance(normalizer, dict):
         yield normalizer
         for inner in normalizer.get("normalizers") or ():

@@ -1,4 +1,4 @@
-"""`pytorch_model.bin` -> arrays, without PyTorch and without running what a pickle asks for."""
+"""`pytorch_model.bin` -> arrays, without PyTorch and without running code from the pickle."""
 
 import collections
 import io
@@ -11,7 +11,7 @@ import numpy as np
 
 from beambert.pipelines.storage.tensorflow_files import read_bytes
 
-# Classes of torch's storages, by which a pickle names a number format (torch/storage.py).
+# Class of torch's storages -> number format. A pickle names the class (torch/storage.py).
 _STORAGES = {
     "DoubleStorage": np.float64,
     "FloatStorage": np.float32,
@@ -21,7 +21,7 @@ _STORAGES = {
     "IntStorage": np.int32,
 }
 
-# What zipfile and pickle raise on what they can't read.
+# Exceptions of zipfile and pickle for files that they cannot read.
 _DAMAGES = (
     zipfile.BadZipFile,
     pickle.UnpicklingError,
@@ -36,7 +36,7 @@ def read_torch_file(path: str) -> dict[str, np.ndarray]:
     """Reads a state dict that `torch.save` of PyTorch 1.6 or later has written.
 
     Raises:
-      ValueError: another format, or a pickle that asks for anything but tensors.
+      ValueError: the file has another format, or its pickle has something besides tensors.
     """
     try:
         archive = zipfile.ZipFile(io.BytesIO(read_bytes(path)))
@@ -53,7 +53,7 @@ def read_torch_file(path: str) -> dict[str, np.ndarray]:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Knows tensors, and refuses everything else."""
+    """An unpickler that accepts tensors and refuses everything else."""
 
     def __init__(self, archive: zipfile.ZipFile, folder: str):
         super().__init__(archive.open(f"{folder}data.pkl"))
@@ -73,7 +73,7 @@ class _Unpickler(pickle.Unpickler):
         if module == "torch" and name in _STORAGES:
             return _STORAGES[name]
         if (module, name) not in known:
-            raise ValueError(f"asks for {module}.{name}, which is no tensor")
+            raise ValueError(f"asks for {module}.{name}, which is not a tensor")
         return known[module, name]
 
 

@@ -255,7 +255,7 @@ class TestOrderDocuments:
         assert 2**31 - 100 < building.MOST_TOKENS < 2**31 - 1
         monkeypatch.setattr(building, "MOST_TOKENS", 5)
         assert order_documents(compact([[[9] * 5]]), ids, DocumentCounts())
-        with pytest.raises(InputError, match="--num_shards: a shard has 6 tokens, at most 5"):
+        with pytest.raises(InputError, match="--num_shards: a shard has 6 tokens, but at most 5"):
             order_documents(compact([[[9] * 6]]), ids, DocumentCounts())
 
 

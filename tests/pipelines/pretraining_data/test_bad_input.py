@@ -119,7 +119,7 @@ class TestBadInput:
         ("change", "message"),
         [
             (lambda tokens: [t for t in tokens if t != "[MASK]"], "lacks [MASK]"),
-            (lambda tokens: [*tokens, "river"], "'river' stands on two lines"),
+            (lambda tokens: [*tokens, "river"], "'river' is on two lines"),
             (lambda tokens: [*SPECIAL_TOKENS, "The", "House", "river"], "--do_lower_case=False"),
             (lambda tokens: ["\udce9", *tokens], "not UTF-8"),
         ],

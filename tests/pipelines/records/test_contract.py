@@ -38,7 +38,7 @@ class TestVocabulary:
             Vocabulary.parse(data, "my.txt")
 
     def test_token_twice(self):
-        with pytest.raises(InputError, match=r"my\.txt: the token 'the' stands on two lines"):
+        with pytest.raises(InputError, match=r"my\.txt: the token 'the' is on two lines"):
             Vocabulary.parse(TEXT + b"the\n", "my.txt")
 
     def test_not_utf8(self):
@@ -72,7 +72,7 @@ class TestRecordsInfo:
 
     def test_later_format(self):
         text = self.INFO.to_json().replace('"format_version": 1', '"format_version": 2')
-        with pytest.raises(InputError, match="records format 2, this version reads 1"):
+        with pytest.raises(InputError, match="records format 2, but this version"):
             RecordsInfo.from_json(text, "info.json")
 
 

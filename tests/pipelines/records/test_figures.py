@@ -115,7 +115,7 @@ class TestWarnings:
             (
                 {"hidden_as_mask": 144_700, "hidden_as_other": 17_650, "hidden_as_same": 17_650},
                 {},
-                ["80.39%", "of 180,000 cases", "0.38%"],
+                ["80.39%", "of the 180,000 predicted tokens", "0.38%"],
             ),
             # Of 40 tokens, one of 20 random ones is the same or [MASK], which explains 0.50 %.
             (
@@ -233,8 +233,8 @@ class TestRepeats:
         ("sequences", "openings", "begins"),
         [
             (0.02, 0.02, ""),
-            (0.021, None, "2.1% of the held-out records stand whole in the training records"),
-            (0.0, 0.3, "0.0% of the held-out records stand whole in the training records, and 30"),
+            (0.021, None, "2.1% of the held-out records are whole in the training records"),
+            (0.0, 0.3, "0.0% of the held-out records are whole in the training records, and 30"),
         ],
     )
     def test_overlap_warning(self, sequences, openings, begins):

@@ -180,7 +180,7 @@ DAMAGE = {
     "missing file": (lambda f: part(f, 1).unlink(), ["part-00001-of-00002.tfrecord", "missing"]),
     "extra file": (
         lambda f: shutil.copy(part(f), f / "more.tfrecord"),
-        ["more.tfrecord", "isn't listed"],
+        ["more.tfrecord", "is not listed"],
     ),
     "no marker": (lambda f: (f / "_SUCCESS").unlink(), ["unfinished", "_SUCCESS"]),
     "swapped shards": (
@@ -193,7 +193,7 @@ DAMAGE = {
     ),
     "other vocabulary": (
         lambda f: (f / "vocab.txt").write_text((f / "vocab.txt").read_text() + "more\n"),
-        ["vocab.txt", "isn't the vocabulary"],
+        ["vocab.txt", "is not the vocabulary"],
     ),
     "no vocabulary": (lambda f: (f / "vocab.txt").unlink(), ["vocab.txt", "missing"]),
     "other counts": (
@@ -202,7 +202,7 @@ DAMAGE = {
     ),
     "other length": (
         lambda f: edit_info(f, lambda info: info["parameters"].update(max_seq_length=128)),
-        ["max_seq_length 128", "64"],
+        ["max_seq_length is 128", "64"],
     ),
 }
 
@@ -267,7 +267,7 @@ class TestOthersRecords:
         """What the original script makes of nothing."""
         (tmp_path / "x.tfrecord").write_bytes(b"")
         status, out, _ = verify(capsys, tmp_path, f"--output={tmp_path}/report")
-        assert status == 1 and "there is no record" in out and "1 fault," in out
+        assert status == 1 and "has no records" in out and "1 fault," in out
 
     def test_original_script(self, capsys, original):
         status, printed, error = verify(capsys, original)
@@ -277,7 +277,7 @@ class TestOthersRecords:
         share = golden["random_next"] / golden["instances"]
         assert folder["figures"]["random_next_share"] == pytest.approx(share, abs=1e-6)
         assert folder["figures"]["forced_random_next_share"] is None
-        assert any("only info.json tells" in text for text in folder["not_checked"])
+        assert any("need the records' info.json" in text for text in folder["not_checked"])
 
     def test_files_by_pattern_without_a_vocabulary(self, capsys, tmp_path):
         for number in range(2):
@@ -299,7 +299,7 @@ class TestOthersRecords:
         assert status == 1 and "beyond the vocabulary" in printed
         (tmp_path / "moved.txt").write_text("\n".join(["x", *tokens]))
         status, printed, _ = verify(capsys, original, f"--vocab_file={tmp_path / 'moved.txt'}")
-        assert status == 1 and "105 records don't begin with the vocabulary's [CLS]" in printed
+        assert status == 1 and "105 records do not begin with the vocabulary's [CLS]" in printed
 
     @pytest.mark.parametrize(
         "renamed",

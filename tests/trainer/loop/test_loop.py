@@ -217,7 +217,7 @@ def test_a_lost_list_of_checkpoints_is_no_new_beginning(whole, run, copied, cont
         (copied / "checkpoints" / "checkpoint").write_text(content)
     assert_whole(copied, run(copied), whole)
     output = capsys.readouterr().out
-    assert "2 found by name" in output and "continuing from step 8" in output
+    assert "found 2 checkpoints by name" in output and "continuing from step 8" in output
     names = {path.name.split(".")[0] for path in (copied / "checkpoints").glob("ckpt-*")}
     assert names == {"ckpt-4", "ckpt-8", "ckpt-12"}
 
@@ -308,7 +308,7 @@ def test_a_loss_that_is_no_number_stops(tmp_path, value, bad_step):
         train_line(line_trainer(), line_batches(bad_step, value), config, tmp_path)
     last = bad_step // 2 * 2 + 2
     batch = f"the sequences {2 * bad_step} to {2 * bad_step + 1} of the run"
-    assert f"since step {bad_step}, whose batch are {batch}" in str(caught.value)
+    assert f"since step {bad_step} the loss is " in str(caught.value) and batch in str(caught.value)
     assert "--learning_rate" in str(caught.value) and str(tmp_path) in str(caught.value)
     assert not list((tmp_path / "checkpoints").glob(f"ckpt-{last}.*")), "spoilt weights are saved"
 
@@ -321,7 +321,7 @@ def test_a_last_gradient_that_is_no_number_stops(tmp_path):
 
     trainer = line_trainer(objective=Spoilt())
     config = LoopConfig(2, SEED, save_checkpoints_steps=1)
-    with pytest.raises(InputError, match=r"norm (inf|nan) since step 0,"):
+    with pytest.raises(InputError, match="since step 0 .* norm (inf|nan)"):
         train_line(trainer, line_batches(6, 0), config, tmp_path)
 
 

@@ -132,7 +132,7 @@ def test_records_of_another_vocabulary_are_refused(run, make_records, vocabulary
 
 
 def test_lengths_in_the_wrong_order_are_refused(run, records_folder, long_records, tmp_path):
-    message = "--long_data=.*its max_seq_length is 32, that of --data=.* is 48; exchange them"
+    message = "--long_data=.*its max_seq_length is 32, that of --data=.* is 48; exchange the two"
     with pytest.raises(InputError, match=message):
         run(tmp_path / "model", data=long_records, long_data=records_folder)
     assert not (tmp_path / "model").exists()
@@ -147,7 +147,7 @@ def test_impossible_shares_are_refused(run, share, tmp_path):
 def test_long_records_need_positions(run, small_config, tmp_path):
     path = tmp_path / "short.json"
     path.write_text(small_config.to_json())
-    with pytest.raises(InputError, match="max_seq_length is 48, the model's max_position_embed"):
+    with pytest.raises(InputError, match="is 48, but the model's max_position_embed"):
         run(tmp_path / "model", model=path)
 
 

@@ -13,9 +13,9 @@ WORKERS = {"worker": ["localhost:1", "localhost:2"]}
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ('{"cluster": ', "not a JSON object with a cluster and a task"),
-        ("[]", "not a JSON object with a cluster and a task"),
-        ('{"cluster": 7}', "not a JSON object with a cluster and a task"),
+        ('{"cluster": ', "must be a JSON object with a cluster and a task"),
+        ("[]", "must be a JSON object with a cluster and a task"),
+        ('{"cluster": 7}', "must be a JSON object with a cluster and a task"),
         (json.dumps({"cluster": WORKERS}), "its task is null"),
         (
             json.dumps({"cluster": WORKERS, "task": {"type": "worker", "index": 5}}),
@@ -23,7 +23,7 @@ WORKERS = {"worker": ["localhost:1", "localhost:2"]}
         ),
         (
             json.dumps({"cluster": WORKERS, "task": {"type": "evaluator", "index": 0}}),
-            '"evaluator".*; name a chief or a worker',
+            '"evaluator".*; the type must be chief or worker',
         ),
     ],
 )

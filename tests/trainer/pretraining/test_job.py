@@ -182,7 +182,7 @@ def test_a_model_of_one_segment_is_refused(refusal, small_config, tmp_path):
     """The second sentence would get no segment embedding."""
     path = tmp_path / "config.json"
     path.write_text(dataclasses.replace(small_config, type_vocab_size=1).to_json())
-    assert "type_vocab_size is 1, records have 2 segments" in refusal(model=path)
+    assert "records have 2 segments, but the model's type_vocab_size is 1" in refusal(model=path)
 
 
 def test_held_out_records_of_another_case_are_refused(refusal, records_folder, tmp_path):

@@ -78,7 +78,7 @@ def test_whether_text_is_lower_cased(write, normalizer, config, expected):
     ],
 )
 def test_text_that_is_normalized_otherwise_is_refused(write, normalizer, config, message):
-    with pytest.raises(InputError, match=f"--init=.*: its tokenizer has {message}, this one"):
+    with pytest.raises(InputError, match=f"--init=.*: its tokenizer has {message}, but with"):
         read_vocabulary(write(normalizer, config), "--init")
 
 
