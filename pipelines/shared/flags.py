@@ -109,16 +109,23 @@ class FlagParser(argparse.ArgumentParser):
         return added
 
     def error(self, message: str) -> NoReturn:
-        """Refuses what can't be parsed.
+        """Refuses flags that argparse cannot parse.
 
         Raises:
           InputError: always.
         """
-        raise InputError(f"{message}; see --help")
+        flag, _, problem = message.removeprefix("argument ").partition(": ")
+        if flag == "the following arguments are required":
+            flag, problem = problem, "missing"
+        raise InputError(f"{flag}: {problem}; see --help")
 
 
 def parse_bool(text: str) -> bool:
-    """Reads a flag's value as absl does (`--do_lower_case=False`), for argparse's `type=`."""
+    """Returns the Boolean value of a flag, spelled as in absl (`--do_lower_case=False`).
+
+    Raises:
+      ArgumentTypeError: the text is no Boolean value; argparse names the flag.
+    """
     lowered = text.lower()
     if lowered in ("true", "t", "1", "yes"):
         return True
@@ -128,16 +135,21 @@ def parse_bool(text: str) -> bool:
 
 
 def read_job(job_type: type[Job], flags: argparse.Namespace) -> Job:
-    """Makes a job of the flags that have the names of its fields; lists become tuples."""
+    """Returns a job whose fields have the values of the flags of the same names, lists as tuples."""
     given = {field.name: getattr(flags, field.name) for field in dataclasses.fields(job_type)}
     return job_type(**{n: tuple(v) if isinstance(v, list) else v for n, v in given.items()})
 
 
 def check_minimum(flags: object, minimum: int, *names: str) -> None:
-    """Refuses integers below a minimum among the attributes of flags or a job; None passes.
+    """Refuses integers below a minimum; None passes.
+
+    Args:
+      flags: parsed flags or a job, whose attributes are checked.
+      minimum: the least value that is allowed.
+      *names: names of the attributes.
 
     Raises:
-      InputError: naming the flag.
+      InputError: a value is less than the minimum.
     """
     for name in names:
         value = getattr(flags, name)
@@ -146,10 +158,14 @@ def check_minimum(flags: object, minimum: int, *names: str) -> None:
 
 
 def check_shares(flags: object, *names: str) -> None:
-    """Refuses attributes of flags or a job that aren't shares of something.
+    """Refuses numbers that are not at least 0 and less than 1.
+
+    Args:
+      flags: parsed flags or a job, whose attributes are checked.
+      *names: names of the attributes.
 
     Raises:
-      InputError: naming the flag.
+      InputError: a value is not such a share.
     """
     for name in names:
         value = getattr(flags, name)
@@ -157,5 +173,5 @@ def check_shares(flags: object, *names: str) -> None:
             raise InputError(f"--{name}={value}: must be at least 0 and less than 1")
 
 
-# Arguments of a flag that is on where it is named, and may have a value all the same.
+# Arguments for a flag that means True when it is named without a value; it may also have a value.
 SWITCH = {"type": parse_bool, "nargs": "?", "const": True, "default": False, "metavar": "BOOL"}
