@@ -135,7 +135,7 @@ def parse_bool(text: str) -> bool:
 
 
 def read_job(job_type: type[Job], flags: argparse.Namespace) -> Job:
-    """Returns a job whose fields have the values of the flags of the same names, lists as tuples."""
+    """Returns a job with the values of the flags that are named as its fields; lists as tuples."""
     given = {field.name: getattr(flags, field.name) for field in dataclasses.fields(job_type)}
     return job_type(**{n: tuple(v) if isinstance(v, list) else v for n, v in given.items()})
 

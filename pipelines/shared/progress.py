@@ -48,7 +48,7 @@ class ProgressDisplay:
     """Prints a line about the workers' counts every few seconds; a context manager."""
 
     def __init__(self, describe: Callable[[dict[str, int], float], str]):
-        """Takes a function that returns the line, given the summed counts and the seconds so far."""
+        """Takes the function that makes the line from the summed counts and the seconds so far."""
         self._describe = describe
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, daemon=True)

@@ -1,8 +1,8 @@
 """The HTML of report pages. A report is one file that needs nothing but a browser.
 
-The functions below build a page and escape every text that isn't `Html`. Plots are inline SVG. Their
-text and lines have the colour of the page's text, so that they follow the reader's light or dark
-setting.
+The functions below build a page and escape every text that isn't `Html`. Plots are inline SVG.
+Their text and lines have the colour of the page's text, so that they follow the reader's light or
+dark setting.
 """
 
 import html

@@ -1,9 +1,9 @@
 """Claims of output folders: a folder is free, claimed by a job, finished by it, or foreign.
 
-A command marks its output folder with the file `_UNFINISHED` when it starts and with `_SUCCESS` when
-it is done. Both files contain the job, that is, everything that decides the output. A file that is
-being written has a name that begins with `_tmp-`, beside its final place; it is renamed when it is
-complete.
+A command marks its output folder with the file `_UNFINISHED` when it starts and with `_SUCCESS`
+when it is done. Both files contain the job, that is, everything that decides the output. A file
+that is being written has a name that begins with `_tmp-`, beside its final place; it is renamed
+when it is complete.
 
 Nothing here reads or writes files. So the commands on Beam's file systems and those on TensorFlow's
 share the names and the messages.
