@@ -354,7 +354,7 @@ def test_weights_that_are_cut_off_are_one_sentence(data, model, tmp_path, capfd)
     with pytest.raises(InputError) as caught:
         evaluate.main(arguments(data, cut, tmp_path / "output"))
     assert re.fullmatch(
-        r"--model=.*cut/saved_model cannot be loaded \(.*\): copy it again, or export it again\.",
+        r"--model=.*cut/saved_model: cannot be loaded \(.*\); copy it again, or export it again",
         str(caught.value),
     )
     assert "Traceback" not in capfd.readouterr().err
