@@ -1,4 +1,4 @@
-"""`beambert data`: a corpus -> pre-training records, with Apache Beam."""
+"""`beambert data` makes pre-training records of a corpus, with Apache Beam."""
 
 import argparse
 import sys
@@ -15,18 +15,18 @@ from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.text.flags import add_text_flags
 
 EXAMPLES = """examples:
-  # Wikipedia as WikiExtractor writes it, the original release's vocabulary and parameters
+  # Wikipedia from WikiExtractor, with the vocabulary and parameters of BERT's original release
   beambert data --input='wiki/*/wiki_*' --vocab_file=vocab.txt --output=records
 
-  # a dump and two sorts of books, 2 % of the documents held out in records/eval
+  # several formats at once, with 2 % of the documents held out in records/eval
   beambert data --input 'books/*.txt' 'more.jsonl' 'enwiki-pages-articles-multistream.xml.bz2' \\
       --vocab_file=vocab.txt --output=records --eval_fraction=0.02
 
-  # both lengths of the paper in one pass over the text: records/128 and records/512
+  # both sequence lengths of the BERT paper in one run: records/128 and records/512
   beambert data --input='wiki/*/wiki_*' --vocab_file=vocab.txt --output=records \\
       --max_seq_length=128,512
 
-  # only what came since; how large, how long and at what cost, before it is made
+  # only new files; estimate the size, time and cost of the job on Dataflow without running it
   beambert data --input='gs://bucket/text/*' --since='gs://bucket/records/*' \\
       --vocab_file=vocab.txt --output=gs://bucket/records/2 --dry_run \\
       --runner=DataflowRunner --project=P --region=R --temp_location=gs://bucket/tmp \\
@@ -35,7 +35,7 @@ EXAMPLES = """examples:
 
 
 def build_parser() -> FlagParser:
-    """Returns the command's flags."""
+    """Returns the parser of the command's flags."""
     defaults = PretrainingDataJob
     parser = FlagParser(
         prog="beambert data",
@@ -48,54 +48,71 @@ def build_parser() -> FlagParser:
         nargs="+",
         default=[],
         metavar="GLOB",
-        help="records folders of earlier runs: leave out the files that they were made from",
+        help="records folders of earlier runs, whose input files are left out",
     )
     text = parser.add_argument_group("text")
     add_text_flags(text)
     instances = parser.add_argument_group("instances")
     add = instances.add_argument
     add("--vocab_file", required=True, help="WordPiece vocabulary, one token a line")
-    add("--do_lower_case", type=parse_bool, default=True, help="True for uncased vocabularies")
+    add(
+        "--do_lower_case",
+        type=parse_bool,
+        default=True,
+        help="True for an uncased vocabulary, False for a cased one (default: True)",
+    )
     add(
         "--max_seq_length",
         type=parse_integers,
         default=defaults.max_seq_length,
         metavar="N[,N]",
-        help=f"tokens of an instance (default: {defaults.max_seq_length[0]}); several make a "
-        "folder each, DIR/N",
+        help=f"number of tokens in an instance; several numbers make one folder each, DIR/N "
+        f"(default: {defaults.max_seq_length[0]})",
     )
     add(
         "--max_predictions_per_seq",
         type=parse_integers,
         metavar="N[,N]",
-        help="one for each length (default: max_seq_length * masked_lm_prob, rounded up)",
+        help="greatest number of masked tokens in an instance, one for each length (default: "
+        "max_seq_length * masked_lm_prob, rounded up)",
     )
-    for name in ("masked_lm_prob", "short_seq_prob"):
-        add(f"--{name}", type=float, default=getattr(defaults, name), help="default: %(default)s")
+    for name, meaning in (
+        ("masked_lm_prob", "share of the tokens to mask"),
+        ("short_seq_prob", "share of the instances that are made shorter than max_seq_length"),
+    ):
+        text = f"{meaning} (default: %(default)s)"
+        add(f"--{name}", type=float, default=getattr(defaults, name), help=text)
     add(
         "--dupe_factor",
         type=int,
         default=defaults.dupe_factor,
-        help="passes over the corpus, each with other pairs and masks (default: %(default)s)",
+        help="number of passes over the corpus, each with other pairs and masks (default: "
+        "%(default)s)",
     )
     add(
         "--do_whole_word_mask",
         type=parse_bool,
         default=defaults.do_whole_word_mask,
-        help="hide all pieces of a word or none (default: %(default)s)",
+        help="whether to mask either all pieces of a word or none (default: %(default)s)",
     )
     add(
         "--pairs",
         choices=[BALANCED, REFERENCE],
         default=defaults.pairs,
-        help="balanced: half are next sentences, [UNK] is not predicted, nothing special replaces "
-        "a token; reference: as the original script, flaws and all (default: %(default)s)",
+        help="rules for pairs and masks; balanced: half of the pairs are next sentences, and [UNK] "
+        "and other special tokens are neither predicted nor put in place of a masked token; "
+        "reference: the rules of the original script, including its flaws (default: %(default)s)",
     )
-    add("--random_seed", type=int, default=defaults.random_seed, help="default: %(default)s")
+    add(
+        "--random_seed",
+        type=int,
+        default=defaults.random_seed,
+        help="seed of all random choices (default: %(default)s)",
+    )
     output = parser.add_argument_group("output")
     add = output.add_argument
-    add("--output", required=True, metavar="DIR", help="records folder to make")
-    add("--num_shards", type=int, help="files to write (default: one for 8 MB of text)")
+    add("--output", required=True, metavar="DIR", help="records folder to write")
+    add("--num_shards", type=int, help="number of files to write (default: one per 8 MB of text)")
     add(
         "--eval_fraction",
         type=float,
@@ -106,30 +123,35 @@ def build_parser() -> FlagParser:
         "--compression",
         choices=["none", "gzip"],
         default="none",
-        help="gzip: a third of the size, but slower to write and read (default: none)",
+        help="compression of the files; gzip: a third of the size, but slower to write and read "
+        "(default: none)",
     )
     add(
         "--dry_run",
         action="store_true",
-        help="read a sample, estimate instances, bytes and time, and write nothing; takes no "
-        "account of --duplicates. With --runner=DataflowRunner also its steps and cost; nothing is "
-        "sent",
+        help="read a sample, estimate instances, bytes and time, and write nothing; ignores "
+        "--duplicates; with --runner=DataflowRunner also estimate the job's steps and cost, and "
+        "send nothing",
     )
     add(
         "--vcpu_hour_price",
         type=float,
         metavar="DOLLARS",
-        help="of Dataflow, for --dry_run (default: the list price of the machine)",
+        help="price of a vCPU hour on Dataflow, for --dry_run (default: the machine's list price)",
     )
     return parser
 
 
 def parse_integers(text: str) -> tuple[int, ...]:
-    """Reads integers with commas between them, for argparse's `type=`."""
+    """Returns the integers in a text with commas between them.
+
+    Raises:
+      ArgumentTypeError: the text is no such list; argparse names the flag.
+    """
     try:
         return tuple(int(number) for number in text.split(","))
     except ValueError as error:
-        message = f"{text!r} is not a number, nor several with commas"
+        message = f"{text!r} is neither an integer nor several integers with commas between them"
         raise argparse.ArgumentTypeError(message) from error
 
 
@@ -137,7 +159,7 @@ def main(argv: Sequence[str]) -> None:
     """Runs the command.
 
     Raises:
-      InputError: what was given can't be used.
+      InputError: a flag or an input cannot be used.
     """
     flags, beam_flags = build_parser().parse_known_args(list(argv))
     job = read_job(PretrainingDataJob, flags)

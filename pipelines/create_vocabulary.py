@@ -1,4 +1,4 @@
-"""`beambert vocab`: a corpus -> a WordPiece vocabulary, with Apache Beam."""
+"""`beambert vocab` learns a WordPiece vocabulary from a corpus, with Apache Beam."""
 
 import sys
 from collections.abc import Sequence
@@ -11,18 +11,18 @@ from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 
 EXAMPLES = """examples:
-  # as many tokens as the original release's uncased vocabulary
+  # an uncased vocabulary of the same size as that of BERT's original release
   beambert vocab --input 'wiki/*/wiki_*' 'books/*.txt' --output=vocab.txt
 
-  # a small cased one
+  # a small cased vocabulary
   beambert vocab --input=law.jsonl --output=vocab.txt --vocab_size=8000 --do_lower_case=False
 
-Beside vocab.txt stands vocab.txt.json: the parameters, inputs and counts it was learned from.
+The file vocab.txt.json beside vocab.txt holds its parameters, inputs and counts.
 """
 
 
 def build_parser() -> FlagParser:
-    """Returns the command's flags."""
+    """Returns the parser of the command's flags."""
     parser = FlagParser(
         prog="beambert vocab",
         description="Learns a WordPiece vocabulary from a corpus.",
@@ -30,10 +30,15 @@ def build_parser() -> FlagParser:
     )
     add_input_flags(parser)
     add = parser.add_argument
-    add("--output", required=True, metavar="FILE", help="vocab.txt to write")
+    add("--output", required=True, metavar="FILE", help="file to write, one token a line")
     default = VocabularyJob.vocab_size
     add("--vocab_size", type=int, default=default, help="number of tokens (default: %(default)s)")
-    add("--do_lower_case", type=parse_bool, default=True, help="False keeps case and accents")
+    add(
+        "--do_lower_case",
+        type=parse_bool,
+        default=True,
+        help="False keeps case and accents (default: True)",
+    )
     return parser
 
 
@@ -41,11 +46,11 @@ def main(argv: Sequence[str]) -> None:
     """Runs the command.
 
     Raises:
-      InputError: what was given can't be used.
+      InputError: a flag or an input cannot be used.
     """
     flags, beam_flags = build_parser().parse_known_args(list(argv))
     job = read_job(VocabularyJob, flags)
-    with loading():  # the learner comes with TensorFlow
+    with loading():  # The learner loads TensorFlow.
         options = beam_options(beam_flags)
         from beambert.pipelines.vocabulary_learning.run import create_vocabulary
     create_vocabulary(job, options)

@@ -1,7 +1,7 @@
-"""Bytes of a text file -> text. Pure.
+"""Decodes the bytes of a text file. Pure.
 
-UTF-8 is taken as it is. What else a file may be is guessed only where a guess is safe; a book that
-is left out costs less than one whose letters are wrong.
+Most files are UTF-8. Any other encoding is guessed, but only where the guess is safe: to lose a
+book costs less than to learn from one with wrong letters.
 """
 
 import codecs
@@ -17,10 +17,10 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-# The HTML standard's default encoding by language (section 13.2.3.2, "Determining the character
-# encoding"), under Python's names, with the one or two older encodings of that standard that the
-# language's files are found in. The detector's other guesses (IBM's and Apple's code pages) are
-# nearly always wrong about short accented words.
+# Encodings by their Python names, and the languages whose files are found in them. These are the
+# HTML standard's default encoding of each language (section 13.2.3.2, "Determining the character
+# encoding") and one or two older encodings of that standard. The detector also knows the code pages
+# of IBM and Apple, but its guesses at those are nearly always wrong about short accented words.
 _ENCODINGS = {
     "cp1252": (
         "Danish", "Dutch", "English", "Finnish", "French", "German", "Indonesian", "Italian",
@@ -38,23 +38,26 @@ _ENCODINGS = {
     "gb18030": ("Chinese",),
     "big5": ("Chinese",),
 }  # fmt: skip
-# Other Latin letters: too like Western European ones to be told from them, but they may be it.
+# Encodings of other Latin alphabets. They look too much like Western European ones to be accepted,
+# but the detector must compare with them.
 _RIVALS = ("cp1250", "iso8859_2", "cp1254", "cp1257")
-# The detector knows no letter frequencies of these; that their bytes form characters says enough.
+# Encodings without letter frequencies in the detector. Bytes that form their characters are proof
+# enough.
 _MULTIBYTE = ("cp932", "euc_jp", "cp949", "gb18030", "big5")
-# charset-normalizer's own bounds are 0.2 of mess and 0.1 of coherence, with which it often takes
-# French for a Baltic encoding. With these no guess was wrong on sentences in 20 languages.
+# Limits on charset-normalizer's scores. With its own limits, 0.2 of mess and 0.1 of coherence, it
+# often takes French for a Baltic encoding. With the limits below, no guess was wrong on sentences
+# in 20 languages.
 _MOST_MESS = 0.05
 _LEAST_COHERENCE = 0.25
 _CLEARLY_BETTER = 0.2
-# Fewer bytes than a few sentences have no letter frequencies.
+# A shorter text, of less than a few sentences, has no reliable letter frequencies.
 _FEWEST_BYTES = 64
-# Where DOS and Macintosh files have letters, Western European text has signs inside words, or
-# capitals after small letters.
+# Signs of a wrong guess. If a DOS or Macintosh file is decoded as Western European, its accented
+# letters become signs inside words, or capitals after small letters.
 _MISPLACED = re.compile(
     r"(?<=[^\W\d_])[^\w\s\x00-\x7f’–—…\xad](?=[^\W\d_])|(?<=[a-zß-ÿ])[À-ÞŠŒŽŸ]|(?<=[^\W\d_])[‚„¡¿]"
 )
-# What no text holds, in any of these encodings.
+# Control characters that occur in no text, in any of these encodings.
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x19\x1c-\x1f]")
 
 
@@ -62,10 +65,10 @@ def decode(raw: bytes) -> tuple[str, str]:
     """Decodes a text file.
 
     Returns:
-      its text without a byte order mark, and the name of its encoding.
+      The text without a byte order mark, and the name of its encoding.
 
     Raises:
-      UnicodeDecodeError: it is not UTF-8, and no other encoding is certain.
+      UnicodeDecodeError: the text is not UTF-8, and no other encoding is certain.
     """
     for mark, name in _BYTE_ORDER_MARKS:
         if raw.startswith(mark):
@@ -80,16 +83,16 @@ def decode(raw: bytes) -> tuple[str, str]:
 
 
 def _is_damaged_utf8(raw: bytes) -> bool:
-    """Whether most of the bytes beyond ASCII are UTF-8: other encodings hardly form any."""
+    """Returns whether most bytes beyond ASCII are UTF-8, which other encodings hardly ever form."""
     ascii_bytes = len(raw) - sum(map(raw.count, map(bytes, zip(range(0x80, 0x100), strict=True))))
     utf8_bytes = len(raw.decode("utf-8", "ignore").encode()) - ascii_bytes
     return 2 * utf8_bytes > len(raw) - ascii_bytes
 
 
 def detect_encoding(raw: bytes) -> str | None:
-    """Names the encoding of text that is not UTF-8, or None where that isn't certain.
+    """Returns the encoding of text that is not UTF-8, or None if it isn't certain.
 
-    The text must read as one language, and one that is written in just one of these encodings.
+    The encoding is certain if the text reads as a single language in exactly one encoding.
     """
     if len(raw) < _FEWEST_BYTES or _CONTROLS.search(raw):
         return None
@@ -106,7 +109,7 @@ def detect_encoding(raw: bytes) -> str | None:
     languages = {match.language for match in matches}
     if len(languages) != 1:
         return None
-    # A match stands for all encodings that give the same text.
+    # One match stands for all encodings that give the same text.
     fits = [
         [name for name in match.could_be_from_charset if languages & {*_ENCODINGS.get(name, ())}]
         for match in matches
@@ -118,7 +121,7 @@ def detect_encoding(raw: bytes) -> str | None:
 
 
 def _reads_well(raw: bytes, encoding: str) -> bool:
-    """Whether all of the text is in the encoding; the detector looks at samples."""
+    """Returns whether the encoding fits the whole text; the detector sees only samples of it."""
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""What readers yield: documents, and what is none and why. Pure."""
+"""The results of reading: documents, skipped ones, and rejects with their reasons. Pure."""
 
 import dataclasses
 
@@ -9,8 +9,8 @@ class Document:
 
     Attributes:
       text: paragraphs (or, if `is_split`, sentences) separated by line feeds.
-      is_split: each line is one sentence already.
-      encoding: what the file's bytes were decoded from.
+      is_split: True if each line is one sentence already.
+      encoding: encoding of the file's bytes.
     """
 
     text: str
@@ -20,10 +20,10 @@ class Document:
 
 @dataclasses.dataclass(frozen=True)
 class Skip:
-    """What is in the file but isn't a document to learn from, such as a redirect.
+    """A readable part of a file that is no document to learn from, such as a redirect.
 
     Attributes:
-      reason: one of a few words that are counted by.
+      reason: a word or two, under which info.json counts it.
     """
 
     reason: str
@@ -31,12 +31,12 @@ class Skip:
 
 @dataclasses.dataclass(frozen=True)
 class Reject:
-    """What could not be read as a document.
+    """A part of a file that cannot be read as a document.
 
     Attributes:
-      line: where it starts in the file, from 1.
-      reason: one of a few words that are counted by.
-      detail: what a person needs to mend it.
+      line: number of its first line in the file, from 1.
+      reason: a word or two, under which info.json counts it.
+      detail: message that helps a person to mend it.
     """
 
     line: int
@@ -45,14 +45,14 @@ class Reject:
 
 
 def not_utf8(raw: bytes, line: int, error: UnicodeDecodeError) -> Reject:
-    """Returns the reject for bytes that start on a line and don't decode."""
+    """Returns the reject for bytes that cannot be decoded; they start on line `line`."""
     bad_line = line + raw.count(b"\n", 0, error.start)
     detail = f"byte 0x{raw[error.start]:02x} on line {bad_line} is not {error.encoding.upper()}"
     return Reject(bad_line, "not_utf8", detail)
 
 
 def decode_document(raw: bytes, line: int, is_split: bool = False) -> Document | Reject:
-    """Returns the document in bytes that start on a line, or the reject if they aren't UTF-8."""
+    """Returns the document in bytes that start on line `line`, or a reject if they aren't UTF-8."""
     try:
         return Document(raw.decode("utf-8"), is_split)
     except UnicodeDecodeError as error:

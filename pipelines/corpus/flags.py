@@ -1,12 +1,12 @@
-"""The flags of every command that reads a corpus, and its progress line."""
+"""The flags of the commands that read a corpus, and their progress line."""
 
 from beambert.pipelines.shared.console import duration
 from beambert.pipelines.shared.flags import FlagGroup
 
 
 def add_input_flags(parser: FlagGroup) -> None:
-    """Adds the flags that say what to read."""
-    # Only these commands read a corpus.
+    """Adds the flags for the input files and their format."""
+    # Only the commands that read a corpus have to load its formats.
     from beambert.pipelines.corpus.formats import AUTO, FORMATS
 
     parser.add_argument(
@@ -15,7 +15,7 @@ def add_input_flags(parser: FlagGroup) -> None:
         action="extend",
         required=True,
         metavar="GLOB",
-        help="files to read; also .gz .bz2 .zst",
+        help="files to read, which may be compressed (.gz, .bz2, .zst)",
     )
     parser.add_argument(
         "--format",
@@ -37,7 +37,13 @@ def add_input_flags(parser: FlagGroup) -> None:
 
 
 def describe_reading(counts: dict[str, int], seconds: float, total_bytes: int) -> str:
-    """Returns the progress line of reading a corpus; empty before there is any."""
+    """Returns the progress line of reading a corpus; "" before any byte is read.
+
+    Args:
+      counts: "documents" and "bytes" (as stored) read so far.
+      seconds: time since the start.
+      total_bytes: size of the corpus as stored.
+    """
     done = counts.get("bytes", 0)
     if not done:
         return ""

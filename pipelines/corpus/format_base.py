@@ -1,4 +1,4 @@
-"""What a format is: how its files are recognised, divided among workers, and read. Pure."""
+"""Base classes of formats: how files are recognised, divided among workers, and read. Pure."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -13,31 +13,31 @@ if TYPE_CHECKING:
     from beambert.pipelines.jobs.input_files import InputFile
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# The start of a regular expression: what may precede the first characters of a text file.
+# Start of a regular expression for the beginning of a text file: a byte order mark and white space.
 BEFORE_TEXT = rb"(?:\xef\xbb\xbf)?\s*"
 BYTES_BETWEEN_TALLIES = 1 << 18
 
 
 class Format:
-    """A format of corpus files; a subclass is one format.
+    """A format of corpus files. Each format is a subclass.
 
     Attributes:
-      name: the value of --format.
-      beginning: matches what its files begin with.
+      name: value of --format.
+      beginning: regular expression that matches the beginning of its files.
     """
 
     name: str
     beginning: re.Pattern[bytes]
 
     def recognises(self, sample: bytes) -> bool:
-        """Whether a file that begins with these bytes (decompressed) has this format."""
+        """Returns whether a file has this format, by its first (decompressed) bytes."""
         return self.beginning.match(sample) is not None
 
     def split(self, file: "InputFile", text_column: str) -> list[FilePart]:
-        """Divides a large file where a reader may start; here it stays whole.
+        """Divides a large file into parts; by default it stays whole.
 
         Raises:
-          InputError: the file, or one that belongs to it, can't be used.
+          InputError: the file, or another file that belongs to it, cannot be used.
         """
         return [FilePart(file, self.name)]
 
@@ -47,52 +47,51 @@ class Format:
         """Yields the documents of a part.
 
         Args:
-          part: to read.
-          stored: its file, open and seekable, with the bytes as they are stored.
-          text_column: the column that holds the documents, in formats that have columns.
-          tell: is called with the number of bytes of the part, as stored, that are read.
+          part: the part to read.
+          stored: the part's file, open and seekable, with its bytes as stored.
+          text_column: column that holds the documents, in formats that have columns.
+          tell: function that is called with the number of bytes of the part read so far, as stored.
 
         Raises:
-          InputError: the file can't be used.
+          InputError: the file cannot be used.
         """
         raise NotImplementedError
 
 
 class LineFormat(Format):
-    """A format whose documents are lines; its files may be compressed.
+    """A format whose documents consist of lines. Its files may be compressed.
 
     Attributes:
-      is_divisible: whether a file may be cut before the lines that `starts_document` finds.
+      is_divisible: True if a file may be cut before the lines that `starts_document` finds.
     """
 
     is_divisible: bool = True
 
     def starts_document(self, line: bytes) -> bool:
-        """Whether a file may be cut before this line.
+        """Returns whether a file may be cut before this line.
 
-        `read_lines` must find the same documents in the whole and in the parts from such a line up
-        to another.
+        `read_lines` must find the same documents in a whole file as in its parts.
         """
         raise NotImplementedError
 
     def read_lines(
         self, lines: Iterable[bytes], text_column: str = "text"
     ) -> Iterator[Document | Skip | Reject]:
-        """Yields each document of some lines (with their ends), or why it cannot be used."""
+        """Yields the documents in some lines, which still have their line feeds."""
         raise NotImplementedError
 
     def split(self, file: "InputFile", text_column: str) -> list[FilePart]:
-        """Divides a file that isn't compressed into even parts."""
+        """Divides an uncompressed file into even parts."""
         if self.is_divisible and not file.is_compressed:
             return split_evenly(file, self.name)
         return super().split(file, text_column)
 
     def lines(self, part: FilePart, stored: BinaryIO) -> Iterator[bytes]:
-        """Yields the lines that make a part's documents; `stored` is the open file."""
+        """Yields the lines of a part's documents; `stored` is the open file."""
         lines: Iterator[bytes]
         if part.is_whole or part.file.is_compressed:
             stored.seek(part.start)
-            # In a chain, or who stops reading closes the file through it.
+            # The chain keeps the file open when the caller stops reading half-way.
             lines = chain(decompress(part.file.path, stored, part.end))
         else:
             lines = lines_of_part(stored, part.start, part.end, self.starts_document)
@@ -103,7 +102,7 @@ class LineFormat(Format):
     def read(
         self, part: FilePart, stored: BinaryIO, text_column: str, tell: Callable[[int], None]
     ) -> Iterator[Document | Skip | Reject]:
-        """Yields the documents of a part; where the file is corrupt, a last reject says so."""
+        """Yields the documents of a part. If the file is corrupt, the last result is a reject."""
         lines_read = 0
 
         def counted(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -123,6 +122,6 @@ class LineFormat(Format):
             detail = f"unreadable after line {lines_read} ({error})"
             yield Reject(lines_read + 1, "corrupt_file", detail)
         except GeneratorExit:
-            # Who stops half-way wants to know how far that was.
+            # The caller stops half-way and needs the number of bytes read so far.
             tell(stored.tell() - part.start)
             raise

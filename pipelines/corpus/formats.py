@@ -1,10 +1,14 @@
-"""The formats of a corpus, and which of them a file has. Pure.
+"""The formats of a corpus, and how a file's format is recognised. Pure.
 
-To add a format, say EPUB, write a module `epub.py` with a subclass of `format_base.Format` (of
-`LineFormat`, if its documents are lines). `name` is the value of --format; `beginning` or
-`recognises` tells its files by their first bytes; `split` says where a reader may start, so that a
-large file is divided among workers (left out, files stay whole); `read` yields the documents of a
-part, or `read_lines` those of its lines. Then put an object of it into `_TRIED`: one line.
+To add a format, say EPUB, write a module `epub.py` with a subclass of `format_base.Format`, or of
+`LineFormat` if its documents consist of lines:
+
+- `name` is the value of --format;
+- `beginning` or `recognises` recognises its files by their first bytes;
+- `split` divides a large file among workers (without it, files stay whole);
+- `read` yields the documents of a part, or `read_lines` those in some lines.
+
+Then add an instance of the class to `_TRIED`.
 """
 
 from beambert.pipelines.corpus.format_base import Format
@@ -16,7 +20,7 @@ from beambert.pipelines.corpus.sentence_lines import SentenceLines
 from beambert.pipelines.corpus.wikiextractor import WikiExtractor
 from beambert.pipelines.corpus.wikitext import WikiText
 
-# In the order in which they are tried on a file; the last takes any.
+# The formats in the order in which they are tried on a file. The last one recognises any file.
 _TRIED: tuple[Format, ...] = (
     Parquet(),
     WikiExtractor(),
@@ -26,14 +30,14 @@ _TRIED: tuple[Format, ...] = (
     SentenceLines(),
     PlainText(),
 )
-# By the value of --format.
+# The formats by the value of --format.
 FORMATS = {found.name: found for found in _TRIED}
-# The value of --format for a file to be recognised.
+# The value of --format that has each file's format recognised.
 AUTO = "auto"
-# Enough to tell the formats apart; read before the file is read.
+# Number of bytes at the beginning of a file that are enough to recognise its format.
 SAMPLE_BYTES = 1 << 16
 
 
 def recognise(sample: bytes) -> Format:
-    """Returns the format of a file by its first `SAMPLE_BYTES`."""
+    """Returns the format of a file, given its first `SAMPLE_BYTES` bytes."""
     return next(found for found in FORMATS.values() if found.recognises(sample))

@@ -1,13 +1,14 @@
-"""What Project Gutenberg puts around a book, cut off. Pure.
+"""Removes the headers, licences and credits of Project Gutenberg around a book. Pure.
 
-The marks are Project Gutenberg's own, in the wordings of its files from 1991 to today. Text without
-them passes as it is.
+They are found by Project Gutenberg's own marks, in the wordings of its files from 1991 to today.
+Text without such marks stays unchanged.
 """
 
 import re
 
-# "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***"; a long title goes over several lines.
-# "***START**THE SMALL PRINT!**" and "*END*THE SMALL PRINT!" enclose the licence of older files.
+# Newer files have "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***", where a long title takes
+# several lines. In older files "***START**THE SMALL PRINT!**" and "*END*THE SMALL PRINT!" enclose
+# the licence.
 _MARKS = re.compile(
     r"""^\ *(?:
       (?P<start>
@@ -22,9 +23,10 @@ _MARKS = re.compile(
     )[ \t]*$""",
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,
 )
-# Twice the longest header or licence; what is longer is somebody's text, whatever the marks say.
+# Twice the length of the longest header or licence, in characters. A longer piece of text is kept,
+# whatever the marks say.
 _MOST_OF_A_LICENCE = 40_000
-# Who made the file, in paragraphs of their own between the mark and the book.
+# Credits of the people who made the file: separate paragraphs between the mark and the book.
 _CREDITS = re.compile(
     r"""\A(?:\s*(?:
       (?:(?:This\ )?e-?(?:text|book)\ (?:was\ )?(?:prepared|produced)|Produced|Transcribed|Scanned)
@@ -39,7 +41,7 @@ def strip_gutenberg(text: str) -> str:
     """Returns the books in a file without Project Gutenberg's headers, licences and credits.
 
     Args:
-      text: with line feeds alone at the ends of its lines.
+      text: content of the file; its lines end with line feeds alone.
     """
     marks = list(_MARKS.finditer(text))
     if not marks:
@@ -47,7 +49,7 @@ def strip_gutenberg(text: str) -> str:
     kept = []
     for before, after in zip([None, *marks], [*marks, None], strict=True):
         piece = text[before.end() if before else 0 : after.start() if after else len(text)]
-        # A second start follows a licence; before the first mark, only an end makes it a book.
+        # A licence comes before a start or after an end. All other text is a book.
         is_book = not (before and before["end"]) and not (after and after["start"])
         if is_book and before:
             piece = _CREDITS.sub("", piece)

@@ -1,4 +1,4 @@
-"""JSON Lines -> documents. Pure."""
+"""Reads documents from JSON Lines. Pure."""
 
 import json
 import re
@@ -12,25 +12,26 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class JsonLines(LineFormat):
-    """One object a line, its document under `text_column`."""
+    """JSON Lines: one object a line, with its document under the key `text_column`."""
 
     name = "jsonl"
-    # An array of objects is no JSON Lines; the reader says so, where text would be made of it.
+    # An array of objects is no JSON Lines, but it is recognised here. So the reader rejects it
+    # instead of taking it for plain text.
     beginning = re.compile(BEFORE_TEXT + rb'(\[\s*)?\{\s*"')
 
     def starts_document(self, line: bytes) -> bool:
-        """Every line is a document."""
+        """Returns True, because every line is a document."""
         return True
 
     def read_lines(
         self, lines: Iterable[bytes], text_column: str = "text"
     ) -> Iterator[Document | Skip | Reject]:
-        """Reads the objects; a null has no document."""
+        """Yields the documents of the objects; a null is skipped."""
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
-                # Of bytes, `loads` would take UTF-16 and halves of surrogate pairs, too.
+                # Given bytes, `loads` would also accept UTF-16 and halves of surrogate pairs.
                 row = json.loads(line.decode("utf-8"))
             except UnicodeDecodeError as error:
                 yield not_utf8(line, number, error)

@@ -1,4 +1,4 @@
-"""MediaWiki XML dumps -> documents: articles only, markup stripped. Pure."""
+"""Reads the articles of MediaWiki XML dumps and strips their markup. Pure."""
 
 import html
 import re
@@ -18,7 +18,8 @@ from beambert.pipelines.shared.errors import InputError
 if TYPE_CHECKING:
     from beambert.pipelines.jobs.input_files import InputFile
 
-# Namespaces of every wiki (mediawiki.org, Manual:Namespace, "Built-in namespaces").
+# Numbers of the namespaces that every wiki has (mediawiki.org, Manual:Namespace, "Built-in
+# namespaces").
 ARTICLES, MEDIA, FILES, CATEGORIES = "0", "-2", "6", "14"
 _PAGE = b"<page>"
 _MEDIA_NAMESPACE = re.compile(
@@ -27,31 +28,31 @@ _MEDIA_NAMESPACE = re.compile(
 
 
 class MediaWiki(LineFormat):
-    """XML exports of a wiki; those of Wikimedia may be multistream."""
+    """XML exports of a wiki. The dumps of Wikimedia may be multistream."""
 
     name = "mediawiki"
     beginning = re.compile(BEFORE_TEXT + rb"(<\?xml[^>]*>\s*)?<mediawiki")
 
     def starts_document(self, line: bytes) -> bool:
-        """Whether a page starts on this line, as exports write them."""
+        """Returns whether a page starts on this line."""
         return line.lstrip().startswith(_PAGE)
 
     def split(self, file: "InputFile", text_column: str) -> list[FilePart]:
-        """Divides a multistream dump where its index says, if that lies beside it.
+        """Divides a multistream dump by its index, if the index lies beside it.
 
         Raises:
-          InputError: the index can't be used.
+          InputError: the index cannot be used.
         """
         if file.is_compressed:
             return split_at(file, self.name, _stream_offsets(file))
         return super().split(file, text_column)
 
     def lines(self, part: FilePart, stored: BinaryIO) -> Iterator[bytes]:
-        """Yields a part's lines; in front the dump's before its first page, behind its end."""
+        """Yields the lines of a part, completed by the beginning and the end of the dump."""
         lines = super().lines(part, stored)
         first = next(lines, b"")
         if part.start and first:
-            # As one line with the first, so that lines are counted from the part's own.
+            # The beginning and the first line count as one line, so that line numbers stay right.
             yield self._before_pages(part.file) + first
         elif first:
             yield first
@@ -59,13 +60,13 @@ class MediaWiki(LineFormat):
         if part.end is not None:
             yield b"</mediawiki>\n"
         elif part.start and not first:
-            # A last part without a page: the end of the dump was passed over with the page before
-            # it, whose reader doesn't look for it.
+            # The last part has no page, only the end of the dump. The reader of the part before
+            # has read beyond that end without looking for it, so it is checked here.
             stored.seek(part.start)
             yield from (line.rpartition(b"page>")[2] for line in stored)
 
     def _before_pages(self, file: "InputFile") -> bytes:
-        """Returns a dump's beginning, which names its namespaces."""
+        """Returns the lines before the first page of a dump, which name its namespaces."""
         with file.open() as stored:
             lines = decompress(file.path, stored)
             return b"".join(takewhile(lambda line: not self.starts_document(line), lines))
@@ -73,17 +74,17 @@ class MediaWiki(LineFormat):
     def read_lines(
         self, lines: Iterable[bytes], text_column: str = "text"
     ) -> Iterator[Document | Skip | Reject]:
-        """Reads an export page by page: redirects and pages other than articles are skipped.
+        """Yields the articles of an export; redirects and other pages are skipped.
 
-        A damaged page is rejected alone. Neither tag can occur in a page's text, where < is
-        escaped.
+        A damaged page doesn't affect the others: <page> and </page> cannot occur in the text of a
+        page, where < is escaped.
         """
         prefixes = set(ENGLISH_PREFIXES)
         page: list[bytes] | None = None
         start, has_end = 0, False
         number = 0
         for number, line in enumerate(lines, 1):
-            # Usually the line itself.
+            # A line is split only where it has a tag of a page inside.
             for piece in (
                 re.split(rb"(?=<page>)|(?<=</page>)", line) if b"page>" in line else [line]
             ):
@@ -107,7 +108,7 @@ class MediaWiki(LineFormat):
 
 
 def _stream_offsets(file: "InputFile") -> list[int]:
-    """Returns where a compressed dump may be cut: nowhere, unless an index says so."""
+    """Returns the byte offsets at which a compressed dump may be cut; none without an index."""
     index = index_path(file.path)
     opened = file.open_beside(index) if index else None
     if opened is None:
@@ -117,13 +118,13 @@ def _stream_offsets(file: "InputFile") -> list[int]:
             offsets = stream_offsets(decompress(index, stored))
     except (ValueError, CorruptFileError) as error:
         raise InputError(
-            f"{index}: not the index of {file.path} ({error}); mend it, or delete it and the dump "
-            "is read by one worker"
+            f"{index}: not the index of {file.path} ({error}); mend it, or delete it to have "
+            "the dump read by one worker"
         ) from error
     if offsets and offsets[-1] >= file.bytes:
         raise InputError(
-            f"{index}: not the index of {file.path}, which has no byte {offsets[-1]}; fetch both "
-            "again, or delete it and the dump is read by one worker"
+            f"{index}: not the index of {file.path}, which has no byte {offsets[-1]}; fetch "
+            "both again, or delete the index to have the dump read by one worker"
         )
     return offsets
 

@@ -1,24 +1,28 @@
-"""Hard-wrapped lines -> paragraphs. Pure."""
+"""Joins hard-wrapped lines into paragraphs. Pure."""
 
 import re
 import statistics
 
-# Printed pages wrap at 60 to 80 characters; a few long lines (tables, links) don't matter.
+# Printed pages wrap at 60 to 80 characters. A few longer lines, such as tables, may occur.
 _MOST_OF_A_LINE = 100
 _SHORT_LINES = 0.95
-# Of the lines that follow another, how many go on in lower case: 0.6 to 0.9 of wrapped prose in
-# languages with cases, next to none of verse, of lists, and where each line is a paragraph.
+# Least share of lines that continue the one before, which shows in a lower-case first letter. It is
+# 0.6 to 0.9 in wrapped prose of languages with cases, and nearly 0 in verse, in lists, and in text
+# with one paragraph a line.
 _LEAST_CONTINUED = 0.2
 _ENDS_SENTENCE = re.compile(r"[.!?:…。！？][\"'”’»)\]_*]*$")
 _ENDS_WITH_HYPHEN = re.compile(r"\w-$")
 
 
 def unwrap(text: str) -> str:
-    """Joins hard-wrapped lines into paragraphs, one a line; blank lines go.
+    """Returns the text with one paragraph a line and without blank lines.
 
-    Where lines aren't wrapped each stays as it is. Where they are, a new paragraph starts after a
-    blank line, and after a line that ends a sentence though there was room for the next word, or
-    that ends one before an indented line. So no sentence is cut where a page's line was.
+    If the lines aren't hard-wrapped, each stays a line. Otherwise their text is joined, so that no
+    sentence is cut at the end of a line. A new paragraph starts:
+
+    - after a blank line;
+    - after a line that ends a sentence although the next word had room on it;
+    - before an indented line, if the line above it ends a sentence.
     """
     lines = [line.rstrip() for line in text.splitlines()]
     if not _is_wrapped(lines):
@@ -36,7 +40,11 @@ def unwrap(text: str) -> str:
 
 
 def _is_wrapped(lines: list[str]) -> bool:
-    """Whether nearly all lines are short, and blank lines or their first letters tell the rest."""
+    """Returns whether lines are hard-wrapped.
+
+    Nearly all lines must be short. Also, blank lines must separate paragraphs, or enough lines must
+    begin with a lower-case letter.
+    """
     filled = [line for line in lines if line]
     short = sum(len(line) <= _MOST_OF_A_LINE for line in filled)
     if len(filled) < 2 or short < _SHORT_LINES * len(filled):
@@ -53,7 +61,7 @@ def _starts_paragraph(previous: str, line: str, width: float) -> bool:
     has_room = len(previous) + 1 + len(line.split(maxsplit=1)[0]) <= width
     if _ENDS_SENTENCE.search(previous):
         return has_room or _indentation(line) > _indentation(previous)
-    # A heading in capitals above or below prose.
+    # A heading in capitals stands above or below prose.
     return has_room and previous.isupper() != line.isupper()
 
 
@@ -62,7 +70,7 @@ def _indentation(line: str) -> int:
 
 
 def _join(lines: list[str]) -> str:
-    """Joins with spaces, but for a word with a hyphen where it was broken."""
+    """Joins lines with spaces, and without a space after a hyphen that breaks a word."""
     joined = lines[0]
     for line in lines[1:]:
         is_word = _ENDS_WITH_HYPHEN.search(joined[-2:]) and line[0].isalpha()

@@ -1,4 +1,4 @@
-"""Parquet files with a column of texts -> documents, a batch of rows at a time."""
+"""Reads the documents in a column of Parquet files, a batch of rows at a time."""
 
 import contextlib
 import re
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from beambert.pipelines.jobs.input_files import InputFile
 
-# Rows to decode at a time: a few MB of articles.
+# Number of rows to decode at a time. Such a batch of articles takes a few MB.
 _BATCH_ROWS = 1000
 
 
 class Parquet(Format):
-    """A table in sections (row groups), one column of which has the documents."""
+    """Parquet: a table with the documents in one column. Its row groups are the sections."""
 
     name = "parquet"
     beginning = re.compile(rb"PAR1")
@@ -31,10 +31,10 @@ class Parquet(Format):
         """Divides a file between row groups.
 
         Raises:
-          InputError: the file has no such column, or one of something else.
+          InputError: the file has no such column, or the column holds no text.
         """
         sizes: list[int] = []
-        # Reading it will meet any damage again, and reject it.
+        # Damage is ignored here. The reader meets it again and rejects it.
         with file.open() as stored, contextlib.suppress(CorruptFileError), _naming(file):
             sizes = row_group_bytes(stored, text_column)
         return split_sections(file, self.name, sizes)
@@ -42,7 +42,7 @@ class Parquet(Format):
     def read(
         self, part: FilePart, stored: BinaryIO, text_column: str, tell: Callable[[int], None]
     ) -> Iterator[Document | Skip | Reject]:
-        """Reads a part's row groups, see `read_parquet`."""
+        """Yields the documents of a part's row groups, see `read_parquet`."""
         rows = count_rows(stored, part.sections)
         with _naming(part.file):
             documents = read_parquet(stored, text_column, part.sections)
@@ -53,7 +53,7 @@ class Parquet(Format):
 
 @contextlib.contextmanager
 def _naming(file: "InputFile") -> Iterator[None]:
-    """Puts the file's name before what is wrong with it."""
+    """Adds the name of the file to the message of an `InputError`."""
     try:
         yield
     except InputError as error:
@@ -62,12 +62,13 @@ def _naming(file: "InputFile") -> Iterator[None]:
 
 @contextlib.contextmanager
 def _opened(file: BinaryIO) -> Iterator["pq.ParquetFile"]:
-    """Opens a Parquet file for as long as it is read.
+    """Opens a Parquet file for reading.
 
     Raises:
-      CorruptFileError: it is damaged or cut off.
+      CorruptFileError: the file is damaged or cut off.
     """
-    import pyarrow as pa  # slow to load
+    # pyarrow is slow to load.
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
@@ -80,17 +81,17 @@ def _opened(file: BinaryIO) -> Iterator["pq.ParquetFile"]:
 def read_parquet(
     file: BinaryIO, text_column: str = "text", row_groups: range | None = None
 ) -> Iterator[Document | Skip | Reject]:
-    """Reads the documents of some of a file's row groups, or of all; a null is skipped.
+    """Yields the documents in a file's row groups; a null is skipped.
 
-    A reject's line is the row's number in the file, from 1.
+    The line of a reject is the number of its row in the file, from 1.
 
     Args:
-      file: seekable.
-      text_column: its name.
-      row_groups: their numbers, from 0.
+      file: the open file, seekable.
+      text_column: name of the column that holds the documents.
+      row_groups: numbers of the row groups to read, from 0; None for all.
 
     Raises:
-      InputError: the file has no such column, or one of something else.
+      InputError: the file has no such column, or the column holds no text.
     """
     row = 0
     try:
@@ -110,11 +111,11 @@ def read_parquet(
 
 
 def row_group_bytes(file: BinaryIO, text_column: str = "text") -> list[int]:
-    """Returns what the texts of each row group take in a file, compressed.
+    """Returns the number of compressed bytes that the texts of each row group take.
 
     Raises:
-      InputError: the file has no such column, or one of something else.
-      CorruptFileError: it is damaged or cut off.
+      InputError: the file has no such column, or the column holds no text.
+      CorruptFileError: the file is damaged or cut off.
     """
     with _opened(file) as parquet:
         _check_column(parquet, text_column)
@@ -128,7 +129,7 @@ def row_group_bytes(file: BinaryIO, text_column: str = "text") -> list[int]:
 
 
 def count_rows(file: BinaryIO, row_groups: range | None = None) -> int:
-    """Returns how many rows some of a file's row groups have, or all; 0 if it is damaged."""
+    """Returns the number of rows in some row groups (None for all); 0 if the file is damaged."""
     try:
         with _opened(file) as parquet:
             groups = range(parquet.num_row_groups) if row_groups is None else row_groups
@@ -143,7 +144,7 @@ def _check_column(parquet: "pq.ParquetFile", text_column: str) -> None:
     schema = parquet.schema_arrow
     if text_column not in schema.names:
         columns = ", ".join(schema.names)
-        raise InputError(f"--text_column={text_column}: there is no such column, only {columns}")
+        raise InputError(f"--text_column={text_column}: no such column; name one of {columns}")
     kind = schema.field(text_column).type
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     is_text = pa.types.is_string(value) or pa.types.is_large_string(value)

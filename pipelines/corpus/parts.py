@@ -1,8 +1,8 @@
-"""Files -> parts that workers read on their own. Pure: works on any open file.
+"""Divides files into parts that workers read independently. Pure: works on any open file.
 
-A part of a file of lines is a range of bytes, and owns the documents whose first line starts in
-it. Its reader looks for the first such line by itself, so that nobody has to read the file to
-divide it.
+In a file of lines, a part is a range of bytes. It owns the documents whose first line starts in
+that range. The reader of the part looks for the first such line, so a file is divided without
+reading it.
 """
 
 import dataclasses
@@ -13,22 +13,23 @@ from typing import TYPE_CHECKING, BinaryIO
 if TYPE_CHECKING:
     from beambert.pipelines.jobs.input_files import InputFile
 
-# Bytes of a part: small enough that a few files use all workers alike, and large enough that
-# opening and looking for the first document cost nothing beside reading it.
+# Size of a part in bytes. Parts are small enough that a few files keep all workers equally busy,
+# and large enough that opening a file and finding the first document take little of the time.
 PART_BYTES = 4 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class FilePart:
-    """What one worker reads.
+    """A part of a file, which one worker reads.
 
     Attributes:
-      file: the file that it is a part of.
-      format: the file's format, a key of `formats.FORMATS` or `formats.AUTO`.
-      start: the first byte, as stored (compressed files: the start of a stream).
-      end: the byte after the last; None for the rest of the file.
-      sections: numbers, from 0, of the sections that make the part, in a format whose files have
-        sections instead of lines (Parquet's row groups); None for all.
+      file: the whole file.
+      format: format of the file, a key of `formats.FORMATS` or `formats.AUTO`.
+      start: position of the part's first byte, as stored; in a compressed file the start of a
+        stream.
+      end: position after the part's last byte; None for the end of the file.
+      sections: numbers of the part's sections, from 0, in a format whose files have sections
+        instead of lines (Parquet's row groups); None for all.
     """
 
     file: "InputFile"
@@ -39,23 +40,23 @@ class FilePart:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of the file."""
+        """Whether the part is the whole file."""
         return self.start == 0 and self.end is None
 
     @property
     def bytes(self) -> int:
-        """Its size, as stored."""
+        """Size of the part in bytes, as stored."""
         return (self.file.bytes if self.end is None else self.end) - self.start
 
 
 def split_evenly(file: "InputFile", format_name: str) -> list[FilePart]:
-    """Returns parts of about `PART_BYTES` of a file that may be cut anywhere."""
+    """Returns parts of about `PART_BYTES` each; the file may be cut anywhere."""
     cuts = range(PART_BYTES, file.bytes - PART_BYTES // 2, PART_BYTES)
     return split_at(file, format_name, cuts)
 
 
 def split_at(file: "InputFile", format_name: str, offsets: Sequence[int]) -> list[FilePart]:
-    """Returns parts of at least `PART_BYTES` that start at some of the offsets (ascending)."""
+    """Returns parts of at least `PART_BYTES` each that start at some of the ascending offsets."""
     starts = [0]
     for offset in offsets:
         if offset - starts[-1] >= PART_BYTES:
@@ -65,12 +66,12 @@ def split_at(file: "InputFile", format_name: str, offsets: Sequence[int]) -> lis
 
 
 def split_sections(file: "InputFile", format_name: str, sizes: Sequence[int]) -> list[FilePart]:
-    """Returns parts of at least `PART_BYTES` of a file of sections.
+    """Returns parts of at least `PART_BYTES` each, cut between sections.
 
     Args:
       file: the file to divide.
-      format_name: its format.
-      sizes: bytes of each section.
+      format_name: format of the file.
+      sizes: size of each section in bytes.
     """
     parts, first, start = [], 0, 0
     for index, end in enumerate(accumulate(sizes), 1):
@@ -87,14 +88,14 @@ def lines_of_part(
     """Yields the lines of the documents that a part owns.
 
     Args:
-      opened: the file, seekable.
-      start: of the part.
-      end: of the part, or None.
-      starts_document: whether a document can start with a line.
+      opened: the open file, seekable.
+      start: position of the part's first byte.
+      end: position after the part's last byte; None for the end of the file.
+      starts_document: function that returns whether a document starts with a line.
     """
     position = start
     if start:
-        # One byte before: if the part starts with a line, only the line feed before it is passed.
+        # Reading starts one byte earlier. So a line that starts exactly here isn't passed over.
         opened.seek(start - 1)
         position += len(opened.readline()) - 1
     is_owned = start == 0

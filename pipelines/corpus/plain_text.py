@@ -1,4 +1,4 @@
-"""Files that are one document each, such as books -> documents. Pure."""
+"""Reads files that are one document each, such as books. Pure."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,22 +10,22 @@ from beambert.pipelines.corpus.paragraphs import unwrap
 
 
 class PlainText(LineFormat):
-    """One document a file."""
+    """Plain text: each file is one document."""
 
     name = "text"
     is_divisible = False
 
     def recognises(self, sample: bytes) -> bool:
-        """Whatever is no other format is text."""
+        """Returns True: a file of no other format is plain text."""
         return True
 
     def read_lines(
         self, lines: Iterable[bytes], text_column: str = "text"
     ) -> Iterator[Document | Reject]:
-        """Reads all lines as one document.
+        """Yields one document, made of all lines.
 
-        Other encodings than UTF-8 are told where that is certain; what Project Gutenberg puts
-        around a book is dropped; hard-wrapped lines are joined into paragraphs.
+        An encoding other than UTF-8 is used if it is certain. The licence of Project Gutenberg
+        around a book is removed. Hard-wrapped lines are joined into paragraphs.
         """
         raw = b"".join(lines)
         try:
@@ -33,6 +33,6 @@ class PlainText(LineFormat):
         except UnicodeDecodeError as error:
             yield not_utf8(raw, 1, error)
             return
-        del raw  # a book may have hundreds of megabytes
+        del raw  # A file may have hundreds of megabytes.
         text = unwrap(strip_gutenberg("\n".join(text.splitlines())))
         yield Document(text, encoding=encoding)

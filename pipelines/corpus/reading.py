@@ -1,4 +1,4 @@
-"""Files and their parts -> documents, and what could not be read of them."""
+"""Reads documents from files and their parts, and reports what cannot be read."""
 
 import contextlib
 import dataclasses
@@ -21,9 +21,9 @@ class ReadOptions:
     """How files become documents.
 
     Attributes:
-      format: the files' format, a key of `formats.FORMATS` or `formats.AUTO`.
-      text_column: the column that holds the documents, in formats that have columns.
-      progress_folder: where a `ProgressDisplay` looks, or None.
+      format: format of the files, a key of `formats.FORMATS` or `formats.AUTO`.
+      text_column: column that holds the documents, in formats that have columns.
+      progress_folder: folder of a `ProgressDisplay`, or None.
     """
 
     format: str = AUTO
@@ -32,10 +32,10 @@ class ReadOptions:
 
 
 def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
-    """Divides a file into parts; small ones, and formats that don't allow it, stay whole.
+    """Divides a file into parts. A small file, or one of some formats, stays whole.
 
     Raises:
-      InputError: the file, or one that belongs to it, can't be used.
+      InputError: the file, or another file that belongs to it, cannot be used.
     """
     if file.bytes < 2 * parts.PART_BYTES:
         return [FilePart(file, options.format)]
@@ -43,13 +43,13 @@ def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
 
 
 def _format_of(file: InputFile, name: str) -> Format:
-    """Returns the format of that name, or with `AUTO` the one that the file begins like."""
+    """Returns the format of a name; with `AUTO`, the format that the file's beginning shows."""
     if name != AUTO:
         return FORMATS[name]
     sample = b""
     with file.open() as stored:
         opened = decompress(file.path, stored)
-        # Reading it will meet any damage again, and reject it.
+        # Damage is ignored here. The reader meets it again and rejects it.
         with contextlib.suppress(CorruptFileError):
             while len(sample) < SAMPLE_BYTES and (chunk := opened.read(4096)):
                 sample += chunk
@@ -59,10 +59,10 @@ def _format_of(file: InputFile, name: str) -> Format:
 def read_part(
     part: FilePart, options: ReadOptions, progress: ProgressTally
 ) -> Iterator[Document | Skip | Reject]:
-    """Streams a part's documents; where a file is corrupt, a last reject says so.
+    """Yields the documents of a part. If the file is corrupt, the last result is a reject.
 
     Raises:
-      InputError: the file can't be opened or used.
+      InputError: the file cannot be opened or used.
     """
     told = 0
 
@@ -79,7 +79,7 @@ def read_part(
 
 
 def reject_row(part: FilePart, reject: Reject) -> str:
-    """Returns the line of the rejects file."""
+    """Returns a reject as a line of the rejects file, in JSON."""
     row = {"file": part.file.path, **dataclasses.asdict(reject)}
     if part.start and part.sections is None:
         row["detail"] += f", counted from byte {part.start:,} of the file"
@@ -87,20 +87,20 @@ def reject_row(part: FilePart, reject: Reject) -> str:
 
 
 def check_rejects(rows: list[str], read: int, limit: float, remedy: str) -> None:
-    """Fails the job if too much could not be read.
+    """Fails the job if it rejected too many documents.
 
     Args:
-      rows: see `reject_row`.
-      read: documents in all.
-      limit: the share of them that may be rejected.
-      remedy: what to do about them.
+      rows: lines of the rejects file, see `reject_row`.
+      read: number of all documents, rejected or not.
+      limit: share of the documents that may be rejected.
+      remedy: advice for the message.
 
     Raises:
-      InputError: naming the first file.
+      InputError: more were rejected; the message names the first one.
     """
     if len(rows) > limit * read:
         row = json.loads(rows[0])
         raise InputError(
-            f"{row['file']}: {row['detail']}; {len(rows)} of {read} documents cannot be "
-            f"read: {remedy}, or allow a share with --max_reject_fraction"
+            f"{row['file']}: {row['detail']}, and in all {len(rows)} of {read} documents cannot be "
+            f"read; {remedy}, or allow a share with --max_reject_fraction"
         )

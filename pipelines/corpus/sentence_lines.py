@@ -1,4 +1,4 @@
-"""The original release's input, one sentence a line -> documents. Pure."""
+"""Reads the input format of BERT's original release, which has one sentence a line. Pure."""
 
 import re
 import statistics
@@ -9,15 +9,15 @@ from beambert.pipelines.corpus.format_base import BYTE_ORDER_MARK, LineFormat
 
 
 class SentenceLines(LineFormat):
-    """One sentence a line, a blank line between documents."""
+    """Sentence lines: one sentence a line, and a blank line between documents."""
 
     name = "lines"
 
     def recognises(self, sample: bytes) -> bool:
-        """Tells it from plain text by its lines.
+        """Returns whether a file has this format rather than plain text.
 
-        Most lines end a sentence, few hold several (paragraphs would), and documents have several
-        lines.
+        In this format most lines end a sentence, few lines hold several sentences (as paragraphs
+        do), and documents have several lines.
         """
         text = sample.removeprefix(BYTE_ORDER_MARK).strip()
         blocks = [block.splitlines() for block in re.split(rb"(?:\r?\n[ \t]*){2,}", text)]
@@ -26,17 +26,18 @@ class SentenceLines(LineFormat):
             return False
         final = tuple(mark.encode() for mark in '.!?"”。')
         ends = sum(line.endswith(final) for line in lines)
-        # 0.1 of the original release's sample, 0.4 and more where each line is a paragraph.
+        # The share of such lines is 0.1 in the original release's sample, and 0.4 or more where
+        # each line is a paragraph.
         paragraphs = sum(re.search(rb"[.!?][\"')]* +[A-Z]", line) is not None for line in lines)
         return ends >= 0.6 * len(lines) and paragraphs <= 0.3 * len(lines)
 
     def starts_document(self, line: bytes) -> bool:
-        """Whether the line is blank: a separator counts to the document after it.
+        """Returns whether the line is blank; a blank line belongs to the document after it.
 
-        Its white space is Unicode's (U+3000 in Chinese text), as to the original.
+        White space is that of Unicode, which includes U+3000 of Chinese text, as in the original.
         """
         content = line.strip()
-        # Most lines start with an ASCII letter; the others are decoded.
+        # Most lines start with an ASCII letter, so only the other ones are decoded.
         return not content or not (
             content[:1].isalnum() or content.decode("utf-8", "replace").strip()
         )
@@ -44,7 +45,7 @@ class SentenceLines(LineFormat):
     def read_lines(
         self, lines: Iterable[bytes], text_column: str = "text"
     ) -> Iterator[Document | Reject]:
-        """Reads documents whose sentences are split already."""
+        """Yields documents that are split into sentences already."""
         body: list[bytes] = []
         number = 0
         for number, line in enumerate(lines, 1):

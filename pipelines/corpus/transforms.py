@@ -10,22 +10,22 @@ from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
 from beambert.pipelines.jobs.input_files import InputFile
 from beambert.pipelines.shared.progress import ProgressTally
 
-# Tags of what the steps that read documents give besides their main output.
+# Tags of the side outputs of the steps that read documents.
 COUNTS, REJECTS = "counts", "rejects"
 
-# What those steps take: a part of a file, or the text of one document.
+# Type of the input of those steps: a part of a file, or the text of one document.
 Source = FilePart | str
 
 
 class SplitFiles(beam.DoFn):
-    """InputFile -> FileParts."""
+    """Divides each InputFile into FileParts."""
 
     def __init__(self, options: ReadOptions):
-        """Takes how files are read."""
+        """Takes the options for reading files."""
         self._options = options
 
     def process(self, file: InputFile) -> list[FilePart]:
-        """Divides one file."""
+        """Returns the parts of one file."""
         return split_file(file, self._options)
 
 
@@ -34,12 +34,12 @@ def add_sources(
     inputs: Sequence[InputFile],
     options: ReadOptions,
 ) -> beam.PCollection[Source]:
-    """Returns the texts of a pipeline, or where it begins, the parts of files spread over workers.
+    """Adds the sources of documents: the given texts, or else the parts of the input files.
 
     Args:
-      given: the texts of documents, or the beginning of a pipeline.
-      inputs: the files to read at the beginning of a pipeline.
-      options: how files are read.
+      given: texts of documents, or the beginning of a pipeline.
+      inputs: files to read if `given` is the beginning of a pipeline.
+      options: options for reading files.
     """
     if not isinstance(given, beam.pvalue.PBegin):
         return given
@@ -54,7 +54,7 @@ def add_sources(
 def read_source(
     source: Source, options: ReadOptions, progress: ProgressTally
 ) -> Iterator[Document | Skip | Reject]:
-    """Streams the documents of a part of a file, or the one whose text is given."""
+    """Yields the documents of a part of a file, or the one document that is given as text."""
     if isinstance(source, str):
         yield Document(source)
     else:

@@ -1,8 +1,8 @@
-"""Wiki markup -> prose. Pure.
+"""Turns wiki markup into prose. Pure.
 
-The paper (section 3) takes "only the text passages" of Wikipedia "and ignores lists, tables, and
-headers"; so do we. mwparserfromhell's tokenizer tells the markup; the tree that it would build of
-the tokens takes three quarters of its time, most of it for templates that are dropped.
+Like the BERT paper (section 3), this module takes "only the text passages" of Wikipedia "and
+ignores lists, tables, and headers". It uses only the tokenizer of mwparserfromhell. The library's
+tree would take three quarters of the time, most of it for templates that are dropped.
 """
 
 import dataclasses
@@ -15,42 +15,43 @@ from mwparserfromhell.parser.tokenizer import Tokenizer
 
 MarkupError = ParserError
 
-# Names that dumps of every language understand beside their own.
+# English names of namespaces, which wikis of every language understand besides their own names.
 ENGLISH_PREFIXES = ("media", "file", "image", "category")
-# Elements whose content isn't prose.
+# HTML elements whose content isn't prose.
 DROPPED_TAGS = {
     "ref", "references", "table", "gallery", "math", "chem", "score", "syntaxhighlight", "source",
     "timeline", "code", "pre", "imagemap", "graph", "mapframe", "templatestyles", "indicator",
     "hiero", "li", "dd", "dt",
 }  # fmt: skip
-# What has no visible prose, with all that is inside.
+# Tokens that start and end markup without visible prose; everything inside is dropped, too.
 _DROPPED_FROM = {
     tokens.TemplateOpen, tokens.ArgumentOpen, tokens.CommentStart, tokens.HeadingStart,
 }  # fmt: skip
 _DROPPED_TO = {
     tokens.TemplateClose, tokens.ArgumentClose, tokens.CommentEnd, tokens.HeadingEnd,
 }  # fmt: skip
-# The same article in another language, as dumps before 2013 have it; "fr:", "be-x-old:".
+# Matches links to the same article in another language ("fr:", "be-x-old:"), in dumps before 2013.
 _LANGUAGE_LINK = re.compile(r"(?:[a-z]{2,3}(?:-[a-z-]+)?|simple):")
-# Set apart while a page is walked; XML can't contain them.
+# Marks in the text of a list item and of dropped markup. XML cannot contain these characters.
 _LIST_ITEM, _DROPPED = "\x00", "\x01"
 
 
 def strip_markup(
     wikitext: str, media_prefixes: frozenset[str] = frozenset(ENGLISH_PREFIXES)
 ) -> str:
-    """Returns the prose of a page, a paragraph a line.
+    """Returns the prose of a page, one paragraph a line.
 
     Args:
-      wikitext: as the page's source has it.
+      wikitext: source text of the page.
       media_prefixes: lower-case names of the namespaces whose links show no text.
 
     Raises:
-      MarkupError: the markup cannot be told.
+      MarkupError: the markup cannot be parsed.
     """
     tokenizer = CTokenizer() if CTokenizer else Tokenizer()
     text = _visible_text(tokenizer.tokenize(wikitext, 0, True), media_prefixes)
-    # A line in bold is a heading in all but name. Then bold and italic marks, magic words.
+    # A line that is all bold serves as a heading and is dropped. Bold and italic marks and magic
+    # words are dropped next.
     text = re.sub(r"^[ \t]*'''[^'\n]+'''[ \t]*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"'{2,5}|__[A-Z]+__", "", text)
     text = _mend(text)
@@ -59,9 +60,10 @@ def strip_markup(
 
 
 def _mend(text: str) -> str:
-    """Takes out brackets, commas and spaces where a template stood that had their content.
+    """Removes the brackets, commas and spaces around templates that have been dropped.
 
-    Each pattern starts at the start of a run, so that long runs take no longer than they are.
+    Each pattern matches from the start of a run of such characters, so that the time grows only
+    linearly with the length of the run.
     """
     gap = _DROPPED
     text = re.sub(rf"\([\s;,{gap}]*\)", gap, text)
@@ -78,11 +80,11 @@ class _Frame:
     """A link or an element that is open.
 
     Attributes:
-      parts: visible text of its part that is open: a link's target or text, an element's name,
+      parts: visible text of the open part: a link's target or text, or an element's name,
         attribute, content or closing name.
-      first: the part that came first: a link's target or an element's name.
-      content: an element's visible text, once that is complete.
-      is_wiki_markup: the element isn't written as a tag.
+      first: the first part: a link's target or an element's name.
+      content: visible text of an element, once it is complete.
+      is_wiki_markup: True if the element isn't written as a tag.
     """
 
     parts: list[str] = dataclasses.field(default_factory=list)
@@ -91,14 +93,14 @@ class _Frame:
     is_wiki_markup: bool = False
 
     def take(self) -> str:
-        """Returns the part that is complete and opens the next."""
+        """Returns the open part, which is now complete, and starts the next one."""
         part = "".join(self.parts)
         self.parts.clear()
         return part
 
 
 def _visible_text(found: list[tokens.Token], media_prefixes: frozenset[str]) -> str:
-    """Puts together the visible text of tokens; a list item leaves its mark on its line."""
+    """Returns the visible text of tokens; lines of list items contain a mark."""
     stack = [_Frame()]
     pending = iter(found)
     for token in pending:
@@ -137,7 +139,7 @@ def _visible_text(found: list[tokens.Token], media_prefixes: frozenset[str]) -> 
 
 
 def _skip(pending: Iterator[tokens.Token]) -> None:
-    """Takes the tokens up to the end of what has just started."""
+    """Consumes the tokens up to the end of the markup that has just started."""
     depth = 1
     while depth:
         kind = type(next(pending))
@@ -158,7 +160,8 @@ def _entity(pending: Iterator[tokens.Token]) -> str:
 
 def _shown_of_link(frame: _Frame, media_prefixes: frozenset[str]) -> str:
     target = "".join(frame.parts) if frame.first is None else frame.first
-    # With a colon in front it is a link to such a page, not the picture or the category itself.
+    # A target with a colon in front is a visible link to the page of a picture or a category. Its
+    # prefix is empty here.
     prefix = target.strip().partition(":")[0].lower()
     is_elsewhere = frame.first is None and _LANGUAGE_LINK.match(target)
     if prefix in media_prefixes or is_elsewhere:

@@ -1,4 +1,4 @@
-"""WikiExtractor's output -> documents. Pure."""
+"""Reads documents from the output of WikiExtractor. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -8,19 +8,19 @@ from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
 
 
 class WikiExtractor(LineFormat):
-    """Articles between `<doc id= url= title=>` and `</doc>`."""
+    """WikiExtractor's format: articles between `<doc id= url= title=>` and `</doc>`."""
 
     name = "wikiextractor"
     beginning = re.compile(BEFORE_TEXT + rb"<doc ")
 
     def starts_document(self, line: bytes) -> bool:
-        """Whether the line opens an article."""
+        """Returns whether an article starts on this line."""
         return line.startswith(b"<doc ")
 
     def read_lines(
         self, lines: Iterable[bytes], text_column: str = "text"
     ) -> Iterator[Document | Reject]:
-        """Reads articles; drops the title that each repeats."""
+        """Yields the articles, without the title that each repeats as its first line."""
         body: list[bytes] | None = None
         start, title, is_outside = 0, b"", False
         for number, line in enumerate(lines, 1):
@@ -32,7 +32,7 @@ class WikiExtractor(LineFormat):
                 title = match[1] if match else b""
             elif body is None:
                 if line.strip() and not is_outside:
-                    is_outside = True  # one reject a stretch, however many lines it has
+                    is_outside = True  # Adjacent lines outside of articles make one reject.
                     yield Reject(number, "outside_doc", f"line {number} is outside <doc> … </doc>")
             elif line.startswith(b"</doc>"):
                 if body and body[0].strip() == title.strip():

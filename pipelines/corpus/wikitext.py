@@ -1,4 +1,4 @@
-"""WikiText, the corpus (Merity et al. 2016) -> documents. Pure."""
+"""Reads documents from WikiText, the corpus of Merity et al. (2016). Pure."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -6,25 +6,25 @@ from collections.abc import Iterable, Iterator
 from beambert.pipelines.corpus.documents import Document, Reject, decode_document
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
 
-# WikiText's headings have spaces around and between their equals signs.
+# WikiText writes a title as " = Title = " and a heading as " = = Heading = = ".
 _TITLE = re.compile(rb"\s*= [^=](.*[^=])? =\s*$")
 _HEADING = re.compile(rb"\s*= = .* = =\s*$")
 
 
 class WikiText(LineFormat):
-    """Articles that begin with ` = Title = `."""
+    """WikiText: articles that begin with ` = Title = `."""
 
     name = "wikitext"
     beginning = re.compile(BEFORE_TEXT + rb"= [^=\n]+ =[ \r]*\n")
 
     def starts_document(self, line: bytes) -> bool:
-        """Whether the line is the title of an article."""
+        """Returns whether the line is the title of an article."""
         return _TITLE.match(line) is not None
 
     def read_lines(
         self, lines: Iterable[bytes], text_column: str = "text"
     ) -> Iterator[Document | Reject]:
-        """Reads articles; drops the headings in them."""
+        """Yields the articles, without their headings."""
         body: list[bytes] | None = None
         start = 1
         for number, line in enumerate(lines, 1):
@@ -35,7 +35,7 @@ class WikiText(LineFormat):
             elif body is not None or line.strip():
                 if body is None:
                     body, start = [], number
-                # A blank line in place of a heading keeps the line numbers.
+                # A blank line replaces the heading, so that line numbers stay right.
                 body.append(b"\n" if _HEADING.match(line) else line)
         if body is not None:
             yield decode_document(b"".join(body), start)

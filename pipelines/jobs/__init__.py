@@ -1,1 +1,1 @@
-"""Running a Beam job: Beam's flags, inputs, progress, outputs, where the time goes."""
+"""Running a Beam job: Beam's flags, input files, progress, output folders, time by stage."""

@@ -1,4 +1,4 @@
-"""The content of compressed files. Pure: works on any open file."""
+"""Decompression of input files. Pure: works on any open file."""
 
 import bz2
 import io
@@ -8,30 +8,32 @@ from typing import Any, BinaryIO
 
 import zstandard
 
-# By a file's ending. Beam's own decompression takes a file that is cut off for a complete one.
+# Decompressors by the ending of a file's name. They exist because Beam's own decompression takes a
+# file that is cut off for a complete one.
 DECOMPRESSORS: dict[str, Callable[[], Any]] = {
     ".gz": lambda: zlib.decompressobj(wbits=31),
     ".bz2": bz2.BZ2Decompressor,
     ".zst": lambda: zstandard.ZstdDecompressor().decompressobj(),
 }
-# Compressed bytes to read at a time; highly repetitive ones may grow a thousandfold.
+# Number of compressed bytes to read at a time. Highly repetitive data grows a thousandfold.
 COMPRESSED_BYTES = 1 << 16
 
 
 class CorruptFileError(Exception):
-    """A file is damaged or cut off, from some point on."""
+    """A file is damaged or cut off; what comes before that place may have been read already."""
 
 
 def decompress(path: str, stored: BinaryIO, end: int | None = None) -> BinaryIO:
-    """Returns what a file holds, decompressed if its name says so.
+    """Returns the content of a file, decompressed if its name has one of the known endings.
 
     Args:
-      path: the file's name.
-      stored: the file, open where a stream of compressed data starts.
-      end: where to stop in it, which is also the end of a stream; None for its end.
+      path: name of the file.
+      stored: the open file, at the start of a stream of compressed data.
+      end: position in the file at which to stop, the end of a stream; None for the end of the file.
 
     Returns:
-      A file; reading from it may raise `CorruptFileError`. Not seekable if it was compressed.
+      An open file. Reading from it may raise `CorruptFileError`. It isn't seekable if the data is
+      compressed.
     """
     for ending, new_decompressor in DECOMPRESSORS.items():
         if path.endswith(ending):
@@ -40,10 +42,9 @@ def decompress(path: str, stored: BinaryIO, end: int | None = None) -> BinaryIO:
 
 
 class _Decompressed(io.RawIOBase):
-    """The content of a compressed file of one or more streams, none of them cut off.
+    """The content of a compressed file, which consists of one or more complete streams.
 
-    Leaves the file open, as does reading a plain one to its end: whoever opened it wants to know
-    how far it was read.
+    It leaves the file open at the end, because the caller asks the file for its position.
     """
 
     def __init__(self, file: BinaryIO, new_decompressor: Callable[[], Any], end: int | None):
@@ -54,10 +55,10 @@ class _Decompressed(io.RawIOBase):
         self._rest = memoryview(b"")
 
     def _decompress(self) -> Iterator[bytes]:
-        # Even of nothing the compressed data is some bytes.
+        # An empty file is cut off, too: even compressed data without content has some bytes.
         is_cut_off, decompressor = True, None
         while data := self._file.read(self._bytes_wanted()):
-            # gzip allows zeros after a stream.
+            # The gzip format allows zeros after a stream.
             while data := data if decompressor else data.lstrip(b"\0"):
                 decompressor = decompressor or self._new_decompressor()
                 try:

@@ -1,9 +1,9 @@
-"""Files on any file system that Beam knows: local paths, gs:// and the rest."""
+"""Files on any file system that Beam knows, such as local paths and gs://."""
 
-# `pipelines.storage.tensorflow_files` does the same through TensorFlow. Both have to be: Beam also
-# reads s3:// and hdfs://, its commands and Dataflow's workers start without TensorFlow, which takes
-# seconds to load, and the hosts that train have no Beam. Functions of one name are alike here and
-# there, and both say what fails in the sentence of `claims.refusal`.
+# `pipelines.storage.tensorflow_files` does the same through TensorFlow. The project needs both.
+# Beam also reads s3:// and hdfs://, and its commands and Dataflow's workers start without
+# TensorFlow, which takes seconds to load. The hosts that train have no Beam. Functions of the same
+# name behave the same in both modules, and both raise the error of `claims.refusal`.
 
 import contextlib
 import os
@@ -20,18 +20,18 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 
-# What file systems raise; gs:// lets some of its own through Beam's.
+# The exceptions of file systems. Beam's gs:// file system passes on some of the Google libraries.
 STORAGE_ERRORS = (OSError, BeamIOError, GoogleAPICallError, GoogleAuthError, InvalidResponse)
 
 
 def open_uncompressed(path: str) -> BinaryIO:
-    """Opens any file as its bytes are, whatever its name ends with."""
+    """Opens a file to read its bytes as stored, even if its name says that it is compressed."""
     return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
 
 
 def reason(error: Exception) -> str:
-    """Returns what a person needs of a file system's exception."""
-    # Beam's own hold the file systems' by path.
+    """Returns the part of a file system's exception that helps a user."""
+    # Beam's own exceptions hold the original ones in a dictionary, by path.
     for inner in (getattr(error, "exception_details", None) or {}).values():
         if isinstance(inner, Exception):
             return reason(inner)
@@ -39,14 +39,14 @@ def reason(error: Exception) -> str:
 
 
 def read_bytes(path: str, flag: str = "") -> bytes:
-    """Reads a small file whole.
+    """Returns the content of a small file.
 
     Args:
-      path: of the file.
-      flag: that it was given by, for messages.
+      path: path of the file.
+      flag: flag that names the file, for messages.
 
     Raises:
-      InputError: it can't be read.
+      InputError: the file cannot be read.
     """
     try:
         with FileSystems.open(path) as file:
@@ -58,17 +58,21 @@ def read_bytes(path: str, flag: str = "") -> bytes:
 
 
 def write_bytes(path: str, data: bytes) -> None:
-    """Writes a small file: whole or not at all."""
+    """Writes a small file completely or not at all.
+
+    Raises:
+      InputError: the file cannot be written.
+    """
     with open_atomically(path) as file:
         file.write(data)
 
 
 @contextlib.contextmanager
 def open_atomically(path: str) -> Iterator[BinaryIO]:
-    """Opens a file for writing that appears under its name only when it is complete.
+    """Opens a file for writing. It gets its name only when it is complete.
 
     Raises:
-      InputError: it can't be written (a full disk, no permission).
+      InputError: the file cannot be written, for example because the disk is full.
     """
     temporary = claims.aside(path)
     with create(temporary, path) as file:
@@ -79,14 +83,14 @@ def open_atomically(path: str) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def create(path: str, name: str | None = None) -> Iterator[BinaryIO]:
-    """Opens a new file for writing; deletes what was written of it where that fails.
+    """Opens a new file for writing, and deletes it on any failure.
 
     Args:
-      path: of the file.
-      name: what to call it in messages, if not by its path.
+      path: path of the file.
+      name: name of the file in messages (default: its path).
 
     Raises:
-      InputError: it can't be written (a full disk, no permission).
+      InputError: the file cannot be written, for example because the disk is full.
     """
     try:
         make_folder(FileSystems.split(path)[0])
@@ -94,7 +98,7 @@ def create(path: str, name: str | None = None) -> Iterator[BinaryIO]:
             path, "application/octet-stream", CompressionTypes.UNCOMPRESSED
         ) as file:
             yield file
-    except BaseException as error:  # also an interrupt, or what the caller raised
+    except BaseException as error:  # This includes an interrupt and errors of the caller.
         delete_quietly([path])
         if not isinstance(error, STORAGE_ERRORS):
             raise
@@ -103,25 +107,24 @@ def create(path: str, name: str | None = None) -> Iterator[BinaryIO]:
 
 
 def make_folder(path: str) -> None:
-    """Makes a folder where the file system has such a thing and it isn't there."""
-    # Beam raises ValueError for a bucket, which is no object.
+    """Makes a folder unless it exists. On object storage, which has no folders, it does nothing."""
+    # Beam raises ValueError for the path of a bucket, which is no object.
     with contextlib.suppress(FileExistsError, ValueError):
         if not FileSystems.exists(path):
             FileSystems.mkdirs(path)
 
 
 def delete_quietly(paths: Sequence[str]) -> None:
-    """Deletes what exists of `paths`."""
+    """Deletes the files that exist among `paths`, and ignores failures."""
     with contextlib.suppress(*STORAGE_ERRORS):
         FileSystems.delete([path for path in paths if FileSystems.exists(path)])
 
 
 def list_folder(path: str) -> list[str]:
-    """Returns the names directly in a folder; none if it isn't there.
+    """Returns the sorted names of the files and folders in a folder; none if it doesn't exist.
 
     Raises:
-      InputError: it can't be listed, or the path of a store has a character that stands for others
-        in a pattern.
+      InputError: the folder cannot be listed, or a path on object storage has a wildcard character.
     """
     if "://" in path and set(path) & set("*?["):
         raise InputError(f"--output={path}: must not contain *, ? or [; choose another")
@@ -130,7 +133,7 @@ def list_folder(path: str) -> list[str]:
             return sorted(os.listdir(path)) if os.path.isdir(path) else []
         (result,) = FileSystems.match([FileSystems.join(path, "*")])
     except STORAGE_ERRORS as error:
-        if _is_missing(path):  # HDFS says so with an error
+        if _is_missing(path):  # HDFS raises an error for a missing folder.
             return []
         raise claims.refusal(path, "listed", reason(error)) from error
     return sorted(FileSystems.split(m.path.rstrip("/"))[1] for m in result.metadata_list)
@@ -144,10 +147,13 @@ def _is_missing(path: str) -> bool:
 
 
 def claim_output(folder: str, job: Mapping[str, Any]) -> bool:
-    """Makes an output folder ours before anything is spent; see `claims.is_finished`.
+    """Marks an output folder as the job's before any work is done; see `claims.is_finished`.
+
+    Returns:
+      True if the same job has finished there already, and there is nothing to do.
 
     Raises:
-      InputError: it holds something else or can't be made.
+      InputError: the folder holds something else, or cannot be made.
     """
 
     def read(name: str) -> bytes:
@@ -160,29 +166,29 @@ def claim_output(folder: str, job: Mapping[str, Any]) -> bool:
 
 
 def reopen_output(folder: str, job: Mapping[str, Any]) -> None:
-    """Takes the marker from a folder that is to be filled again."""
+    """Marks a finished output folder as unfinished, before it is filled again."""
     write_bytes(FileSystems.join(folder, UNFINISHED_FILE), claims.serialize_job(job))
     delete_quietly([FileSystems.join(folder, MARKER_FILE)])
 
 
 def finish_output(folder: str, job: Mapping[str, Any]) -> None:
-    """Marks an output folder as complete; nothing may be written into it afterwards."""
+    """Marks an output folder as complete. Nothing may be written into it afterwards."""
     write_bytes(FileSystems.join(folder, MARKER_FILE), claims.serialize_job(job))
     delete_quietly([FileSystems.join(folder, UNFINISHED_FILE)])
     delete_prefixed(folder, claims.TEMPORARY_PREFIX)
 
 
 def delete_prefixed(folder: str, prefix: str) -> None:
-    """Deletes the files directly in a folder whose names start so."""
+    """Deletes the files in a folder whose names start with a prefix."""
     names = [name for name in list_folder(folder) if name.startswith(prefix)]
     delete_quietly([FileSystems.join(folder, name) for name in names])
 
 
 def refuse_others(folder: str, expected: Collection[str]) -> None:
-    """Refuses a folder that holds anything but some names.
+    """Refuses a folder that holds other names than the expected ones.
 
     Raises:
-      InputError: it does.
+      InputError: the folder holds another name.
     """
     for name in list_folder(folder):
         if name not in expected and not claims.is_aside(name):

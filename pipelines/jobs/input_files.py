@@ -1,4 +1,4 @@
-"""A command's input: which files match, and their bytes as they are stored."""
+"""Input files of a command: the files that match its patterns, and their bytes as stored."""
 
 import dataclasses
 import os
@@ -15,12 +15,12 @@ from beambert.pipelines.storage.claims import absolute
 
 @dataclasses.dataclass(frozen=True)
 class InputFile:
-    """A file to read.
+    """An input file.
 
     Attributes:
-      path: local or gs://.
-      bytes: its size as stored.
-      modified: seconds since 1970, 0 where the file system doesn't tell.
+      path: path of the file, local or on gs://.
+      bytes: size of the file as stored.
+      modified: time of the last change in seconds since 1970; 0 if the file system doesn't tell.
     """
 
     path: str
@@ -29,23 +29,23 @@ class InputFile:
 
     @property
     def is_compressed(self) -> bool:
-        """Whether its ending says so; such files are decompressed as they are read."""
+        """Whether the file's name has the ending of a compressed file."""
         return self.path.endswith(tuple(DECOMPRESSORS))
 
     def open(self) -> BinaryIO:
-        """Opens its bytes as they are stored, see `open_stored`."""
+        """Opens the file to read its bytes as stored, see `open_stored`."""
         return open_stored(self.path)
 
     def open_beside(self, path: str) -> BinaryIO | None:
-        """Opens another file that belongs to it, as stored; None if there is no such file."""
+        """Opens another file that belongs to this one, see `open_stored`; None if it is missing."""
         return open_stored(path) if FileSystems.exists(path) else None
 
 
 def match_inputs(patterns: Sequence[str]) -> list[InputFile]:
-    """Lists the files that match any of the patterns, once each, by name.
+    """Returns the files that match any of the patterns, each once, sorted by path.
 
     Raises:
-      InputError: a pattern matches nothing, or is a folder.
+      InputError: a pattern matches nothing, or it names a folder.
     """
     found: dict[str, InputFile] = {}
     for pattern in patterns:
@@ -57,9 +57,11 @@ def match_inputs(patterns: Sequence[str]) -> list[InputFile]:
             (result,) = FileSystems.match([pattern])
             matched = [m for m in result.metadata_list if m.size_in_bytes is not None]
         except (*STORAGE_ERRORS, ValueError) as error:
-            raise InputError(f"--input={pattern}: cannot be listed ({error})") from error
+            raise InputError(
+                f"--input={pattern}: cannot be listed ({error}); check the path and your access"
+            ) from error
         if not matched:
-            raise InputError(f"--input={pattern}: no file matches; check the path and the quotes")
+            raise InputError(f"--input={pattern}: matches no file; check the path and the quotes")
         for m in matched:
             modified = m.last_updated_in_seconds or 0.0
             path = absolute(m.path)
@@ -68,14 +70,14 @@ def match_inputs(patterns: Sequence[str]) -> list[InputFile]:
 
 
 def open_stored(path: str) -> BinaryIO:
-    """Opens a corpus file to read its bytes as they are stored; seekable.
+    """Opens an input file to read its bytes as stored; the result is seekable.
 
     Raises:
-      InputError: it can't be opened.
+      InputError: the file cannot be opened.
     """
     try:
         return open_uncompressed(path)
     except (*STORAGE_ERRORS, ValueError) as error:
         raise InputError(
-            f"--input: {path} cannot be read ({reason(error)}); mend that or leave it out"
+            f"{path}: cannot be read ({reason(error)}); mend that or leave it out"
         ) from error

@@ -1,4 +1,4 @@
-"""The one way to run a Beam pipeline: Beam's flags, progress, quiet libraries, clear errors."""
+"""Runs a Beam pipeline with Beam's flags, a progress line, quiet libraries and clear errors."""
 
 import argparse
 import contextlib
@@ -21,37 +21,38 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import PipelineResult
 
-# Adds a job's steps to a pipeline; takes the folder that workers tally their progress in, or None.
+# Type of a function that adds the steps of a job to a pipeline. Its second argument is the folder
+# for the counts of the workers, or None.
 Build = Callable[["Pipeline", str | None], object]
 
-BEAM_HELP = """Flags that aren't listed here go to Beam, as --runner=DataflowRunner --project=P.
-The default runner is FnApiRunner: this machine, one process. For two:
+BEAM_HELP = """Flags that aren't listed here go to Beam: --runner=DataflowRunner --project=P.
+The default runner, FnApiRunner, uses one process on this machine. For two processes, add
   --direct_num_workers=2 --direct_running_mode=multi_processing
 """
-# What the local runner says when one of its worker processes is gone.
+# The local runner's message when one of its worker processes has ended.
 WORKER_GONE = "Channel closed prematurely"
-# What Beam says of options that lack one, and of a job that an earlier start left at work.
+# Beam's messages about a missing option, and about a job of the same name that is still running.
 MENDABLE = ("Pipeline has validations errors", "There is already active job named")
-# What an operating system says of it; Beam's own sinks pass it on as it is.
+# The operating system's messages for a failed write, which Beam's sinks pass on unchanged.
 _UNWRITABLE = "No space left on device|File too large|Disk quota exceeded|Read-only file system"
 
-# What is still said while a job runs on this machine; "" stands for all other libraries.
+# Log levels of libraries while a job runs on this machine; "" stands for all other libraries.
 _QUIET_LEVELS = {"": logging.ERROR} | dict.fromkeys(
     ("apache_beam", "tensorflow", "absl"), logging.CRITICAL
 )
 
 
 def beam_options(arguments: Sequence[str]) -> "PipelineOptions":
-    """Reads Beam's flags, refusing what neither we nor Beam know.
+    """Parses Beam's flags.
 
     Raises:
-      InputError: an unknown flag.
+      InputError: a flag is unknown to Beam, too.
     """
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for options in PipelineOptions.__subclasses__():
-        # Beam itself builds its parser so; there is no public list of its flags.
+        # Beam builds its own parser in this way. It has no public list of its flags.
         options._add_argparse_args(parser)
     _, unknown = parser.parse_known_args(list(arguments))
     if unknown:
@@ -64,7 +65,7 @@ def beam_options(arguments: Sequence[str]) -> "PipelineOptions":
 
 
 def is_local(options: "PipelineOptions") -> bool:
-    """Whether the runner's workers are on this machine, so that they can tell their progress."""
+    """Returns whether the workers run on this machine, where a progress line can be shown."""
     from apache_beam.options.pipeline_options import (
         FlinkRunnerOptions,
         PortableOptions,
@@ -75,13 +76,13 @@ def is_local(options: "PipelineOptions") -> bool:
         return environment == "LOOPBACK"
     runner = options.view_as(StandardOptions).runner
     if runner == "FlinkRunner":
-        # Beam's own default: LOOPBACK unless a cluster is named.
+        # Beam's default is LOOPBACK unless a cluster is named.
         return options.view_as(FlinkRunnerOptions).flink_master in ("[local]", "[auto]")
     return runner in ("FnApiRunner", "DirectRunner", "PrismRunner")
 
 
 def works_here(options: "PipelineOptions") -> bool:
-    """Whether the work is done in this process rather than in others on this machine."""
+    """Returns whether the work is done in this process rather than in other ones."""
     from apache_beam.options.pipeline_options import DirectOptions
 
     mode = options.view_as(DirectOptions).direct_running_mode
@@ -89,14 +90,14 @@ def works_here(options: "PipelineOptions") -> bool:
 
 
 def check_reachable(options: "PipelineOptions", **paths: str | Sequence[str]) -> None:
-    """Refuses paths on this machine for workers that are on others.
+    """Refuses paths on this machine if the workers run on Dataflow.
 
     Args:
-      options: of Beam.
-      **paths: flag -> what it was given.
+      options: Beam's options.
+      **paths: flag -> its path or paths.
 
     Raises:
-      InputError: naming the flag.
+      InputError: a worker cannot read a path.
     """
     from apache_beam.options.pipeline_options import StandardOptions
 
@@ -112,7 +113,7 @@ def check_reachable(options: "PipelineOptions", **paths: str | Sequence[str]) ->
 
 
 def library_versions() -> dict[str, str]:
-    """Returns the versions of what shapes the output of the pipelines."""
+    """Returns the versions of Python and of the libraries that shape the output of pipelines."""
     libraries = ("apache-beam", "numpy", "sentencex", "tensorflow", "tensorflow-text", "tfx-bsl")
     versions = {name: importlib.metadata.version(name) for name in libraries}
     return versions | {"python": sys.version.split()[0]}
@@ -120,10 +121,10 @@ def library_versions() -> dict[str, str]:
 
 @contextlib.contextmanager
 def plain_errors() -> Iterator[None]:
-    """Says in a sentence what a runner refuses or a worker raised.
+    """Turns exceptions of runners and workers into an `InputError` where the user can mend them.
 
     Raises:
-      InputError: it is something that the user can mend.
+      InputError: the user can mend the cause; all other exceptions pass unchanged.
     """
     from google.api_core.exceptions import GoogleAPICallError
     from google.auth.exceptions import GoogleAuthError
@@ -136,8 +137,8 @@ def plain_errors() -> Iterator[None]:
         found = input_error_in(error)
         if found is None and WORKER_GONE in str(error):
             found = InputError(
-                "a worker was killed or ran out of memory; nothing is lost: give the same command "
-                "again, with fewer workers (--direct_num_workers) if it was memory"
+                "--direct_num_workers: a worker was killed or ran out of memory; give the same "
+                "command again, with fewer workers if memory ran out (nothing is lost)"
             )
         if found is None and (
             isinstance(error, (GoogleAPICallError, GoogleAuthError))
@@ -147,7 +148,7 @@ def plain_errors() -> Iterator[None]:
         unwritable = re.search(_UNWRITABLE, str(error))
         if found is None and unwritable:
             found = InputError(
-                f"--output cannot be written ({unwritable[0]}): make room or choose another, then "
+                f"--output: cannot be written ({unwritable[0]}); make room or choose another, then "
                 "give the same command again"
             )
         if found is None:
@@ -157,9 +158,9 @@ def plain_errors() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet_libraries() -> Iterator[None]:
-    """Keeps notices of Beam, TensorFlow and TFMA from the user's screen.
+    """Hides notices of Beam, TensorFlow and TFMA.
 
-    What they say of a failure is in the exception too; their stack traces would bury it.
+    The exception of a failure holds what they log about it, and their stack traces would bury it.
     """
     levels = {name: logging.getLogger(name).level for name in _QUIET_LEVELS}
     with warnings.catch_warnings(), quiet_stderr():
@@ -174,7 +175,7 @@ def quiet_libraries() -> Iterator[None]:
 
 
 def describe_examples(total: int) -> Callable[[dict[str, int], float], str]:
-    """Returns what makes the progress line of so many examples; see `ProgressDisplay`."""
+    """Returns a function that describes the progress through examples; see `ProgressDisplay`."""
 
     def describe(counts: dict[str, int], seconds: float) -> str:
         done = counts.get("examples", 0)
@@ -193,20 +194,20 @@ def run_job(
     amount: float,
     unit: str,
 ) -> "PipelineResult":
-    """Runs a pipeline to its end with a progress line, and says how long it took.
+    """Runs a pipeline to its end with a progress line, and prints its duration and rate.
 
     Args:
-      build: adds the steps to a pipeline; also takes the folder that the workers tally in, or None.
+      build: function that adds the steps to a pipeline, see `Build`.
       options: Beam's options.
-      describe: see `ProgressDisplay`.
-      amount: how much the job works on, for the rate.
-      unit: what the amount counts.
+      describe: function that returns the progress line, see `ProgressDisplay`.
+      amount: size of the input, for the rate.
+      unit: unit of the amount.
 
     Returns:
-      what the runner tells of it.
+      The runner's result.
 
     Raises:
-      InputError: whichever a worker raised.
+      InputError: a worker or the runner raised an error that the user can mend.
     """
     started = time.monotonic()
     with plain_errors():
@@ -221,10 +222,10 @@ def run_job(
 
 
 def translate_job(build: Build, options: "PipelineOptions") -> "PipelineResult":
-    """Returns what Dataflow would be sent; sends nothing.
+    """Returns the job that Dataflow would get, without sending it.
 
     Raises:
-      InputError: an option can't be used.
+      InputError: an option cannot be used.
     """
     from apache_beam.options.pipeline_options import TestOptions
 

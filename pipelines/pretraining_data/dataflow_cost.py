@@ -1,4 +1,4 @@
-"""What a job on Dataflow would be, cost and take, before it is sent: `beambert data --dry_run`."""
+"""Estimates the steps, cost and time of a job on Dataflow, for `beambert data --dry_run`."""
 
 import dataclasses
 import re
@@ -12,16 +12,17 @@ if TYPE_CHECKING:
     from apache_beam.portability.api.beam_runner_api_pb2 import Pipeline
 
 GROUP_BY_KEY = "beam:transform:group_by_key:v1"
-# The job's seconds on a core for each of the same work without Beam's share of it:
-# `beam_seconds_per_core_second` of benchmarks/results/data_core.json.
+# Time of a job on one core with Beam, as a multiple of its time without Beam. It is the value
+# `beam_seconds_per_core_second` in benchmarks/results/data_core.json.
 BEAM_SECONDS_PER_SECOND = 1.25
-# Dollars of a batch worker's vCPU and of its GB of memory for an hour, and of FlexRS's:
+# Prices of a vCPU hour and of a GB hour of memory in dollars, for batch and FlexRS workers:
 # https://cloud.google.com/dataflow/pricing
 PRICES_OF = "list prices of us-central1 as of 2025"
 PRICES = {"batch": (0.056, 0.003557), "FlexRS": (0.0336, 0.0021342)}
-# https://cloud.google.com/compute/docs/general-purpose-machines; some have a little less.
+# Memory by type of machine; some machines have a little less.
+# https://cloud.google.com/compute/docs/general-purpose-machines
 GIGABYTES_PER_VCPU = {"standard": 4, "highmem": 8, "highcpu": 1}
-# What Dataflow takes where nothing is asked for.
+# Dataflow's default type of machine.
 DEFAULT_MACHINE = "n1-standard-1"
 
 
@@ -30,11 +31,11 @@ class Workers:
     """The machines of a job.
 
     Attributes:
-      machine: its type.
-      vcpus: of one.
-      count: at most; None to leave it to Dataflow.
-      vcpu_hour_price: dollars, with the memory that belongs to it.
-      priced: where that is from.
+      machine: type of the machines.
+      vcpus: number of vCPUs of one machine.
+      count: greatest number of machines; None to leave it to Dataflow.
+      vcpu_hour_price: price in dollars of a vCPU hour, including the vCPU's share of the memory.
+      priced: source of the price.
     """
 
     machine: str
@@ -45,14 +46,14 @@ class Workers:
 
 
 def find_workers(options: "PipelineOptions", vcpu_hour_price: float | None) -> Workers:
-    """Returns the machines that options ask for.
+    """Returns the machines that the options ask for.
 
     Args:
-      options: of Beam.
-      vcpu_hour_price: what the user pays; None for the list price.
+      options: Beam's options.
+      vcpu_hour_price: price in dollars of a vCPU hour; None for the list price.
 
     Raises:
-      InputError: a machine of a type that isn't known here.
+      InputError: the price of the type of machine is unknown.
     """
     from apache_beam.options.pipeline_options import GoogleCloudOptions, WorkerOptions
 
@@ -61,8 +62,8 @@ def find_workers(options: "PipelineOptions", vcpu_hour_price: float | None) -> W
     shape = re.match(r"\w+-(standard|highmem|highcpu)-(\d+)", machine)
     if shape is None:
         raise InputError(
-            f"--machine_type={machine}: what it costs isn't known here; estimate with a standard, "
-            "highmem or highcpu machine"
+            f"--machine_type={machine}: its price is unknown; estimate with a standard, highmem or "
+            "highcpu machine"
         )
     kind = "FlexRS" if options.view_as(GoogleCloudOptions).flexrs_goal else "batch"
     vcpu, gigabyte = PRICES[kind]
@@ -74,7 +75,7 @@ def find_workers(options: "PipelineOptions", vcpu_hour_price: float | None) -> W
 
 
 def describe_graph(job: "Pipeline") -> str:
-    """Returns the steps of a translated pipeline, and which of them shuffle."""
+    """Returns a line that lists the steps of a translated pipeline, and those that shuffle."""
     transforms = job.components.transforms
 
     def shuffles(name: str) -> bool:
@@ -82,7 +83,7 @@ def describe_graph(job: "Pipeline") -> str:
         return transform.spec.urn == GROUP_BY_KEY or any(map(shuffles, transform.subtransforms))
 
     names = job.root_transform_ids
-    while len(names) == 1:  # one transform that holds all others
+    while len(names) == 1:  # A single transform holds all others.
         names = transforms[names[0]].subtransforms
     steps = [
         transforms[name].unique_name.rpartition("/")[2] + (" (shuffles)" if shuffles(name) else "")
@@ -92,22 +93,22 @@ def describe_graph(job: "Pipeline") -> str:
 
 
 def describe_cost(seconds: float, shards: int, workers: Workers) -> str:
-    """Returns what a job costs and how long it takes.
+    """Returns the text about the cost and the duration of a job.
 
     Args:
-      seconds: of one core without Beam.
-      shards: that are written, of which each is one vCPU's.
-      workers: that do it.
+      seconds: time of the work on one core without Beam, in seconds.
+      shards: number of shards to write; one vCPU works on a shard.
+      workers: the machines.
     """
     hours = BEAM_SECONDS_PER_SECOND * seconds / 3600
     cost = (
         f"  {hours:,.2f} vCPU hours if a vCPU is as fast as a core here: "
         f"${hours * workers.vcpu_hour_price:,.2f} at ${workers.vcpu_hour_price:.3f} each "
-        f"({workers.priced}), disks and storage aside\n"
+        f"({workers.priced}), without disks and storage\n"
     )
     if workers.count is None:
         return (
-            f"{cost}  on as many {workers.machine} as Dataflow takes; --max_num_workers bounds it"
+            f"{cost}  on as many {workers.machine} as Dataflow chooses; --max_num_workers limits it"
         )
     vcpus = min(workers.count * workers.vcpus, shards)
     time = duration(3600 * hours / vcpus)

@@ -1,4 +1,4 @@
-"""What a corpus would become, from a sample of it: `beambert data --dry_run`."""
+"""Estimates the records of a corpus from a sample, for `beambert data --dry_run`."""
 
 import dataclasses
 import time
@@ -26,25 +26,25 @@ from beambert.pipelines.text.preparation import TextOptions, prepare_documents
 from beambert.pipelines.wordpiece.tokenization import Tokenizer
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
-# Places of the corpus to read at, and characters to read at each: 16 MB in all, which take a few
-# seconds.
+# Number of places in the corpus to read at, and number of characters to read at each. These are 16
+# MB in all, which take a few seconds.
 SAMPLES = 16
 CHARACTERS_PER_SAMPLE = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """What was found in a sample, and how much of the corpus that is.
+    """The counts of a sample, and its share of the corpus.
 
     Attributes:
-      share: of the corpus, by bytes as stored, that was read.
-      documents: read.
-      rejects: of those, what can't be read and why, "file: detail" each.
-      used: of those.
-      tokens: of those used.
-      instances: max_seq_length -> how many they became.
-      bytes: max_seq_length -> how many those take.
-      seconds: that all of it took one processor, without Beam.
+      share: share of the corpus in the sample, by bytes as stored.
+      documents: number of documents read.
+      rejects: the rejected documents, as "file: detail".
+      used: number of documents used.
+      tokens: number of tokens in the used documents.
+      instances: max_seq_length -> number of instances.
+      bytes: max_seq_length -> size of the records in bytes.
+      seconds: time of the work on one processor without Beam, in seconds.
     """
 
     share: float
@@ -58,7 +58,7 @@ class Estimate:
 
 
 class _ByteCount:
-    """Stands in for a `ProgressTally`."""
+    """Counts the bytes read, in place of a `ProgressTally`."""
 
     bytes = 0
 
@@ -67,21 +67,21 @@ class _ByteCount:
 
 
 class _Nowhere:
-    """A file that forgets what is written."""
+    """A file that discards what is written."""
 
     def write(self, data: bytes) -> int:
         return len(data)
 
 
 def choose_parts(inputs: Sequence[InputFile], options: ReadOptions) -> list[FilePart]:
-    """Returns parts at up to `SAMPLES` places, evenly spread over the bytes of the corpus."""
+    """Returns up to `SAMPLES` parts at places evenly spread over the bytes of the corpus."""
     total = sum(file.bytes for file in inputs)
     targets = [total * (2 * n + 1) / (2 * SAMPLES) for n in range(SAMPLES)]
     chosen, position = [], 0
     for file in inputs:
         here = [t - position for t in targets if position <= t < position + file.bytes]
         parts = split_file(file, options) if here else []
-        # The last part whose start isn't beyond the place; a part once only.
+        # Each place belongs to the last part that starts at or before it. A part is taken once.
         found = {max((p for p in parts if p.start <= t), key=lambda p: p.start) for t in here}
         chosen += sorted(found, key=lambda part: part.start)
         position += file.bytes
@@ -95,14 +95,14 @@ def estimate(
     text_options: TextOptions,
     layout: Layout,
 ) -> Estimate:
-    """Makes a sample of the corpus into instances, without writing them.
+    """Makes instances of a sample of the corpus without writing them, and returns the counts.
 
     Raises:
-      InputError: a file can't be read.
+      InputError: a file cannot be read.
     """
     tokenizer = Tokenizer(vocabulary, text_options.do_lower_case)
     ids = TokenIds.of(vocabulary, layout.lengths[0].pairs == REFERENCE)
-    started = time.process_time()  # whatever else the machine does
+    started = time.process_time()  # Other processes of the machine don't count.
     counts: Counter[str] = Counter()
     size, batches, rejects = _ByteCount(), [], []
     for part in choose_parts(inputs, read_options):
@@ -144,12 +144,12 @@ def estimate(
 
 
 def describe(found: Estimate, layout: Layout) -> str:
-    """Returns what a user wants to know of a corpus before making it into records."""
+    """Returns the text about the records that the corpus would make."""
     lines = []
     if found.rejects:
         lines.append(
-            f"{len(found.rejects)} of {found.documents} documents in a sample cannot be read, the "
-            f"first is {found.rejects[0]}; mend them, or allow a share with --max_reject_fraction"
+            f"{len(found.rejects)} of {found.documents} documents in a sample cannot be read "
+            f"(first: {found.rejects[0]}); mend them, or allow a share with --max_reject_fraction"
         )
     if not found.share or not found.used:
         lines.append(
@@ -158,7 +158,7 @@ def describe(found: Estimate, layout: Layout) -> str:
         return "\n".join(lines)
     scale = 1 / found.share
     lines += [
-        f"from a sample of {found.share:.1%}, about:",
+        f"estimated from a sample of {found.share:.1%} of the corpus:",
         f"  {scale * found.documents:,.0f} documents, {scale * found.used:,.0f} of them used, "
         f"{scale * found.tokens:,.0f} tokens",
     ]
@@ -168,5 +168,5 @@ def describe(found: Estimate, layout: Layout) -> str:
         for length, count in found.instances.items()
     ]
     seconds = duration(scale * found.seconds)
-    lines.append(f"  {layout.total_shards} shards; {seconds} of one processor like this one")
+    lines.append(f"  {layout.total_shards} shards, {seconds} on one processor like this one")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The end of the records pipeline: counts that add up, info.json, and the marker."""
+"""The last step of the records pipeline: checks the counts, writes info.json and the marker."""
 
 import dataclasses
 import functools
@@ -31,10 +31,10 @@ from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
 
 
 class FinishFolders(beam.DoFn):
-    """Writes every folder's small files and, last of all, its marker; gives the folders."""
+    """Writes the small files of every folder and then its marker; returns the folders' paths."""
 
     def __init__(self, manifest: Manifest, layout: Layout):
-        """Takes what is known before the work."""
+        """Takes the values that are known before the pipeline runs."""
         self._manifest = manifest
         self._layout = layout
 
@@ -45,10 +45,10 @@ class FinishFolders(beam.DoFn):
         read_counts: Iterable[Counter[str]],
         rejects: Iterable[str],
     ) -> Iterator[str]:
-        """Runs once, after every shard is written.
+        """Runs once, after all shards are written.
 
         Raises:
-          InputError: too much was rejected, or there was nothing to learn from.
+          InputError: too many documents were rejected, or a folder has no instance.
         """
         folders, shards = self._layout.folders(), list(shards)
         read: Counter[str] = sum(read_counts, Counter())
@@ -61,7 +61,7 @@ class FinishFolders(beam.DoFn):
                 "one"
             )
             check_rejects(rejected, read["read"], self._manifest.max_reject_fraction, remedy)
-        # Everything is checked before any folder is finished; held-out ones are finished first.
+        # All folders are checked before any is finished. The held-out ones are finished first.
         used = count_documents(shards, read)
         infos = [self._info(folder, shards, read, used) for folder in folders]
         for folder, info in zip(reversed(folders), reversed(infos), strict=True):
@@ -140,10 +140,10 @@ class FinishFolders(beam.DoFn):
 
 
 def count_documents(shards: Iterable[ShardEntry], read: Mapping[str, int]) -> int:
-    """Returns how many documents all shards use.
+    """Returns the number of documents that all shards use.
 
     Raises:
-      RuntimeError: what was read isn't what was used, dropped and rejected.
+      RuntimeError: the used, dropped and rejected documents don't add up to those that were read.
     """
     of_all = _sum(shard.counts for shard in shards)
     used = of_all["documents"]

@@ -1,4 +1,4 @@
-"""The Beam transform from documents to pre-training records."""
+"""The Beam transform that makes pre-training records of documents."""
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import TestOptions
@@ -15,10 +15,11 @@ from beambert.pipelines.text.preparation import NEAR
 @beam.typehints.with_input_types(str)
 @beam.typehints.with_output_types(str)
 class CreatePretrainingData(beam.PTransform):
-    """Makes pre-training records of documents, and gives the paths of the finished folders.
+    """Makes pre-training records of documents, and returns the paths of the finished folders.
 
-    Takes the texts of documents, whose paragraphs (or, with `sentences="line"`, sentences) are
-    separated by line feeds; at the beginning of a pipeline it reads the files of the job.
+    The input is the texts of documents. Line feeds separate their paragraphs or, with
+    `sentences="line"`, their sentences. At the beginning of a pipeline, the transform reads the
+    files of the job instead.
 
     Example:
       >>> import apache_beam as beam
@@ -41,15 +42,15 @@ class CreatePretrainingData(beam.PTransform):
         progress_folder: str | None = None,
         plan: Plan | None = None,
     ):
-        """Looks at the inputs and the vocabulary.
+        """Checks the inputs and the vocabulary.
 
         Args:
-          job: what to make.
-          progress_folder: folder of a `ProgressDisplay`, if there is one.
-          plan: what `make_plan` returned of the job, if it is at hand.
+          job: the records to make.
+          progress_folder: folder of a `ProgressDisplay`, or None.
+          plan: result of `make_plan` for the job, if it exists already.
 
         Raises:
-          InputError: the vocabulary or an input can't be used.
+          InputError: the vocabulary or an input cannot be used.
         """
         super().__init__()
         self._plan = plan or make_plan(job)
@@ -58,10 +59,10 @@ class CreatePretrainingData(beam.PTransform):
     def expand(
         self, documents: beam.PCollection[str] | beam.pvalue.PBegin
     ) -> beam.PCollection[str]:
-        """Claims the output and adds the steps.
+        """Claims the output folder and adds the steps to the pipeline.
 
         Raises:
-          InputError: the output is finished already, or holds something else.
+          InputError: the output folder is finished already, or holds something else.
         """
         plan = self._plan
         is_dry_run = documents.pipeline.options.view_as(TestOptions).dry_run
@@ -100,7 +101,7 @@ class CreatePretrainingData(beam.PTransform):
         self, tokenized: beam.pvalue.DoOutputsTuple
     ) -> beam.PCollection[transforms.ShardEntry]:
         plan, layout = self._plan, self._plan.layout
-        # Every shard gets a file, also one that no document fell to.
+        # Every shard gets a file, even if it has no document.
         every_shard = [(key, b"") for key in range(layout.total_shards)]
         pipeline = tokenized.documents.pipeline
         in_shards = [tokenized.documents, pipeline | "Shards" >> beam.Create(every_shard)]

@@ -1,4 +1,4 @@
-"""What a job that makes pre-training records is asked for."""
+"""The parameters of a job that makes pre-training records."""
 
 import dataclasses
 import math
@@ -8,7 +8,7 @@ from beambert.pipelines.instances.parameters import InstanceParameters
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import check_minimum, check_shares
 
-# The number of tokens in a row: two in A, two in B, and the special ones.
+# Least number of tokens in an instance: two in A, two in B, and the special ones.
 SHORTEST_SEQUENCE = 8
 _DEFAULTS = InstanceParameters()
 
@@ -19,24 +19,24 @@ class PretrainingDataJob:
 
     Attributes:
       vocab_file: WordPiece vocabulary, one token a line.
-      output: records folder to make.
-      input: patterns of the files to read; none where a pipeline gives the documents.
+      output: path of the records folder to make.
+      input: patterns of the files to read; none if a pipeline provides the documents.
       format, text_column: see `reading.ReadOptions`.
       max_reject_fraction: share of the documents that may be unreadable.
       since: patterns of records folders whose files are left out.
       do_lower_case, language, sentences, duplicates: see `preparation.TextOptions`.
-      min_document_characters: shorter documents are dropped.
+      min_document_characters: least number of characters; shorter documents are dropped.
       quality_filter: "none" or "gopher".
-      max_seq_length: tokens of an instance; several make a folder each.
+      max_seq_length: number of tokens in an instance; several lengths make a folder each.
       max_predictions_per_seq: one number for each length; None for the share `masked_lm_prob` of
         the length, rounded up.
       masked_lm_prob, short_seq_prob, dupe_factor, do_whole_word_mask, pairs, random_seed: see
         `parameters.InstanceParameters`.
-      num_shards: number of files to write; None for one for 8 MB of text.
+      num_shards: number of files to write; None for one file per 8 MB of text.
       eval_fraction, compression: see `layout.Layout`.
 
     Raises:
-      InputError: a value that can't work.
+      InputError: a value is out of range.
     """
 
     vocab_file: str
@@ -78,8 +78,8 @@ class PretrainingDataJob:
         predictions = self.max_predictions_per_seq
         if predictions and len(predictions) != len(self.max_seq_length):
             raise InputError(
-                f"--max_predictions_per_seq: has {len(predictions)} numbers, --max_seq_length "
-                f"{len(self.max_seq_length)}; give one for each, or none for the default"
+                f"--max_predictions_per_seq: has {len(predictions)} numbers but --max_seq_length "
+                f"has {len(self.max_seq_length)}; give one for each length, or leave the flag out"
             )
         for number in predictions or ():
             if number < 1:

@@ -1,8 +1,8 @@
-"""Which records folder, shard and file a document's instances go to. Pure.
+"""Assigns documents to shards, and shards to files in records folders. Pure.
 
-Shards of all splits are numbered through: 0 to `num_shards` - 1 are those of the training records,
-the rest those held out. Each shard becomes one file in every folder of its split; a split has a
-folder for every sequence length.
+The shards of both splits have consecutive numbers: 0 to `num_shards` - 1 are training shards, and
+the others are held out. A split has one folder for every sequence length. Each shard becomes one
+file in every folder of its split.
 """
 
 import dataclasses
@@ -21,9 +21,9 @@ class RecordsFolder:
     """A records folder to write.
 
     Attributes:
-      path: of the folder.
-      is_eval: whether it holds the held-out documents.
-      parameters: of its instances.
+      path: path of the folder.
+      is_eval: True if the folder holds the held-out documents.
+      parameters: parameters of the folder's instances.
     """
 
     path: str
@@ -33,12 +33,12 @@ class RecordsFolder:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """What a job writes.
+    """The folders and shards that a job writes.
 
     Attributes:
-      output: the folder that was asked for.
-      lengths: parameters for every sequence length.
-      num_shards: of the training records.
+      output: path of the output folder.
+      lengths: parameters of the instances for every sequence length.
+      num_shards: number of training shards.
       eval_fraction: share of the documents to hold out.
       compression: "none" or "gzip".
     """
@@ -51,16 +51,16 @@ class Layout:
 
     @property
     def eval_shards(self) -> int:
-        """Number of held-out shards, so that they are about as large as the others."""
+        """Number of held-out shards, chosen to be about as large as training shards."""
         return math.ceil(self.num_shards * self.eval_fraction)
 
     @property
     def total_shards(self) -> int:
-        """Number of shards of all splits."""
+        """Number of shards of both splits."""
         return self.num_shards + self.eval_shards
 
     def folders(self) -> list[RecordsFolder]:
-        """Returns all folders: a split after the other, in each the lengths as they were given."""
+        """Returns all folders: first the training split, then the other, lengths in given order."""
         output = self.output.rstrip("/")
         found = []
         for is_eval in (False, True) if self.eval_fraction else (False,):
@@ -73,7 +73,7 @@ class Layout:
         return found
 
     def keys(self, hashes: np.ndarray) -> np.ndarray:
-        """Returns the shard of each document, int64 [documents], of its hash."""
+        """Returns the shard number of each document, int64 [documents], given their hashes."""
         keys = shard_of(hashes, self.num_shards)
         if self.eval_fraction:
             eval_keys = self.num_shards + shard_of(hashes, self.eval_shards)
@@ -81,7 +81,7 @@ class Layout:
         return keys
 
     def files_of(self, key: int) -> Iterator[tuple[RecordsFolder, str]]:
-        """Yields the folders that a shard has a file in, and that file's name."""
+        """Yields the folders in which a shard has a file, and the name of the file in each."""
         is_eval = key >= self.num_shards
         index, count = key, self.num_shards
         if is_eval:

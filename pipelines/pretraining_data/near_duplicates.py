@@ -1,23 +1,24 @@
-"""Which documents say nearly the same as another one, found without comparing all. Pure.
+"""Finds near duplicates among documents without comparing all pairs. Pure.
 
-Exact duplicates need none of this: `compact_documents.document_hash` is equal, so they meet in one
-shard.
+Exact duplicates need none of this. Their `compact_documents.document_hash` is equal, so they meet
+in one shard.
 
 Near duplicates share most of their shingles: runs of 5 words (in scripts without spaces, of 5
-characters), lower-cased, without punctuation. How many is estimated by MinHash (Broder 1997) with
+characters), lower-cased and without punctuation. MinHash (Broder 1997) estimates the share, with
 the parameters of FineWeb (Penedo et al. 2024; huggingface/datatrove, MinhashConfig): 14 bands of 8
-hashes, so that two documents whose shingles have a Jaccard similarity of 0.8 meet in some band with
-probability 0.92, of 0.7 with 0.56, of 0.5 with 0.05.
+hashes. Two documents meet in a band if all its hashes are equal. The probability that they meet in
+any band is 0.92 if the Jaccard similarity of their shingles is 0.8, 0.56 at 0.7, and 0.05 at 0.5.
 
-What is dropped: of the documents that meet in a band, the one of smallest hash is kept, and those
-go whose estimated similarity to it is at least 0.8, the value that FineWeb's odds are given for.
-The estimate's standard deviation is 0.04, so that some of 0.75 go and some of 0.82 stay. What is
-not similar to it is looked at again in the same way, a few times. So every document that goes has
-a near duplicate of smaller hash, and of any chain of near duplicates (A like B, B like C, A unlike
-C) at least the one of smallest hash stays. B may itself have gone when it takes C along: chains
-shrink, as in FineWeb, whose clusters keep one document each. Which documents go depends on all
-documents together, never on their order or place. Documents of fewer than 5 words have no shingle
-and are never near duplicates.
+Among the documents that meet in a band, the one with the smallest hash is kept. The others are
+dropped if their estimated similarity to it is at least 0.8. The standard deviation of the estimate
+is 0.04, so that some documents of similarity 0.75 are dropped and some of 0.82 are kept. The
+documents that are not similar to it are compared again in the same way, a few times.
+
+So every dropped document has a near duplicate of smaller hash. In a chain of near duplicates (A
+like B, B like C, A unlike C) at least the document with the smallest hash is kept. C may be dropped
+because of B although B itself is dropped; FineWeb, too, keeps only one document of such a cluster.
+The result depends on all documents together, but never on their order or place. Documents of fewer
+than 5 words have no shingle and are never near duplicates.
 """
 
 import dataclasses
@@ -37,29 +38,30 @@ if TYPE_CHECKING:
 
 _SPACED_WORD = re.compile(r"\w+")
 _WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
-# Odd, so that no bit is lost; the fraction of the golden ratio spreads small numbers.
+# Multiplier of the hash. It is odd, so that no bit is lost. As the fraction of the golden ratio it
+# spreads small numbers.
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-# Shingles given to MinHash at a time: it makes tables of these by all hashes, in the cache if so
-# small.
+# Number of shingles that MinHash gets at a time. Its tables of shingles by hashes then fit into the
+# processor's cache.
 _SHINGLES_AT_A_TIME = 512
-# Of each hash so many bits travel with a document: enough to estimate the similarity from (Li and
-# König 2010, "b-bit minwise hashing").
+# Number of bits of each hash that a document's signature holds. They are enough to estimate the
+# similarity (Li and König 2010, "b-bit minwise hashing").
 _BITS = 4
-# How often a band's documents are compared with one of them. A group of similar ones needs one
-# round, and a band rarely holds two groups.
+# Number of rounds in which the documents of a band are compared with one of them. A group of
+# similar documents needs one round, and a band rarely has two groups.
 _ROUNDS = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class NearDuplicateSettings:
-    """What counts as a near duplicate; sources in the module's docstring.
+    """Settings for near duplicates; the module's docstring has their sources.
 
     Attributes:
-      shingle_words: words of a shingle.
-      bands: documents meet if all hashes of at least one of so many bands are equal.
-      band_hashes: hashes of a band; an even number in all.
-      min_similarity: the least estimated Jaccard similarity of near duplicates.
-      seed: of MinHash's hashes.
+      shingle_words: number of words in a shingle.
+      bands: number of bands; documents meet if all hashes of at least one band are equal.
+      band_hashes: number of hashes in a band; bands * band_hashes must be even.
+      min_similarity: least estimated Jaccard similarity of near duplicates.
+      seed: seed of MinHash's hashes.
     """
 
     shingle_words: int = 5
@@ -70,7 +72,7 @@ class NearDuplicateSettings:
 
     @property
     def row_type(self) -> np.dtype:
-        """One document in one band: the band's key, the document's hash, its small signature."""
+        """Type of a document's row for one band: key of the band, document's hash, signature."""
         signature_bytes = self.bands * self.band_hashes * _BITS // 8
         return np.dtype(
             [("band", "<u8"), ("hash", f"V{HASH_BYTES}"), ("signature", "u1", signature_bytes)]
@@ -80,16 +82,17 @@ class NearDuplicateSettings:
 def band_rows(
     document_hash: bytes, sentences: Sequence[str], settings: NearDuplicateSettings
 ) -> np.ndarray:
-    """Returns what is needed to find a document's near duplicates.
+    """Returns the rows by which a document's near duplicates are found.
 
     Args:
       document_hash: see `compact_documents.document_hash`.
-      sentences: of the document.
-      settings: of the job.
+      sentences: sentences of the document.
+      settings: settings of the job.
 
     Returns:
-      `settings.row_type` [bands], or [0] if the document is too short for a shingle. Documents can
-      be near duplicates only if some of their rows have equal `band`; equal on every machine.
+      `settings.row_type` [bands], or [0] if the document is too short for a shingle. Documents are
+      compared only if some of their rows have the same `band`. The values are the same on every
+      machine.
     """
     hashes = minhash(shingles(sentences, settings.shingle_words), settings)
     rows = np.zeros(0 if hashes is None else settings.bands, settings.row_type)
@@ -105,11 +108,11 @@ def band_rows(
 
 
 def rows_by_bucket(rows: np.ndarray, buckets: int) -> Iterator[tuple[int, bytes]]:
-    """Yields the rows of each bucket: all rows of a band's key, of any worker, fall to the same.
+    """Yields each bucket's number and rows. All rows of one band's key belong to the same bucket.
 
     Args:
       rows: `row_type` [n].
-      buckets: how many.
+      buckets: number of buckets.
     """
     keys = rows["band"] % np.uint64(buckets)
     order = np.argsort(keys, kind="stable")
@@ -119,9 +122,9 @@ def rows_by_bucket(rows: np.ndarray, buckets: int) -> Iterator[tuple[int, bytes]
 
 
 def shingles(sentences: Sequence[str], words: int) -> np.ndarray:
-    """Returns a hash of each run of `words` words, uint32 [runs], in order and with repeats."""
+    """Returns the hash of each run of `words` words, uint32 [runs], in order and with repeats."""
     text = "\n".join(sentences).lower()
-    # The simple expression is twice as fast and finds the same where no script lacks spaces.
+    # The simple expression is twice as fast. It finds the same words in scripts with spaces.
     found = (_WORD if UNSPACED_CHARACTER.search(text) else _SPACED_WORD).findall(text)
     encoded = " ".join(found).encode("utf-8", "surrogatepass").split(b" ")
     ids = np.fromiter(map(crc32, encoded), np.uint64, len(encoded))
@@ -138,11 +141,11 @@ def _mix(numbers: np.ndarray) -> np.ndarray:
 
 
 def minhash(hashes: np.ndarray, settings: NearDuplicateSettings) -> np.ndarray | None:
-    """Returns MinHash's values, uint32 [bands * band_hashes], of shingles; None if there is none.
+    """Returns MinHash's values of shingles, uint32 [bands * band_hashes]; None without shingles.
 
     Args:
-      hashes: uint32 [n], in any order, repeats allowed.
-      settings: of the job.
+      hashes: uint32 [n], hashes of the shingles in any order, repeats allowed.
+      settings: settings of the job.
     """
     if not len(hashes):
         return None
@@ -154,27 +157,29 @@ def minhash(hashes: np.ndarray, settings: NearDuplicateSettings) -> np.ndarray |
 
 @functools.cache
 def _empty_minhash(num_perm: int, seed: int) -> "MinHash":
-    # The scheme is named so that another release of the library can't choose another.
-    from datasketch import MinHash  # with scipy: half a second that only near duplicates need
+    # The library loads scipy, which takes half a second. Only near duplicates need it.
+    from datasketch import MinHash
 
+    # The scheme is named because the library's default may change between releases.
     return MinHash(num_perm, seed, hashfunc=int, scheme="affine32")
 
 
 def near_duplicates(rows: np.ndarray, settings: NearDuplicateSettings) -> np.ndarray:
     """Returns the hashes of the documents to drop.
 
-    Sorts the rows and compares each with few others, however many meet in a band.
+    The function sorts the rows and compares each with few others, however many meet in a band.
 
     Args:
-      rows: `settings.row_type` [n], in any order: all rows of some bands' keys.
-      settings: of the job.
+      rows: `settings.row_type` [n], all rows of some bands' keys, in any order.
+      settings: settings of the job.
 
     Returns:
-      `V16` [documents], sorted, each once. Over all bands' keys a document may come up often.
+      `V16` [documents], sorted and without repeats. Calls for different keys may return the same
+      document.
     """
     words = np.ascontiguousarray(rows["hash"]).view("<u8").reshape(-1, HASH_BYTES // 8)
     rows = rows[np.lexsort((*words.T, rows["band"]))]
-    # An exact copy is the shard's to drop: it has the hash of the one that is kept.
+    # Exact copies have the same hash. They are left out here because their shard drops them.
     same_band = rows["band"][1:] == rows["band"][:-1]
     is_copy = same_band & (rows["hash"][1:] == rows["hash"][:-1])
     rows = rows[np.concatenate(([True], ~is_copy))] if len(rows) else rows
@@ -195,11 +200,11 @@ def estimate_similarity(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Estimates the Jaccard similarity of documents from their signatures.
 
     Args:
-      first, second: `signature` of rows, uint8 [n, bytes], two hashes a byte.
+      first, second: `signature` of rows, uint8 [n, bytes], with two hashes in each byte.
 
     Returns:
-      float64 [n], at most 1; a little below 0 for some unlike documents. Its standard deviation is
-      0.04 with 112 hashes at 0.8.
+      float64 [n], at most 1, and a little below 0 for some unlike documents. The standard deviation
+      is 0.04 at a similarity of 0.8 with 112 hashes.
     """
     differs = first ^ second
     equal = ((differs < 16).sum(1) + (differs % 16 == 0).sum(1)) / (2 * first.shape[1])

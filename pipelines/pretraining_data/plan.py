@@ -1,4 +1,4 @@
-"""What follows from a job before any work: its inputs, vocabulary, folders and shards."""
+"""The plan of a job before any work: its inputs, vocabulary, folders and shards."""
 
 import dataclasses
 import math
@@ -18,21 +18,21 @@ from beambert.pipelines.text.filters import FilterSettings
 from beambert.pipelines.text.preparation import TextOptions
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
-# Text that makes one shard where --num_shards isn't given. At dupe_factor 10 its records are
-# about 120 MB, within the 100 to 200 MB that TensorFlow's input guide advises for a file.
+# Number of bytes of text for one shard (default of --num_shards). At dupe_factor 10 its records
+# take about 120 MB. TensorFlow's input guide advises files of 100 to 200 MB.
 TEXT_BYTES_PER_SHARD = 8 << 20
-# What text usually compresses by; only the number of shards hangs on it.
+# Usual compression ratio of text, which is used only to choose the number of shards.
 COMPRESSION_RATIO = 3.5
 
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """What the small files of a records folder hold besides the counts.
+    """The contents of a records folder's small files, except for the counts.
 
     Attributes:
-      parameters: of the job, but for those that differ between its folders.
-      vocabulary, inputs, versions: as in `RecordsInfo`.
-      max_reject_fraction: above it the job fails.
+      parameters: parameters of the job that are the same for all its folders.
+      vocabulary, inputs, versions: see `RecordsInfo`.
+      max_reject_fraction: share of rejected documents above which the job fails.
     """
 
     parameters: Mapping[str, Any]
@@ -42,11 +42,11 @@ class Manifest:
     max_reject_fraction: float
 
     def parameters_of(self, folder: RecordsFolder) -> dict[str, Any]:
-        """Returns every parameter that shapes a folder's records."""
+        """Returns all parameters that shape a folder's records."""
         return dataclasses.asdict(folder.parameters) | dict(self.parameters)
 
     def job(self, folder: RecordsFolder) -> dict[str, Any]:
-        """Returns what makes two jobs that write to a folder the same."""
+        """Returns the values that decide a folder's content; equal values mean the same job."""
         return {
             "parameters": self.parameters_of(folder),
             "vocabulary": self.vocabulary.sha256,
@@ -56,13 +56,13 @@ class Manifest:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A job, and what follows from it.
+    """A job with everything that is known before it runs.
 
     Attributes:
-      job: as it was asked for.
-      manifest: inputs, vocabulary and parameters.
+      job: parameters of the job.
+      manifest: inputs, vocabulary and parameters for the small files.
       layout: folders and shards.
-      run: a name that no other run has, for temporary files.
+      run: unique name of this run, for temporary files.
     """
 
     job: PretrainingDataJob
@@ -72,27 +72,27 @@ class Plan:
 
     @property
     def text_options(self) -> TextOptions:
-        """How documents become sentences and tokens."""
+        """Options for turning documents into sentences and tokens."""
         job = self.job
         filters = FilterSettings(job.min_document_characters, job.quality_filter)
         return TextOptions(job.do_lower_case, job.language, job.sentences, filters, job.duplicates)
 
     def read_options(self, progress_folder: str | None = None) -> ReadOptions:
-        """Returns how files become documents."""
+        """Returns the options for reading documents from files."""
         return ReadOptions(self.job.format, self.job.text_column, progress_folder)
 
     def claim_folders(self) -> bool:
-        """Makes the output folders ours; returns whether all were finished by the same job.
+        """Claims the output folders for the job; returns whether the job has finished them all.
 
         Raises:
-          InputError: a folder holds something else, or can't be made.
+          InputError: a folder holds something else, or cannot be made.
         """
         layout, manifest = self.layout, self.manifest
         if len(layout.lengths) > 1:
             lengths = {str(parameters.max_seq_length) for parameters in layout.lengths}
             files.refuse_others(layout.output, lengths)
         folders = layout.folders()
-        # Every folder is claimed before any is written to.
+        # All folders are claimed before anything is written to one.
         is_finished = [files.claim_output(of.path, manifest.job(of)) for of in folders]
         if not all(is_finished):
             for folder, finished in zip(folders, is_finished, strict=True):
@@ -102,10 +102,10 @@ class Plan:
 
 
 def make_plan(job: PretrainingDataJob) -> Plan:
-    """Looks at the inputs and the vocabulary of a job.
+    """Returns the plan of a job, after a check of its inputs and vocabulary.
 
     Raises:
-      InputError: one of them can't be used.
+      InputError: an input or the vocabulary cannot be used.
     """
     inputs = match_inputs(job.input)
     if job.since:
@@ -116,7 +116,7 @@ def make_plan(job: PretrainingDataJob) -> Plan:
     vocabulary.check_case(job.do_lower_case)
     if not (job.input or job.num_shards):
         raise InputError(
-            "--num_shards: name the number of files, as the size of the documents isn't known"
+            "--num_shards: must be given, because the size of a pipeline's documents is unknown"
         )
     num_shards = job.num_shards or default_num_shards(inputs)
     layout = Layout(job.output, job.lengths(), num_shards, job.eval_fraction, job.compression)
@@ -133,6 +133,6 @@ def make_plan(job: PretrainingDataJob) -> Plan:
 
 
 def default_num_shards(inputs: Sequence[InputFile]) -> int:
-    """Returns the number of shards that suits the amount of text."""
+    """Returns the default number of shards for the amount of text."""
     text = sum(file.bytes * (COMPRESSION_RATIO if file.is_compressed else 1) for file in inputs)
     return max(1, math.ceil(text / TEXT_BYTES_PER_SHARD))

@@ -1,4 +1,4 @@
-"""Running a job that makes records: what is done already, progress, what came out."""
+"""Runs a job that makes records: checks the output, shows the progress, sums up the result."""
 
 import json
 from collections.abc import Callable
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 def create_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions") -> None:
-    """Fills the records folders, unless they are full, and says what is in them.
+    """Makes the records folders, unless the same job has finished them, and prints a summary.
 
     Raises:
-      InputError: a folder holds something else, or an input can't be used.
+      InputError: a folder holds something else, or an input cannot be used.
     """
     plan = _plan(job, options)
     if plan is None:
@@ -50,21 +50,21 @@ def create_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions")
 def estimate_pretraining_data(
     job: PretrainingDataJob, options: "PipelineOptions", vcpu_hour_price: float | None
 ) -> None:
-    """Says what the records would be, and a job on Dataflow; makes and sends nothing.
+    """Prints an estimate of the records and of a job on Dataflow, without making or sending any.
 
     Args:
-      job: what would be made.
+      job: the records to estimate.
       options: Beam's options.
-      vcpu_hour_price: Dataflow's price in dollars; None for the list price of the machine.
+      vcpu_hour_price: price in dollars of a vCPU hour on Dataflow; None for the list price.
 
     Raises:
-      InputError: an input or an option can't be used.
+      InputError: an input or an option cannot be used.
     """
     plan = _plan(job, options)
     if plan is None:
         return
     on_dataflow = options.view_as(StandardOptions).runner == "DataflowRunner"
-    if on_dataflow:  # first: options that can't be used are told of at once
+    if on_dataflow:  # This comes first, so that unusable options are refused at once.
         workers = dataflow_cost.find_workers(options, vcpu_hour_price)
         translated = translate_job(
             lambda pipeline, _: pipeline | CreatePretrainingData(job, plan=plan), options
@@ -86,17 +86,17 @@ def estimate_pretraining_data(
 
 
 def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
-    """Returns the plan of a job; None, having said so, where no file is new."""
+    """Returns the plan of a job, or None with a message if --since leaves no file to read."""
     check_reachable(options, input=job.input, output=job.output)
     plan = make_plan(job)
     if job.since and not plan.manifest.inputs:
-        print(f"nothing new: every file of --input is in the records of {', '.join(job.since)}")
+        print(f"nothing new: all files of --input are in the records of {', '.join(job.since)}")
         return None
     return plan
 
 
 def _run(plan: Plan, options: "PipelineOptions") -> None:
-    """Runs the pipeline, and says what the work is and where the time went."""
+    """Runs the pipeline, and prints the size of the input and the time by stage."""
     output, shards = plan.layout.output, plan.layout.total_shards
     total_bytes = sum(file.bytes for file in plan.manifest.inputs)
     print(
@@ -124,10 +124,10 @@ def _run(plan: Plan, options: "PipelineOptions") -> None:
 
 
 def describe_progress(total_bytes: int, shards: int) -> Callable[[dict[str, int], float], str]:
-    """Returns what makes the progress line of the counts and seconds so far.
+    """Returns the function that makes the progress line from the counts and the seconds so far.
 
-    Reading comes first, then writing; a worker begins a shard before another's is done, so the
-    time left shows after the first one.
+    The job first reads all documents and then writes the shards. The time left appears when the
+    first shard is complete.
     """
     seconds_read = 0.0
 
@@ -148,7 +148,7 @@ def describe_progress(total_bytes: int, shards: int) -> Callable[[dict[str, int]
 
 
 def summarize(info: RecordsInfo, folder: str) -> str:
-    """Returns what a user wants to know of a finished records folder."""
+    """Returns the line that sums up a finished records folder."""
     counts = info.counts
     documents = counts["documents"]
     dropped = sum(documents["dropped"].values()) + sum(documents["rejected"].values())
@@ -156,14 +156,14 @@ def summarize(info: RecordsInfo, folder: str) -> str:
     return (
         f"{folder}: {counts['instances']:,} instances in {len(info.files)} files "
         f"({size / 1e6:.1f} MB) from {documents['used']:,} of {documents['read']:,} documents "
-        f"({dropped:,} dropped); {counts['is_next_share']:.2%} is next, "
-        f"{counts['filled_share']:.1%} of positions filled, "
-        f"{counts['unknown_share']:.3%} unknown tokens"
+        f"({dropped:,} dropped); {counts['is_next_share']:.2%} of the instances is next, "
+        f"{counts['filled_share']:.1%} of the positions filled, "
+        f"{counts['unknown_share']:.3%} of the tokens [UNK]"
     )
 
 
 def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
-    """Returns what a user should be warned of in a finished records folder."""
+    """Returns the warnings about a finished records folder."""
     found = json.loads(files.read_bytes(FileSystems.join(folder, STATISTICS_FILE), "--output"))
     made_with = MadeWith(
         info.parameters["masked_lm_prob"],

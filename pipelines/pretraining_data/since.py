@@ -1,4 +1,4 @@
-"""Which files of a growing corpus earlier runs have taken already."""
+"""Finds the files of a growing corpus that no earlier run has read."""
 
 from collections.abc import Sequence
 
@@ -12,15 +12,15 @@ from beambert.pipelines.storage.claims import MARKER_FILE, absolute
 
 
 def new_inputs(inputs: Sequence[InputFile], since: Sequence[str], output: str) -> list[InputFile]:
-    """Returns the files that no finished records folder was made from.
+    """Returns the files from which no finished records folder was made.
 
-    A file that has changed since (another size or date) is new.
+    A file with another size or date than before is new.
 
     Args:
-      inputs: all files there are.
+      inputs: all input files.
       since: patterns of records folders, or of the folders above them.
-      output: the folder to make, which the patterns may match: what is finished in it (one of
-        several lengths) has taken nothing from the rest of it.
+      output: path of the folder to make. If the patterns match it, its finished folders (one of
+        several sequence lengths) are ignored.
 
     Raises:
       InputError: a pattern matches no finished records folder.
@@ -41,17 +41,18 @@ def new_inputs(inputs: Sequence[InputFile], since: Sequence[str], output: str) -
 
 
 def _finished_infos(pattern: str) -> list[tuple[str, RecordsInfo]]:
-    """Reads info.json of the matching folders, or of those for each sequence length in them.
+    """Returns the finished folders that match a pattern, each with its info.json.
 
-    Returns:
-      (folder, what its info.json holds) of each.
+    They are the matching folders themselves, and the folders of each sequence length in them.
     """
     infos = []
     for below in ("", "/*"):
         try:
             (result,) = FileSystems.match([f"{pattern}{below}/{INFO_FILE}"])
         except (*STORAGE_ERRORS, ValueError) as error:
-            raise InputError(f"--since={pattern}: cannot be listed ({error})") from error
+            raise InputError(
+                f"--since={pattern}: cannot be listed ({error}); check the path and your access"
+            ) from error
         for metadata in result.metadata_list:
             folder = FileSystems.split(metadata.path)[0]
             if FileSystems.exists(FileSystems.join(folder, MARKER_FILE)):

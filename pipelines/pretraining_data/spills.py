@@ -1,10 +1,10 @@
-"""Tokenized documents on their way to their shards, as files beside the output.
+"""Passes tokenized documents to their shards through temporary files in the output folder.
 
-Runners move what is grouped through memory (FnApiRunner keeps all of it, at several times its
-size) or bill it by the byte. Here workers write what they tokenized to files, in the order of the
-shards, and only say which bytes of which file belong to which shard: what is grouped is tiny, and
-a run of any size takes the same memory on every runner. A retried worker writes files of its own;
-those that nobody was told of are deleted at the end.
+Runners keep grouped data in memory (FnApiRunner takes several times its size), or bill it by the
+byte. So workers write tokenized documents to files, in the order of the shards. Only the positions
+of each shard's bytes in these files are grouped. They are tiny, so that a run of any size takes the
+same memory on every runner. A retried worker writes new files. Files that no shard refers to are
+deleted at the end.
 """
 
 import uuid
@@ -15,28 +15,29 @@ from apache_beam.io.filesystems import FileSystems
 from beambert.pipelines.jobs.files import create, open_uncompressed
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 
-# Token ids that a worker holds before it writes a file: 64 MB of the usual two bytes each.
+# Number of token ids that a worker holds before it writes a file: 64 MB, at two bytes each.
 SPILL_TOKENS = 32 << 20
 
-# (path, first byte, bytes): plain, so that every runner's coders know it.
+# Path, position of the first byte, number of bytes. It is a plain tuple because the coders of every
+# runner know this type.
 Segment = tuple[str, int, int]
 
 
 def write_spill(
     folder: str, run: str, items: Iterable[tuple[int, bytes]]
 ) -> list[tuple[int, Segment]]:
-    """Writes what belongs to some keys to one file.
+    """Writes the bytes of several keys to one new file.
 
     Args:
-      folder: to write to.
-      run: names the run in the file's name.
-      items: (key, bytes).
+      folder: folder of the file.
+      run: name of the run, which becomes a part of the file's name.
+      items: pairs of key and bytes.
 
     Returns:
-      (key, where its bytes are) of each.
+      Pairs of key and segment.
 
     Raises:
-      InputError: the file can't be written.
+      InputError: the file cannot be written.
     """
     path = FileSystems.join(folder, f"{spill_prefix(run)}{uuid.uuid4().hex}")
     segments, offset = [], 0
@@ -57,5 +58,5 @@ def read_segments(segments: Iterable[Segment]) -> Iterator[bytes]:
 
 
 def spill_prefix(run: str) -> str:
-    """Returns what the names of a run's files start with."""
+    """Returns the prefix of the names of a run's files."""
     return f"{TEMPORARY_PREFIX}documents-{run}-"

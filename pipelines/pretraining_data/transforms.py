@@ -1,4 +1,4 @@
-"""The Beam steps: documents -> tokenized documents by shard -> record files."""
+"""The Beam steps that tokenize documents, group them by shard, and write record files."""
 
 import dataclasses
 from collections import Counter
@@ -55,7 +55,8 @@ from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.text.preparation import KEEP, NEAR, TextOptions, prepare_documents
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
-# Characters that are split and tokenized at a time: TensorFlow's call costs nothing beside it.
+# Number of characters to split and tokenize at a time. At this size the overhead of a call of
+# TensorFlow doesn't matter.
 BATCH_CHARACTERS = 1 << 20
 BANDS = "bands"
 NEAR_DUPLICATES = NearDuplicateSettings()
@@ -63,12 +64,12 @@ NEAR_DUPLICATES = NearDuplicateSettings()
 
 @dataclasses.dataclass(frozen=True)
 class ShardEntry:
-    """What became of one shard.
+    """The counts of a written shard, and its files.
 
     Attributes:
-      counts: of its documents, see `building.DocumentCounts`.
-      files: folder -> the file's entry in info.json, and its `counts`, see
-        `building.InstanceCounts`, and `statistics`, see `statistics.RecordStatistics`.
+      counts: counts of the shard's documents, see `building.DocumentCounts`.
+      files: folder -> entry of the shard's file in info.json, together with its `counts` (see
+        `building.InstanceCounts`) and `statistics` (see `statistics.RecordStatistics`).
     """
 
     counts: dict[str, int]
@@ -76,10 +77,10 @@ class ShardEntry:
 
 
 class Tokenize(beam.DoFn):
-    """Source -> (shard key, segment of tokenized documents); the rest as side outputs.
+    """Turns sources into (shard key, segment of tokenized documents).
 
-    Documents are collected over the sources of a bundle, so that many small files cost no more than
-    a few large ones.
+    The side outputs are counts, rejects, and segments of band rows. Documents are collected over
+    all sources of a bundle, so that many small files cost no more than a few large ones.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Tokenize(beam.DoFn):
         layout: Layout,
         run: str,
     ):
-        """Takes what every worker needs; the tokenizer itself is built there."""
+        """Takes the settings. The tokenizer is built later, in each worker."""
         self._vocabulary = vocabulary
         self._read_options = read_options
         self._text_options = text_options
@@ -99,7 +100,7 @@ class Tokenize(beam.DoFn):
         self._documents_read = Metrics.counter("beambert", "documents")
 
     def setup(self) -> None:
-        """Builds the tokenizer, once a worker."""
+        """Builds the tokenizer, once in each worker."""
         with loading():
             from beambert.pipelines.wordpiece.tokenization import Tokenizer
 
@@ -108,7 +109,7 @@ class Tokenize(beam.DoFn):
         self._clock = StageClock()
 
     def start_bundle(self) -> None:
-        """Starts with nothing collected."""
+        """Resets the collected documents and counts."""
         self._counts: Counter[str] = Counter()
         self._documents: list[Document] = []
         self._characters = 0
@@ -116,7 +117,7 @@ class Tokenize(beam.DoFn):
         self._bands: list[np.ndarray] = []
 
     def process(self, source: Source) -> Iterator[Any]:
-        """Reads one source; gives what has become enough for a file."""
+        """Reads one source, and yields segments when there is enough for a file."""
         self._clock.start()
         for document in read_source(source, self._read_options, self._progress):
             self._counts["read"] += 1
@@ -138,7 +139,7 @@ class Tokenize(beam.DoFn):
         self._clock.lap("read")
 
     def finish_bundle(self) -> Iterator[Any]:
-        """Gives the rest."""
+        """Yields the remaining segments and the counts."""
         self._clock.start()
         self._tokenize()
         self._documents_read.inc(self._counts["read"])
@@ -148,7 +149,7 @@ class Tokenize(beam.DoFn):
             yield _in_global_window(output)
 
     def _tokenize(self) -> None:
-        """Splits and tokenizes what was read; drops what is filtered or has no token."""
+        """Splits and tokenizes the collected documents; drops filtered and empty ones."""
         self._clock.lap("read")
         options = self._text_options
         sentences = prepare_documents(self._documents, options, self._counts)
@@ -165,7 +166,7 @@ class Tokenize(beam.DoFn):
         self._clock.lap("tokenize")
 
     def _spill(self) -> Iterator[Any]:
-        """Writes what is tokenized to files and gives their segments."""
+        """Writes the tokenized documents and band rows to files, and yields the segments."""
         layout = self._layout
         if self._tokenized:
             documents = CompactDocuments.concatenate(self._tokenized)
@@ -182,17 +183,17 @@ class Tokenize(beam.DoFn):
 
 
 def _in_global_window(output: Any) -> Any:
-    """Wraps what a bundle gives at its end, as Beam wants it."""
+    """Returns an output of `finish_bundle` with a window, as Beam requires."""
     if isinstance(output, beam.pvalue.TaggedOutput):
         return beam.pvalue.TaggedOutput(output.tag, _in_global_window(output.value))
     return WindowedValue(output, GlobalWindow().max_timestamp(), [GlobalWindow()])
 
 
 class FindNearDuplicates(beam.DoFn):
-    """(Bucket, segments of band rows) -> (shard key, hashes of documents to drop)."""
+    """Turns (bucket, segments of band rows) into (shard key, hashes of documents to drop)."""
 
     def __init__(self, layout: Layout):
-        """Takes where documents go."""
+        """Takes the layout, which assigns documents to shards."""
         self._layout = layout
 
     def process(self, element: tuple[int, Iterable[Segment]]) -> Iterator[tuple[int, bytes]]:
@@ -205,7 +206,7 @@ class FindNearDuplicates(beam.DoFn):
 
 
 class WriteShard(beam.DoFn):
-    """(Shard key, segments and hashes to drop) -> its record files; gives what info.json says."""
+    """Writes the record files of each (shard key, segments and hashes of documents to drop)."""
 
     def __init__(
         self,
@@ -214,7 +215,7 @@ class WriteShard(beam.DoFn):
         duplicates: str,
         progress_folder: str | None,
     ):
-        """Takes what every worker needs."""
+        """Takes the settings."""
         is_reference = layout.lengths[0].pairs == REFERENCE
         self._ids = TokenIds.of(vocabulary, is_reference)
         self._vocabulary_ids = VocabularyIds.of(vocabulary)
@@ -224,7 +225,7 @@ class WriteShard(beam.DoFn):
         self._instances = Metrics.counter("beambert", "instances")
 
     def setup(self) -> None:
-        """Loads the encoder and opens the worker's tally."""
+        """Loads the encoder and creates the worker's `ProgressTally`."""
         with loading():
             import beambert.pipelines.records.decoding  # noqa: F401  (its import prints)
 
@@ -258,7 +259,7 @@ class WriteShard(beam.DoFn):
     def _write(
         self, documents: CompactDocuments, key: int, folder: RecordsFolder, name: str
     ) -> dict[str, Any]:
-        """Writes one file; returns its entry, see `ShardEntry`."""
+        """Writes one file and returns its entry, see `ShardEntry`."""
         from beambert.pipelines.records.decoding import check_encoded
         from beambert.pipelines.records.encoding import RecordWriter, encode_examples
 

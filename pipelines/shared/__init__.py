@@ -1,1 +1,1 @@
-"""What every room needs: errors, flags, what commands print, pages, ragged arrays."""
+"""Helpers of all rooms: errors, flags, messages on the screen, report pages, ragged arrays."""

@@ -1,4 +1,4 @@
-"""What a command of BeamBERT is."""
+"""The commands of BeamBERT: names, modules, and how one is run."""
 
 import dataclasses
 import importlib
@@ -10,14 +10,14 @@ from beambert.pipelines.shared.flags import FlagParser
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A command. Its module is imported when it is asked for its flags or runs, not before.
+    """A command. Its module is imported only when its flags are needed or it runs.
 
     Attributes:
-      name: the word after `beambert`.
-      about: what it does, for the list of commands.
-      module: where its `build_parser() -> FlagParser` and its `main(argv) -> None` are.
-      needs_beam: whether it runs a pipeline, itself or in one of its steps. The others run where
-        Apache Beam isn't installed.
+      name: word after `beambert` on the command line.
+      about: description for the list of commands.
+      module: module that has `build_parser() -> FlagParser` and `main(argv) -> None`.
+      needs_beam: True if the command, or a step of it, runs a pipeline. The other commands also run
+        on machines without Apache Beam.
     """
 
     name: str
@@ -26,9 +26,9 @@ class Command:
     needs_beam: bool = False
 
     def build_parser(self) -> FlagParser:
-        """Returns its flags."""
+        """Returns the parser of the command's flags."""
         return importlib.import_module(self.module).build_parser()
 
     def run(self, arguments: Sequence[str]) -> int:
-        """Runs it; returns its exit status."""
+        """Runs the command and returns its exit status."""
         return run_main(self.name, importlib.import_module(self.module).main, arguments)

@@ -1,4 +1,4 @@
-"""What commands print: one-sentence errors, nothing of quiet imports, durations."""
+"""What commands print: errors on one line, durations, and no notices of loading libraries."""
 
 import contextlib
 import os
@@ -11,9 +11,10 @@ from beambert.pipelines.shared.errors import InputError
 
 
 class _Quiet:
-    """Who hides stderr right now: the process has one, which threads hide at the same time.
+    """Counts the threads that hide stderr right now; all threads share the process's one stderr.
 
-    The first saves it and the last puts it back; nobody waits for another's work.
+    The first thread saves the descriptor and the last one puts it back. No thread waits for the
+    work of another.
     """
 
     lock = threading.Lock()
@@ -27,8 +28,8 @@ _quiet = _Quiet()
 def run_main(command: str, main: Callable[[Sequence[str]], None], argv: Sequence[str]) -> int:
     """Runs a command's `main` and returns its exit status.
 
-    An `InputError` becomes one line on stderr and status 2; an interrupt becomes status 130.
-    Anything else is a fault of ours and keeps its traceback.
+    An `InputError` becomes one line on stderr and status 2. An interrupt becomes status 130. Any
+    other exception is a fault of the program and keeps its traceback.
     """
     try:
         main(argv)
@@ -43,10 +44,10 @@ def run_main(command: str, main: Callable[[Sequence[str]], None], argv: Sequence
 
 @contextlib.contextmanager
 def quiet_stderr() -> Iterator[None]:
-    """Hides what native libraries print while they load; put heavy imports inside.
+    """Hides what native libraries print while they load. Put heavy imports inside.
 
     TensorFlow logs its probes for CUDA before any log level applies. A failing import still
-    raises, so nothing that matters is hidden.
+    raises its exception, so nothing important is hidden.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
@@ -68,7 +69,7 @@ def quiet_stderr() -> Iterator[None]:
 
 
 def input_error_in(error: BaseException) -> InputError | None:
-    """Finds the `InputError` in a runner's exception, which carries it as text only."""
+    """Returns the `InputError` in a runner's exception, which holds it only as text, or None."""
     text = f"InputError: {error}" if isinstance(error, InputError) else str(error)
     pattern = (
         r"^(?:beambert\.pipelines\.shared\.errors\.)?InputError: (.+?)(?: \[while running .*)?$"

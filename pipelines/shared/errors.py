@@ -1,5 +1,9 @@
-"""The one exception that users are meant to read."""
+"""The exception whose message is written for users."""
 
 
 class InputError(Exception):
-    """What the user gave cannot be used: one sentence with the file or flag and the remedy."""
+    """An input of the user cannot be used.
+
+    The message is one line: `--flag=value: what is wrong; what to do`, or a file in place of the
+    flag.
+    """

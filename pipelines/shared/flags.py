@@ -15,15 +15,15 @@ class Flag:
     """A flag of a command.
 
     Attributes:
-      name: as in `--name=value`, or of a positional argument.
-      is_positional: whether it stands on the command line without its name.
-      is_required: whether the command refuses to run without it.
-      takes_value: False for a flag that is only named, as `--dry_run`.
-      takes_several: whether several values may follow its name.
-      is_repeatable: whether it may be named several times, each time with a value.
-      choices: the values that it may have; None if they aren't listed.
-      default: its value where it isn't given.
-      help: what `--help` says of it.
+      name: name of the flag without dashes, or of a positional argument.
+      is_positional: True if only its value stands on the command line.
+      is_required: True if the command refuses to run without it.
+      takes_value: False for a flag without a value, such as `--dry_run`.
+      takes_several: True if several values may follow the name.
+      is_repeatable: True if the flag may be given several times, each time with a value.
+      choices: allowed values; None for any value.
+      default: default value.
+      help: text about the flag in `--help`.
     """
 
     name: str
@@ -38,14 +38,14 @@ class Flag:
 
 
 class FlagGroup(Protocol):
-    """Takes flags: a parser, or a heading of one."""
+    """A parser, or a group of its flags, to which flags can be added."""
 
     def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
         """Adds a flag; see `argparse`."""
 
 
 class FlagParser(argparse.ArgumentParser):
-    """A parser of a command's flags: it knows which there are, and its errors are one sentence."""
+    """A parser of a command's flags that lists them and raises its errors as `InputError`."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class FlagParser(argparse.ArgumentParser):
         """Makes a parser without flags.
 
         Args:
-          prog: the command as one types it.
-          description: what it does.
-          examples: what `--help` ends with, line by line as it stands here.
-          add_help: whether there is a `--help`.
+          prog: name of the command on the command line.
+          description: description of the command.
+          examples: text at the end of `--help`, whose lines stay as they are.
+          add_help: True to add the flag `--help`.
         """
         self._known: dict[str, Flag] = {}
         super().__init__(
@@ -74,7 +74,7 @@ class FlagParser(argparse.ArgumentParser):
 
     @property
     def flags(self) -> dict[str, Flag]:
-        """The flags by name, in the order of `--help`, which itself is left out."""
+        """The flags by name, without `--help`, in the order in which it shows them."""
         return dict(self._known)
 
     def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
@@ -82,17 +82,17 @@ class FlagParser(argparse.ArgumentParser):
         return self._note(super().add_argument(*names, **settings), settings)
 
     def add_argument_group(self, *title: str) -> FlagGroup:
-        """Adds a heading for flags that `--help` shows together; see `argparse`."""
+        """Adds a group of flags that `--help` shows under a heading; see `argparse`."""
         group = super().add_argument_group(*title)
         add = group.add_argument
-        # Its flags are the parser's, like all others.
+        # The flags of a group also belong to the parser.
         group.add_argument = lambda *names, **settings: self._note(
             add(*names, **settings), settings
         )
         return group
 
     def _note(self, added: argparse.Action, settings: dict[str, Any]) -> argparse.Action:
-        """Writes down an added flag."""
+        """Records an added flag in the list of flags."""
         if settings.get("action") != "help":
             is_positional = not added.option_strings
             self._known[added.dest] = Flag(
@@ -109,16 +109,23 @@ class FlagParser(argparse.ArgumentParser):
         return added
 
     def error(self, message: str) -> NoReturn:
-        """Refuses what can't be parsed.
+        """Refuses flags that argparse cannot parse.
 
         Raises:
           InputError: always.
         """
-        raise InputError(f"{message}; see --help")
+        flag, _, problem = message.removeprefix("argument ").partition(": ")
+        if flag == "the following arguments are required":
+            flag, problem = problem, "missing"
+        raise InputError(f"{flag}: {problem}; see --help")
 
 
 def parse_bool(text: str) -> bool:
-    """Reads a flag's value as absl does (`--do_lower_case=False`), for argparse's `type=`."""
+    """Returns the Boolean value of a flag, spelled as in absl (`--do_lower_case=False`).
+
+    Raises:
+      ArgumentTypeError: the text is no Boolean value; argparse names the flag.
+    """
     lowered = text.lower()
     if lowered in ("true", "t", "1", "yes"):
         return True
@@ -128,16 +135,21 @@ def parse_bool(text: str) -> bool:
 
 
 def read_job(job_type: type[Job], flags: argparse.Namespace) -> Job:
-    """Makes a job of the flags that have the names of its fields; lists become tuples."""
+    """Returns a job with the values of the flags that are named as its fields; lists as tuples."""
     given = {field.name: getattr(flags, field.name) for field in dataclasses.fields(job_type)}
     return job_type(**{n: tuple(v) if isinstance(v, list) else v for n, v in given.items()})
 
 
 def check_minimum(flags: object, minimum: int, *names: str) -> None:
-    """Refuses integers below a minimum among the attributes of flags or a job; None passes.
+    """Refuses integers below a minimum; None passes.
+
+    Args:
+      flags: parsed flags or a job, whose attributes are checked.
+      minimum: the least value that is allowed.
+      *names: names of the attributes.
 
     Raises:
-      InputError: naming the flag.
+      InputError: a value is less than the minimum.
     """
     for name in names:
         value = getattr(flags, name)
@@ -146,10 +158,14 @@ def check_minimum(flags: object, minimum: int, *names: str) -> None:
 
 
 def check_shares(flags: object, *names: str) -> None:
-    """Refuses attributes of flags or a job that aren't shares of something.
+    """Refuses numbers that are not at least 0 and less than 1.
+
+    Args:
+      flags: parsed flags or a job, whose attributes are checked.
+      *names: names of the attributes.
 
     Raises:
-      InputError: naming the flag.
+      InputError: a value is not such a share.
     """
     for name in names:
         value = getattr(flags, name)
@@ -157,5 +173,5 @@ def check_shares(flags: object, *names: str) -> None:
             raise InputError(f"--{name}={value}: must be at least 0 and less than 1")
 
 
-# Arguments of a flag that is on where it is named, and may have a value all the same.
+# Arguments for a flag that means True when it is named without a value; it may also have a value.
 SWITCH = {"type": parse_bool, "nargs": "?", "const": True, "default": False, "metavar": "BOOL"}

@@ -1,4 +1,4 @@
-"""Progress of workers: their tallies, and the line that sums them."""
+"""Progress of a job: the counts of its workers, and the line that shows their sums."""
 
 import contextlib
 import json
@@ -14,21 +14,21 @@ SECONDS_BETWEEN_TALLIES = 0.5
 
 
 class ProgressTally:
-    """A worker's share of the progress: a small file that the `ProgressDisplay` sums.
+    """The counts of one worker, in a small file that the `ProgressDisplay` reads.
 
-    Files, because local workers may be threads or processes. Without a folder (workers on other
-    machines; the runner's own page shows counters there) it does nothing.
+    It is a file because local workers may be threads or processes. Without a folder it does
+    nothing: workers on other machines have none, and the runner's own page shows counters there.
     """
 
     def __init__(self, folder: str | None):
-        """Takes the display's folder, or None."""
+        """Takes the folder of the display, or None."""
         worker = f"{os.getpid()}-{threading.get_ident()}-{id(self)}"
         self._path = Path(folder, worker) if folder else None
         self._counts: dict[str, int] = {}
         self._last_told = 0.0
 
     def add(self, **counts: int) -> None:
-        """Adds to this worker's counts; the display learns of it within a second or so."""
+        """Adds to this worker's counts; the display shows them a few seconds later."""
         if self._path is None:
             return
         for name, count in counts.items():
@@ -37,18 +37,18 @@ class ProgressTally:
             self.flush()
 
     def flush(self) -> None:
-        """Tells the display all that was counted."""
+        """Writes the counts to the file that the display reads."""
         if self._path is not None:
-            with contextlib.suppress(OSError):  # progress must never stop the work
+            with contextlib.suppress(OSError):  # A full disk must not stop the work.
                 self._path.write_text(json.dumps(self._counts))
             self._last_told = time.monotonic()
 
 
 class ProgressDisplay:
-    """Prints a line every few seconds from what the workers tally. Use as a context manager."""
+    """Prints a line about the workers' counts every few seconds; a context manager."""
 
     def __init__(self, describe: Callable[[dict[str, int], float], str]):
-        """Takes a function of (summed counts, seconds so far) that returns the line."""
+        """Takes the function that makes the line from the summed counts and the seconds so far."""
         self._describe = describe
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, daemon=True)
@@ -67,7 +67,7 @@ class ProgressDisplay:
     def _sum(self) -> dict[str, int]:
         total: dict[str, int] = {}
         for path in Path(self.folder).iterdir():
-            with contextlib.suppress(OSError, ValueError):  # a file being rewritten right now
+            with contextlib.suppress(OSError, ValueError):  # A worker is rewriting the file.
                 for name, count in json.loads(path.read_text()).items():
                     total[name] = total.get(name, 0) + count
         return total

@@ -1,8 +1,8 @@
-"""The style of the reports' pages: one HTML file each that needs nothing but a browser.
+"""The HTML of report pages. A report is one file that needs nothing but a browser.
 
-A page is made of the functions below, which escape every text that isn't `Html`. Plots are inline
-SVG whose text and lines take the page's colour, so that they follow the reader's light or dark
-setting.
+The functions below build a page and escape every text that isn't `Html`. Plots are inline SVG.
+Their text and lines have the colour of the page's text, so that they follow the reader's light or
+dark setting.
 """
 
 import html
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 BLUE = "#4c8bd6"
 AMBER = "#d9822b"
 GREY = "#8a8f98"
-# The size of a plot in inches: two stand side by side, and a phone's screen shrinks it little.
+# Size of a plot in inches. Two fit side by side on a page, and a phone's screen shrinks one little.
 PLOT_SIZE = (4.8, 3.2)
-# The state of a result, which gives it its colour.
+# States of a result, each with a colour.
 GOOD, WARNING, BAD = "good", "warning", "bad"
-# Stands for the page's text colour in a figure: no plot uses this colour otherwise.
+# Placeholder in a figure for the page's text colour. No plot uses this colour for anything else.
 _INK = "#010203"
 
 _STYLE = """
@@ -67,18 +67,18 @@ details { margin: .8rem 0; } summary { cursor: pointer; color: var(--soft); }
 
 
 class Html(str):
-    """Markup; the functions here escape all other text."""
+    """Text that is HTML already; the functions of this module escape all other text."""
 
     __slots__ = ()
 
 
 class Card(NamedTuple):
-    """A large figure.
+    """A number in large type, with its name.
 
     Attributes:
-      value: the figure.
-      name: what it is.
-      beside: what to compare it with.
+      value: the number as text.
+      name: name of the number.
+      beside: text to compare the number with.
       state: GOOD, WARNING or BAD; "" gives it no colour.
     """
 
@@ -89,28 +89,28 @@ class Card(NamedTuple):
 
 
 def text(value: object) -> Html:
-    """Returns plain text as HTML, and HTML as it is."""
+    """Returns a value as HTML: `Html` unchanged, anything else as escaped text."""
     return value if isinstance(value, Html) else Html(html.escape(str(value)))
 
 
 def join(*parts: object) -> Html:
-    """Returns text and HTML as one piece of HTML."""
+    """Returns texts and pieces of HTML joined into one piece of HTML."""
     return Html("".join(map(text, parts)))
 
 
 def tag(name: str, *children: object, kind: str = "") -> Html:
-    """Returns an element; `kind` is a class of the page's style."""
+    """Returns an HTML element; `kind` is a class of the page's style."""
     style = f' class="{kind}"' if kind else ""
     return Html(f"<{name}{style}>{join(*children)}</{name}>")
 
 
 def page(title: str, about: object, sections: Iterable[Html]) -> str:
-    """Returns a whole page.
+    """Returns a complete HTML page.
 
     Args:
-      title: plain text.
-      about: the line below it.
-      sections: what follows, in order.
+      title: title of the page, plain text.
+      about: line below the title.
+      sections: sections of the page, in order.
     """
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
@@ -121,22 +121,22 @@ def page(title: str, about: object, sections: Iterable[Html]) -> str:
 
 
 def section(title: str, *parts: object) -> Html:
-    """Returns parts below their title."""
+    """Returns a section: a title and the parts below it."""
     return tag("section", tag("h2", title), *parts)
 
 
 def note(*parts: object) -> Html:
-    """Returns a paragraph that explains."""
+    """Returns a paragraph of explanation."""
     return tag("p", *parts, kind="soft")
 
 
 def verdict(state: str, *parts: object) -> Html:
-    """Returns what was found, in a box of its state's colour."""
+    """Returns a result in a box that has the colour of its state."""
     return tag("div", *parts, kind=f"verdict {state}")
 
 
 def cards(values: Iterable[Card]) -> Html:
-    """Returns a row of large figures."""
+    """Returns a row of numbers in large type."""
     return tag(
         "div",
         *(
@@ -154,12 +154,12 @@ def cards(values: Iterable[Card]) -> Html:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], kinds: Sequence[str]) -> Html:
-    """Returns a table, which is scrolled where it is wider than the page.
+    """Returns a table. A table wider than the page can be scrolled.
 
     Args:
-      header: names of the columns; none: no header.
+      header: names of the columns; an empty one leaves the header out.
       rows: cells of each row.
-      kinds: what each column holds: "name", "number", "text", "short" text, a "bar", or "".
+      kinds: content of each column: "name", "number", "text", "short" text, "bar", or "".
     """
 
     def row(cell: str, values: Sequence[object]) -> Html:
@@ -182,8 +182,9 @@ def figures(*drawn: "Figure") -> Html:
 
 
 def new_figure(size: tuple[float, float] = PLOT_SIZE) -> "Figure":
-    """Returns an empty figure of so many inches."""
-    from matplotlib.figure import Figure  # Half a second, which a table in a terminal spares.
+    """Returns an empty figure; `size` is its width and height in inches."""
+    # The import takes half a second, and a command that prints a table doesn't need it.
+    from matplotlib.figure import Figure
 
     return Figure(figsize=size, layout="constrained")
 
@@ -204,12 +205,12 @@ def _svg(figure: "Figure") -> Html:
             if label.get_color() == "black":
                 label.set_color(_INK)
     target = io.StringIO()
-    # The salt makes the same figure the same SVG.
+    # With a fixed salt, the same figure always gives the same SVG.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "BeamBERT"}):
         figure.savefig(target, format="svg", metadata={"Date": None, "Creator": None})
     drawn = target.getvalue()
     drawn = drawn[drawn.index("<svg") :]
     drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
-    # Two figures in one page would share matplotlib's group names.
+    # matplotlib's group names would occur twice in a page with two figures.
     drawn = re.sub(r' id="[A-Za-z.]+_\d+"', "", drawn)
     return Html(drawn.replace(_INK, "currentColor"))

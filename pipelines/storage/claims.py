@@ -1,11 +1,12 @@
-"""Whose an output folder is: ours to fill, ours and finished, or somebody else's.
+"""Claims of output folders: a folder is free, claimed by a job, finished by it, or foreign.
 
-A folder that a command fills holds `_UNFINISHED` from the start and `_SUCCESS` from the end; both
-contain the job, that is, everything that decides the output. What is being written stands beside
-its place under a name that begins with `_tmp-`, and is then renamed.
+A command marks its output folder with the file `_UNFINISHED` when it starts and with `_SUCCESS`
+when it is done. Both files contain the job, that is, everything that decides the output. A file
+that is being written has a name that begins with `_tmp-`, beside its final place; it is renamed
+when it is complete.
 
-Nothing here reads or writes, so that commands on Beam's file systems and those on TensorFlow's use
-the same names and say the same sentences.
+Nothing here reads or writes files. So the commands on Beam's file systems and those on TensorFlow's
+share the names and the messages.
 """
 
 import json
@@ -16,53 +17,54 @@ from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
 
-# The Hadoop and Spark convention for "everything in this folder is complete".
+# Marks a complete folder, by the convention of Hadoop and Spark.
 MARKER_FILE = "_SUCCESS"
-# It is written first and removed last: it tells our own unfinished folder from somebody else's.
+# It is written first and removed last. It marks a folder that a job has begun to fill.
 UNFINISHED_FILE = "_UNFINISHED"
-# An evaluation writes one of these last, with the reasons; what it found stands in the two files.
+# An evaluation writes one of these two files last, with the reasons for its decision.
 BLESSED, NOT_BLESSED = "BLESSED", "NOT_BLESSED"
+# The results of an evaluation.
 METRICS_FILE, REPORT_FILE = "metrics.json", "report.html"
-# The names of files and folders that are being written begin so; a killed run may leave some.
+# Prefix of files and folders that are being written; a killed run may leave some behind.
 TEMPORARY_PREFIX = "_tmp-"
 
 
 def aside(path: str) -> str:
-    """Returns a new path beside another, to write to before it is renamed to that."""
+    """Returns a new temporary path beside a path, to write to and then to rename."""
     folder, name = os.path.split(path)
-    # Beside it, so that the rename stays on one file system.
+    # In the same folder, the rename stays on one file system.
     return os.path.join(folder, f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}-{name}")
 
 
 def is_aside(name: str, final_name: str = "") -> bool:
-    """Whether a name is one that `aside` gives, to anything or to what will have a final name."""
+    """Returns whether a name is temporary, see `aside`; `final_name` limits it to that name."""
     return name.startswith(TEMPORARY_PREFIX) and name.endswith(final_name and f"-{final_name}")
 
 
 def absolute(path: str) -> str:
-    """Returns the one name of a file or folder, wherever and however a command asks for it."""
+    """Returns the absolute path of a file or folder, which all spellings of it share."""
     return path.rstrip("/") if "://" in path else os.path.abspath(path)
 
 
 def named(path: str, flag: str = "") -> str:
-    """Returns what messages call a path: with the flag that it was given by, if any."""
+    """Returns a path as messages name it: `--flag=path`, or the path alone without a flag."""
     return f"{flag}={path}" if flag else path
 
 
 def refusal(name: str, done: str, reason: str, remedy: str = "") -> InputError:
-    """Returns the error that says what storage refuses.
+    """Returns the error for an operation that the file system refuses.
 
     Args:
-      name: of the file or folder, see `named`.
-      done: what can't be done: "read", "written", …
-      reason: what the file system says.
-      remedy: what to do about it, if more than mending that.
+      name: file or folder as messages name it, see `named`.
+      done: participle of the operation: "read", "written", …
+      reason: message of the file system.
+      remedy: advice to the user; "" if the reason says enough.
     """
     return InputError(f"{name}: cannot be {done} ({reason})" + (remedy and f"; {remedy}"))
 
 
 def serialize_job(job: Mapping[str, Any]) -> bytes:
-    """Returns what the two marker files hold."""
+    """Returns the content of the marker files."""
     return (json.dumps(job, indent=1, ensure_ascii=False) + "\n").encode()
 
 
@@ -76,17 +78,17 @@ def is_finished(
     """Decides whether a job may write to a folder.
 
     Args:
-      folder: for messages.
-      names: of the files in it.
-      read: returns the content of one of them.
-      job: what is to be made.
-      flag: the folder was given by, for messages.
+      folder: path of the folder, for messages.
+      names: names of the files in it.
+      read: function that returns the content of one of them.
+      job: everything that decides the output.
+      flag: flag that names the folder, for messages.
 
     Returns:
-      True if the same job is finished there; False if it may begin or continue.
+      True if the same job has finished there; False if it may begin or continue.
 
     Raises:
-      InputError: the folder holds something else.
+      InputError: the folder holds files of another job or other files.
     """
     names = [name for name in names if not is_aside(name)]
     state = next((n for n in (MARKER_FILE, UNFINISHED_FILE) if n in names), None)
@@ -99,7 +101,7 @@ def is_finished(
     try:
         found = json.loads(read(state))
     except ValueError:
-        found = {}  # cut off while being written; nothing else can be in the folder yet
+        found = {}  # The write was cut off. Nothing else can be in the folder yet.
     difference = first_difference(found, json.loads(serialize_job(job)))
     if difference and (state == MARKER_FILE or len(names) > 1):
         what = "finished result" if state == MARKER_FILE else "unfinished work"
@@ -111,7 +113,7 @@ def is_finished(
 
 
 def first_difference(there: Any, here: Any, path: str = "") -> str:
-    """Names the first value in which two jobs differ, with both values; empty if none."""
+    """Returns the name and both values of the first difference between two jobs, "" if none."""
     if isinstance(there, dict) and isinstance(here, dict):
         for name in {**here, **there}:
             inner = f"{path}.{name}" if path else name

@@ -1,10 +1,10 @@
-"""Files and folders through TensorFlow, local or gs://: all that accelerator hosts can use.
+"""Files and folders through TensorFlow, local or on gs://, for hosts that have no Beam.
 
-`pipelines.jobs.files` does the same through Beam; it says why. Functions of one name are alike
-there and here, and both say what fails in the sentence of `claims.refusal`.
+`pipelines.jobs.files` does the same through Beam and explains why both exist. Functions of the same
+name behave the same in both modules, and both raise the error of `claims.refusal`.
 
-Nothing here asks TensorFlow's `isdir`: it says no where the storage doesn't answer, and a command
-would take a folder that it can't see for one that isn't there.
+This module never calls TensorFlow's `isdir`. It returns False when the storage doesn't answer, so
+a command would take a folder that it cannot see for one that doesn't exist.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from beambert.pipelines.storage import claims
 with loading():
     import tensorflow as tf
 
-# What file systems raise, and Python's own functions on local files.
+# The exceptions of TensorFlow's file systems and of Python's functions on local files.
 STORAGE_ERRORS = (tf.errors.OpError, OSError)
 _BYTES_AT_A_TIME = 1 << 24
 
@@ -28,7 +28,7 @@ _BYTES_AT_A_TIME = 1 << 24
 def reason(error: Exception) -> str:
     """Returns the first line of an error, without the names of TensorFlow's operations."""
     text = str(error).strip() or type(error).__name__
-    # What happened in a graph comes after where, and before the operation.
+    # In an error of a graph the cause stands between a traceback and the name of the operation.
     text = re.sub(r"^Graph execution error:.*\n(?=.*\n\t \[\[)", "", text, flags=re.DOTALL)
     line = text.splitlines()[0]
     return re.sub(r"\{\{.*?\}\} | \[Op:\w+\]", "", line)
@@ -36,10 +36,10 @@ def reason(error: Exception) -> str:
 
 @contextlib.contextmanager
 def told(name: str, done: str, remedy: str = "") -> Iterator[None]:
-    """Says in a sentence what storage refuses; see `claims.refusal`.
+    """Turns the exceptions of file systems into the error of `claims.refusal`.
 
     Raises:
-      InputError: it refuses something.
+      InputError: the file system refuses an operation.
     """
     try:
         yield
@@ -48,20 +48,20 @@ def told(name: str, done: str, remedy: str = "") -> Iterator[None]:
 
 
 def exists(path: str) -> bool:
-    """Whether a file or folder is there.
+    """Returns whether a file or folder exists.
 
     Raises:
-      InputError: nobody can tell.
+      InputError: the storage doesn't answer.
     """
     with told(path, "read"):
         return tf.io.gfile.exists(path)
 
 
 def is_folder(path: str) -> bool:
-    """Whether a folder is there.
+    """Returns whether a folder exists.
 
     Raises:
-      InputError: nobody can tell.
+      InputError: the storage doesn't answer.
     """
     with told(path, "read"):
         try:
@@ -71,10 +71,10 @@ def is_folder(path: str) -> bool:
 
 
 def size(path: str) -> int | None:
-    """Returns how many bytes a file has; None if it isn't there.
+    """Returns the size of a file in bytes; None if it doesn't exist.
 
     Raises:
-      InputError: nobody can tell.
+      InputError: the storage doesn't answer.
     """
     with told(path, "read"):
         try:
@@ -84,24 +84,24 @@ def size(path: str) -> int | None:
 
 
 def modified(path: str) -> float:
-    """Returns when a file was last written, in seconds since 1970.
+    """Returns the time at which a file was last written, in seconds since 1970.
 
     Raises:
-      InputError: nobody can tell.
+      InputError: the file doesn't exist, or the storage doesn't answer.
     """
     with told(path, "read"):
         return tf.io.gfile.stat(path).mtime_nsec / 1e9
 
 
 def list_folder(path: str, remedy: str = "") -> list[str]:
-    """Returns the names directly in a folder, in order; none if it isn't there.
+    """Returns the sorted names of the files and folders in a folder; none if it doesn't exist.
 
     Args:
-      path: of the folder.
-      remedy: what to do if it can't be listed, for messages.
+      path: path of the folder.
+      remedy: advice for the message if the folder cannot be listed.
 
     Raises:
-      InputError: it can't be listed.
+      InputError: the folder cannot be listed.
     """
     with told(path, "listed", remedy):
         names = tf.io.gfile.listdir(path) if tf.io.gfile.exists(path) else []
@@ -109,31 +109,31 @@ def list_folder(path: str, remedy: str = "") -> list[str]:
 
 
 def match(pattern: str) -> list[str]:
-    """Returns the paths that a pattern matches, in order.
+    """Returns the sorted paths that match a pattern.
 
     Raises:
-      InputError: they can't be listed.
+      InputError: the files cannot be listed.
     """
     with told(pattern, "listed"):
         return sorted(tf.io.gfile.glob(pattern))
 
 
 def read_bytes(path: str, flag: str = "") -> bytes:
-    """Reads a small file whole.
+    """Returns the content of a small file.
 
     Args:
-      path: of the file.
-      flag: that it was given by, for messages.
+      path: path of the file.
+      flag: flag that names the file, for messages.
 
     Raises:
-      InputError: it can't be read.
+      InputError: the file cannot be read.
     """
     with told(claims.named(path, flag), "read"), tf.io.gfile.GFile(path, "rb") as file:
         return file.read()
 
 
 def read_text(path: str, flag: str = "") -> str:
-    """Reads a small file of UTF-8, as `read_bytes`."""
+    """Returns the text of a small UTF-8 file, see `read_bytes`."""
     try:
         return read_bytes(path, flag).decode()
     except UnicodeDecodeError as error:
@@ -141,10 +141,10 @@ def read_text(path: str, flag: str = "") -> str:
 
 
 def read_chunks(path: str) -> Iterator[bytes]:
-    """Yields a large file in parts.
+    """Yields the content of a large file, 16 MB at a time.
 
     Raises:
-      InputError: it can't be read.
+      InputError: the file cannot be read.
     """
     with told(path, "read"), tf.io.gfile.GFile(path, "rb") as file:
         while chunk := file.read(_BYTES_AT_A_TIME):
@@ -152,10 +152,10 @@ def read_chunks(path: str) -> Iterator[bytes]:
 
 
 def write_bytes(path: str, data: bytes) -> None:
-    """Writes a small file whole or not at all, and makes the folders above it.
+    """Writes a small file completely or not at all, and makes the folders above it.
 
     Raises:
-      InputError: it can't be written; what was there is as it was.
+      InputError: the file cannot be written; an older file of that name is unchanged.
     """
     with written_aside(path) as temporary:
         with tf.io.gfile.GFile(temporary, "wb") as file:
@@ -165,16 +165,16 @@ def write_bytes(path: str, data: bytes) -> None:
 
 @contextlib.contextmanager
 def written_aside(path: str, name: str = "") -> Iterator[str]:
-    """Yields a path beside another, to write a file or folder to and then to rename.
+    """Yields a temporary path, to write a file or folder to that the caller then renames.
 
-    So nothing that is half-written is ever read. What could not be written whole is deleted.
+    So no command ever reads a half-written file. The temporary file is deleted on any failure.
 
     Args:
-      path: of the file or folder that is to be there in the end.
-      name: what to call it in messages, if not by its path.
+      path: final path of the file or folder.
+      name: name of the file or folder in messages (default: its path).
 
     Raises:
-      InputError: it can't be written.
+      InputError: the file or folder cannot be written.
     """
     temporary = claims.aside(path)
     try:
@@ -182,41 +182,41 @@ def written_aside(path: str, name: str = "") -> Iterator[str]:
             if folder := os.path.dirname(path):
                 tf.io.gfile.makedirs(folder)
             yield temporary
-    except BaseException:  # also an interrupt
+    except BaseException:  # This includes an interrupt.
         with contextlib.suppress(InputError):
             delete(temporary)
         raise
 
 
 def leftovers(folder: str, final_name: str = "") -> list[str]:
-    """Returns what killed commands have left beside a name in a folder, or others write now.
+    """Returns the temporary paths in a folder, left by killed commands or in use by others.
 
     Args:
-      folder: where to look.
-      final_name: what they were to become; of any name if there is none.
+      folder: folder to search.
+      final_name: name that the files were to get; "" for any name.
 
     Raises:
-      InputError: the folder can't be listed.
+      InputError: the folder cannot be listed.
     """
     names = [name for name in list_folder(folder) if claims.is_aside(name, final_name)]
     return [os.path.join(folder, name) for name in names]
 
 
 def make_folder(path: str, flag: str = "") -> None:
-    """Makes a folder and those above it, unless it is there.
+    """Makes a folder and the folders above it, unless it exists.
 
     Raises:
-      InputError: it can't be made.
+      InputError: the folder cannot be made.
     """
     with told(claims.named(path, flag), "made"):
         tf.io.gfile.makedirs(path)
 
 
 def delete(path: str) -> None:
-    """Deletes a file or folder, if it is there.
+    """Deletes a file or folder, if it exists.
 
     Raises:
-      InputError: it can't be deleted.
+      InputError: the file or folder cannot be deleted.
     """
     with told(path, "deleted"):
         if is_folder(path):
@@ -226,14 +226,14 @@ def delete(path: str) -> None:
 
 
 def move(source: str, target: str) -> None:
-    """Puts a file or folder in the place of what is there, also on another file system.
+    """Moves a file or folder, also to another file system, and replaces an existing target.
 
     Raises:
-      InputError: it can't be written.
+      InputError: the target cannot be written.
     """
     with told(target, "written"):
         if is_folder(source):
-            delete(target)  # no file system replaces a folder by renaming
+            delete(target)  # No file system replaces a folder by renaming another one.
         if _file_system(source) == _file_system(target):
             tf.io.gfile.rename(source, target, overwrite=True)
             return
@@ -249,12 +249,12 @@ def copy(source: str, target: str, left_out: Collection[str] = ()) -> None:
     """Copies a file or folder, also to another file system.
 
     Args:
-      source: of what to copy.
-      target: where to; a file that is there is replaced, a folder that is there filled.
-      left_out: names directly in the folder.
+      source: path of the file or folder.
+      target: path of the copy. An existing file is replaced; an existing folder gets the files.
+      left_out: names in the source folder that are not copied.
 
     Raises:
-      InputError: it can't be copied.
+      InputError: the file or folder cannot be copied.
     """
     if not is_folder(source):
         with told(source, "copied"):
@@ -268,17 +268,17 @@ def copy(source: str, target: str, left_out: Collection[str] = ()) -> None:
 
 @contextlib.contextmanager
 def local_folder(path: str, left_out: Collection[str] = ()) -> Iterator[str]:
-    """Yields a folder on this machine for libraries that read only such.
+    """Yields the path of a folder on this machine, for libraries that read only local files.
 
-    It is the folder itself if that is here, else a copy that is deleted afterwards. An error that
-    speaks of the copy is made to speak of the folder.
+    A local folder is used as it is. Any other is copied, and the copy is deleted afterwards. Errors
+    about the copy name the folder instead.
 
     Args:
-      path: of the folder; if there is none, there is none where this says either.
-      left_out: names directly in it that aren't needed.
+      path: path of the folder. If it doesn't exist, the yielded path doesn't exist either.
+      left_out: names in the folder that are not copied.
 
     Raises:
-      InputError: it can't be copied.
+      InputError: the folder cannot be copied.
     """
     if "://" not in path:
         yield path

@@ -1,4 +1,4 @@
-"""Loading a SavedModel and calling it."""
+"""Loads and calls SavedModels."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,33 +12,33 @@ def load(path: str, name: str) -> Any:
     """Loads a SavedModel.
 
     Args:
-      path: the folder, on any file system that TensorFlow knows.
-      name: what the user knows it by, for messages.
+      path: path of its folder, on any file system of TensorFlow.
+      name: flag and path of the model, for messages.
 
     Raises:
-      InputError: it can't be loaded.
+      InputError: the model cannot be loaded.
     """
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  (registers the tokenizer's operations)
 
     try:
         return tf.saved_model.load(path)
-    except Exception as error:  # there is no end to what a damaged file may raise
+    except Exception as error:  # A damaged file may raise any exception.
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
-            f"{name} cannot be loaded ({reason}): copy it again, or export it again."
+            f"{name}: cannot be loaded ({reason}); copy it again, or export it again"
         ) from error
 
 
 def call(
     model: Any, inputs: Mapping[str, np.ndarray | Sequence[Any]], signature: str = "serving_default"
 ) -> dict[str, np.ndarray]:
-    """Returns what a loaded SavedModel gives for a batch, by the names of its outputs.
+    """Returns the outputs of a loaded SavedModel for a batch, by their names.
 
     Args:
-      model: see `load`.
+      model: the loaded model, see `load`.
       inputs: the batch, by the names of the signature's inputs.
-      signature: which of the model's functions to call.
+      signature: name of the signature to call.
     """
     import tensorflow as tf
 
@@ -50,5 +50,5 @@ def call(
 def call_on_texts(
     model: Any, texts: Sequence[Mapping[str, str | Sequence[str]]]
 ) -> dict[str, np.ndarray]:
-    """Returns what a loaded SavedModel gives for texts, each of them by the names of its inputs."""
+    """Returns the outputs for a batch of texts, each given by the names of the model's inputs."""
     return call(model, {name: [one[name] for one in texts] for name in texts[0]})

@@ -1,37 +1,38 @@
-"""Model folders as every room sees them: the names in one, and which weights it holds."""
+"""Names of the files in a model folder, and the checksum of its weights."""
 
 import hashlib
 
 CONFIG_FILE = "bert_config.json"
 WEIGHTS_FILE = "model.weights.h5"
-# What the model was made with, there from the start of its training.
+# The parameters and inputs of the training; it is written when the training starts.
 TRAINING_FILE = "training.json"
-# How well the model does.
+# The metrics of the trained model.
 RESULTS_FILE = "results.json"
-# The curves of its training, a line for every logged step.
+# The learning curves: one line for each logged step.
 CURVES_FILE = "metrics.jsonl"
-# The names of a classifier's outputs, a line each, in their order.
+# The labels of a classifier, one a line, in the order of its logits.
 LABELS_FILE = "labels.txt"
 SAVED_MODEL_FOLDER = "saved_model"
-# The best run of a sweep, a model folder in that of the sweep.
+# The best run of a sweep: a model folder inside the folder of the sweep.
 BEST_FOLDER = "best"
 CHECKPOINTS_FOLDER, TENSORBOARD_FOLDER = "checkpoints", "tensorboard"
-# They are large, and who uses the model needs none of them.
+# These folders are large, and nobody needs them to use the model.
 NOT_TO_USE = (CHECKPOINTS_FOLDER, TENSORBOARD_FOLDER)
 
-# Keras's weights, and those of the SavedModel.
+# The weights of Keras and those of the SavedModel.
 _PATTERNS = (WEIGHTS_FILE, f"{SAVED_MODEL_FOLDER}/variables/*.data-*", "variables/*.data-*")
 
 
 def weights_sha256(folder: str) -> str:
-    """Returns the SHA-256 of a model folder's weights, on any file system TensorFlow knows.
+    """Returns the SHA-256 of the weights in a model folder, on any file system of TensorFlow.
 
-    It tells an evaluated model from a later one.
+    It distinguishes the model that was evaluated from a later one in the same folder.
 
     Raises:
-      InputError: they can't be read.
+      InputError: the weights cannot be read.
     """
-    from beambert.pipelines.storage import tensorflow_files  # commands import this for their --help
+    # Commands import this module for their --help, which must not load TensorFlow.
+    from beambert.pipelines.storage import tensorflow_files
 
     digest = hashlib.sha256()
     for pattern in _PATTERNS:

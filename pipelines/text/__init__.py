@@ -1,1 +1,1 @@
-"""Documents to sentences: cleaning, filtering, splitting."""
+"""Turning documents into sentences: cleaning, filtering, splitting."""

@@ -1,9 +1,9 @@
-"""Which documents are not worth learning from, and why. Pure; works on one document at a time.
+"""Decides which documents are dropped, and why. Pure; works on one document at a time.
 
-To add a filter, write a function, here or in a module of its own, that takes the text of a document
-after `cleaning.normalize_text` and returns why it should be dropped (a word or two, by which
-info.json counts) or None. Then put it under a name into `QUALITY_FILTERS`: one line. The name is a
-value of --quality_filter.
+To add a filter, write a function, here or in a module of its own. Its argument is the text of a
+document after `cleaning.normalize_text`. It returns the reason to drop the document (a word or two,
+under which info.json counts it) or None. Then add it to `QUALITY_FILTERS` under a name, which
+becomes a value of --quality_filter.
 """
 
 import dataclasses
@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from beambert.pipelines.text import gopher
 
-# The value of --quality_filter for no filter.
+# The value of --quality_filter that means no filter.
 NONE = "none"
-# By the value of --quality_filter: text -> why it is dropped, or None.
+# The filters by the value of --quality_filter. A filter returns the reason to drop a text, or None.
 QUALITY_FILTERS: dict[str, Callable[[str], str | None]] = {
     NONE: lambda text: None,
     "gopher": gopher.why_poor,
@@ -22,11 +22,11 @@ QUALITY_FILTERS: dict[str, Callable[[str], str | None]] = {
 
 @dataclasses.dataclass(frozen=True)
 class FilterSettings:
-    """Which documents a job drops; as it stands, none.
+    """Settings for the documents that a job drops; the defaults drop none.
 
     Attributes:
-      min_characters: documents of fewer are `too_short`.
-      quality: the filter of all others, a key of `QUALITY_FILTERS`.
+      min_characters: least number of characters; shorter documents are dropped as `too_short`.
+      quality: filter for all other documents, a key of `QUALITY_FILTERS`.
     """
 
     min_characters: int = 0
@@ -34,11 +34,11 @@ class FilterSettings:
 
 
 def why_dropped(text: str, settings: FilterSettings) -> str | None:
-    """Returns why a document should not be learned from, or None.
+    """Returns the reason to drop a document, or None.
 
     Args:
       text: a document after `cleaning.normalize_text`; line feeds separate paragraphs or sentences.
-      settings: those of the job.
+      settings: settings of the job.
     """
     if len(text) < settings.min_characters:
         return "too_short"

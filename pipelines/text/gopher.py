@@ -1,14 +1,14 @@
-"""The quality rules of MassiveText that judge any language by its form. Pure.
+"""The quality rules of Gopher's corpus MassiveText that fit any language. Pure.
 
-Those of Rae et al. 2021, "Scaling Language Models: Methods, Analysis & Insights from Training
-Gopher", appendix A.1.1, less the ones that know English (its stop words) or that suit web pages
-alone. They drop lists of symbols, cut-off teasers, menus and text that repeats itself. Documents of
-fewer than 50 words are not judged: shares of so few words say little, and their length is the
-user's to limit.
+They are from Rae et al. 2021, "Scaling Language Models: Methods, Analysis & Insights from Training
+Gopher", appendix A.1.1. The rules for English only (stop words) and for web pages only are left
+out. The rules drop lists of symbols, cut-off teasers, menus and text that repeats itself. Documents
+of fewer than 50 words are not judged, because shares of so few words say little. Another flag
+limits the length of documents.
 
-Where the rules speak of words, those are what white space sets apart. In scripts written without
-it (Chinese, Japanese, Thai …) four characters stand in for a word: Thai words are about that long
-and Chinese ones shorter, so that the rules are, if anything, milder there.
+Words are separated by white space. In scripts written without spaces (Chinese, Japanese, Thai …),
+four characters count as a word. Thai words are about that long and Chinese words are shorter, so
+the rules are a little milder there.
 """
 
 import dataclasses
@@ -19,25 +19,27 @@ import numpy as np
 
 from beambert.pipelines.text.cleaning import UNSPACED_CHARACTER, split_words
 
-# Characters of a word in scripts without spaces, see above.
+# Number of characters that count as a word in scripts without spaces; see above.
 UNSPACED_CHARACTERS_PER_WORD = 4
 _LETTER = re.compile(r"[^\W\d_]")
 _ELLIPSES = ("...", "…")
-# Not dashes: in many languages they open the lines of a dialogue.
+# Dashes are missing here, because in many languages they open the lines of a dialogue.
 _BULLETS = ("•", "‣", "◦", "▪", "●", "*", "- ")
-# Odd, so that no bit is lost; the fraction of the golden ratio spreads small numbers.
+# Multiplier of the hash. It is odd, so that no bit is lost. As the fraction of the golden ratio it
+# spreads small numbers.
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclasses.dataclass(frozen=True)
 class QualityThresholds:
-    """Where the rules begin to drop; of Rae et al. 2021, A.1.1 and its Table A1, but as noted.
+    """Thresholds of the rules, from Rae et al. 2021, A.1.1 and Table A1, except where noted.
 
     Attributes:
-      min_words: A.1.1, "between 50 and 100,000 words"; documents below it are not judged, and
-        those above, which are books, are welcome.
-      min_mean_word_length, max_mean_word_length: A.1.1 has 3 and 10 for English; 2 since Korean
-        words have few characters, 16 as FineWeb-2's thresholds for Greenlandic
+      min_words: A.1.1, "between 50 and 100,000 words". Shorter documents are not judged here.
+      Longer
+        ones are kept, because they are books.
+      min_mean_word_length, max_mean_word_length: A.1.1 has 3 and 10 characters for English. Here it
+        is 2 because Korean words are short, and 16 from FineWeb-2's configuration for Greenlandic
         (huggingface/fineweb-2, configs/kal_Latn.yml). Scripts without spaces are exempt.
       max_symbols_per_word: A.1.1, "symbol-to-word ratio greater than 0.1 for either the hash
         symbol or the ellipsis".
@@ -76,11 +78,11 @@ def why_poor(text: str, limits: QualityThresholds = QualityThresholds()) -> str 
 
     Args:
       text: a document after `cleaning.normalize_text`; line feeds separate paragraphs or sentences.
-      limits: where the rules begin to drop.
+      limits: thresholds of the rules.
 
     Returns:
-      The first that holds of: word_length, symbols, bullets, ellipses, not_words, repeated_lines,
-      repeated_phrase, repeated_passages.
+      The name of the rule: word_length, symbols, bullets, ellipses, not_words, repeated_lines,
+      repeated_phrase or repeated_passages.
     """
     words = split_words(text)
     spaced = words if text.isascii() else text.split()
@@ -88,7 +90,8 @@ def why_poor(text: str, limits: QualityThresholds = QualityThresholds()) -> str 
     np.fromiter(map(len, words), np.int64, len(words)).cumsum(out=starts[1:])
     characters = int(starts[-1])
     is_unspaced = False
-    if len(words) > len(spaced):  # else no character of such a script has a neighbour
+    # Only then do two characters of such a script stand side by side.
+    if len(words) > len(spaced):
         is_unspaced = len(UNSPACED_CHARACTER.findall(text)) > characters / 2
     size = UNSPACED_CHARACTERS_PER_WORD if is_unspaced else 1
     if len(words) < limits.min_words * size:
@@ -108,7 +111,7 @@ def why_poor(text: str, limits: QualityThresholds = QualityThresholds()) -> str 
         return "ellipses"
     odd = [word for word in spaced if not word.isalpha()]
     if len(spaced) - len(odd) < limits.min_alphabetic_words * len(spaced):
-        # Punctuation that stands alone, as in tokenized corpora, is no word.
+        # Punctuation that stands alone, as in tokenized corpora, counts as no word.
         punctuation = sum(len(word) == 1 and not word.isalnum() for word in odd)
         without_letter = sum(not _LETTER.search(word) for word in odd) - punctuation
         judged = len(spaced) - punctuation
@@ -127,13 +130,13 @@ def why_poor(text: str, limits: QualityThresholds = QualityThresholds()) -> str 
 def _why_repetitive(
     words: list[str], starts: np.ndarray, size: int, limits: QualityThresholds
 ) -> str | None:
-    """Applies the n-gram rules.
+    """Returns the rule for repeated n-grams that a document breaks first, or None.
 
     Args:
-      words: of the document.
-      starts: int64 [words + 1], the characters before each word.
-      size: how many of `words` stand in for a word.
-      limits: see there.
+      words: words of the document; in scripts without spaces, its characters.
+      starts: int64 [words + 1], number of characters before each word.
+      size: number of items in `words` that count as a word.
+      limits: thresholds of the rules.
     """
     number = {word: index for index, word in enumerate(dict.fromkeys(words))}
     ids = np.fromiter(map(number.__getitem__, words), np.uint64, len(words))
@@ -144,7 +147,8 @@ def _why_repetitive(
         most = share * characters
         if _top_ngram_characters(ngrams, starts, n, most) > most:
             return "repeated_phrase"
-    # A repeated n-gram repeats all shorter ones in it, so what is little at first stays so.
+    # A repeated n-gram also repeats all shorter n-grams in it. So the number of repeated characters
+    # falls with n, and the search can end early.
     least = min(share for _, share in limits.max_repeated_ngrams) * characters
     for length, share in limits.max_repeated_ngrams:
         ngrams, n = _lengthen(ngrams, n, ids, length * size), length * size
@@ -157,7 +161,14 @@ def _why_repetitive(
 
 
 def _lengthen(ngrams: np.ndarray, n: int, ids: np.ndarray, length: int) -> np.ndarray:
-    """Returns uint64 [words - length + 1], a hash of the words from each on; `ngrams` is of n."""
+    """Returns the hashes of all n-grams of `length` words, uint64 [words - length + 1].
+
+    Args:
+      ngrams: uint64 [words - n + 1], hashes of the n-grams of n words.
+      n: number of words in each of `ngrams`.
+      ids: uint64 [words], a number for each word.
+      length: number of words in each n-gram of the result.
+    """
     for last in range(n, length):
         ngrams = ngrams[:-1] * _MULTIPLIER + ids[last:]
     return ngrams
@@ -167,25 +178,26 @@ def _top_ngram_characters(ngrams: np.ndarray, starts: np.ndarray, n: int, enough
     """Returns the characters of the most frequent n-gram, times its count.
 
     Args:
-      ngrams: uint64 [n-grams].
-      starts: int64 [words + 1], the characters before each word.
-      n: words of an n-gram.
-      enough: if the number cannot be more, 0 is returned, which is much faster.
+      ngrams: uint64 [n-grams], a hash of each n-gram.
+      starts: int64 [words + 1], number of characters before each word.
+      n: number of words in an n-gram.
+      enough: the result is 0 if it cannot be greater than this, which is much faster.
     """
     sizes = starts[n:] - starts[:-n]
-    others = max(1, int(enough / sizes.max(initial=1)))  # that equal an n-gram, at least
+    # For a result above `enough` an n-gram must occur in at least so many other places.
+    others = max(1, int(enough / sizes.max(initial=1)))
     ordered = np.sort(ngrams)
     if not (ordered[others:] == ordered[:-others]).any():
         return 0
     _, first, counts = np.unique(ngrams, return_index=True, return_counts=True)
-    # Of several equally frequent ones the longest.
+    # Among several equally frequent n-grams the longest counts.
     return int(counts.max() * sizes[first[counts == counts.max()]].max())
 
 
 def _repeated_characters(ngrams: np.ndarray, starts: np.ndarray, n: int, enough: float) -> int:
-    """Returns how many characters lie in n-grams that occurred before, each counted once.
+    """Returns the number of characters in n-grams that occurred before, each counted once.
 
-    Args as of `_top_ngram_characters`.
+    The arguments are those of `_top_ngram_characters`.
     """
     longest = (starts[n:] - starts[:-n]).max(initial=0)
     ordered = np.sort(ngrams)

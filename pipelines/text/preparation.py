@@ -1,4 +1,4 @@
-"""Documents -> sentences worth learning from: cleaned, split, filtered. Pure."""
+"""Cleans and filters documents, and splits them into sentences. Pure."""
 
 import dataclasses
 from collections import Counter
@@ -16,14 +16,14 @@ SENTENCEX, LINE = "sentencex", "line"
 
 @dataclasses.dataclass(frozen=True)
 class TextOptions:
-    """How documents become sentences and tokens.
+    """Options for turning documents into sentences and tokens.
 
     Attributes:
-      do_lower_case: for uncased vocabularies.
-      language: for the sentence splitter.
+      do_lower_case: True for uncased vocabularies.
+      language: ISO 639-1 code for the sentence splitter.
       sentences: `SENTENCEX`, or `LINE` if each line is a sentence already.
-      filters: which documents to drop.
-      duplicates: `KEEP` them, or drop `EXACT` or also `NEAR` ones.
+      filters: settings for the documents to drop.
+      duplicates: `KEEP`, or `EXACT` or `NEAR` to drop such duplicates.
     """
 
     do_lower_case: bool = True
@@ -36,12 +36,12 @@ class TextOptions:
 def prepare_documents(
     documents: list[Document], options: TextOptions, counts: Counter[str]
 ) -> list[list[str]]:
-    """Returns the sentences of each document that is used.
+    """Returns the sentences of each document that is not dropped.
 
     Args:
-      documents: to prepare; emptied on the way, so that their text isn't held twice.
-      options: of the job.
-      counts: "dropped " and the reason is added to for every document that isn't used.
+      documents: documents to prepare. The list is emptied on the way, to save memory.
+      options: options of the job.
+      counts: counts to add to; each dropped document adds 1 to "dropped " and its reason.
     """
     prepared = []
     documents.reverse()

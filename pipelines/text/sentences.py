@@ -1,4 +1,4 @@
-"""Documents -> sentences. Pure."""
+"""Splits documents into sentences. Pure."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,19 +6,19 @@ import sentencex
 
 from beambert.pipelines.corpus.documents import Document
 
-# Characters that are split at a time: the splitter takes many times its text's size in memory.
+# Number of characters to split at a time. The splitter needs many times the memory of its text.
 WINDOW = 1 << 20
-# Longer paragraphs are cut. The splitter looks for the end of a quotation all over its paragraph,
-# which takes the square of its length in time, and where a quotation mark is missing goes wrong.
+# Number of characters above which a paragraph is cut. The splitter looks for the end of a quotation
+# in the whole paragraph. This takes quadratic time, and it fails where a quotation mark is missing.
 LONGEST_PARAGRAPH = 1 << 16
 
 
 def split_sentences(document: Document, language: str = "en") -> list[str]:
-    """Returns the document's sentences in order, none blank.
+    """Returns the sentences of a document in order, without blank ones.
 
     Args:
-      document: its line feeds separate paragraphs, or sentences if it is split already.
-      language: ISO 639-1 code that sentencex takes; an unknown one falls back to its generic rules.
+      document: document whose line feeds separate paragraphs, or sentences if it is split already.
+      language: ISO 639-1 code for sentencex, which has generic rules for unknown languages.
     """
     lines = (line.strip() for line in document.text.split("\n"))
     pieces = (piece for line in lines for piece in map(str.strip, _pieces(line)) if piece)
@@ -32,7 +32,7 @@ def split_sentences(document: Document, language: str = "en") -> list[str]:
 
 
 def _windows(paragraphs: Iterable[str]) -> Iterator[str]:
-    """Joins paragraphs by blank lines, which end a sentence for sentencex, a window at a time."""
+    """Yields paragraphs joined by blank lines, at which sentencex ends a sentence, in windows."""
     held: list[str] = []
     size = 0
     for paragraph in paragraphs:
@@ -46,10 +46,10 @@ def _windows(paragraphs: Iterable[str]) -> Iterator[str]:
 
 
 def _pieces(paragraph: str) -> Iterator[str]:
-    """Cuts a paragraph that is too long.
+    """Yields a paragraph in pieces of at most `LONGEST_PARAGRAPH` characters.
 
-    At a space after a full stop or the like near the greatest length, at any space if there is
-    none, or else anywhere.
+    The cut is near the greatest length, preferably after the end of a sentence, else at a space, or
+    else anywhere.
     """
     start = 0
     while len(paragraph) - start > LONGEST_PARAGRAPH:
@@ -60,7 +60,7 @@ def _pieces(paragraph: str) -> Iterator[str]:
 
 
 def _cut(text: str, start: int, end: int) -> int:
-    """Returns where to cut before `end`: in the last tenth, at a sentence's end if any."""
+    """Returns the index at which to cut, in the last tenth before `end`; see `_pieces`."""
     low = end - (end - start) // 10
     marks = (text.rfind(mark, low, end) for mark in (". ", "? ", "! ", "。", "！", "？", "।"))
     at = max(marks)

@@ -1,1 +1,1 @@
-"""The Beam job from a corpus to a WordPiece vocabulary."""
+"""The Beam job that learns a WordPiece vocabulary from a corpus."""

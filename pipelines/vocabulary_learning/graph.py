@@ -1,4 +1,4 @@
-"""The Beam transform from documents to a vocabulary."""
+"""The Beam transform that learns a vocabulary from documents."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 
 def about_job(job: VocabularyJob, inputs: Sequence[InputFile]) -> dict[str, Any]:
-    """Returns what makes two jobs that write to a file the same."""
+    """Returns the values that decide the output; two jobs with the same values are the same."""
     names = ("vocab_size", "do_lower_case", "format", "text_column")
     return {
         "parameters": {name: getattr(job, name) for name in names},
@@ -28,9 +28,10 @@ def about_job(job: VocabularyJob, inputs: Sequence[InputFile]) -> dict[str, Any]
 @beam.typehints.with_input_types(str)
 @beam.typehints.with_output_types(Vocabulary)
 class LearnVocabulary(beam.PTransform):
-    """Learns a WordPiece vocabulary, writes it to a file, and gives it.
+    """Learns a WordPiece vocabulary, writes it to a file, and returns it as its only element.
 
-    Takes the texts of documents, or at the beginning of a pipeline reads the files of the job.
+    The input is the texts of documents. At the beginning of a pipeline, the transform reads the
+    files of the job instead.
 
     Example:
       >>> import apache_beam as beam
@@ -56,12 +57,12 @@ class LearnVocabulary(beam.PTransform):
         """Lists the files to read.
 
         Args:
-          job: what to learn.
-          progress_folder: folder of a `ProgressDisplay`, if there is one.
-          inputs: the files that match the patterns of the job, if they are listed already.
+          job: the vocabulary to learn.
+          progress_folder: folder of a `ProgressDisplay`, or None.
+          inputs: files that match the patterns of the job, if they are listed already.
 
         Raises:
-          InputError: a pattern matches nothing.
+          InputError: a pattern matches no file.
         """
         super().__init__()
         self._job = job
@@ -71,10 +72,10 @@ class LearnVocabulary(beam.PTransform):
     def expand(
         self, documents: beam.PCollection[str] | beam.pvalue.PBegin
     ) -> beam.PCollection[Vocabulary]:
-        """Adds the steps.
+        """Adds the steps to the pipeline.
 
         Raises:
-          InputError: the output exists already.
+          InputError: the output file exists already.
         """
         if FileSystems.exists(self._job.output):
             raise InputError(

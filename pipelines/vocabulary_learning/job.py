@@ -1,4 +1,4 @@
-"""What a vocabulary job is asked for."""
+"""The parameters of a vocabulary job."""
 
 import dataclasses
 
@@ -10,17 +10,17 @@ class VocabularyJob:
     """A vocabulary to learn.
 
     Attributes:
-      output: vocab.txt to write; the parameters and counts go into a file beside it.
-      input: patterns of the files to read; none where a pipeline gives the documents.
+      output: path of the vocab.txt to write; the parameters and counts go into a file beside it.
+      input: patterns of the files to read; none if a pipeline provides the documents.
       vocab_size: number of tokens. The default is that of the original release's uncased English
         vocabulary.
-      do_lower_case: whether upper case and accents are lost.
-      format: a key of `formats.READERS`, "parquet", or "auto".
-      text_column: column of JSON Lines and Parquet.
+      do_lower_case: True to lower-case the text and strip its accents.
+      format: format of the files, a key of `formats.FORMATS` or `formats.AUTO`.
+      text_column: column of JSON Lines and Parquet that holds the documents.
       max_reject_fraction: share of the documents that may be unreadable.
 
     Raises:
-      InputError: a value that can't work.
+      InputError: a value is out of range.
     """
 
     output: str

@@ -1,4 +1,4 @@
-"""Word counts -> a WordPiece vocabulary of exactly the size asked for. Pure."""
+"""Learns a WordPiece vocabulary of exactly the given size from word counts. Pure."""
 
 import dataclasses
 import itertools
@@ -11,46 +11,51 @@ from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_li
 
 from beambert.pipelines.wordpiece.vocabulary import PADDING, SPECIAL_TOKENS, Vocabulary
 
-# Google's vocabularies hold [PAD], 99 unused tokens, [UNK] [CLS] [SEP] [MASK] at 100 to 103, then
-# more unused ones: [unused0] to [unused993] if uncased, [unused1] to [unused101] if cased.
+# Google's vocabularies begin with [PAD], 99 unused tokens, and [UNK] [CLS] [SEP] [MASK] at the ids
+# 100 to 103. More unused tokens follow. In all they are [unused0] to [unused993] in the uncased
+# vocabulary, and [unused1] to [unused101] in the cased one.
 LEADING_UNUSED = 99
-UNUSED_TOKENS = {True: 994, False: 101}  # by do_lower_case
+# Number of the unused tokens, and number of the first one, by do_lower_case.
+UNUSED_TOKENS = {True: 994, False: 101}
 FIRST_UNUSED = {True: 0, False: 1}
-# Share of the tokens that may be unused ones, and share that single characters may take whatever
-# their frequency: 994 and 997 of 30,522 in Google's uncased vocabulary.
+# Greatest share of unused tokens in the vocabulary. It is also the share that single characters may
+# take regardless of their frequency. Google's uncased vocabulary has 994 and 997 of them in 30,522.
 RESERVED_SHARE = 1 / 30
-# A small vocabulary still holds an alphabet, of no more than a quarter of its tokens.
+# Number of characters that also a small vocabulary holds, but in at most a quarter of its tokens.
 FEWEST_CHARACTERS = 100
-# JIS X 0208, rows 1 and 2: its symbols, in the bytes of EUC-JP.
+# First bytes in EUC-JP of rows 1 and 2 of JIS X 0208, which hold its symbols.
 _JIS_SYMBOL_ROWS = (0xA1, 0xA2)
 
-# Words to learn from: so many for each token wanted, and so many besides, which a small vocabulary
-# needs for the pieces of rare words. The learner's time is proportional to their number.
+# Number of words to learn from: some for each token, and a constant number on top, which a small
+# vocabulary needs for the pieces of rare words. The learner's time is proportional to it.
 WORDS_PER_TOKEN = 3
 MORE_WORDS = 20_000
-# Passes of the learner at a threshold. The first takes every substring for a piece. After the
-# second, the library's fourth saves a text 0.4 % of its tokens at 8,000 tokens, 0.02 % at 30,522.
+# Number of the learner's iterations at a threshold. The first takes every substring as a piece. The
+# library's default is 4; compared with 2, it shortens a text by 0.4 % of its tokens at a vocabulary
+# size of 8,000, and by 0.02 % at 30,522.
 ITERATIONS = 3
 MAX_TOKEN_LENGTH = 50
-# Where the count threshold of pieces ends up, as a multiple of the count of the last word that
-# there is room for: 1.25 on 105 MB of English. The search starts a little lower, because a surplus
-# is cut and a lack can't be filled.
+# First count threshold of the search for pieces, as a multiple of the count of the last word that
+# there is room for. The search ends at 1.25 on 105 MB of English. It starts a little lower, because
+# surplus pieces can be cut but missing ones cannot be filled in.
 FIRST_THRESHOLD = 1.2
-# The search ends at a surplus of up to this; a surplus of 14 % costs a text up to 0.1 %.
+# Greatest surplus of pieces at which the search ends. A surplus of 14 % makes a text up to 0.1 %
+# longer in tokens.
 SURPLUS = 0.15
-# The number of pieces falls as about this power of the threshold: 0.6 at 30,522, 0.9 at 8,000.
+# The number of pieces is about proportional to this negative power of the threshold; measured were
+# 0.6 at a vocabulary size of 30,522 and 0.9 at 8,000.
 THRESHOLD_POWER = 0.75
 
 
 @dataclasses.dataclass(frozen=True)
 class CorpusWords:
-    """What there is to know of a corpus to learn a vocabulary; sums over parts of it.
+    """The word counts of a corpus, as far as a vocabulary needs them.
 
     Attributes:
-      most_frequent: words and their counts, by falling count, then by word.
-      distinct: number of different words, these and the rest.
-      occurrences: of all of them.
-      characters: how often each character starts a word ("x") or continues one ("##x").
+      most_frequent: words and their counts, sorted by falling count, then by word.
+      distinct: number of different words in the corpus.
+      occurrences: number of all words in the corpus.
+      characters: number of times that each character starts a word ("x") or continues one ("##x").
     """
 
     most_frequent: tuple[tuple[str, int], ...] = ()
@@ -60,7 +65,7 @@ class CorpusWords:
 
     @classmethod
     def of(cls, counts: Mapping[str, int], most: int) -> "CorpusWords":
-        """Sums up word counts, of which the `most` frequent ones are kept."""
+        """Returns the sums of word counts, and keeps the `most` most frequent words."""
         characters: Counter[str] = Counter()
         for word, count in counts.items():
             characters[word[0]] += count
@@ -71,7 +76,7 @@ class CorpusWords:
 
     @classmethod
     def merge(cls, parts: Iterable["CorpusWords"], most: int) -> "CorpusWords":
-        """Sums up parts that have no word in common; in any order, the result is the same."""
+        """Returns the sum of parts that have no word in common; their order doesn't matter."""
         parts = list(parts)
         characters: Counter[str] = Counter()
         for part in parts:
@@ -90,15 +95,16 @@ def _most_frequent(words: Iterable[tuple[str, int]], most: int) -> tuple[tuple[s
 
 
 def words_needed(vocab_size: int) -> int:
-    """Returns how many of a corpus' most frequent words a vocabulary is learned from."""
+    """Returns the number of most frequent words that a vocabulary is learned from."""
     return WORDS_PER_TOKEN * vocab_size + MORE_WORDS
 
 
 def special_tokens(vocab_size: int, do_lower_case: bool) -> list[str]:
-    """Returns the first tokens: the special ones, with unused ones around them as in Google's.
+    """Returns the first tokens: special and unused tokens in the order of Google's vocabularies.
 
-    A vocabulary has the unused tokens that fit in `RESERVED_SHARE` of it: all of Google's from
-    29,820 tokens on if uncased; the first 99, which put [UNK] at 100, from 2,970 on; else none.
+    The unused tokens take at most `RESERVED_SHARE` of the vocabulary. An uncased vocabulary has all
+    of Google's from 29,820 tokens on. From 2,970 tokens on, a vocabulary has the first 99, which
+    put [UNK] at 100. A smaller one has none.
     """
     fitting = int(vocab_size * RESERVED_SHARE)
     number = next(n for n in (UNUSED_TOKENS[do_lower_case], LEADING_UNUSED, 0) if n <= fitting)
@@ -112,18 +118,18 @@ def _unused_names(do_lower_case: bool) -> Iterator[str]:
 
 
 def common_characters(do_lower_case: bool, most: int) -> set[str]:
-    """Returns characters to hold even if the corpus lacks them, if they are no more than `most`.
+    """Returns characters that the vocabulary holds even if the corpus lacks them.
 
-    ASCII and typographers' symbols, else ASCII, else none. The symbols are those of Mac OS Roman
-    and of JIS X 0208 (quotes, dashes, currencies, arrows, mathematics, music); more than half of
-    them stand in Google's uncased vocabulary.
+    They are ASCII and typographic symbols. If those are more than `most`, they are ASCII only, and
+    if that is more, none. The symbols are those of Mac OS Roman and of JIS X 0208: quotes, dashes,
+    currencies, arrows, mathematics, music. Google's uncased vocabulary has more than half of them.
     """
     symbols = bytes(range(0x80, 0x100)).decode("mac_roman")
     for row, cell in itertools.product(_JIS_SYMBOL_ROWS, range(0xA1, 0xFF)):
-        symbols += bytes([row, cell]).decode("euc_jp", "ignore")  # some cells are empty
+        symbols += bytes([row, cell]).decode("euc_jp", "ignore")  # Some cells are empty.
     ascii_characters = string.ascii_letters + string.digits + string.punctuation
     for characters in (ascii_characters + symbols, ascii_characters):
-        # Letters, numbers, punctuation, symbols; neither spaces nor accents nor private use.
+        # This selects letters, numbers, punctuation and symbols, but no spaces and no accents.
         found = {c for c in characters if unicodedata.category(c)[0] in "LNPS"}
         if do_lower_case:
             found = {c for c in found if unicodedata.normalize("NFD", c.lower()) == c}
@@ -133,11 +139,14 @@ def common_characters(do_lower_case: bool, most: int) -> set[str]:
 
 
 def choose_characters(words: CorpusWords, vocab_size: int, do_lower_case: bool) -> list[str]:
-    """Returns the tokens of one character, "x" and "##x"; a word with another one is [UNK].
+    """Returns the tokens of one character, "x" and "##x".
 
-    Every character is held that is as frequent as the last word that there is room for (in Chinese
-    those are most tokens). So are `common_characters` and, up to `RESERVED_SHARE` of the tokens,
-    the most frequent others.
+    A word with any other character becomes [UNK]. The tokens cover:
+
+    - every character that is as frequent as the last word that there is room for (in Chinese these
+      are most tokens);
+    - the `common_characters`;
+    - the most frequent other characters, up to `RESERVED_SHARE` of the tokens.
     """
     counts: Counter[str] = Counter()
     for piece, count in words.characters.items():
@@ -146,7 +155,7 @@ def choose_characters(words: CorpusWords, vocab_size: int, do_lower_case: bool) 
     room = vocab_size - len(special_tokens(vocab_size, do_lower_case))
     last_count = words.most_frequent[room - 1][1] if len(words.most_frequent) >= room else 1
     fewest = max(int(RESERVED_SHARE * vocab_size), min(FEWEST_CHARACTERS, vocab_size // 4))
-    # No piece holds punctuation: it is set apart from words.
+    # ASCII punctuation never continues a word, because the tokenizer splits words at it.
     continuing = {c for c in common if c.isalnum() or unicodedata.category(c)[0] == "S"}
     continuing -= set(string.punctuation)
     continuing |= {piece[-1] for piece in words.characters if len(piece) > 1}
@@ -164,17 +173,16 @@ def choose_characters(words: CorpusWords, vocab_size: int, do_lower_case: bool) 
 def learn_vocabulary(
     words: CorpusWords, characters: Sequence[str], vocab_size: int, do_lower_case: bool
 ) -> Vocabulary:
-    """Learns word pieces: special tokens, characters, then pieces by falling frequency.
+    """Returns a vocabulary: special tokens, characters, then word pieces by falling frequency.
+
+    The result depends on the counts alone, not on their order.
 
     Args:
-      words: normalized, as WordPiece will see them.
-      characters: see `choose_characters`.
-      vocab_size: number of tokens. Where the words give fewer, `[unusedN]` fill it up, as in the
-        original vocabularies.
-      do_lower_case: whether the words are.
-
-    Returns:
-      the vocabulary; a function of the counts alone.
+      words: counts of words, normalized as the tokenizer normalizes them.
+      characters: tokens of one character, see `choose_characters`.
+      vocab_size: number of tokens. If the words give fewer, `[unusedN]` tokens fill it up, as in
+        the original vocabularies.
+      do_lower_case: True if the words are in lower case.
     """
     tokens = [*special_tokens(vocab_size, do_lower_case), *characters]
     alphabet = {piece[-1] for piece in characters}
@@ -190,11 +198,11 @@ def learn_vocabulary(
 
 
 def _learn_pieces(words: list[tuple[str, int]], room: int) -> list[str]:
-    """Searches the count threshold that gives `room` pieces or a few more, which are cut."""
+    """Returns the `room` most frequent pieces, found by a search for the count threshold."""
     if not words or not room:
         return []
     last_count = words[room - 1][1] if len(words) >= room else 1
-    # Thresholds known to give too many pieces and too few.
+    # The bounds of the search: a threshold that gives too many pieces, and one that gives too few.
     low, high = 0, words[0][1] + 1
     threshold = min(max(1, round(FIRST_THRESHOLD * last_count)), high - 1)
     pieces: list[str] = []
@@ -215,15 +223,15 @@ def _learn_pieces(words: list[tuple[str, int]], room: int) -> list[str]:
 
 
 def _pieces_from(words: list[tuple[str, int]], threshold: int) -> list[str]:
-    """Returns the pieces of two characters and more that occur `threshold` times, as counted."""
+    """Returns the pieces of at least two characters that occur at least `threshold` times."""
     learned = learner.learn(
         words,
         vocab_size=len(words),
         reserved_tokens=[],
         lower_thresh=threshold,
-        upper_thresh=threshold,  # no search in it
+        upper_thresh=threshold,  # Equal bounds switch off the library's own search.
         num_iterations=ITERATIONS,
         max_token_length=MAX_TOKEN_LENGTH,
-        max_unique_chars=len(words) * MAX_TOKEN_LENGTH,  # all: they are chosen already
+        max_unique_chars=len(words) * MAX_TOKEN_LENGTH,  # No limit: they are chosen already.
     )
     return [piece for piece in learned if len(piece.removeprefix("##")) > 1]

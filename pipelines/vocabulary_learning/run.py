@@ -1,4 +1,4 @@
-"""Running a vocabulary job: what is done already, progress, what came out."""
+"""Runs a vocabulary job: checks the output, shows the progress, and sums up the result."""
 
 import contextlib
 import json
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def create_vocabulary(job: VocabularyJob, options: "PipelineOptions") -> None:
-    """Learns a vocabulary from files, unless that is done, and says what is in it.
+    """Learns a vocabulary from files, unless the same job has finished, and prints a summary.
 
     Raises:
-      InputError: something else stands at the output, or an input can't be used.
+      InputError: the output file exists and is of another job, or an input cannot be used.
     """
     check_reachable(options, input=job.input, output=job.output)
     inputs = match_inputs(job.input)
@@ -32,7 +32,7 @@ def create_vocabulary(job: VocabularyJob, options: "PipelineOptions") -> None:
     if is_finished(job.output, about):
         print(f"{job.output}: already finished by the same command, nothing to do")
         return
-    # A place that can't be written to is told of before anything is spent.
+    # This shows at once whether the output can be written.
     write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
     total_bytes = sum(file.bytes for file in inputs)
     print(f"{len(inputs)} files, {total_bytes / 1e6:.1f} MB -> {job.output}", flush=True)
@@ -56,26 +56,26 @@ def create_vocabulary(job: VocabularyJob, options: "PipelineOptions") -> None:
 
 
 def summarize(output: str) -> str:
-    """Returns what a user wants to know of a finished vocabulary."""
+    """Returns the line that sums up a finished vocabulary."""
     counts = json.loads(read_bytes(job_file(output), "--output"))["counts"]
     return (
-        f"{output}: {counts['tokens']:,} tokens from {counts['distinct_words']:,} words that "
-        f"occur {counts['words']:,} times in {counts['documents']:,} documents; "
-        f"{counts['words_with_rare_characters'] / counts['words']:.3%} have a character that is "
-        "too rare for it"
+        f"{output}: {counts['tokens']:,} tokens, learned from {counts['distinct_words']:,} "
+        f"different words that occur {counts['words']:,} times in {counts['documents']:,} "
+        f"documents; {counts['words_with_rare_characters'] / counts['words']:.3%} of the words "
+        "become [UNK], because a character in them is too rare"
     )
 
 
 def is_finished(output: str, about: dict[str, Any]) -> bool:
-    """Whether the same job has written the output already.
+    """Returns whether the same job has written the output already.
 
     Raises:
-      InputError: something else stands there.
+      InputError: the output file exists and is of another job.
     """
     if not FileSystems.exists(output):
         return False
     if FileSystems.exists(job_file(output)):
-        with contextlib.suppress(ValueError):  # a foreign or damaged file
+        with contextlib.suppress(ValueError):  # The file may be foreign or damaged.
             made_by = json.loads(read_bytes(job_file(output), "--output"))
             if isinstance(made_by, dict) and {n: made_by.get(n) for n in about} == about:
                 return True

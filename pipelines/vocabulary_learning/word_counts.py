@@ -1,8 +1,8 @@
-"""The Beam steps of the vocabulary: documents -> words and their counts -> vocab.txt.
+"""The Beam steps that count the words of documents and write vocab.txt.
 
-Memory is bounded by design, for any corpus on any runner: a worker counts up to `MOST_WORDS` words
-before it sends them on; words travel packed, so that a runner holds about 12 bytes for each; and
-only the most frequent ones reach the last step.
+Memory is bounded for any corpus on any runner. A worker counts up to `MOST_WORDS` words before it
+sends them on. Words are sent in packed form, so that a runner holds about 12 bytes for each. Only
+the most frequent words reach the last step.
 """
 
 import json
@@ -26,23 +26,23 @@ from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import CorpusWords, learn_vocabulary
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
-# Characters of text that are taken apart at a time. Longer lines are cut at white space.
+# Number of characters of text to split at a time. Longer texts are cut at white space.
 PIECE_CHARACTERS = 1 << 20
-# Characters of text whose stretches between spaces are counted before they are split into words.
+# Number of characters of text whose stretches between spaces are counted before they are split.
 BATCH_CHARACTERS = 16 << 20
-# Words that a worker counts before it sends them on: about 150 MB.
+# Number of words that a worker counts before it sends them on; they take about 150 MB.
 MOST_WORDS = 1_000_000
-# Parts that the words are summed in.
+# Number of partitions in which the counts are summed.
 PARTITIONS = 64
 
 
 def job_file(output: str) -> str:
-    """Returns the file that says what a vocabulary was learned from."""
+    """Returns the path of the file with the parameters, inputs and counts of a vocabulary."""
     return output + ".json"
 
 
 def cut_text(text: str, size: int = PIECE_CHARACTERS) -> Iterator[str]:
-    """Cuts text into pieces of up to `size` characters, at white space wherever there is any."""
+    """Yields pieces of up to `size` characters, cut at white space where possible."""
     start = 0
     while len(text) - start > size:
         end = start + size
@@ -56,8 +56,8 @@ def cut_text(text: str, size: int = PIECE_CHARACTERS) -> Iterator[str]:
 class WordCounter:
     """Counts the words of texts.
 
-    Words never cross a space. So the stretches between spaces are counted first, in Python, and
-    only the different ones (every fifth) are normalized and split by TensorFlow.
+    Words never cross a space. So the stretches between spaces are counted first, in Python. Only
+    the different ones, about a fifth, are normalized and split by TensorFlow.
     """
 
     def __init__(self, do_lower_case: bool):
@@ -79,8 +79,9 @@ class WordCounter:
                 self._split_stretches()
 
     def _split_stretches(self) -> None:
-        # One binary digit of the counts at a time: the words of all stretches that have it occur
-        # as often as it stands for, so that nobody has to know which word came from which stretch.
+        # The counts are handled one binary digit at a time. All stretches whose count has the digit
+        # are split together, and their words are weighted with the digit's value. So no word has to
+        # be traced back to its stretch.
         digit, counts = 0, list(self._stretches.items())
         while counts:
             having = [stretch for stretch, count in counts if count & 1]
@@ -92,7 +93,7 @@ class WordCounter:
         self._characters = 0
 
     def _split_all(self, stretches: Sequence[str]) -> Counter[bytes]:
-        """Counts the words of stretches, about `PIECE_CHARACTERS` at a time."""
+        """Returns the word counts of stretches, split about `PIECE_CHARACTERS` at a time."""
         words: Counter[bytes] = Counter()
         first, characters = 0, 0
         for end, stretch in enumerate(stretches, 1):
@@ -104,18 +105,18 @@ class WordCounter:
 
     @property
     def is_full(self) -> bool:
-        """Whether the counts should be taken before more is added."""
+        """Whether the counts should be taken before more texts are added."""
         return len(self._words) >= MOST_WORDS
 
     def take(self) -> Counter[bytes]:
-        """Returns the counts so far and starts again."""
+        """Returns the counts so far and resets them."""
         self._split_stretches()
         words, self._words = self._words, Counter()
         return words
 
 
 def pack_counts(words: Counter[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yields (partition, its words and counts); a word's partition is always the same."""
+    """Yields (partition, packed words and counts); a word always has the same partition."""
     partitions: dict[int, list[bytes]] = {}
     for word, count in words.items():
         key = zlib.crc32(word) % PARTITIONS
@@ -125,14 +126,14 @@ def pack_counts(words: Counter[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def unpack_counts(packed: bytes) -> Iterator[tuple[str, int]]:
-    """Reads what `pack_counts` gave."""
+    """Yields the words and counts that `pack_counts` packed."""
     for line in packed.decode().split("\n"):
         word, count = line.split(" ")
         yield word, int(count)
 
 
 def sum_partition(element: tuple[int, Iterable[bytes]], most: int) -> CorpusWords:
-    """Sums up the packed counts of a partition, keeping the `most` frequent words."""
+    """Returns the sum of a partition's packed counts, with the `most` most frequent words."""
     words: Counter[str] = Counter()
     for packed in element[1]:
         for word, count in unpack_counts(packed):
@@ -141,31 +142,34 @@ def sum_partition(element: tuple[int, Iterable[bytes]], most: int) -> CorpusWord
 
 
 def count_uncovered(element: tuple[int, bytes], characters: Sequence[str]) -> int:
-    """Returns how often words occur that have none of these characters' tokens: always [UNK]."""
+    """Returns the number of words with a character outside of `characters`, which become [UNK]."""
     alphabet = {piece[-1] for piece in characters}
     counts = unpack_counts(element[1])
     return sum(count for word, count in counts if not alphabet.issuperset(word))
 
 
 class CountWords(beam.DoFn):
-    """Source -> (partition, packed counts), over all of a bundle; counts and rejects."""
+    """Turns sources into (partition, packed counts), a bundle at a time.
+
+    The side outputs are the counts of documents and the rejects.
+    """
 
     def __init__(self, do_lower_case: bool, options: ReadOptions):
-        """Takes how words are normalized and files read."""
+        """Takes the options for normalizing words and reading files."""
         self._do_lower_case = do_lower_case
         self._options = options
 
     def setup(self) -> None:
-        """Builds the word splitter, once a worker."""
+        """Builds the word splitter, once in each worker."""
         self._words = WordCounter(self._do_lower_case)
         self._progress = ProgressTally(self._options.progress_folder)
 
     def start_bundle(self) -> None:
-        """Forgets what a bundle that failed has left."""
+        """Discards the counts that a failed bundle may have left."""
         self._words.take()
 
     def process(self, source: Source) -> Iterator[Any]:
-        """Counts the words of one source."""
+        """Counts the words of one source, and yields the counts when there are enough."""
         counts: Counter[str] = Counter()
         for document in read_source(source, self._options, self._progress):
             counts["documents"] += 1
@@ -182,17 +186,17 @@ class CountWords(beam.DoFn):
         yield beam.pvalue.TaggedOutput(COUNTS, counts)
 
     def finish_bundle(self) -> Iterator[Any]:
-        """Sends on what was counted."""
+        """Yields the remaining counts."""
         self._progress.flush()
         for packed in pack_counts(self._words.take()):
             yield GlobalWindows.windowed_value(packed)
 
 
 class WriteVocabulary(beam.DoFn):
-    """All words -> vocab.txt, and beside it what it was learned from; gives the vocabulary."""
+    """Learns the vocabulary from all word counts, writes it and its job file, and returns it."""
 
     def __init__(self, job: VocabularyJob, about: Mapping[str, Any]):
-        """Takes what is known before the work; `about` goes into the file beside vocab.txt."""
+        """Takes the job, and the values about it that go into the file beside vocab.txt."""
         self._job = job
         self._about = about
 
@@ -204,10 +208,10 @@ class WriteVocabulary(beam.DoFn):
         read: Iterable[Counter[str]],
         rejects: Iterable[str],
     ) -> Iterator[Vocabulary]:
-        """Runs once, when every word is counted.
+        """Runs once, after all words are counted.
 
         Raises:
-          InputError: too much was rejected, or there was nothing to learn from.
+          InputError: too many documents were rejected, or there were no words.
         """
         job = self._job
         read_counts = sum(read, Counter({"documents": 0}))
@@ -216,8 +220,8 @@ class WriteVocabulary(beam.DoFn):
             check_rejects(rejected, documents, job.max_reject_fraction, "mend them")
         if not words.distinct:
             raise InputError(
-                f"--input: no words in {documents} documents; check --format and that the files "
-                "hold text"
+                f"--input: has no words in {documents} documents; check --format and that the "
+                "files hold text"
             )
         vocabulary = learn_vocabulary(words, characters, job.vocab_size, job.do_lower_case)
         counts = {

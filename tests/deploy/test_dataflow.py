@@ -274,7 +274,7 @@ def test_cost_and_time():
 
 def test_a_machine_of_unknown_price():
     options = pipeline_options.PipelineOptions(["--machine_type=e2-small"])
-    with pytest.raises(InputError, match="--machine_type=e2-small: what it costs"):
+    with pytest.raises(InputError, match="--machine_type=e2-small: its price"):
         dataflow_cost.find_workers(options, None)
 
 

@@ -88,7 +88,8 @@ def records(tmp_path_factory, corpus_file, vocab_file):
     assert (run.returncode, run.stderr) == (0, "")
     assert f"{output}: " in run.stdout and "is next" in run.stdout
     # Where the time went, by the metrics of the worker.
-    assert re.search(r"the workers' [\d.]+ s: read \d+%, split \d+%, .*, write \d+%", run.stdout)
+    line = r"time of all workers, [\d.]+ s: read \d+%, split \d+%, .*, write \d+%"
+    assert re.search(line, run.stdout)
     return output
 
 

@@ -335,12 +335,12 @@ BAD = {
     ("vocab_file =", "manifests = [1]\nvocab_file ="): "manifests must be a list of paths",
     ("vocab_file =", "finetune = 'x'\nvocab_file ="): "is not TOML",
     ("dupe_factor = 1", "dupe_factor = [1, 2]"): "data.dupe_factor takes one value",
-    ("dupe_factor = 1", "dupe_factor = 'ten'"): "data. argument --dupe_factor: invalid int value",
+    ("dupe_factor = 1", "dupe_factor = 'ten'"): "data. --dupe_factor: invalid int value",
     ("max_seq_length = 32", "max_seq_length = '8,16,32'"): "one length, or a short and a long one",
-    ('recipe = "tiny"', 'recipe = "huge"'): "pretrain. argument --recipe: invalid choice: 'huge'",
-    ("num_train_steps = 10", "num_train_steps = 'x'"): "pretrain. argument --num_train_steps",
+    ('recipe = "tiny"', 'recipe = "huge"'): "pretrain. --recipe: invalid choice: 'huge'",
+    ("num_train_steps = 10", "num_train_steps = 'x'"): "pretrain. --num_train_steps",
     ("[pretrain.first]", "further = 3\n[pretrain.first]"): "is not TOML|must be a table",
-    ("learning_rate = 0.003", "learning_rate = 'fast'"): "finetune. argument --learning_rate",
+    ("learning_rate = 0.003", "learning_rate = 'fast'"): "finetune. --learning_rate",
 }
 
 

@@ -90,7 +90,7 @@ def make_records(gs, tmp_path, monkeypatch, change):
 
 
 def test_an_object_that_is_deleted_after_it_was_listed(gs, tmp_path, monkeypatch):
-    with pytest.raises(InputError, match="text/2.jsonl cannot be read .*404.*leave it out"):
+    with pytest.raises(InputError, match="text/2.jsonl: cannot be read .*404.*leave it out"):
         make_records(gs, tmp_path, monkeypatch, tf.io.gfile.remove)
     assert "_SUCCESS" not in files.list_folder(f"{gs}/{tmp_path.name}/records")
 
@@ -250,7 +250,7 @@ def test_a_bucket_without_permission(gs, tmp_path):
         workspace.check_manifests([f"{gs}/forbidden/*"])
     with pytest.raises(InputError, match="--vocab_file=gs://bucket/forbidden/v: cannot be read"):
         files.read_bytes(f"{gs}/forbidden/v", "--vocab_file")
-    with pytest.raises(InputError, match="--input: gs://bucket/forbidden/a cannot be read .*403"):
+    with pytest.raises(InputError, match="^gs://bucket/forbidden/a: cannot be read .*403"):
         input_files.open_stored(f"{gs}/forbidden/a")
     with pytest.raises(InputError, match="forbidden/o: cannot be written .*403"):
         files.write_bytes(f"{gs}/forbidden/o", b"x")

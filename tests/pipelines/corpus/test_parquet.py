@@ -59,7 +59,7 @@ def test_kinds_of_text(kind, compression):
 def test_no_such_column():
     file = written(pa.table({"id": [1], "body": ["x"]}))
     for read in (row_group_bytes, lambda *given: list(read_parquet(*given))):
-        with pytest.raises(InputError, match=r"--text_column=text: .* only id, body"):
+        with pytest.raises(InputError, match=r"--text_column=text: .* one of id, body"):
             read(file, "text")
 
 

@@ -62,7 +62,7 @@ def test_libraries_are_quiet_only_while_the_job_runs(capfd):
     ("error", "sentence"),
     [
         (InputError("--input=x: is empty; name another"), "--input=x: is empty; name another"),
-        (OSError(28, "No space left on device"), "--output cannot be written .*: make room"),
+        (OSError(28, "No space left on device"), "--output: cannot be written .*; make room"),
     ],
 )
 def test_what_a_worker_raises_is_a_sentence(error, sentence, capfd):

@@ -113,7 +113,7 @@ class TestBadInput:
     def test_length_that_is_no_number(self, capsys, tmp_path, corpus_file, vocab_file):
         flags = [f"--input={corpus_file}", "--max_seq_length=128,long"]
         result = data(capsys, vocab_file, tmp_path / "out", *flags)
-        refused(result, "--max_seq_length", "'128,long' is not a number")
+        refused(result, "--max_seq_length", "'128,long' is neither an integer")
 
     @pytest.mark.parametrize(
         ("change", "message"),

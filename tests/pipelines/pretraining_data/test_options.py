@@ -252,7 +252,7 @@ def test_dry_run_tells_what_cannot_be_read(run, tmp_path, corpus):
     source.write_text("".join(rows[:-1]) + '{"text": "cut o')
     folder, printed = run("out", source, "--dry_run")
     assert printed.startswith("1 of 60 documents in a sample cannot be read")
-    assert f"the first is {source}" in printed
+    assert f"(first: {source}" in printed
     assert "line 60 is not JSON" in printed and "--max_reject_fraction" in printed
     assert "from a sample of 100.0%" in printed and not folder.exists()
     source.write_text('{"')
