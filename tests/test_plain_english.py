@@ -12,7 +12,10 @@ ROOT = pathlib.Path(__file__).parents[1]
 TOPS = ("beambert", "pipelines", "model", "trainer", "deploy", "demo", "benchmarks")
 FILES = sorted(path for top in TOPS for path in (ROOT / top).rglob("*.py"))
 # What an error may begin with besides a flag or a value that is filled in.
-SUBJECTS = ("TF_CONFIG", "custom_config", "deploy/", "train_files", "pretrain.", "data.", "schema_path")
+SUBJECTS = (
+    *("TF_CONFIG", "custom_config", "train_files", "schema_path"),
+    *("deploy/", "pretrain.", "data."),
+)
 
 
 @functools.cache
@@ -101,7 +104,8 @@ def test_comments_have_a_subject(top):
             for token in tokens:
                 if token.type == tokenize.COMMENT:
                     starts = not before.startswith("#") and token.line.strip().startswith("#")
-                    if starts and re.match(r"#+ (?:Of|That|Which|Whose|What)\b(?!.*\bis\b)", token.string):
+                    hangs = re.match(r"#+ (?:Of|That|Which|Whose|What)\b(?!.*\bis\b)", token.string)
+                    if starts and hangs:
                         found.append(f"{path.relative_to(ROOT)}:{token.start[0]}: {token.string}")
                     before = token.string
                 elif token.type not in (tokenize.NL, tokenize.INDENT, tokenize.DEDENT):
