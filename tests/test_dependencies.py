@@ -3,6 +3,7 @@
 import ast
 import graphlib
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -188,6 +189,17 @@ def test_rooms(package, room, allowed):
         if not any(may.startswith(f"{name}.") for may in allowed)  # the package of what it may
     }
     assert found == set()
+
+
+def test_the_documented_table_is_this_one():
+    """docs/code.md shows who may import whom."""
+    documented = {}
+    text = (ROOT / "docs" / "code.md").read_text("utf-8")
+    for rooms, allowed in re.findall(r"^\| (`[^|]*`) \| (.*) \|$", text, re.MULTILINE):
+        for room in re.findall(r"`(\w+)`", rooms):
+            documented.setdefault(room, []).append(set(re.findall(r"`([\w.]+)`", allowed)))
+    for room, allowed in [*PIPELINES.items(), *TRAINER.items()]:
+        assert set(allowed.split()) in documented.get(room, []), room
 
 
 def test_nothing_imports_a_command_of_pipelines_but_commands():
