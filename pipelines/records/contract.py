@@ -5,7 +5,7 @@ A records folder holds:
 - `info.json`, every parameter, input and count;
 - `vocab.txt`, the vocabulary that the records' ids belong to;
 - `schema.pbtxt` and `statistics.json`, the features and statistics of their values;
-- `_SUCCESS`, an empty file that is written last.
+- `_SUCCESS`, the marker, which is written last and holds the job that made the folder.
 
 This module needs only the standard library, so that a machine that trains can read a folder without
 Beam and tfx-bsl.
