@@ -3,9 +3,12 @@
 import pathlib
 import re
 
+import pytest
+
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "python.md"
 
 
+@pytest.mark.slow
 def test_the_blocks_run_in_order(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)

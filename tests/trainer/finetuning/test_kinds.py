@@ -145,6 +145,7 @@ def test_regression_is_served_alike(data, finetuned):
     assert np.corrcoef(scores, labels)[0, 1] == pytest.approx(results(folder)["pearson"], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_choices_are_served_alike(data, finetuned):
     folder, examples = finetuned("choice"), dev(data, "choice")
     answer = served(
@@ -161,6 +162,7 @@ def test_choices_are_served_alike(data, finetuned):
     assert np.mean(right) == pytest.approx(results(folder)["accuracy"])
 
 
+@pytest.mark.slow
 def test_tags_are_served_alike(data, finetuned):
     folder, examples = finetuned("tagging"), dev(data, "tagging")
     tags = served(folder, text=tf.constant([" ".join(e.words) for e in examples]))["tags"]
@@ -198,6 +200,7 @@ def test_a_word_without_room_is_outside(finetuned, encoder_folder):
     assert [tag.decode() for tag in tags] == ["B-JOY"] * (length - 2) + ["O"] * (42 - length)
 
 
+@pytest.mark.slow
 def test_what_has_no_room_is_told(data, encoder_folder, tmp_path, capsys):
     finetune_main(
         [

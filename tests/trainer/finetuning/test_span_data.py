@@ -74,6 +74,7 @@ def test_learnt_and_scored_as_the_official_scorer_does(data, reader_folder):
     assert (reader_folder / "saved_model" / "saved_model.pb").exists()
 
 
+@pytest.mark.slow
 def test_answers_that_are_not_there_are_told(data, encoder_folder, tmp_path, capsys):
     content = json.loads((data / "train-v2.0.json").read_text())
     answers = content["data"][0]["paragraphs"][1]["qas"][0]["answers"]

@@ -394,7 +394,8 @@ def test_on_a_tpu_no_part_of_a_step_is_compiled_by_itself(is_tpu, monkeypatch):
 WITHOUT_DROPOUT = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
 
 
-@pytest.mark.parametrize("kind", ["words", pytest.param("bert", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["words", "bert"])
 def test_two_devices_train_like_one(kind, records, held_out, small_config, two_devices):
     config = dataclasses.replace(small_config, **WITHOUT_DROPOUT)
     model, objective = {
