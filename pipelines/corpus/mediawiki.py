@@ -11,7 +11,6 @@ from beambert.pipelines.corpus.documents import Document, Reject, Skip, not_utf8
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
 from beambert.pipelines.corpus.multistream import index_path, stream_offsets
 from beambert.pipelines.corpus.parts import FilePart, split_at
-from beambert.pipelines.corpus.wiki_markup import ENGLISH_PREFIXES, MarkupError, strip_markup
 from beambert.pipelines.jobs.compression import CorruptFileError, decompress
 from beambert.pipelines.shared.errors import InputError
 
@@ -79,6 +78,9 @@ class MediaWiki(LineFormat):
         A damaged page doesn't affect the others: <page> and </page> cannot occur in the text of a
         page, where < is escaped.
         """
+        # The parser of a command's flags lists the formats and needs no library that reads them.
+        from beambert.pipelines.corpus.wiki_markup import ENGLISH_PREFIXES
+
         prefixes = set(ENGLISH_PREFIXES)
         page: list[bytes] | None = None
         start, has_end = 0, False
@@ -139,9 +141,15 @@ def _parse_page(raw: bytes, start: int, prefixes: frozenset[str]) -> Document | 
         return _read_page(ElementTree.fromstring(raw), prefixes)
     except UnicodeDecodeError as error:
         return not_utf8(raw, start, error)
-    except (ElementTree.ParseError, MarkupError) as error:
+    except (ElementTree.ParseError, _markup_error()) as error:
         detail = f"the page that starts on line {start} is damaged ({error})"
         return Reject(start, "damaged_page", detail)
+
+
+def _markup_error() -> type[Exception]:
+    from beambert.pipelines.corpus.wiki_markup import MarkupError
+
+    return MarkupError
 
 
 def _read_page(page: ElementTree.Element, media_prefixes: frozenset[str]) -> Document | Skip:
@@ -151,4 +159,6 @@ def _read_page(page: ElementTree.Element, media_prefixes: frozenset[str]) -> Doc
     if "redirect" in fields:
         return Skip("redirect")
     text = fields["text"].text if "text" in fields else None
+    from beambert.pipelines.corpus.wiki_markup import strip_markup
+
     return Document(strip_markup(text or "", media_prefixes))

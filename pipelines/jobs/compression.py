@@ -6,14 +6,19 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-import zstandard
+
+def _zstandard_decompressor() -> Any:
+    import zstandard  # The parser of a command's flags needs no library that reads files.
+
+    return zstandard.ZstdDecompressor().decompressobj()
+
 
 # Decompressors by the ending of a file's name. They exist because Beam's own decompression takes a
 # file that is cut off for a complete one.
 DECOMPRESSORS: dict[str, Callable[[], Any]] = {
     ".gz": lambda: zlib.decompressobj(wbits=31),
     ".bz2": bz2.BZ2Decompressor,
-    ".zst": lambda: zstandard.ZstdDecompressor().decompressobj(),
+    ".zst": _zstandard_decompressor,
 }
 # Number of compressed bytes to read at a time. Highly repetitive data grows a thousandfold.
 COMPRESSED_BYTES = 1 << 16
@@ -21,6 +26,12 @@ COMPRESSED_BYTES = 1 << 16
 
 class CorruptFileError(Exception):
     """A file is damaged or cut off; what comes before that place may have been read already."""
+
+
+def _errors_of_damage() -> tuple[type[Exception], ...]:
+    import zstandard
+
+    return OSError, zlib.error, zstandard.ZstdError
 
 
 def decompress(path: str, stored: BinaryIO, end: int | None = None) -> BinaryIO:
@@ -63,7 +74,7 @@ class _Decompressed(io.RawIOBase):
                 decompressor = decompressor or self._new_decompressor()
                 try:
                     yield decompressor.decompress(data)
-                except (OSError, zlib.error, zstandard.ZstdError) as error:
+                except _errors_of_damage() as error:
                     raise CorruptFileError(f"the compressed data is damaged: {error}") from error
                 data, is_cut_off = b"", not decompressor.eof
                 if decompressor.eof:

@@ -133,7 +133,8 @@ def list_folder(path: str) -> list[str]:
             return sorted(os.listdir(path)) if os.path.isdir(path) else []
         (result,) = FileSystems.match([FileSystems.join(path, "*")])
     except STORAGE_ERRORS as error:
-        if _is_missing(path):  # HDFS raises an error for a missing folder.
+        # HDFS raises an error for a missing folder. A bucket, which has no folders, has no reason.
+        if not path.startswith("gs://") and _is_missing(path):
             return []
         raise claims.refusal(path, "listed", reason(error)) from error
     return sorted(FileSystems.split(m.path.rstrip("/"))[1] for m in result.metadata_list)

@@ -7,7 +7,7 @@ from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, add_sources
 from beambert.pipelines.pretraining_data import transforms
 from beambert.pipelines.pretraining_data.finishing import FinishFolders
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
-from beambert.pipelines.pretraining_data.plan import Plan, make_plan
+from beambert.pipelines.pretraining_data.plan import Plan, find_inputs, make_plan
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.text.preparation import NEAR
 
@@ -53,7 +53,7 @@ class CreatePretrainingData(beam.PTransform):
           InputError: the vocabulary or an input cannot be used.
         """
         super().__init__()
-        self._plan = plan or make_plan(job)
+        self._plan = plan or make_plan(job, find_inputs(job))
         self._progress_folder = progress_folder
 
     def expand(

@@ -101,15 +101,22 @@ class Plan:
         return all(is_finished)
 
 
-def make_plan(job: PretrainingDataJob) -> Plan:
-    """Returns the plan of a job, after a check of its inputs and vocabulary.
+def find_inputs(job: PretrainingDataJob) -> list[InputFile]:
+    """Returns the files that a job reads: those of --input that are not in the records of --since.
 
     Raises:
-      InputError: an input or the vocabulary cannot be used.
+      InputError: a pattern matches nothing, or the records of --since cannot be read.
     """
     inputs = match_inputs(job.input)
-    if job.since:
-        inputs = new_inputs(inputs, job.since, job.output)
+    return new_inputs(inputs, job.since, job.output) if job.since else inputs
+
+
+def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
+    """Returns the plan of a job that reads some files, after a check of its vocabulary.
+
+    Raises:
+      InputError: the vocabulary cannot be used, or the number of shards is not known.
+    """
     vocabulary = Vocabulary.parse(
         files.read_bytes(job.vocab_file, "--vocab_file"), f"--vocab_file={job.vocab_file}"
     )

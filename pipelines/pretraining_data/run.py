@@ -14,7 +14,7 @@ from beambert.pipelines.jobs.running import check_reachable, run_job, translate_
 from beambert.pipelines.pretraining_data import dataflow_cost
 from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
-from beambert.pipelines.pretraining_data.plan import Plan, make_plan
+from beambert.pipelines.pretraining_data.plan import Plan, find_inputs, make_plan
 from beambert.pipelines.pretraining_data.spills import spill_prefix
 from beambert.pipelines.records.contract import INFO_FILE, STATISTICS_FILE, RecordsInfo
 from beambert.pipelines.records.figures import MadeWith, warn
@@ -88,11 +88,11 @@ def estimate_pretraining_data(
 def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
     """Returns the plan of a job, or None with a message if --since leaves no file to read."""
     check_reachable(options, input=job.input, output=job.output)
-    plan = make_plan(job)
-    if job.since and not plan.manifest.inputs:
+    inputs = find_inputs(job)
+    if job.since and not inputs:
         print(f"nothing new: all files of --input are in the records of {', '.join(job.since)}")
         return None
-    return plan
+    return make_plan(job, inputs)
 
 
 def _run(plan: Plan, options: "PipelineOptions") -> None:

@@ -11,6 +11,7 @@ share the names and the messages.
 
 import json
 import os
+import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -38,7 +39,10 @@ def aside(path: str) -> str:
 
 def is_aside(name: str, final_name: str = "") -> bool:
     """Returns whether a name is temporary, see `aside`; `final_name` limits it to that name."""
-    return name.startswith(TEMPORARY_PREFIX) and name.endswith(final_name and f"-{final_name}")
+    if not final_name:
+        return name.startswith(TEMPORARY_PREFIX)
+    pattern = f"{TEMPORARY_PREFIX}[0-9a-f]{{32}}-{re.escape(final_name)}"
+    return re.fullmatch(pattern, name) is not None
 
 
 def absolute(path: str) -> str:

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 
-import sentencex
-
 from beambert.pipelines.corpus.documents import Document
 
 # Number of characters to split at a time. The splitter needs many times the memory of its text.
@@ -24,6 +22,9 @@ def split_sentences(document: Document, language: str = "en") -> list[str]:
     pieces = (piece for line in lines for piece in map(str.strip, _pieces(line)) if piece)
     if document.is_split:
         return list(pieces)
+    # The parser of a command's flags imports this module, and needs no splitter.
+    import sentencex
+
     sentences: list[str] = []
     for text in _windows(pieces):
         found = (sentence.strip() for sentence in sentencex.segment(language, text))
