@@ -146,7 +146,9 @@ def assert_same(found: TaskFeatures, expected: TaskFeatures):
             np.testing.assert_array_equal(ones[target], others[target])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])]
+)
 def test_read_back_as_made_in_process(made, folder, vocabulary, kind):
     features = open_features(str(made(kind)), "--features")
     for split in ("train", "dev"):

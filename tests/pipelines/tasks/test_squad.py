@@ -279,6 +279,7 @@ class TestLostAnswers:
         assert not windows.start_positions.any() and not windows.end_positions.any()
         assert [answer.found for answer in lost_answers(questions, windows)] == [None, None]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("file", "answerable", "most"),
         [

@@ -208,6 +208,7 @@ DAMAGE = {
 
 
 class TestDamage:
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", DAMAGE)
     def test_finished_folder(self, capsys, records, name):
         damage, parts = DAMAGE[name]

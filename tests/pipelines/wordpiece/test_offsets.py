@@ -169,6 +169,7 @@ def test_generated_text(lower, tokenizers, plain_tokenizers, texts):
     check(tokenizer.tokenize_batch(texts), texts, tokenizer, plain_tokenizers[lower])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["dev-v1.1.reconstructed.json", "dev-v2.0.reconstructed.json"])
 @pytest.mark.parametrize(
     ("name", "lower"), [("bert-base-uncased-vocab.txt", True), ("bert-base-cased-vocab.txt", False)]

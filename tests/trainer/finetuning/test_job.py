@@ -102,6 +102,7 @@ def test_learns_a_separable_task(classifier_folder):
     assert (classifier_folder / "_SUCCESS").exists()
 
 
+@pytest.mark.slow
 def test_learns_pairs_from_random_weights(pair_classifier_folder):
     assert results(pair_classifier_folder)["accuracy"] > 0.95
     training = json.loads((pair_classifier_folder / "training.json").read_text())

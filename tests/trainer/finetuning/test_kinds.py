@@ -192,6 +192,7 @@ def test_choices_are_second_segments(small_config_file, encoder_folder, tmp_path
         finetune_main(["--task=choice", "--init=random", *flags])
 
 
+@pytest.mark.slow
 def test_a_word_without_room_is_outside(finetuned, encoder_folder):
     folder = finetuned("tagging")
     text = " ".join(["river"] * 40)
@@ -243,6 +244,7 @@ def test_labels_of_words_that_are_no_entities(data, encoder_folder, tmp_path):
     assert found["accuracy"] > 0.9 > found["baseline_accuracy"] > 0.5
 
 
+@pytest.mark.slow
 def test_a_frozen_encoder_stays_as_it_is(data, encoder_folder, tmp_path):
     folder = tmp_path / "model"
     finetune_main(

@@ -206,7 +206,16 @@ def test_damaged_newest_checkpoint_falls_back(whole, run, copied, capsys):
     assert "continuing from step 8" in output
 
 
-@pytest.mark.parametrize("content", [None, "", "cut o", "model_checkpoint_path: 7"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        *(
+            pytest.param(cut, marks=pytest.mark.slow)
+            for cut in ("", "cut o", "model_checkpoint_path: 7")
+        ),
+    ],
+)
 def test_a_lost_list_of_checkpoints_is_no_new_beginning(whole, run, copied, content, capsys):
     """Without it TensorFlow finds no checkpoint, and would train all again."""
     for path in (copied / "checkpoints").glob("ckpt-12.*"):
