@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mwparserfromhell.nodes import ExternalLink, HTMLEntity, Tag, Text, Wikilink
 
-from beambert.pipelines.corpus import mediawiki
+from beambert.pipelines.corpus import mediawiki, wiki_markup
 from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.corpus.wiki_markup import DROPPED_TAGS, strip_markup
 
@@ -70,7 +70,7 @@ def visible(code) -> str:
             text += node.normalize() or ""
         elif isinstance(node, Wikilink):
             target = visible(node.title)
-            if target.strip().partition(":")[0].lower() not in mediawiki.ENGLISH_PREFIXES:
+            if target.strip().partition(":")[0].lower() not in wiki_markup.ENGLISH_PREFIXES:
                 text += visible(node.text if node.text is not None else node.title).lstrip(":")
         elif isinstance(node, ExternalLink):
             text += visible(node.title) if node.title is not None else ""
