@@ -117,7 +117,7 @@ class ClassOutcomes(Outcomes):
         return probability, self.labels == self.predictions
 
     def constants(self) -> list[tuple[int, Self]]:
-        """Returns each class as a constant answer, with the shares of the classes as probabilities."""
+        """Returns each class as a constant answer; the probabilities are the classes' shares."""
         classes = self.probabilities.shape[1]
         shares = np.bincount(self.labels, minlength=classes) / len(self)
         probabilities = np.tile(shares, (len(self), 1))

@@ -1,7 +1,7 @@
 """The prediction records of each kind of task: how truths and answers are written and read.
 
-A record is a tf.Example. Each has `row`, the position of the example, and its value in each slicing.
-The other features depend on the kind of the task:
+A record is a tf.Example. Each has `row`, the position of the example, and its value in each
+slicing. The other features depend on the kind of the task:
 
     classification, choice   label, label_index, prediction, prediction_index, probabilities
     regression               number (the label), score

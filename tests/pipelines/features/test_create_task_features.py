@@ -334,7 +334,7 @@ def test_records_in_any_order_and_compressed(made, folder, vocabulary, tmp_path,
 
 def test_records_of_another_kind(made):
     path = str(next((made("choice") / "train").iterdir()))
-    with pytest.raises(InputError, match="can't be read as those of a span task"):
+    with pytest.raises(InputError, match="cannot be read as those of a span task"):
         read_features("span", [path], "--features")
 
 

@@ -59,9 +59,9 @@ def test_texts_on_lines_and_in_tables(classifier, tmp_path, capsys):
         ("c.csv", 2, "positive"),
     ]
     assert answers[0]["probabilities"] == pytest.approx({"negative": 0.1, "positive": 0.9})
-    assert [(row["line"], row["reason"].split(": ")[-1]) for row in rejects] == [
+    assert [(row["line"], row["reason"].split("; ")[-1]) for row in rejects] == [
         (2, "fill it in"),
-        (3, "correct that row."),
+        (3, "correct the row"),
     ]
     assert "4 answers, 2 rejects" in capsys.readouterr().out
     info = json.loads((tmp_path / "out" / "info.json").read_text())
