@@ -1,4 +1,4 @@
-"""`beambert features`: the files of a task -> features to fine-tune on, with Apache Beam."""
+"""`beambert features`: makes features to fine-tune on of the files of a task, with Apache Beam."""
 
 import sys
 from collections.abc import Sequence
@@ -20,26 +20,31 @@ EXAMPLES = f"""examples:
   beambert features --task=squad2.0 --data_dir=squad --vocab_file=encoder/vocab.txt \\
       --output=squad-features --direct_num_workers=2 --direct_running_mode=multi_processing
 
-`beambert finetune --features=` takes them. {BEAM_HELP}"""
+`beambert finetune --features=` takes the output folder. {BEAM_HELP}"""
 
 
 def build_parser() -> FlagParser:
     """Returns the command's flags."""
     parser = FlagParser(
         prog="beambert features",
-        description="Makes the features of a task: of train, dev and the test files that are "
-        "there, TFRecords with a schema.",
+        description="Makes the features of a task: TFRecords of train, dev and the test files that "
+        "exist, with a schema.",
         examples=EXAMPLES,
     )
     add_task_flags(parser)
     add = parser.add_argument
-    add("--vocab_file", required=True, help="the encoder's vocab.txt")
-    add("--do_lower_case", type=parse_bool, default=True, help="default: True")
+    add("--vocab_file", required=True, help="vocab.txt of the encoder")
+    add(
+        "--do_lower_case",
+        type=parse_bool,
+        default=True,
+        help="False keeps case and accents (default: True)",
+    )
     add(
         "--max_seq_length",
         type=int,
-        help=f"most tokens of a sequence (default: {DEFAULT_LENGTH}; {DEFAULT_SPAN_LENGTH} for "
-        "questions)",
+        help=f"greatest number of tokens in a sequence (default: {DEFAULT_LENGTH}, and "
+        f"{DEFAULT_SPAN_LENGTH} for SQuAD)",
     )
     add("--output", required=True, metavar="DIR", help="features folder to make")
     return parser
@@ -49,7 +54,7 @@ def main(argv: Sequence[str]) -> None:
     """Runs the command.
 
     Raises:
-      InputError: what was given can't be used.
+      InputError: a flag, a file or the output folder cannot be used.
     """
     flags, beam_flags = build_parser().parse_known_args(list(argv))
     flags.task = task_of(flags)

@@ -1,4 +1,4 @@
-"""Evaluates a fine-tuned model on a task, by slice, and blesses it or does not.
+"""`beambert evaluate`: evaluates a fine-tuned model on a task by slice, and decides its blessing.
 
     python -m beambert.pipelines.evaluate --task=sst-2 --data_dir=glue/SST-2 --model=models/sst-2 \
         --output=evaluation/sst-2 --metric=accuracy --threshold=0.8
@@ -7,12 +7,12 @@ A Beam pipeline predicts every example with the model's SavedModel and keeps the
 TFRecords; TensorFlow Model Analysis (TFMA) reads those, computes the metrics of every slice and
 checks the thresholds. The output folder holds
 
-    predictions/            tf.Examples: what was asked, what was answered, the slices
-    tfma/                   what TFMA wrote; `tfma.load_eval_result` reads it
-    official/               of SQuAD: predictions.json, nbest_predictions.json, null_odds.json
+    predictions/            tf.Examples with labels, predictions and slices
+    tfma/                   results of TFMA, which `tfma.load_eval_result` reads
+    official/               for SQuAD: predictions.json, nbest_predictions.json, null_odds.json
     metrics.json            overall, by slice, baseline and verdict
-    report.html             the same to read, with plots and the worst errors
-    BLESSED or NOT_BLESSED  written last, holds the reasons
+    report.html             the same as a page, with plots and the worst errors
+    BLESSED or NOT_BLESSED  the marker, written last, with the reasons
 """
 
 import math
@@ -35,9 +35,14 @@ from beambert.pipelines.tasks.flags import add_task_flags, task_of
 from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.tasks.task import Task
 
-EXAMPLES = """example:
+EXAMPLES = """examples:
+  # the dev split of SST-2, with a threshold on the accuracy
   beambert evaluate --task=sst-2 --data_dir=glue/SST-2 --model=models/sst-2 \\
       --output=evaluation/sst-2 --metric=accuracy --threshold=0.8
+
+  # a new model against the one that serves
+  beambert evaluate --task=sst-2 --data_dir=glue/SST-2 --model=models/new \\
+      --output=evaluation/new --baseline=evaluation/sst-2
 """
 
 
@@ -77,33 +82,37 @@ def build_parser() -> flags.FlagParser:
     parser = flags.FlagParser(
         prog="beambert evaluate",
         description="Evaluates a fine-tuned model on a task, overall and by slice, and blesses it "
-        "or does not.\nAny Beam flag may follow; without --runner it runs in this process.",
-        examples=EXAMPLES,
+        "if it meets all thresholds.",
+        examples=EXAMPLES + "\n" + running.BEAM_HELP,
     )
     add_task_flags(parser)
-    parser.add_argument("--model", required=True, help="a folder that `finetune` finished")
-    parser.add_argument("--output", required=True, help="a new folder, or an earlier evaluation")
-    parser.add_argument("--split", default="dev", help="dev (default), train or test")
+    parser.add_argument("--model", required=True, help="folder that `beambert finetune` finished")
+    parser.add_argument(
+        "--output", required=True, help="new folder, or that of an earlier evaluation"
+    )
+    parser.add_argument(
+        "--split", default="dev", help="split to evaluate on: dev, train or test (default: dev)"
+    )
     parser.add_argument(
         "--metric",
         action="append",
-        help="what a threshold is on (default: the task's first metric); may be given several "
+        help="metric of a threshold (default: the task's first metric); may be given several "
         "times, each with its --threshold",
     )
     parser.add_argument(
         "--threshold",
         action="append",
         type=float,
-        help="the least value that is blessed, or the greatest of an error (default: better than "
+        help="least value that is blessed, or greatest value of an error (default: better than "
         "the best constant answer)",
     )
     parser.add_argument(
         "--baseline",
-        help="an earlier evaluation on the same file, of the model that serves: the new one must "
-        "not be worse by the task's first metric",
+        help="earlier evaluation of another model on the same file; the new model must not be "
+        "worse by the task's first metric",
     )
     parser.add_argument(
-        "--min_change", type=float, help="how much better than the baseline's it must be (0)"
+        "--min_change", type=float, help="least improvement over the baseline (default: 0)"
     )
     return parser
 
@@ -115,25 +124,25 @@ def _thresholds(
     padded: list[float | None] = list(values or [None] * len(names))
     if len(names) != len(padded):
         raise InputError(
-            f"--metric is given {len(names)} times but --threshold {len(padded)} times: give "
-            "each metric its threshold."
+            f"--metric: is given {len(names)} times but --threshold {len(padded)} times; give "
+            "each metric its threshold"
         )
     if len(set(names)) != len(names):
-        raise InputError("--metric names the same metric twice: give each metric once.")
+        raise InputError("--metric: names the same metric twice; give each metric once")
     return tuple(Threshold(name, value) for name, value in zip(names, padded, strict=True))
 
 
 def parse(argv: Sequence[str]) -> tuple[EvaluationJob, list[str]]:
-    """Returns what is asked for, and Beam's flags.
+    """Returns the evaluation that the flags ask for, and Beam's flags.
 
     Raises:
-      InputError: a flag says what can't be.
+      InputError: a flag has a value that cannot be used.
     """
     arguments, pipeline_flags = build_parser().parse_known_args(argv)
     if arguments.min_change is not None and not arguments.baseline:
-        raise InputError("--min_change compares with a baseline: add --baseline=, or leave it out.")
+        raise InputError("--min_change: compares with a baseline; add --baseline=, or leave it out")
     if not math.isfinite(arguments.min_change or 0.0):
-        raise InputError(f"--min_change={arguments.min_change}: give a number, as 0.01.")
+        raise InputError(f"--min_change={arguments.min_change}: must be a number, such as 0.01")
     task = task_of(arguments)
     thresholds = _thresholds(task, arguments.metric, arguments.threshold)
     blessing.check_thresholds(thresholds, evaluation.metric_names(task))
@@ -155,7 +164,7 @@ def main(argv: Sequence[str]) -> None:
     """Runs the command.
 
     Raises:
-      InputError: something given cannot be used.
+      InputError: a flag, a file or a folder cannot be used.
     """
     job, beam_flags = parse(argv)
     with running.quiet_libraries(), loading():

@@ -1,4 +1,4 @@
-"""`beambert predict`: a fine-tuned model's answers to all texts of some files, with Apache Beam."""
+"""`beambert predict`: answers all texts of some files with a fine-tuned model, on Apache Beam."""
 
 import sys
 from collections.abc import Sequence
@@ -11,19 +11,20 @@ from beambert.pipelines.shared.flags import FlagParser, read_job
 from beambert.pipelines.shared.loading import loading
 
 EXAMPLES = """examples:
-  # a text on each line
+  # files with a text on each line
   beambert predict --model=sentiment --input='reviews/*.txt' --output=answers
 
-  # a column of tables; for pairs, two
+  # tables; for pairs, name two columns
   beambert predict --model=topics --input 'news/*.csv' 'more.jsonl' --text_columns=body \\
       --output=answers
 
-  # a model of SQuAD: columns question and context
+  # a model for SQuAD; the columns are question and context
   beambert predict --model=reader --input=questions.jsonl --output=answers
 
-The output folder gets JSON Lines, part-*.jsonl: file, line, and label and probabilities, score,
-tags of the words, or an answer and its characters in the context. Rows that can't be read are in
-rejects-*.jsonl, each with its reason; line 0 stands for a file, or what is left of it.
+The answers are JSON Lines in the output folder, part-*.jsonl. Each has the file, the line and, by
+the kind of the model, a label with the probabilities of all labels, a score, the tags of the words,
+or an answer with its characters in the context. Rows that cannot be read are in rejects-*.jsonl,
+each with the reason; line 0 stands for a whole file or the rest of it.
 
 """
 
@@ -36,14 +37,14 @@ def build_parser() -> FlagParser:
         examples=EXAMPLES + BEAM_HELP,
     )
     add = parser.add_argument
-    add("--model", required=True, metavar="DIR", help="a folder that `finetune` finished")
+    add("--model", required=True, metavar="DIR", help="folder that `beambert finetune` finished")
     add("--input", nargs="+", action="extend", required=True, metavar="GLOB", help="files to read")
     add("--output", required=True, metavar="DIR", help="folder to make")
     add(
         "--text_columns",
         type=lambda text: text.split(","),
         metavar="A,B",
-        help="of tables (default: those that the model was trained on)",
+        help="columns of the texts in tables (default: those that the model was trained on)",
     )
     return parser
 
@@ -52,13 +53,13 @@ def main(argv: Sequence[str]) -> None:
     """Runs the command.
 
     Raises:
-      InputError: something given can't be used.
+      InputError: a flag, the model, a file or the output folder cannot be used.
     """
     flags, beam_flags = build_parser().parse_known_args(list(argv))
     job = read_job(PredictionJob, flags)
     with loading():
         options = beam_options(beam_flags)
-        import tensorflow  # noqa: F401  (its notices are nobody's concern)
+        import tensorflow  # noqa: F401  (its import prints notices)
 
         from beambert.pipelines.prediction.run import predict
     counts = predict(job, options)

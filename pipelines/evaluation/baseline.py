@@ -1,4 +1,4 @@
-"""An earlier evaluation that a new model must not fall behind."""
+"""The baseline: an earlier evaluation that a new model must not fall behind."""
 
 import dataclasses
 import pathlib
@@ -20,11 +20,11 @@ class Baseline:
     """The model of an earlier evaluation on the same examples.
 
     Attributes:
-      folder: of the evaluation.
-      model: absolute path.
-      weights_sha256: of the model.
-      measures: of its predictions.
-      outcomes: of its predictions, in the order of the examples.
+      folder: folder of the evaluation.
+      model: absolute path of the model.
+      weights_sha256: SHA-256 of the model's weights.
+      measures: metrics by which its predictions are scored.
+      outcomes: outcomes of its predictions, in the order of the examples.
     """
 
     folder: str
@@ -34,15 +34,15 @@ class Baseline:
     outcomes: Outcomes
 
     def requirement(self, metric: str, min_change: float) -> Requirement:
-        """Returns that a metric must be better than this model's by so much."""
+        """Returns the requirement that a metric is better than this model's by `min_change`."""
         return of_baseline(metric, self.measures.scores(self.outcomes)[metric], min_change)
 
     def describe(self, measures: Measures, outcomes: Outcomes) -> dict[str, Any]:
-        """Returns the scores of this model and how those of a new one differ, rounded.
+        """Returns the scores of this model and their changes in a new one, rounded.
 
         Args:
-          measures: of the new model.
-          outcomes: of the new model.
+          measures: metrics by which the new model is scored.
+          outcomes: outcomes of the new model.
         """
         old, new = self.measures.scores(self.outcomes), measures.scores(outcomes)
         low, high = change_interval(
@@ -57,7 +57,7 @@ class Baseline:
             "weights_sha256": self.weights_sha256,
             "scores": {name: round(score, 6) for name, score in old.items()},
             "changes": {name: round(new[name] - old[name], 6) for name in old},
-            # Of the first metric, over the same examples.
+            # The interval is that of the first metric, over the same examples.
             "change_interval_95": [round(low, 6), round(high, 6)],
         }
 
@@ -67,41 +67,42 @@ def open_baseline(path: str, task: Task, data_sha256: str, examples: int) -> Bas
 
     Args:
       path: its folder, on this machine.
-      task: of the new evaluation.
-      data_sha256: of the file that the new evaluation is on.
-      examples: how many of it.
+      task: task of the new evaluation.
+      data_sha256: SHA-256 of the file that the new evaluation reads.
+      examples: number of examples in the new evaluation.
 
     Raises:
-      InputError: it is none, or of another task or other examples.
+      InputError: the folder holds no finished evaluation, or one on another task or on other
+        examples.
     """
     folder = pathlib.Path(path)
     metrics = read_metrics(path)
     if metrics is None or not any((folder / marker).exists() for marker in MARKERS):
         raise InputError(
-            f"--baseline={path} holds no finished evaluation: name the --output of `beambert "
-            "evaluate` of the model to compare with."
+            f"--baseline={path}: holds no finished evaluation; name the --output of `beambert "
+            "evaluate` of the model to compare with"
         )
     if metrics["task"] != task.name:
         raise InputError(
-            f"--baseline={path} evaluated the task {metrics['task']}, not {task.name}: name an "
-            f"evaluation on {task.name}."
+            f"--baseline={path}: evaluated the task {metrics['task']}, not {task.name}; name an "
+            f"evaluation on {task.name}"
         )
     if (metrics.get("data_sha256"), metrics["examples"]) != (data_sha256, examples):
         raise InputError(
-            f"--baseline={path} evaluated other examples than these: evaluate that model "
-            f"({metrics['model']}) on the same file first."
+            f"--baseline={path}: evaluated other examples than these; evaluate that model "
+            f"({metrics['model']}) on the same file first"
         )
     try:
         records = predictions.read_records(folder / PREDICTIONS_FOLDER)
-    except Exception as error:  # TensorFlow's for a damaged file, the system's for none
+    except Exception as error:  # from TensorFlow if a file is damaged, an OSError if it is missing
         raise InputError(
             f"--baseline={path}: its predictions cannot be read; evaluate that model "
-            f"({metrics['model']}) again."
+            f"({metrics['model']}) again"
         ) from error
     if len(records) != examples:
         raise InputError(
-            f"--baseline={path}: its predictions are {len(records)} of {examples}; evaluate that "
-            f"model ({metrics['model']}) again."
+            f"--baseline={path}: has {len(records)} predictions for {examples} examples; evaluate "
+            f"that model ({metrics['model']}) again"
         )
     return Baseline(
         path,

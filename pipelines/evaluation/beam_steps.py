@@ -1,4 +1,4 @@
-"""The two Beam pipelines of an evaluation: examples -> predictions, predictions -> metrics."""
+"""The two Beam pipelines of an evaluation: one makes the predictions, the other the metrics."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from beambert.pipelines.evaluation.predictions import Row
 from beambert.pipelines.jobs.running import describe_examples, run_job
 from beambert.pipelines.shared.progress import ProgressTally
 
-if TYPE_CHECKING:  # TFMA takes seconds to import, which --help should not cost.
+if TYPE_CHECKING:  # importing TFMA takes seconds, which --help avoids
     from apache_beam.options.pipeline_options import PipelineOptions
     from tensorflow_model_analysis.proto import config_pb2
 
@@ -20,10 +20,10 @@ Predictor = Callable[[Sequence[Row]], list[bytes]]
 
 
 class PredictBatch(beam.DoFn):
-    """Batch of rows -> their predictions, serialized."""
+    """Turns batches of rows into serialized predictions."""
 
     def __init__(self, predictor: Predictor, progress_folder: str | None):
-        """Takes what every worker needs."""
+        """Takes the predictor, and the folder of a `ProgressDisplay`, if there is one."""
         self._predictor = predictor
         self._progress_folder = progress_folder
 
@@ -37,7 +37,7 @@ class PredictBatch(beam.DoFn):
         self._progress.add(examples=len(rows))
 
     def finish_bundle(self) -> None:
-        """Tells of the last batches."""
+        """Reports the last batches."""
         self._progress.flush()
 
 
@@ -47,7 +47,7 @@ def predict(
     """Writes the predictions of the rows as TFRecords to a folder.
 
     Raises:
-      InputError: whichever a worker raised.
+      InputError: a worker raised it.
     """
 
     def build(pipeline: beam.Pipeline, progress_folder: str | None) -> None:
@@ -70,10 +70,17 @@ def analyse(
     options: "PipelineOptions",
     examples: int,
 ) -> None:
-    """Has TFMA read the predictions of so many examples and write its results to a folder.
+    """Lets TFMA read the predictions and write its results to a folder.
+
+    Args:
+      config: configuration of TFMA.
+      predictions: folder of the predictions.
+      folder: folder to write to.
+      options: options of the Beam pipeline.
+      examples: number of examples, for the progress line.
 
     Raises:
-      InputError: whichever a worker raised.
+      InputError: a worker raised it.
     """
     import tensorflow_model_analysis as tfma
     from tfx_bsl.tfxio import tf_example_record
@@ -99,6 +106,6 @@ def analyse(
 
 
 def _batches(rows: Sequence[Row]) -> list[list[Row]]:
-    # Rows of like length together, so that a batch has little padding.
+    # Rows are sorted by length, so that batches have little padding.
     by_length = sorted(rows, key=lambda row: row.characters)
     return [by_length[i : i + _BATCH_SIZE] for i in range(0, len(by_length), _BATCH_SIZE)]

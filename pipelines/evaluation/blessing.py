@@ -1,4 +1,4 @@
-"""What a model must reach to be blessed, and whether it does."""
+"""The requirements that a model must meet to be blessed, and their verdicts."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.metrics import METRICS
 
-if TYPE_CHECKING:  # TFMA takes seconds to import, which --help should not cost.
+if TYPE_CHECKING:  # importing TFMA takes seconds, which --help avoids
     from tensorflow_model_analysis.proto import config_pb2, validation_result_pb2
 
-# Differences this small are of the arithmetic: 0.1 + 0.2 reaches 0.3 and is not more than it.
+# Smaller differences are rounding errors: 0.1 + 0.2 is at least 0.3, and not more than 0.3.
 _ROUNDING = 1e-12
 
 
 @dataclasses.dataclass(frozen=True)
 class Threshold:
-    """What the user asks for.
+    """A threshold on a metric, as the user gives it.
 
     Attributes:
-      metric: one of the evaluation's.
-      value: the least value, or the greatest of a metric that is better when less. None: better
-        than the best constant answer.
+      metric: name of the metric.
+      value: least value that is blessed, or greatest value for metrics where less is better. None
+        means better than the best constant answer.
     """
 
     metric: str
@@ -33,10 +33,10 @@ class Requirement:
     """A bound on a metric over all examples.
 
     Attributes:
-      metric: its name.
+      metric: name of the metric.
       threshold: the bound.
-      strict: whether the bound itself is not enough.
-      meaning: what the bound is, or nothing.
+      strict: whether a score must be better than the bound rather than equal to it.
+      meaning: explanation of the bound that follows its number in the verdict; may be "".
     """
 
     metric: str
@@ -46,14 +46,14 @@ class Requirement:
 
     @property
     def relation(self) -> str:
-        """How a good score stands to the bound."""
+        """The relation of a sufficient score to the bound, in words."""
         great = METRICS[self.metric].greater_is_better
         if self.strict:
             return "more than" if great else "less than"
         return "at least" if great else "at most"
 
     def to_tfma(self) -> "config_pb2.GenericValueThreshold":
-        """Returns the bound as TFMA has it, which is inclusive."""
+        """Returns the bound as a threshold of TFMA, which a score may equal."""
         from tensorflow_model_analysis.proto import config_pb2
 
         great = METRICS[self.metric].greater_is_better
@@ -65,7 +65,12 @@ class Requirement:
     def verdict(
         self, score: float, failures: Sequence["validation_result_pb2.ValidationFailure"]
     ) -> dict[str, Any]:
-        """Returns what metrics.json says of it, from the failures that TFMA found."""
+        """Returns the verdict for metrics.json.
+
+        Args:
+          score: score of the model.
+          failures: the missed thresholds that TFMA found.
+        """
         bound = self.to_tfma()
         failed = any(
             failure.metric_key.name == self.metric
@@ -86,7 +91,7 @@ class Requirement:
 
 
 def _told_apart(score: float, bound: float) -> tuple[str, str]:
-    """Returns both numbers to four places, or six where four would show them as equal."""
+    """Returns both numbers with four decimal places, or six if four would show them as equal."""
     short, long = ((f"{score:.{places}f}", f"{bound:.{places}f}") for places in (4, 6))
     return long if short[0] == short[1] and long[0] != long[1] else short
 
@@ -95,30 +100,30 @@ def check_thresholds(thresholds: Sequence[Threshold], names: Sequence[str]) -> N
     """Refuses thresholds that cannot be checked or reached.
 
     Raises:
-      InputError: naming the flag.
+      InputError: a threshold is wrong; the message names the flag.
     """
     for threshold in thresholds:
         if threshold.metric not in names:
             raise InputError(
-                f"--metric={threshold.metric} is not a metric of this task: choose one of "
-                f"{', '.join(names)}."
+                f"--metric={threshold.metric}: not a metric of this task; choose one of "
+                f"{', '.join(names)}"
             )
         metric = METRICS[threshold.metric]
         if threshold.value is not None and not metric.least <= threshold.value <= metric.greatest:
             upper = "up" if metric.greatest == float("inf") else f"to {metric.greatest:g}"
             raise InputError(
-                f"--threshold={threshold.value:g} cannot be reached by {threshold.metric}: "
-                f"give a number from {metric.least:g} {upper}."
+                f"--threshold={threshold.value:g}: cannot be reached by {threshold.metric}; "
+                f"give a number from {metric.least:g} {upper}"
             )
 
 
 def of_thresholds(
     thresholds: Sequence[Threshold], constants: Mapping[str, Mapping[str, Any]]
 ) -> list[Requirement]:
-    """Returns what the user's thresholds require.
+    """Returns the requirements of the user's thresholds.
 
     Args:
-      thresholds: checked.
+      thresholds: thresholds that `check_thresholds` accepted.
       constants: metric -> the `answer` and `score` of the best constant answer.
     """
     found = []
@@ -133,7 +138,7 @@ def of_thresholds(
 
 
 def of_baseline(metric: str, score: float, min_change: float) -> Requirement:
-    """Returns that a metric is better than the baseline's by so much, or at least not worse."""
+    """Returns the requirement that a metric is better than the baseline's by `min_change`."""
     sign = 1 if METRICS[metric].greater_is_better else -1
     meaning = f", the baseline's {score:.4f}"
     if min_change:

@@ -1,4 +1,4 @@
-"""Judging a model: its answers, their scores, the page, the blessing."""
+"""Evaluates a model: makes its predictions, scores them, writes the report and the blessing."""
 
 import contextlib
 import dataclasses
@@ -36,15 +36,15 @@ def evaluate(job: EvaluationJob, options: "PipelineOptions") -> dict[str, Any]:
     """Evaluates a model and writes the output folder.
 
     Args:
-      job: what is asked for.
-      options: Beam's options.
+      job: the evaluation.
+      options: options of the Beam pipelines.
 
     Returns:
-      What metrics.json holds.
+      The content of metrics.json.
 
     Raises:
-      InputError: something given cannot be used. An earlier evaluation in `output` is then as it
-        was.
+      InputError: the data, the model, the baseline or the output folder cannot be used. An earlier
+        evaluation in `output` is left unchanged.
     """
     job = dataclasses.replace(job, output=job.output.rstrip("/") or "/")
     with running.plain_errors():
@@ -55,10 +55,10 @@ def evaluate(job: EvaluationJob, options: "PipelineOptions") -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _on_this_machine(job: EvaluationJob) -> Iterator[EvaluationJob]:
-    """Yields the job with local folders to read from, which TensorFlow Model Analysis needs.
+    """Yields the job with copies on this machine of the folders that it reads.
 
     Raises:
-      InputError: something can't be copied.
+      InputError: a folder cannot be copied.
     """
     with contextlib.ExitStack() as stack:
         here = {
@@ -76,7 +76,14 @@ def _evaluate(
     options: "PipelineOptions",
     stack: contextlib.ExitStack,
 ) -> dict[str, Any]:
-    """Evaluates what `here` names, and calls it what `job` does; `stack` ends with the command."""
+    """Does the work of `evaluate`.
+
+    Args:
+      job: the evaluation with the folders that the user named, for messages and metrics.json.
+      here: the same evaluation with folders on this machine.
+      options: options of the Beam pipelines.
+      stack: stack of temporary folders, which are deleted at the end of the command.
+    """
     task = job.task
     model = saved_models.find_model(here.model, task.kind)
     examples = read_labelled(
@@ -126,7 +133,7 @@ def _evaluate(
         for requirement in requirements
     ]
     if failures and all(verdict["passed"] for verdict in verdicts):
-        raise RuntimeError(f"TFMA found what nobody asked for: {failures}")
+        raise RuntimeError(f"TFMA reports missed thresholds that were not set: {failures}")
     metrics = {
         "kind": evaluation_folder.KIND,
         "task": task.name,

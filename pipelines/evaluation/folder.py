@@ -1,4 +1,4 @@
-"""The output folder of an evaluation: made beside the old results, then put in their place."""
+"""The output folder of an evaluation: new results replace old ones only when they are complete."""
 
 import contextlib
 import json
@@ -13,19 +13,19 @@ from beambert.pipelines.storage.claims import BLESSED, METRICS_FILE, NOT_BLESSED
 
 KIND = "beambert evaluation"
 MARKERS = (BLESSED, NOT_BLESSED)
-# In the name of the folder where the results are made.
+# Part of the name of the folder where the results are made.
 _WORK = "evaluation"
 PREDICTIONS_FOLDER, TFMA_FOLDER = "predictions", "tfma"
-# What official scorers read, of the tasks that have them.
+# Folder of the files that an official scorer reads, for the tasks that have one.
 OFFICIAL = "official"
 _RESULTS = (PREDICTIONS_FOLDER, OFFICIAL, TFMA_FOLDER, METRICS_FILE, REPORT_FILE)
 
 
 def read_metrics(folder: str) -> dict[str, Any] | None:
-    """Returns the metrics.json of a finished evaluation; None where a folder holds none.
+    """Returns the metrics.json of an evaluation; None if the folder holds none.
 
     Raises:
-      InputError: nobody can tell.
+      InputError: the file cannot be read.
     """
     path = f"{folder}/{METRICS_FILE}"
     if not tensorflow_files.exists(path):
@@ -38,20 +38,20 @@ def read_metrics(folder: str) -> dict[str, Any] | None:
 
 
 def check_output(output: str) -> None:
-    """Refuses a folder that may not be written to.
+    """Refuses an output folder that holds something else than an evaluation.
 
     Raises:
-      InputError: it holds something else than an evaluation.
+      InputError: it does, or it is a file.
     """
     if tensorflow_files.exists(output) and not tensorflow_files.is_folder(output):
-        raise InputError(f"--output={output} is a file: name a folder.")
+        raise InputError(f"--output={output}: is a file; name a folder")
     names = tensorflow_files.list_folder(output)
     unfinished = [name for name in names if claims.is_aside(name, _WORK)]
     foreign = set(names) - {*_RESULTS, *MARKERS, *unfinished}
     if foreign or (names and not unfinished and read_metrics(output) is None):
         raise InputError(
-            f"--output={output} already holds something else ({min(foreign or names)}): choose "
-            "another folder or delete it."
+            f"--output={output}: already holds something else ({min(foreign or names)}); choose "
+            "another folder or delete it"
         )
 
 
@@ -59,16 +59,16 @@ def check_output(output: str) -> None:
 def work_folder(output: str) -> Iterator[pathlib.Path]:
     """Yields a folder on this machine in which the results are made.
 
-    It is in the output folder if that is on this machine, too.
+    It lies in the output folder if that is on this machine, too.
 
     Raises:
-      InputError: it cannot be written.
+      InputError: it cannot be made.
     """
     if "://" in output:
         with tempfile.TemporaryDirectory(prefix="beambert-") as folder:
             yield pathlib.Path(folder)
         return
-    for left in tensorflow_files.leftovers(output, _WORK):  # by a command that was killed
+    for left in tensorflow_files.leftovers(output, _WORK):  # left by a command that was killed
         tensorflow_files.delete(left)
     tensorflow_files.make_folder(output, "--output")
     folder = claims.aside(f"{output}/{_WORK}")
@@ -81,10 +81,10 @@ def work_folder(output: str) -> Iterator[pathlib.Path]:
 
 
 def publish(made: pathlib.Path, output: str, metrics: dict[str, Any]) -> None:
-    """Puts the new results in place of the old ones; the marker is last.
+    """Replaces the old results by the new ones; the marker is written last.
 
     Raises:
-      InputError: they cannot be written.
+      InputError: the results cannot be written.
     """
     for marker in MARKERS:
         tensorflow_files.delete(f"{output}/{marker}")

@@ -1,9 +1,9 @@
 """95 % intervals of scores.
 
-Where a score is a share of the examples, its interval is Wilson's, which holds for a few of them
-too; else it lies between percentiles of a bootstrap over the examples. TFMA's own bootstrap has 20
-samples, no seed and a symmetric interval, which leaves the range of most metrics; this one gives
-the same figures for the same examples.
+If a score is a share of the examples, its interval is Wilson's, which also suits small numbers of
+examples. The intervals of other scores are percentiles of a bootstrap over the examples. The
+bootstrap of TFMA has only 20 samples, no seed, and symmetric intervals that can leave the range of
+a metric. This one always gives the same figures for the same examples.
 """
 
 import math
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from beambert.pipelines.evaluation.outcomes import Outcomes
 
-# Draws: so many that others would move an end by a small part of the interval. Of more than 10,000
-# examples fewer are drawn, whose interval is narrow anyway.
+# Numbers of bootstrap samples. They are large enough that other samples would move the ends only by
+# a small part of the interval. More than 10,000 examples get fewer, as their intervals are narrow.
 _MOST_RESAMPLES, _LEAST_RESAMPLES = 1000, 200
 _ROWS_TO_DRAW = 10_000_000
 _SEED = 1
-# The normal distribution's 97.5 % quantile.
+# The 97.5 % quantile of the normal distribution.
 _Z = 1.959964
 
 
@@ -42,13 +42,13 @@ def intervals(
 def change_interval(
     old: Outcomes, new: Outcomes, name: str, positive: tuple[int, int]
 ) -> tuple[float, float]:
-    """Returns the 95 % interval of the change in a metric, from old to new outcomes.
+    """Returns the 95 % interval of the change in a metric from old to new outcomes.
 
     Args:
-      old: of some examples.
-      new: of the same examples in the same order, which are drawn together.
-      name: of the metric.
-      positive: the class id that f1 is of in the old and in the new outcomes.
+      old: old outcomes of some examples.
+      new: new outcomes of the same examples in the same order; both are resampled together.
+      name: name of the metric.
+      positive: ids of the class whose F1 is computed, in the old and in the new outcomes.
     """
     return _percentiles(
         [
@@ -60,7 +60,7 @@ def change_interval(
 
 
 def wilson_interval(share: float, count: int) -> tuple[float, float]:
-    """Returns the 95 % interval of a share of so many (Wilson, 1927)."""
+    """Returns the 95 % interval of a share of `count` examples (Wilson, 1927)."""
     centre = share + _Z * _Z / (2 * count)
     margin = _Z * math.sqrt(share * (1 - share) / count + _Z * _Z / (4 * count * count))
     scale = 1 + _Z * _Z / count

@@ -1,4 +1,4 @@
-"""What an evaluation is asked for, and the examples that it is on."""
+"""The parameters of an evaluation, and how its examples are read."""
 
 import dataclasses
 import pathlib
@@ -14,18 +14,18 @@ from beambert.pipelines.tasks.task import Task
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationJob:
-    """What is asked for. Each folder may be local or on gs://.
+    """The parameters of an evaluation. Each folder may be local or on gs://.
 
     Attributes:
-      task: which files, labels and metrics.
-      data_dir: the folder of the task's files.
-      model: a folder, see `saved_models.find_model`.
-      output: a folder that does not exist, is empty, or holds an earlier evaluation.
-      split: which file of the task to evaluate on.
-      thresholds: what to reach, all of them.
-      baseline: an earlier evaluation on the same file, or None.
-      min_change: how much better than the baseline's the task's first metric must be.
-      skip_bad_rows: leaves out rows that cannot be used, and names them.
+      task: declaration of the task.
+      data_dir: folder of the task's files.
+      model: folder of the model, see `saved_models.find_model`.
+      output: folder that does not exist, is empty, or holds an earlier evaluation.
+      split: split of the task to evaluate on.
+      thresholds: thresholds that the model must all reach to be blessed.
+      baseline: folder of an earlier evaluation on the same file, or None.
+      min_change: least improvement of the task's first metric over the baseline.
+      skip_bad_rows: whether to leave out and list rows that cannot be used.
     """
 
     task: Task
@@ -53,24 +53,24 @@ def read_labelled(
     """Reads the examples of the split, which must have labels.
 
     Args:
-      job: what is asked for, with a local folder of data.
-      labels: of the model.
-      tell: is called with what a person should know of the rows.
+      job: the evaluation, with a local folder of data.
+      labels: labels of the model.
+      tell: function that is called with each row that is left out and each note on the file.
 
     Raises:
-      InputError: as `examples.read_file`; or there are no labels, or
-        others than the model's.
+      InputError: `examples.read_file` refuses the file, it has no labels, or the task has other
+        labels than the model.
     """
     task, file = job.task, job.data_file()
     if task.labels is not None and set(task.labels) != set(labels):
         raise InputError(
-            f"--model has the labels {', '.join(labels)} but task {task.name} has "
-            f"{', '.join(task.labels)}: name a model that was fine-tuned on {task.name}."
+            f"--model: has the labels {', '.join(labels)} but task {task.name} has "
+            f"{', '.join(task.labels)}; name a model that was fine-tuned on {task.name}"
         )
     read = read_file(task, job.data_dir, job.split, labels or None, job.skip_bad_rows)
     for sentence in (*read.bad_rows, *read.notes):
         tell(sentence)
     if any(example.truth is None for example in read.examples):
-        raise InputError(f"{file} has no labels to compare with: choose another --split.")
+        raise InputError(f"{file}: has no labels to compare with; choose another --split")
     task.check_choices(file, read.examples, labels)
     return list(read.examples)

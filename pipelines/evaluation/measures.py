@@ -1,4 +1,4 @@
-"""What an evaluation reports: which metrics, and what is made of the predictions."""
+"""The metrics that an evaluation reports, and what else it computes from the predictions."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,12 @@ from beambert.pipelines.tasks.task import Task
 
 @dataclasses.dataclass(frozen=True)
 class Measures:
-    """What the outcomes of a task are scored by.
+    """The metrics by which the outcomes of a task are scored.
 
     Attributes:
-      kind: of the task.
-      names: of the metrics, the task's own first.
-      positive: the class id that F1 is of.
+      kind: kind of the task.
+      names: names of the metrics, the task's own first.
+      positive: id of the class whose F1 is computed.
     """
 
     kind: str
@@ -26,17 +26,17 @@ class Measures:
     positive: int
 
     def scores(self, outcomes: Outcomes) -> dict[str, float]:
-        """Returns all metrics."""
+        """Returns name -> value of all metrics."""
         return outcomes.scores(self.names, self.positive)
 
 
 def metric_names(task: Task) -> tuple[str, ...]:
-    """Returns the metrics of an evaluation, the task's own first."""
+    """Returns the names of the metrics of an evaluation, the task's own first."""
     return tuple(dict.fromkeys([*task.metrics, *OUTCOMES[task.kind].METRICS]))
 
 
 def measures_of(task: Task, labels: Sequence[str]) -> Measures:
-    """Returns what a task is scored by; F1 is of its positive label, or else of the second."""
+    """Returns the metrics of a task; F1 is that of its positive label, or else of the second."""
     positive = 1 if task.positive_label is None else labels.index(task.positive_label)
     return Measures(task.kind, metric_names(task), positive)
 
@@ -53,10 +53,11 @@ def constant_answers(
 
 
 def details(outcomes: Outcomes) -> dict[str, Any]:
-    """Returns what there is to say of all examples besides the metrics, by kind.
+    """Returns further results over all examples; which there are depends on the kind.
 
-    Classes: `confusion_matrix`, whose [i][j] counts the examples of label i that were predicted as
-    label j, and `calibration`. Answers to questions: `calibration`. Tags: `by_type` of entities.
+    A classification has `confusion_matrix`, whose [i][j] counts the examples of label i that were
+    predicted as label j, and `calibration`. A choice and questions have `calibration`. Tags have
+    the scores of entities `by_type`.
     """
     confidence = outcomes.confidence()
     return outcomes.details() | ({"calibration": calibration(*confidence)} if confidence else {})
@@ -65,11 +66,11 @@ def details(outcomes: Outcomes) -> dict[str, Any]:
 def by_slice(
     scores: Mapping[tuple[str, str] | None, dict[str, Any]], orders: Mapping[str, Sequence[str]]
 ) -> dict[str, dict[str, Any]]:
-    """Returns slicing -> value -> scores in the orders given, those that occur.
+    """Returns slicing -> value -> scores, for the values that occur.
 
     Args:
       scores: (slicing, value) -> scores, see `tfma_metric.load_scores`.
-      orders: slicing -> its values.
+      orders: slicing -> its values in the order of reports.
     """
     return {
         name: {value: scores[name, value] for value in orders[name] if (name, value) in scores}
@@ -84,16 +85,17 @@ def calibration(probability: NDArray[np.float64], right: NDArray[np.bool_]) -> d
     """Compares the probability of the given answers with the share that is right.
 
     Args:
-      probability: [examples], as the model says.
-      right: [examples], whether the answer is.
+      probability: probabilities that the model gives its answers, [examples].
+      right: whether the answers are right, [examples].
 
     Returns:
-      `bins`: the `least` and `greatest` probability, the `examples` in between and, where there
-      are some, their mean `probability` and `accuracy`; `expected_calibration_error`: the mean
-      distance between the two over the examples (Naeini et al. 2015, Guo et al. 2017).
+      `bins`, each with the `least` and `greatest` probability, the number of `examples` in between
+      and, if there are any, their mean `probability` and `accuracy`; and
+      `expected_calibration_error`, the mean distance between these two over the examples (Naeini et
+      al. 2015, Guo et al. 2017).
     """
     edges = np.linspace(0, 1, BINS + 1)
-    # A bin has its upper edge; the first also has 0.
+    # A bin includes its upper edge; the first also includes 0.
     positions = np.clip(np.searchsorted(edges, probability) - 1, 0, BINS - 1)
     bins, error = [], 0.0
     for i in range(BINS):

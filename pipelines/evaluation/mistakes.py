@@ -1,4 +1,4 @@
-"""The worst errors of a model, to read."""
+"""Selects the worst errors of a model for the report."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ _TO_SHOW = 20
 
 
 def worst_mistakes(kind: str, records: Sequence[Record], examples: Sequence[Any]) -> list[Mistake]:
-    """Returns the worst, in order; of equally bad ones the first in the file."""
+    """Returns the worst mistakes, worst first; equally bad ones keep the order of the file."""
     found = [RECORDS[kind].mistake(*pair) for pair in zip(records, examples, strict=True)]
     wrong = [mistake for mistake in found if mistake.weight > 0]
     return sorted(wrong, key=lambda mistake: -mistake.weight)[:_TO_SHOW]

@@ -1,4 +1,4 @@
-"""What became of the examples of an evaluation, by kind of task, and its scores."""
+"""The outcomes of the examples of an evaluation, by kind of task, and their scores."""
 
 import abc
 import dataclasses
@@ -17,14 +17,14 @@ from beambert.pipelines.tasks.entities import (
 )
 from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
 
-# A prediction record, as `predictions` writes it: name -> values.
+# A prediction record as `predictions` writes it is a mapping: name -> values.
 Record = Mapping[str, Sequence[Any]]
 
 
 class Outcomes(abc.ABC):
-    """The outcomes of some examples, in an order."""
+    """The outcomes of some examples, in a fixed order."""
 
-    # Names of the features of a record that they are made from.
+    # Names of the features of a record that the outcomes are made from.
     FEATURES: tuple[str, ...]
     # Metrics that are shares of the examples.
     SHARES: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ class Outcomes(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def of_records(cls, records: Sequence[Record]) -> Self:
-        """Returns the outcomes of these examples."""
+        """Returns the outcomes of prediction records."""
 
     @abc.abstractmethod
     def __len__(self) -> int:
@@ -42,37 +42,37 @@ class Outcomes(abc.ABC):
 
     @abc.abstractmethod
     def take(self, examples: NDArray[np.int64]) -> Self:
-        """Returns the outcomes of these examples, of which some may be the same."""
+        """Returns the outcomes at some indices, which may repeat."""
 
     @abc.abstractmethod
     def scores(self, names: Sequence[str], positive: int) -> dict[str, float]:
-        """Returns the metrics of these names; `positive` is the class that f1 is of."""
+        """Returns metrics by name; `positive` is the id of the class whose F1 is computed."""
 
     @abc.abstractmethod
     def constants(self) -> list[tuple[Any, Self]]:
-        """Returns what a model without insight can answer always, and the outcomes then."""
+        """Returns the constant answers that are tried as a baseline, each with its outcomes."""
 
     def written(self, answer: Any, labels: Sequence[str]) -> Any:
-        """Returns a constant answer as a reader knows it."""
+        """Returns a constant answer in the form of the report."""
         return answer
 
     def confidence(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]] | None:
-        """Returns the probability of each answer and whether it is right, if a model says one."""
+        """Returns the probability of each answer and whether it is right, if there are any."""
         return None
 
     def details(self) -> dict[str, Any]:
-        """Returns what there is to say besides metrics and calibration."""
+        """Returns further results besides metrics and calibration."""
         return {}
 
 
 @dataclasses.dataclass(frozen=True)
 class ClassOutcomes(Outcomes):
-    """Of a classification.
+    """The outcomes of a classification.
 
     Attributes:
-      labels: [examples] class ids.
-      predictions: [examples] class ids.
-      probabilities: [examples, classes].
+      labels: true class ids, [examples].
+      predictions: predicted class ids, [examples].
+      probabilities: probabilities of the classes, [examples, classes].
     """
 
     labels: NDArray[np.int64]
@@ -85,7 +85,7 @@ class ClassOutcomes(Outcomes):
 
     @classmethod
     def of_records(cls, records: Sequence[Record]) -> Self:
-        """Returns the outcomes of these examples."""
+        """Returns the outcomes of prediction records."""
         probabilities = np.array([record["probabilities"] for record in records], float)
         return cls(
             _column(records, "label_index"), _column(records, "prediction_index"), probabilities
@@ -96,13 +96,13 @@ class ClassOutcomes(Outcomes):
         return len(self.labels)
 
     def take(self, examples: NDArray[np.int64]) -> Self:
-        """Returns the outcomes of these examples."""
+        """Returns the outcomes at some indices."""
         return type(self)(
             self.labels[examples], self.predictions[examples], self.probabilities[examples]
         )
 
     def scores(self, names: Sequence[str], positive: int) -> dict[str, float]:
-        """Returns the metrics of these names."""
+        """Returns metrics by name."""
         return metrics.scores(
             names,
             self.labels,
@@ -117,7 +117,7 @@ class ClassOutcomes(Outcomes):
         return probability, self.labels == self.predictions
 
     def constants(self) -> list[tuple[int, Self]]:
-        """Returns every class, each with the classes' shares for probabilities."""
+        """Returns each class as a constant answer; the probabilities are the classes' shares."""
         classes = self.probabilities.shape[1]
         shares = np.bincount(self.labels, minlength=classes) / len(self)
         probabilities = np.tile(shares, (len(self), 1))
@@ -139,18 +139,18 @@ class ClassOutcomes(Outcomes):
 
 
 class ChoiceOutcomes(ClassOutcomes):
-    """Of a choice, whose labels mean nothing by themselves."""
+    """The outcomes of a choice; it has no metrics by class, as the indices mean nothing."""
 
     METRICS = ("accuracy", "cross_entropy")
 
 
 @dataclasses.dataclass(frozen=True)
 class NumberOutcomes(Outcomes):
-    """Of a regression.
+    """The outcomes of a regression.
 
     Attributes:
-      labels: [examples].
-      predictions: [examples].
+      labels: true numbers, [examples].
+      predictions: predicted numbers, [examples].
     """
 
     labels: NDArray[np.float64]
@@ -161,7 +161,7 @@ class NumberOutcomes(Outcomes):
 
     @classmethod
     def of_records(cls, records: Sequence[Record]) -> Self:
-        """Returns the outcomes of these examples."""
+        """Returns the outcomes of prediction records."""
         return cls(*(_column(records, name) for name in cls.FEATURES))
 
     def __len__(self) -> int:
@@ -169,27 +169,27 @@ class NumberOutcomes(Outcomes):
         return len(self.labels)
 
     def take(self, examples: NDArray[np.int64]) -> Self:
-        """Returns the outcomes of these examples."""
+        """Returns the outcomes at some indices."""
         return type(self)(self.labels[examples], self.predictions[examples])
 
     def scores(self, names: Sequence[str], positive: int) -> dict[str, float]:
-        """Returns the metrics of these names."""
+        """Returns metrics by name."""
         return metrics.scores(names, self.labels, self.predictions)
 
     def constants(self) -> list[tuple[float, Self]]:
-        """Returns the mean label."""
+        """Returns the mean label as a constant answer."""
         mean = float(self.labels.mean())
         return [(round(mean, 6), type(self)(self.labels, np.full(len(self), mean)))]
 
 
 @dataclasses.dataclass(frozen=True)
 class TagOutcomes(Outcomes):
-    """Of a tagging.
+    """The outcomes of a tagging.
 
     Attributes:
-      types: of entities, in order.
-      entities: [sentences, types, 3] counts of true, predicted and correct entities.
-      words: [sentences, 3] counts of words, of right tags, and of words outside entities.
+      types: types of entities, sorted.
+      entities: counts of true, predicted and correct entities, [sentences, types, 3].
+      words: counts of words, right tags, and words outside entities, [sentences, 3].
     """
 
     types: tuple[str, ...]
@@ -201,12 +201,12 @@ class TagOutcomes(Outcomes):
 
     @classmethod
     def of_records(cls, records: Sequence[Record]) -> Self:
-        """Returns the outcomes of these sentences."""
+        """Returns the outcomes of prediction records."""
         tags = [
             tuple([_text(tag) for tag in record[name]] for name in cls.FEATURES)
             for record in records
         ]
-        # Of other labels of words there are no entities, and no metric asks for them.
+        # Other labels of words form no entities, and their tasks have no metric of entities.
         has_entities = all(map(is_entity_tag, {tag for of in tags for tag in (*of[0], *of[1])}))
         counts = [count_entities(*of) if has_entities else {} for of in tags]
         types = tuple(sorted({name for by_type in counts for name in by_type}))
@@ -225,28 +225,28 @@ class TagOutcomes(Outcomes):
         return len(self.words)
 
     def take(self, examples: NDArray[np.int64]) -> Self:
-        """Returns the outcomes of these sentences."""
+        """Returns the outcomes at some indices."""
         return type(self)(self.types, self.entities[examples], self.words[examples])
 
     def entity_scores(self) -> dict[str, Any]:
-        """Returns what `entities.entity_scores` does."""
+        """Returns the scores of entities, see `entities.entity_scores`."""
         sums = self.entities.sum(axis=0).tolist()
         by_type = dict(zip(self.types, (EntityCounts(*row) for row in sums), strict=True))
         return scores_of_counts({name: one for name, one in by_type.items() if one.any})
 
     def scores(self, names: Sequence[str], positive: int) -> dict[str, float]:
-        """Returns the metrics of these names; accuracy is of the words' tags."""
+        """Returns metrics by name; accuracy is the share of words with the right tag."""
         words, right, _ = self.words.sum(axis=0)
         found = {**self.entity_scores(), "accuracy": float(right / words)}
         return {name: found[name] for name in names}
 
     def constants(self) -> list[tuple[str, Self]]:
-        """Returns O for every word."""
+        """Returns the constant answer O for every word."""
         entities = self.entities * np.array([1, 0, 0])
         return [("O", type(self)(self.types, entities, self.words[:, [0, 2, 2]]))]
 
     def details(self) -> dict[str, Any]:
-        """Returns `by_type` of entities."""
+        """Returns the scores of entities `by_type`."""
         by_type = self.entity_scores()["by_type"]
         return {
             "by_type": {
@@ -258,13 +258,13 @@ class TagOutcomes(Outcomes):
 
 @dataclasses.dataclass(frozen=True)
 class AnswerOutcomes(Outcomes):
-    """Of questions.
+    """The outcomes of questions.
 
     Attributes:
-      exact_match: [questions] 1 where the answer is right.
-      f1: [questions] of the answer's words.
-      impossible: [questions] whether the text has no answer.
-      probability: [questions] of the answer, as the model says.
+      exact_match: 1 if the answer is right, else 0, [questions].
+      f1: F1 of the words of the answer, [questions].
+      impossible: whether the context has no answer, [questions].
+      probability: probability that the model gives its answer, [questions].
     """
 
     exact_match: NDArray[np.float64]
@@ -278,7 +278,7 @@ class AnswerOutcomes(Outcomes):
 
     @classmethod
     def of_records(cls, records: Sequence[Record]) -> Self:
-        """Returns the outcomes of these questions."""
+        """Returns the outcomes of prediction records."""
         return cls(*(_column(records, name) for name in cls.FEATURES))
 
     def __len__(self) -> int:
@@ -286,7 +286,7 @@ class AnswerOutcomes(Outcomes):
         return len(self.f1)
 
     def take(self, examples: NDArray[np.int64]) -> Self:
-        """Returns the outcomes of these questions."""
+        """Returns the outcomes at some indices."""
         return type(self)(
             self.exact_match[examples],
             self.f1[examples],
@@ -295,7 +295,7 @@ class AnswerOutcomes(Outcomes):
         )
 
     def scores(self, names: Sequence[str], positive: int) -> dict[str, float]:
-        """Returns the metrics of these names."""
+        """Returns metrics by name."""
         found = {"exact_match": self.exact_match, "squad_f1": self.f1}
         return {name: float(found[name].mean()) for name in names}
 
@@ -304,7 +304,7 @@ class AnswerOutcomes(Outcomes):
         return self.probability, self.exact_match == 1
 
     def constants(self) -> list[tuple[str, Self]]:
-        """Returns that there is no answer."""
+        """Returns the constant answer that there is none."""
         right = self.impossible.astype(float)
         certain = np.ones(len(self))
         return [("no answer", type(self)(right, right, self.impossible, certain))]
@@ -322,7 +322,7 @@ OUTCOMES: dict[str, type[Outcomes]] = {
 def best_constants(
     outcomes: Outcomes, names: Sequence[str], positive: int
 ) -> dict[str, tuple[Any, float]]:
-    """Returns, for each metric, the constant answer that is best by it and its score."""
+    """Returns metric -> best constant answer and its score."""
     candidates = [
         (answer, constant.scores(names, positive)) for answer, constant in outcomes.constants()
     ]
@@ -336,7 +336,7 @@ def best_constants(
 
 def _column(records: Sequence[Record], name: str) -> NDArray:
     values = np.array([record[name][0] for record in records])
-    # TFMA's floats are float32, in which a mean differs from that of the same numbers elsewhere.
+    # TFMA passes float32, whose means would differ from those of the same numbers in float64.
     return values.astype(float) if values.dtype.kind == "f" else values
 
 

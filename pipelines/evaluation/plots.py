@@ -1,4 +1,4 @@
-"""The plots of an evaluation's page."""
+"""The plots of an evaluation's report."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,14 +11,14 @@ from beambert.pipelines.evaluation.outcomes import NumberOutcomes
 from beambert.pipelines.shared.report_page import AMBER, BLUE, new_figure
 from beambert.pipelines.tasks.metrics import METRICS
 
-# More dots make a heavy page and show no more.
+# More dots would make the report larger without showing more.
 _MAX_DOTS = 1500
 
 
 def slice_figure(
     parts: Sequence[tuple[str, Mapping[str, Any]]], metric: str, constant: float
 ) -> Figure:
-    """Draws a metric of every part with its interval, beside the best constant answer's."""
+    """Draws a metric of each slice with its interval, and the score of the best constant answer."""
     figure = new_figure((5.2, 0.8 + 0.3 * len(parts)))
     axes = figure.subplots()
     for position, (_, part) in enumerate(parts):
@@ -41,7 +41,7 @@ def slice_figure(
 
 
 def length_figure(parts: Mapping[str, Mapping[str, Any]], metric: str) -> Figure:
-    """Draws a metric over the number of words with its intervals, and how many examples."""
+    """Draws a metric with its intervals over the number of words, and the numbers of examples."""
     figure = new_figure()
     axes, counts = figure.subplots(2, height_ratios=(3, 1), sharex=True)
     positions = range(len(parts))
@@ -58,7 +58,7 @@ def length_figure(parts: Mapping[str, Mapping[str, Any]], metric: str) -> Figure
 
 
 def confusion_figure(matrix: Sequence[Sequence[int]], names: Sequence[str]) -> Figure:
-    """Draws the counts, shaded by their share of the true label's examples."""
+    """Draws the confusion matrix, shaded by the share of the true label's examples."""
     labels = [short(label) for label in names]
     side = 2.2 + 0.55 * len(labels)
     figure = new_figure((side, side * 0.85))
@@ -90,7 +90,7 @@ def confusion_figure(matrix: Sequence[Sequence[int]], names: Sequence[str]) -> F
 
 
 def calibration_figure(bins: Sequence[Mapping[str, Any]]) -> Figure:
-    """Draws how often answers are right over their probability, and how many there are."""
+    """Draws the share of right answers over their probability, and the numbers of answers."""
     filled = [one for one in bins if one["examples"]]
     figure = new_figure((4.4, 4.2))
     axes, counts = figure.subplots(2, height_ratios=(4, 1), sharex=True)
@@ -121,7 +121,7 @@ def number_figure(outcomes: NumberOutcomes) -> Figure:
 
 
 def difference_figure(outcomes: NumberOutcomes) -> Figure:
-    """Draws how many predictions differ by how much from their labels."""
+    """Draws a histogram of the differences between predictions and labels."""
     figure = new_figure()
     axes = figure.subplots()
     axes.hist(outcomes.predictions - outcomes.labels, 30, color=BLUE)
@@ -131,7 +131,7 @@ def difference_figure(outcomes: NumberOutcomes) -> Figure:
 
 
 def short(name: str) -> str:
-    """Returns a name that fits beside an axis."""
+    """Returns a name, shortened to fit beside an axis."""
     # A dollar sign would start a formula.
     return (name if len(name) <= 30 else name[:29] + "…").replace("$", r"\$")
 

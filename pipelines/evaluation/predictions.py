@@ -1,4 +1,4 @@
-"""The predictions of a fine-tuned SavedModel on a task's examples, as records; see `records`."""
+"""Makes records of a fine-tuned SavedModel's predictions on examples; see `records`."""
 
 import dataclasses
 import pathlib
@@ -17,21 +17,21 @@ from beambert.pipelines.tasks.task import Task
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """An example, and what its record holds before there is a prediction."""
+    """An example, and the part of its record that is known before the prediction."""
 
     example: Example | Question
     record: Record
 
     @property
     def characters(self) -> int:
-        """How long the example is."""
+        """The number of characters in the example."""
         return sum(len(part) for value in self.example.texts().values() for part in value)
 
 
 def make_rows(
     task: Task, examples: Sequence[Example | Question], labels: Sequence[str]
 ) -> tuple[list[Row], dict[str, tuple[str, ...]]]:
-    """Returns the rows of the examples, and the values of every slicing in the order of reports."""
+    """Returns the rows of the examples, and slicing -> its values in the order of reports."""
     slicings = slices.slicings(task.kind, examples, labels, OWN_FEATURES)
     kind, rows = RECORDS[task.kind], []
     for number, example in enumerate(examples):
@@ -48,11 +48,11 @@ def make_rows(
 class Predictor:
     """Turns a batch of rows into serialized tf.Examples with the model's predictions.
 
-    The model is loaded once in a worker process, whatever the number of its threads.
+    The threads of a worker process share one loaded model.
     """
 
     def __init__(self, kind: str, model: Model) -> None:
-        """Remembers which SavedModel to load."""
+        """Takes the kind of the task and the SavedModel to load."""
         from apache_beam.utils import shared
 
         self._kind = kind
@@ -66,10 +66,15 @@ class Predictor:
 
     @staticmethod
     def check_model(task: Task, model: Model, example: Any) -> None:
-        """Refuses a model that is not for the task, one of whose examples is given.
+        """Refuses a model that does not suit the task.
+
+        Args:
+          task: the task.
+          model: the model.
+          example: an example of the task.
 
         Raises:
-          InputError: it takes or gives something else.
+          InputError: the model has other inputs or outputs.
         """
         check_signature(model, task.kind, example.texts())
 
@@ -77,7 +82,7 @@ class Predictor:
     def official(
         task: Task, examples: Sequence[Any], records: Sequence[Record]
     ) -> tuple[dict[str, float], dict[str, str]] | None:
-        """Returns an official scorer's metrics and the files it reads, by name, if there is one."""
+        """Returns the metrics of the official scorer and its input files; None without one."""
         return None
 
     def __call__(self, rows: Sequence[Row]) -> list[bytes]:
@@ -125,10 +130,11 @@ def read_records(folder: pathlib.Path) -> list[Record]:
 
 
 def check_records(kind: str, records: Sequence[Record], count: int, model: Model) -> None:
-    """Checks that there is one prediction an example and that the model's answers make sense.
+    """Checks that each example has one prediction and that the predictions are valid.
 
     Raises:
-      InputError: the model's numbers are not finite, or its answer is not what labels.txt says.
+      InputError: the model's numbers are not finite, or its answers do not fit labels.txt.
+      RuntimeError: predictions are missing.
     """
     if [record["row"][0] for record in records] != list(range(count)):
         raise RuntimeError(f"{count} examples gave {len(records)} predictions")

@@ -1,11 +1,11 @@
-"""What a prediction record holds by kind of task: the truth, the answer, and how both are told.
+"""The prediction records of each kind of task: how truths and answers are written and read.
 
-A record is a tf.Example. Each has `row`, the example's position, and the value of every slice, and
-besides, by the kind of the task:
+A record is a tf.Example. Each has `row`, the position of the example, and its value in each
+slicing. The other features depend on the kind of the task:
 
     classification, choice   label, label_index, prediction, prediction_index, probabilities
     regression               number (the label), score
-    tagging                  tags, predicted_tags: one for each word
+    tagging                  tags, predicted_tags (one for each word)
     span                     impossible, answer, probability, n_best, null_odds, exact_match,
                              squad_f1
 """
@@ -26,16 +26,16 @@ from beambert.pipelines.tasks.examples import ChoiceExample, TaggedExample, Text
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING, Task
 
-# What a record has besides slices by columns.
+# Features of a record except its values in the slicings by column.
 OWN_FEATURES = (
     *("row", "label_index", "prediction_index", "probabilities", "number", "score"),
     *("tags", "predicted_tags", "impossible", "answer", "probability", "n_best", "null_odds"),
     *("exact_match", "squad_f1"),
 )
-# Labels and predictions of questions where some have no answer.
+# Labels and predictions of questions if some have no answer.
 ANSWER, NO_ANSWER = "answer", "no answer"
 
-# The value of each example in a slicing, and the values in the order of reports.
+# A slicing: the value of each example, and all values in the order of reports.
 Slices = tuple[tuple[str, ...], tuple[str, ...]]
 
 
@@ -44,10 +44,10 @@ class Mistake:
     """A wrong answer.
 
     Attributes:
-      text: what the model was given.
-      expected: the right answer.
-      predicted: the model's.
-      weight: how bad it is; see `Records.WEIGHT`.
+      text: text of the example.
+      expected: right answer.
+      predicted: answer of the model.
+      weight: measure of how bad the mistake is, see `Records.WEIGHT`.
     """
 
     text: str
@@ -57,58 +57,58 @@ class Mistake:
 
 
 class Records(abc.ABC):
-    """The records of a kind of task."""
+    """Writes and reads the records of a kind of task."""
 
-    # What the weight of a mistake is, and which are shown.
+    # Name of the weight of a mistake, and a description of the mistakes that are shown.
     WEIGHT: tuple[str, str]
 
     @staticmethod
     @abc.abstractmethod
     def truth(example: Any, labels: Sequence[str]) -> dict[str, list[Any]]:
-        """Returns what a record holds of an example's label."""
+        """Returns the features that hold the truth of an example."""
 
     @staticmethod
     def label_slices(examples: Sequence[Any], labels: Sequence[str]) -> Slices | None:
-        """Returns how the label parts the examples, if it does."""
+        """Returns the slicing by label; None for kinds without one."""
         return None
 
     @staticmethod
     def predictions(task: Task, labels: Sequence[str]) -> tuple[str, ...] | None:
-        """Returns the predictions that part the examples, if they do."""
+        """Returns the values of the slicing by prediction; None for kinds without one."""
         return None
 
     @staticmethod
     def answer(
         model: Model, record: Record, outputs: Mapping[str, np.ndarray], i: int
     ) -> Mapping[str, Sequence[Any]]:
-        """Returns what a record holds of row i of a SavedModel's outputs.
+        """Returns the features that hold row i of a SavedModel's outputs.
 
         Args:
           model: the SavedModel.
-          record: what it holds of the example.
-          outputs: the model's.
-          i: the row.
+          record: features of the example.
+          outputs: outputs of the model for a batch.
+          i: index of the row in the batch.
         """
         raise NotImplementedError
 
-    @staticmethod  # noqa: B027  (the predictor of a span checks)
+    @staticmethod  # noqa: B027  (the predictor of spans checks its answers itself)
     def check(record: Record, model: Model) -> None:
-        """Refuses an answer that makes no sense.
+        """Refuses an invalid answer.
 
         Raises:
-          InputError: naming the model.
+          InputError: the answer is invalid; the message names the model.
         """
 
     @staticmethod
     @abc.abstractmethod
     def mistake(record: Record, example: Any) -> Mistake:
-        """Returns how wrong an answer is; of the weight 0 where it is right."""
+        """Returns the mistake of an answer; its weight is 0 if the answer is right."""
 
 
 class ClassRecords(Records):
-    """Labels of texts."""
+    """Records of a classification."""
 
-    WEIGHT = ("probability", "that the model was surest of")
+    WEIGHT = ("probability", "with a wrong answer that the model was surest of")
 
     @staticmethod
     def truth(example: Any, labels: Sequence[str]) -> dict[str, list[Any]]:
@@ -129,9 +129,9 @@ class ClassRecords(Records):
     def answer(
         model: Model, record: Record, outputs: Mapping[str, np.ndarray], i: int
     ) -> Mapping[str, Sequence[Any]]:
-        """Returns the label, its index and the probabilities of all."""
+        """Returns the predicted label, its index and the probabilities of all labels."""
         name = outputs["label"][i]
-        # A name that labels.txt lacks is found by `check`.
+        # `check` refuses a name that labels.txt lacks.
         known = name.decode(errors="replace") in model.labels
         return {
             "prediction": [name],
@@ -141,19 +141,19 @@ class ClassRecords(Records):
 
     @staticmethod
     def check(record: Record, model: Model) -> None:
-        """Refuses probabilities that are not numbers, and a label that is not the likeliest."""
+        """Refuses probabilities that are not finite, and a label that is not the likeliest."""
         _check_finite(record, "probabilities", model)
         index, probabilities = record["prediction_index"][0], record["probabilities"]
         if index < 0 or probabilities[index] < max(probabilities):
             prediction = record["prediction"][0].decode(errors="replace")
             raise InputError(
-                f"--model={model.path} answers {prediction!r}, which is not the likeliest line of "
-                "labels.txt: put the model's own labels.txt beside it."
+                f"--model={model.path}: answers {prediction!r}, which is not the likeliest line of "
+                "labels.txt; put the model's own labels.txt beside it"
             )
 
     @classmethod
     def mistake(cls, record: Record, example: Any) -> Mistake:
-        """Returns a wrong label with its probability."""
+        """Returns a mistake whose weight is the probability of the wrong label."""
         index = record["prediction_index"][0]
         weight = record["probabilities"][index] if index != record["label_index"][0] else 0.0
         predicted = record["prediction"][0].decode()
@@ -166,7 +166,7 @@ class ClassRecords(Records):
 
 
 class ChoiceRecords(ClassRecords):
-    """Choices of endings."""
+    """Records of a choice."""
 
     @staticmethod
     def _written(example: ChoiceExample, label: str) -> str:
@@ -174,9 +174,9 @@ class ChoiceRecords(ClassRecords):
 
 
 class NumberRecords(Records):
-    """Numbers for texts."""
+    """Records of a regression."""
 
-    WEIGHT = ("difference", "that are furthest off")
+    WEIGHT = ("difference", "whose prediction is furthest from the label")
 
     @staticmethod
     def truth(example: TextExample, labels: Sequence[str]) -> dict[str, list[Any]]:
@@ -185,7 +185,7 @@ class NumberRecords(Records):
 
     @staticmethod
     def label_slices(examples: Sequence[TextExample], labels: Sequence[str]) -> Slices | None:
-        """Returns four ranges of about as many examples; equal numbers stay together."""
+        """Returns four ranges with about equal numbers of examples; equal labels share a range."""
         numbers = [float(example.label) for example in examples]
         edges = np.quantile(numbers, [0.25, 0.5, 0.75], method="inverted_cdf")
         quarters = np.searchsorted(edges, numbers)
@@ -204,18 +204,18 @@ class NumberRecords(Records):
 
     @staticmethod
     def check(record: Record, model: Model) -> None:
-        """Refuses what is not a number."""
+        """Refuses a score that is not finite."""
         _check_finite(record, "score", model)
 
     @staticmethod
     def mistake(record: Record, example: TextExample) -> Mistake:
-        """Returns how far a number is off."""
+        """Returns a mistake whose weight is the distance from the label."""
         score, number = record["score"][0], record["number"][0]
         return Mistake(_text(example), example.label, f"{score:.3f}", abs(score - number))
 
 
 class TagRecords(Records):
-    """Tags of words."""
+    """Records of a tagging."""
 
     WEIGHT = ("wrong entities", "with the most wrong or missed entities")
 
@@ -233,21 +233,21 @@ class TagRecords(Records):
 
     @staticmethod
     def check(record: Record, model: Model) -> None:
-        """Refuses tags that labels.txt lacks, and other than one a word."""
+        """Refuses tags that labels.txt lacks, and more or fewer tags than words."""
         tags = [tag.decode(errors="replace") for tag in record["predicted_tags"]]
         unknown = [tag for tag in tags if tag not in model.labels]
         if unknown or len(tags) != len(record["tags"]):
             raise InputError(
-                f"--model={model.path} gives {unknown[0]!r}, which is not in labels.txt: put the "
-                "model's own labels.txt beside it."
+                f"--model={model.path}: gives {unknown[0]!r}, which is not in labels.txt; put the "
+                "model's own labels.txt beside it"
                 if unknown
-                else f"--model={model.path} gives {len(tags)} tags for {len(record['tags'])} "
-                "words: export the model again."
+                else f"--model={model.path}: gives {len(tags)} tags for {len(record['tags'])} "
+                "words; export the model again"
             )
 
     @staticmethod
     def mistake(record: Record, example: TaggedExample) -> Mistake:
-        """Returns how many entities are wrong or missed."""
+        """Returns a mistake whose weight is the number of wrong or missed entities."""
         predicted = [tag.decode() for tag in record["predicted_tags"]]
         wrong = set(entities(example.tags)) ^ set(entities(predicted))
         return Mistake(
@@ -259,9 +259,12 @@ class TagRecords(Records):
 
 
 class SpanRecords(Records):
-    """Answers to questions; `SpanPredictor` makes and checks them."""
+    """Records of questions; `SpanPredictor` makes and checks their answers."""
 
-    WEIGHT = ("probability", "without a right word that the model was surest of")
+    WEIGHT = (
+        "probability",
+        "with an answer that has no right word and that the model was surest of",
+    )
 
     @staticmethod
     def truth(example: Question, labels: Sequence[str]) -> dict[str, list[Any]]:
@@ -270,7 +273,7 @@ class SpanRecords(Records):
 
     @staticmethod
     def label_slices(examples: Sequence[Question], labels: Sequence[str]) -> Slices | None:
-        """Returns those with and without an answer, if there are both."""
+        """Returns the slicing into questions with and without an answer; None if all have one."""
         if not any(question.is_impossible for question in examples):
             return None
         values = tuple(NO_ANSWER if q.is_impossible else ANSWER for q in examples)
@@ -278,12 +281,12 @@ class SpanRecords(Records):
 
     @staticmethod
     def predictions(task: Task, labels: Sequence[str]) -> tuple[str, ...] | None:
-        """Returns an answer and none, where there may be none."""
+        """Returns "answer" and "no answer" if questions may have none; else None."""
         return (ANSWER, NO_ANSWER) if task.allows_no_answer else None
 
     @staticmethod
     def mistake(record: Record, example: Question) -> Mistake:
-        """Returns an answer that shares no word with a right one, with its probability."""
+        """Returns a mistake whose weight is the probability of an answer without any right word."""
         answers = dict.fromkeys(answer.text for answer in example.answers)
         return Mistake(
             f"{example.question}\n\n{example.context}",
@@ -305,8 +308,8 @@ RECORDS: dict[str, type[Records]] = {
 def _check_finite(record: Record, name: str, model: Model) -> None:
     if not all(math.isfinite(value) for value in record[name]):
         raise InputError(
-            f"--model={model.path} gives {name} that are not numbers: fine-tune it again, with a "
-            "lower learning rate."
+            f"--model={model.path}: gives {name} that are not numbers; fine-tune it again, with a "
+            "lower learning rate"
         )
 
 

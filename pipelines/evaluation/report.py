@@ -1,4 +1,4 @@
-"""The page of an evaluation."""
+"""The report of an evaluation, an HTML page."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -34,9 +34,9 @@ def render(metrics: dict[str, Any], outcomes: Outcomes, mistakes: Sequence[Mista
     """Returns the HTML page.
 
     Args:
-      metrics: what metrics.json holds.
-      outcomes: those of all examples.
-      mistakes: the mistakes to show, in order.
+      metrics: content of metrics.json.
+      outcomes: outcomes of all examples.
+      mistakes: mistakes to show, in order.
     """
     sections = [
         _verdict(metrics),
@@ -93,7 +93,7 @@ def _baseline(metrics: dict[str, Any]) -> Html | None:
         for name, score in baseline["scores"].items()
     ]
     return section(
-        "Beside the baseline",
+        "Comparison with the baseline",
         tag(
             "p",
             "Model ",
@@ -112,7 +112,7 @@ def _by_slice(metrics: dict[str, Any]) -> Html:
         name: [(slice_title(name, value), part) for value, part in slices.items()]
         for name, slices in metrics["slices"].items()
     }
-    # Lengths have a figure of their own.
+    # The lengths have a separate figure.
     drawn = [part for name, parts in titled.items() if name != LENGTH for part in parts]
     figure = ""
     if drawn:
@@ -147,7 +147,9 @@ def _confusion(metrics: dict[str, Any]) -> Html | None:
     if matrix is None:
         return None
     if len(matrix) > _MAX_LABELS_IN_MATRIX:
-        shown = note(f"With {len(matrix)} labels it is too large to draw: metrics.json holds it.")
+        shown = note(
+            f"With {len(matrix)} labels the matrix is too large to draw; metrics.json holds it."
+        )
     else:
         shown = figures(plots.confusion_figure(matrix, metrics["labels"]))
     return section("Confusion matrix", shown)
@@ -158,8 +160,8 @@ def _calibration(metrics: dict[str, Any]) -> Html | None:
     if found is None:
         return None
     about = (
-        "On the dashed line, answers are right as often as the model says. The mean distance from "
-        f"it, the expected calibration error, is {found['expected_calibration_error']:.4f}."
+        "On the dashed line, answers are right as often as the model predicts. The mean distance "
+        f"from it, the expected calibration error, is {found['expected_calibration_error']:.4f}."
     )
     return section("Calibration", note(about), figures(plots.calibration_figure(found["bins"])))
 
@@ -187,8 +189,12 @@ def _official(metrics: dict[str, Any]) -> Html | None:
     if official is None:
         return None
     return section(
-        "As the official scorer has it",
-        note("In per cent; its input is in ", tag("code", "official"), " beside this page."),
+        "Official scores",
+        note(
+            "In per cent; the input of the official scorer is in ",
+            tag("code", "official"),
+            " beside this page.",
+        ),
         table((), [(name, f"{value:,.3f}") for name, value in official.items()], ("", "number")),
     )
 
@@ -202,7 +208,7 @@ def _numbers(outcomes: Outcomes) -> Html | None:
         return None
     return section(
         "Predicted numbers",
-        note("On the dashed lines, they equal the labels."),
+        note("On the dashed lines, predictions equal labels."),
         figures(plots.number_figure(outcomes), plots.difference_figure(outcomes)),
     )
 
@@ -214,6 +220,6 @@ def _mistake_table(metrics: dict[str, Any], mistakes: Sequence[Mistake]) -> Html
     rows = [(one.text, one.expected, one.predicted, f"{one.weight:.3g}") for one in mistakes]
     return section(
         "Worst errors",
-        note(f"The {len(mistakes)} {which}."),
+        note(f"The {len(mistakes)} examples {which}."),
         table(("text", "right", "predicted", weight), rows, ("text", "short", "short", "number")),
     )

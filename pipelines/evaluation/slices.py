@@ -1,4 +1,4 @@
-"""The slices of an evaluation: by label, by length, and by input columns with few values."""
+"""The slices of an evaluation: by label, by length, and by columns with few values."""
 
 import dataclasses
 import math
@@ -18,12 +18,12 @@ LENGTH, LABEL, PREDICTION = "length", "label", "prediction"
 
 @dataclasses.dataclass(frozen=True)
 class Slicing:
-    """One way to part the examples.
+    """One way to divide the examples into slices.
 
     Attributes:
-      name: of the feature that holds the value.
-      values: of each example.
-      order: of the values in reports.
+      name: name of the feature that holds the value.
+      values: value of each example.
+      order: all values in the order of reports.
     """
 
     name: str
@@ -34,13 +34,13 @@ class Slicing:
 def slicings(
     kind: str, examples: Sequence[Example | Question], labels: Sequence[str], taken: Sequence[str]
 ) -> list[Slicing]:
-    """Returns the ways to part these examples, but for the prediction, which nobody knows yet.
+    """Returns the slicings of examples except that by prediction, which is not known yet.
 
     Args:
-      kind: of the task.
-      examples: labelled.
-      labels: in index order.
-      taken: names of other features; an input column of such a name is called `column NAME`.
+      kind: kind of the task.
+      examples: examples with labels.
+      labels: labels in index order.
+      taken: names of other features; a column with such a name is called `column NAME`.
     """
     lengths = tuple(length_bucket(example) for example in examples)
     found = [Slicing(LENGTH, lengths, tuple(name for _, name in _LENGTH_BUCKETS))]
@@ -58,9 +58,10 @@ def slicings(
 
 
 def length_bucket(example: Example | Question) -> str:
-    """Returns the bucket of an example's number of words: of a pair, both texts together.
+    """Returns the bucket of an example's number of words.
 
-    Of several endings, the longest counts; of a question, its context too.
+    The words of both texts of a pair, or of a question and its context, count together. Among
+    several endings, the longest counts.
     """
     words = sum(
         len(text.split()) if isinstance(text, str) else max(len(part.split()) for part in text)
@@ -70,5 +71,5 @@ def length_bucket(example: Example | Question) -> str:
 
 
 def slice_title(name: str, value: str) -> str:
-    """Returns how a slice is called; quotes show a value that begins or ends with a space."""
+    """Returns the title of a slice; a value that begins or ends with a space is quoted."""
     return f"{name} = {value if value and value == value.strip() else repr(value)}"

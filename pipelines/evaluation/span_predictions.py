@@ -1,4 +1,4 @@
-"""The predictions of a fine-tuned SavedModel on questions, as records; see `predictions`."""
+"""Makes records of a fine-tuned SavedModel's answers to questions; see `predictions`."""
 
 import dataclasses
 import json
@@ -22,18 +22,18 @@ from beambert.pipelines.tasks.squad_scoring import score
 from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING, Task
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
-if TYPE_CHECKING:  # Its module imports TensorFlow.
+if TYPE_CHECKING:  # This module imports TensorFlow.
     from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
 
 SIGNATURE = "windows"
 INPUTS = ("input_ids", "input_mask", "segment_ids")
-# Windows that the model gets at a time.
+# Number of windows in a batch of the model.
 _WINDOWS_AT_A_TIME = 32
 
 
 @dataclasses.dataclass(frozen=True)
 class _Loaded:
-    """What a worker process has once."""
+    """The model and the tokenizer, which the threads of a worker process share."""
 
     model: Any
     tokenizer: "OffsetTokenizer"
@@ -42,18 +42,18 @@ class _Loaded:
 class SpanPredictor:
     """Turns a batch of questions into serialized tf.Examples with the model's answers.
 
-    The model is loaded once in a worker process, whatever the number of its threads.
+    The threads of a worker process share one loaded model.
     """
 
     def __init__(self, model: Model, allows_no_answer: bool) -> None:
         """Reads the model's vocabulary.
 
         Args:
-          model: as found, in a folder that `beambert finetune` finished.
+          model: model in a folder that `beambert finetune` finished.
           allows_no_answer: whether "no answer" is an answer (v2.0).
 
         Raises:
-          InputError: the folder does not say how the model was trained.
+          InputError: training.json or vocab.txt is missing or does not belong to the model.
         """
         from apache_beam.utils import shared
 
@@ -69,10 +69,10 @@ class SpanPredictor:
 
     @staticmethod
     def check_model(task: Task, model: Model, example: Question) -> None:
-        """Refuses a model that gives no logits of windows, or is for another task.
+        """Refuses a model that gives no logits of windows, or was trained for another task.
 
         Raises:
-          InputError: it takes or gives something else.
+          InputError: it is such a model.
         """
         check_signature(model, task.kind, INPUTS, SIGNATURE)
         check_task(model, task.name)
@@ -81,7 +81,7 @@ class SpanPredictor:
     def official(
         task: Task, examples: Sequence[Question], records: Sequence[Record]
     ) -> tuple[dict[str, float], dict[str, str]]:
-        """Returns SQuAD's metrics and the files that its scorer reads, by name."""
+        """Returns the metrics of SQuAD's official scorer and its input files by name."""
         found = predictions_of(examples, records, task.allows_no_answer)
         scores = score(examples, found.answers, task.allows_no_answer, found.null_odds or None)
         return scores.metrics, found.files()
@@ -152,13 +152,13 @@ def _vocabulary(model: Model) -> Vocabulary:
     file = model.path.parent / VOCABULARY_FILE
     if not model.training or not file.is_file():
         raise InputError(
-            f"--model={model.path} has no {TRAINING_FILE} and {VOCABULARY_FILE} beside it: "
-            "name a folder that `beambert finetune` finished."
+            f"--model={model.path}: has no {TRAINING_FILE} and {VOCABULARY_FILE} beside it; "
+            "name a folder that `beambert finetune` finished"
         )
     vocabulary = Vocabulary.parse(file.read_bytes(), str(file))
     if vocabulary.sha256 != model.training["vocabulary_sha256"]:
         raise InputError(
-            f"{file} is not the vocabulary that the model was trained with: put that one there."
+            f"{file}: not the vocabulary that the model was trained with; put that one there"
         )
     return vocabulary
 

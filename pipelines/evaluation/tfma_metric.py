@@ -20,17 +20,17 @@ _COUNT, _LOW, _HIGH = "example_count", "_low_95", "_high_95"
 
 
 def _key(name: str) -> metric_types.MetricKey:
-    # The thresholds of a MetricsSpec are on keys that say nothing of weights.
+    # The thresholds of a MetricsSpec refer to keys without example weights.
     return metric_types.MetricKey(name, example_weighted=None)
 
 
 class OfficialScores(metric_types.Metric):
-    """Scores of a slice, each with the ends of its interval, and the number of its examples."""
+    """The scores of a slice with the ends of their intervals, and the number of examples."""
 
     def __init__(
         self, kind: str, names: Sequence[str], positive: int, name: str = "official_scores"
     ) -> None:
-        """Takes the kind of the task, names of `metrics.METRICS` and the class that F1 is of."""
+        """Takes the kind of the task, names of metrics and the id of the class for F1."""
         super().__init__(_computations, kind=kind, names=names, positive=positive, name=name)
 
 
@@ -54,7 +54,7 @@ def _computations(
 
 
 class _ScoreRecords(beam.CombineFn):
-    """Gathers the records of a slice; correlations and intervals need them all at once."""
+    """Collects the records of a slice, as correlations and intervals need all of them at once."""
 
     def __init__(self, kind: str, names: Sequence[str], positive: int) -> None:
         self._kind, self._names, self._positive = kind, tuple(names), positive
@@ -72,7 +72,7 @@ class _ScoreRecords(beam.CombineFn):
         return [record for records in accumulators for record in records]
 
     def extract_output(self, accumulator: list[Record]) -> dict[metric_types.MetricKey, float]:
-        # Beam's order differs from run to run, and the bootstrap must not.
+        # Beam's order differs from run to run; the bootstrap needs a fixed one.
         records = sorted(accumulator, key=lambda record: record["row"][0])
         outcomes = OUTCOMES[self._kind].of_records(records)
         found = {_COUNT: float(len(records)), **outcomes.scores(self._names, self._positive)}
@@ -100,7 +100,7 @@ def eval_config(
             threshold=config_pb2.MetricThreshold(value_threshold=requirement.to_tfma()),
         )
     return config_pb2.EvalConfig(
-        # The records hold predictions, and the metric reads them itself.
+        # The metric reads the predictions from the records itself.
         model_specs=[config_pb2.ModelSpec()],
         metrics_specs=[spec],
         slicing_specs=[
@@ -113,7 +113,7 @@ def eval_config(
 def load_scores(
     folder: pathlib.Path, names: Sequence[str]
 ) -> dict[tuple[str, str] | None, dict[str, Any]]:
-    """Reads what TFMA wrote.
+    """Reads the scores that TFMA wrote.
 
     Returns:
       (slice feature, value), or None for all examples, -> `example_count`, the scores by name and
@@ -136,7 +136,7 @@ def load_scores(
 
 
 def load_failures(folder: pathlib.Path) -> list[Any]:
-    """Reads which bounds TFMA found missed, as its ValidationFailures."""
+    """Reads the missed thresholds that TFMA found, as its ValidationFailures."""
     validation = tfma.load_validation_result(str(folder))
     return [
         failure for part in validation.metric_validations_per_slice for failure in part.failures

@@ -1,14 +1,14 @@
-"""The contract of a features folder, and reading one. Neither Beam nor tfx-bsl is needed.
+"""The contract of a features folder, and how to read one. It needs neither Beam nor tfx-bsl.
 
 A features folder holds a folder of record files for each split of a task, `schema.pbtxt`,
-`labels.txt`, `vocab.txt` (what its ids mean), `info.json` (`FeaturesInfo`) and `_SUCCESS`, written
-last. A record is an example, or a window of a question:
+`labels.txt`, `vocab.txt` (the vocabulary of the ids), `info.json` (`FeaturesInfo`) and `_SUCCESS`,
+which is written last. A record is an example, or a window of a question:
 
-    row                             of the example among those of its split that are used
-    input_ids, segment_ids          of its tokens, without padding
-    sequence_lengths                of a choice: tokens of each ending's sequence, end to end
+    row                             number of the example among the used examples of its split
+    input_ids, segment_ids          ids and segments of its tokens, without padding
+    sequence_lengths                number of tokens in the sequence of each ending (choice only)
     label_ids                       index of the label, a number, or an index for each token
-    start_positions, end_positions  of a span
+    start_positions, end_positions  positions of the answer's first and last token (span only)
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 FORMAT_VERSION = 1
 ROW, SEQUENCE_LENGTHS = "row", "sequence_lengths"
 TOKEN_FEATURES = ("input_ids", "segment_ids")
-# In info.json's counts of a split.
+# Name of a count of each split in info.json.
 LOST_TOKENS = "sequences_that_lost_tokens"
 _RECORDS_AT_A_TIME = 4096
 
@@ -53,15 +53,15 @@ def made_from(
     max_seq_length: int,
     data_sha256: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Returns what decides the features of a task, as JSON has it.
+    """Returns all that decides the features of a task, in the types of JSON.
 
     Args:
-      task: its declaration.
-      labels: in index order.
-      vocabulary: of the ids.
-      do_lower_case: how text is normalized.
-      max_seq_length: most tokens of a sequence.
-      data_sha256: hash of each split's file.
+      task: declaration of the task.
+      labels: labels in index order.
+      vocabulary: vocabulary of the ids.
+      do_lower_case: whether text is lower-cased and loses its accents.
+      max_seq_length: greatest number of tokens in a sequence.
+      data_sha256: split -> SHA-256 of its file.
     """
     decided = {
         "task": dataclasses.asdict(task),
@@ -79,10 +79,10 @@ class FeaturesInfo:
     """The info.json of a features folder.
 
     Attributes:
-      made_from: see the function of that name.
-      splits: by name, what was read, used and left out of the split, counts of what it became,
-        and its `files`: `name` in the features folder, `records`, `bytes`, `sha256`.
-      versions: of the libraries that shaped the records.
+      made_from: all that decides the features, see the function `made_from`.
+      splits: split -> counts of the examples read, used and left out, counts of the features, and
+        `files`: the `name` in the features folder, `records`, `bytes` and `sha256` of each.
+      versions: versions of the libraries that shaped the records.
     """
 
     made_from: Mapping[str, Any]
@@ -99,12 +99,12 @@ class FeaturesInfo:
         """Reads info.json.
 
         Raises:
-          InputError: it is not ours, or of another format.
+          InputError: it is not the info.json of a features folder, or has another format version.
         """
         try:
             fields = json.loads(text)
             if fields.pop("format_version") != FORMAT_VERSION:
-                raise ValueError("of another format")
+                raise ValueError("another format version")
             info = cls(**fields)
             missing = {"task", "max_seq_length", "data_sha256"} - info.made_from.keys()
             for of in info.splits.values():
@@ -121,12 +121,12 @@ class FeaturesInfo:
 
 @dataclasses.dataclass(frozen=True)
 class TaskFeatureFiles:
-    """The features of a task, made earlier.
+    """The features of a task in a finished features folder.
 
     Attributes:
-      flag: what the user named them by, for messages.
-      info: of their folder.
-      files: of each split.
+      flag: the flag with its value that named the folder, for messages.
+      info: info.json of the folder.
+      files: split -> paths of its record files.
     """
 
     flag: str
@@ -134,13 +134,13 @@ class TaskFeatureFiles:
     files: Mapping[str, Sequence[str]]
 
     def check(self, wanted: Mapping[str, Any]) -> None:
-        """Refuses features that aren't those that would be made.
+        """Refuses features that were made from something else than what is wanted.
 
         Args:
-          wanted: see `made_from`; splits that it has no file of don't count.
+          wanted: all that decides the features, see `made_from`; other splits are ignored.
 
         Raises:
-          InputError: naming both values.
+          InputError: something differs; the message names both values.
         """
         found = dict(self.info.made_from)
         hashes = found["data_sha256"]
@@ -148,19 +148,19 @@ class TaskFeatureFiles:
         difference = first_difference(found, wanted)
         if difference:
             raise InputError(
-                f"{self.flag}: not the features of what is asked for ({difference}); make them "
-                "again with `beambert features`, or leave the flag out"
+                f"{self.flag}: the features are not those that are needed ({difference}); make "
+                "them again with `beambert features`, or leave the flag out"
             )
 
     def count_cut(self, split: str) -> int:
-        """Returns how many sequences of a split lost tokens."""
+        """Returns the number of sequences of a split that lost tokens."""
         return self.info.splits[split][LOST_TOKENS]
 
     def read(self, split: str) -> TaskFeatures:
         """Reads the features of a split.
 
         Raises:
-          InputError: a file can't be read, or has other records.
+          InputError: a file cannot be read, or its records are not features of this kind.
         """
         return read_features(self.info.made_from["task"]["kind"], self.files[split], self.flag)
 
@@ -169,11 +169,11 @@ def open_features(folder: str, flag: str) -> TaskFeatureFiles:
     """Opens a finished features folder.
 
     Args:
-      folder: its path, on any file system that TensorFlow knows.
-      flag: it was given by, for messages.
+      folder: path of the folder, on any file system that TensorFlow knows.
+      flag: flag that named it, for messages.
 
     Raises:
-      InputError: there is none, or a file of it isn't as it was written.
+      InputError: the folder is not a finished features folder, or one of its files has changed.
     """
     folder, flag = folder.rstrip("/"), f"{flag}={folder}"
     if not tensorflow_files.exists(f"{folder}/{MARKER_FILE}"):
@@ -186,7 +186,7 @@ def open_features(folder: str, flag: str) -> TaskFeatureFiles:
         data = tensorflow_files.read_bytes(f"{folder}/{file['name']}")
         if hashlib.sha256(data).hexdigest() != file["sha256"]:
             raise InputError(
-                f"{flag}: {file['name']} is not as it was written; make the features again"
+                f"{flag}: {file['name']} has changed since it was written; make the features again"
             )
     files = {
         split: [f"{folder}/{file['name']}" for file in of["files"]]
@@ -196,15 +196,15 @@ def open_features(folder: str, flag: str) -> TaskFeatureFiles:
 
 
 def read_features(kind: str, paths: Sequence[str], flag: str) -> TaskFeatures:
-    """Reads record files, whatever order their records are in.
+    """Reads record files and puts their records in order.
 
     Args:
-      kind: of the task.
-      paths: of the files; .gz are decompressed.
-      flag: they were given by, for messages.
+      kind: kind of the task.
+      paths: paths of the files; .gz files are decompressed.
+      flag: flag that named them, for messages.
 
     Raises:
-      InputError: they can't be read, or their records aren't of that kind.
+      InputError: a file cannot be read, or its records are not features of this kind.
     """
     is_compressed = all(path.endswith(".gz") for path in paths)
     records = tf.data.TFRecordDataset(list(paths), "GZIP" if is_compressed else "")
@@ -221,7 +221,7 @@ def read_features(kind: str, paths: Sequence[str], flag: str) -> TaskFeatures:
         parts = list(batches)
     except (tf.errors.OpError, ValueError) as error:
         raise InputError(
-            f"{flag}: its records can't be read as those of a {kind} task; make them again with "
+            f"{flag}: its records cannot be read as those of a {kind} task; make them again with "
             "`beambert features`"
         ) from error
     if not parts:

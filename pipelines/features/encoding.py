@@ -1,4 +1,4 @@
-"""Features -> serialized tf.Examples, by tfx-bsl's encoder."""
+"""Encodes features as serialized tf.Examples with tfx-bsl."""
 
 from collections.abc import Sequence
 
@@ -13,12 +13,12 @@ from beambert.pipelines.model_inputs.features import TaskFeatures
 
 
 def encode_features(kind: str, features: TaskFeatures, rows: np.ndarray) -> list[bytes]:
-    """Returns a record for each example, see `contract`; the same always as the same bytes.
+    """Returns a record for each example, see `contract`; the bytes are always the same.
 
     Args:
-      kind: of the task.
-      features: of some examples.
-      rows: int64 [examples], their numbers.
+      kind: kind of the task.
+      features: features of some examples.
+      rows: int64 [examples], numbers of the examples in their split.
     """
     lengths = features.lengths.reshape(-1, features.choices)
     totals = lengths.sum(axis=1)
@@ -34,7 +34,7 @@ def encode_features(kind: str, features: TaskFeatures, rows: np.ndarray) -> list
     columns |= {name: _lists(values, totals) for name, values in features.token_targets.items()}
     batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
     encoded = example_coder.RecordBatchToExamplesEncoder().encode(batch)
-    # An example's features are a map, whose order differs from call to call.
+    # The features of a tf.Example are a map, whose order differs from call to call.
     return [
         tf.train.Example.FromString(record).SerializeToString(deterministic=True)
         for record in encoded
@@ -42,7 +42,7 @@ def encode_features(kind: str, features: TaskFeatures, rows: np.ndarray) -> list
 
 
 def _lists(values: np.ndarray, lengths: Sequence[int] | np.ndarray) -> pa.LargeListArray:
-    """Returns an array with a list for each row of values that lie end to end."""
+    """Returns an Arrow array of lists: the values, cut into parts of the given lengths."""
     is_float = np.issubdtype(values.dtype, np.floating)
     ends = np.concatenate([[0], np.cumsum(lengths)])
     values = values.astype(np.float32 if is_float else np.int64)

@@ -1,4 +1,4 @@
-"""The Beam transform from the files of a task to features."""
+"""The Beam transform that makes features of the files of a task."""
 
 import dataclasses
 
@@ -22,7 +22,7 @@ from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 @beam.typehints.with_output_types(str)
 class CreateTaskFeatures(beam.PTransform):
-    """Makes the features of a task, at the beginning of a pipeline, and gives their folder.
+    """Makes the features of a task, at the beginning of a pipeline, and yields their folder.
 
     Example:
       >>> import apache_beam as beam
@@ -47,12 +47,12 @@ class CreateTaskFeatures(beam.PTransform):
         """Reads the task's files and the vocabulary.
 
         Args:
-          job: what to make.
+          job: the features to make.
           progress_folder: folder of a `ProgressDisplay`, if there is one.
-          planned: what `plan_features` returned of the job, if it is at hand.
+          planned: result of `plan_features` for the job, if it was called before.
 
         Raises:
-          InputError: a file can't be used.
+          InputError: a file cannot be used.
         """
         super().__init__()
         self._plan, self._inputs = planned or plan_features(job)
@@ -62,12 +62,12 @@ class CreateTaskFeatures(beam.PTransform):
         """Claims the output and adds the steps.
 
         Raises:
-          InputError: the output is finished already, or holds something else.
+          InputError: the output folder is finished already, or holds something else.
         """
         plan = self._plan
         if files.claim_output(plan.output, plan.identity()):
             raise InputError(
-                f"--output={plan.output}: is finished already; choose another or delete it"
+                f"--output={plan.output}: is finished already; choose another folder or delete it"
             )
         reports = (
             begin
@@ -83,10 +83,10 @@ class CreateTaskFeatures(beam.PTransform):
 
 
 def plan_features(job: FeaturesJob) -> tuple[FeaturesPlan, TaskSplits]:
-    """Reads the files of a job's task; returns what is made of them, and what was read.
+    """Reads the files of a job's task; returns the plan and the examples.
 
     Raises:
-      InputError: a file can't be used.
+      InputError: a file cannot be used.
     """
     vocabulary = Vocabulary.parse(
         files.read_bytes(job.vocab_file, "--vocab_file"), f"--vocab_file={job.vocab_file}"

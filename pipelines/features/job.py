@@ -1,4 +1,4 @@
-"""What a features job makes of which examples. No Beam."""
+"""The job that makes features: its parameters, its plan and its shards. It does not need Beam."""
 
 import collections
 import dataclasses
@@ -13,25 +13,25 @@ from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import SHORTEST_LENGTH, TRAIN, Task
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
-# Examples of a record file: the unit of work of a worker.
+# Number of examples in a record file, which is the unit of work of a worker.
 EXAMPLES_A_SHARD = 8192
 
 
 @dataclasses.dataclass(frozen=True)
 class FeaturesJob:
-    """Features to make.
+    """The features to make.
 
     Attributes:
-      task: its declaration.
+      task: declaration of the task.
       data_dir: folder of the task's files.
       vocab_file: the encoder's vocabulary.
       output: features folder to make.
-      do_lower_case: how text is normalized.
-      max_seq_length: most tokens of a sequence; None for the default of the task's kind.
-      skip_bad_rows: leaves out rows that can't be used.
+      do_lower_case: whether text is lower-cased and loses its accents.
+      max_seq_length: greatest number of tokens in a sequence; None for the default of the kind.
+      skip_bad_rows: whether to leave out rows that cannot be used instead of stopping.
 
     Raises:
-      InputError: a value that can't work.
+      InputError: `max_seq_length` is too small.
     """
 
     task: Task
@@ -48,7 +48,7 @@ class FeaturesJob:
 
     @property
     def length(self) -> int:
-        """Most tokens of a sequence."""
+        """Greatest number of tokens in a sequence."""
         return self.max_seq_length or self.task.default_length()
 
 
@@ -57,10 +57,10 @@ class Shard:
     """The examples of a record file.
 
     Attributes:
-      split: of the task.
-      name: of the file, in the features folder.
-      first_row: number of the first example in the split.
-      examples: at least one.
+      split: split of the task.
+      name: name of the file in the features folder.
+      first_row: number of the first example in its split.
+      examples: the examples, at least one.
     """
 
     split: str
@@ -71,20 +71,21 @@ class Shard:
 
 @dataclasses.dataclass(frozen=True)
 class FeaturesPlan:
-    """What is to be made of what was read.
+    """All that decides the features of a job, known after its files are read.
 
     Attributes:
-      task: its declaration.
-      labels: in index order.
-      vocabulary: of the ids.
-      do_lower_case: how text is normalized.
-      max_seq_length: most tokens of a sequence.
+      task: declaration of the task.
+      labels: labels in index order.
+      vocabulary: vocabulary of the ids.
+      do_lower_case: whether text is lower-cased and loses its accents.
+      max_seq_length: greatest number of tokens in a sequence.
       output: the features folder.
-      data_sha256: hash of each split's file.
-      counts: of each split, the examples `read`, `used` and `left_out` by reason, and the `labels`.
-      choices: sequences of an example.
+      data_sha256: split -> SHA-256 of its file.
+      counts: split -> number of examples `read` and `used`, `left_out` by reason, and `labels` by
+        name.
+      choices: number of sequences of an example.
       unlabelled: splits without labels.
-      versions: of the libraries.
+      versions: versions of the libraries.
     """
 
     task: Task
@@ -100,7 +101,7 @@ class FeaturesPlan:
     versions: Mapping[str, str]
 
     def made_from(self) -> dict[str, Any]:
-        """Returns what decides the features."""
+        """Returns all that decides the features."""
         from beambert.pipelines.features.contract import made_from  # it imports TensorFlow
 
         return made_from(
@@ -113,18 +114,18 @@ class FeaturesPlan:
         )
 
     def identity(self) -> dict[str, Any]:
-        """Returns what makes two jobs that write to a folder the same."""
+        """Returns the values by which two jobs with the same output folder are the same job."""
         return self.made_from() | {"versions": dict(self.versions)}
 
 
 def read_inputs(task: Task, data_dir: str, skip_bad_rows: bool) -> TaskSplits:
-    """Reads train, dev and the other splits whose files are there.
+    """Reads train, dev and the other splits whose files exist.
 
     Raises:
-      InputError: they can't be read, or don't go together.
+      InputError: a file cannot be read, or the splits do not fit together.
     """
     read = read_splits(task, data_dir, present_splits(task, data_dir), skip_bad_rows)
-    # Columns that no feature is made of may be most of a row.
+    # Columns that become no feature are dropped, as they may be most of a row.
     examples = {
         split: [dataclasses.replace(of, columns={}) if of.columns else of for of in found]
         for split, found in read.examples.items()
@@ -133,7 +134,7 @@ def read_inputs(task: Task, data_dir: str, skip_bad_rows: bool) -> TaskSplits:
 
 
 def count_labels(task: Task, examples: Sequence[Any]) -> dict[str, int]:
-    """Returns how many examples, words of a tagging task, have each label; of numbers none."""
+    """Returns label -> number of examples, or of words in a tagging task; empty for numbers."""
     names = (name for example in examples for name in task.label_names(example))
     return dict(sorted(collections.Counter(names).items()))
 
@@ -141,7 +142,7 @@ def count_labels(task: Task, examples: Sequence[Any]) -> dict[str, int]:
 def make_plan(
     job: FeaturesJob, inputs: TaskSplits, vocabulary: Vocabulary, versions: Mapping[str, str]
 ) -> FeaturesPlan:
-    """Returns what a job makes of what was read."""
+    """Returns the plan of a job for the examples that were read."""
     task = job.task
     counts = {
         split: {
@@ -169,7 +170,7 @@ def make_plan(
 
 
 def make_shards(inputs: TaskSplits) -> list[Shard]:
-    """Divides the examples; how depends on nothing but them."""
+    """Divides the examples into shards; the division depends only on the examples."""
     shards = []
     for split, examples in inputs.examples.items():
         starts = range(0, len(examples), EXAMPLES_A_SHARD)

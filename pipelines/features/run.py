@@ -1,4 +1,4 @@
-"""Running a job that makes features: what is done already, progress, what came out."""
+"""Runs a job that makes features: claims the output, shows progress, prints a summary."""
 
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def create_task_features(job: FeaturesJob, options: "PipelineOptions") -> None:
-    """Fills the features folder, unless it is full, and says what is in it.
+    """Makes the features folder, unless it is finished already, and prints a summary.
 
     Raises:
-      InputError: the folder holds something else, or a file can't be used.
+      InputError: the folder holds something else, or a file cannot be used.
     """
     check_reachable(options, output=job.output)
     plan, inputs = plan_features(job)
@@ -33,7 +33,7 @@ def create_task_features(job: FeaturesJob, options: "PipelineOptions") -> None:
         for sentence in inputs.notes:
             print(sentence)
         if works_here(options):
-            with loading():  # its import prints; do it now
+            with loading():  # its import prints, so it happens here
                 import beambert.pipelines.features.encoding  # noqa: F401
         run_job(
             lambda pipeline, folder: pipeline | CreateTaskFeatures(job, folder, (plan, inputs)),
@@ -46,7 +46,7 @@ def create_task_features(job: FeaturesJob, options: "PipelineOptions") -> None:
 
 
 def summarize(output: str) -> str:
-    """Returns what a user wants to know of a finished features folder."""
+    """Returns a summary of a finished features folder: examples, sequences and tokens by split."""
     path = f"{output}/{INFO_FILE}"
     info = FeaturesInfo.from_json(files.read_bytes(path, "--output").decode(), path)
     lines = [output]
@@ -54,6 +54,6 @@ def summarize(output: str) -> str:
         lines.append(
             f"  {split}: {of['used']:,} of {of['read']:,} examples, {of['sequences']:,} sequences, "
             f"{of['tokens'] / of['sequences']:.1f} tokens each; "
-            f"{of[LOST_TOKENS]:,} lost tokens"
+            f"{of[LOST_TOKENS]:,} sequences lost tokens"
         )
     return "\n".join(lines)

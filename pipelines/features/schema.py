@@ -19,19 +19,19 @@ def features_schema(
     splits: Sequence[str],
     unlabelled: Sequence[str],
 ) -> schema_pb2.Schema:
-    """Returns the schema.
+    """Returns the schema of the records.
 
     Args:
-      kind: of the task.
-      labels: their number.
-      choices: sequences of an example.
-      vocab_size: ids are less than it.
-      max_seq_length: most tokens of a sequence.
-      splits: all; the schema's environments.
-      unlabelled: those without targets.
+      kind: kind of the task.
+      labels: number of labels.
+      choices: number of sequences of an example.
+      vocab_size: number of tokens in the vocabulary.
+      max_seq_length: greatest number of tokens in a sequence.
+      splits: names of all splits, which become the environments of the schema.
+      unlabelled: names of the splits without targets.
 
     Returns:
-      every feature with its type, its shape where it has one, and the values it may take.
+      A schema with the type, the range of values and, if it is fixed, the shape of each feature.
     """
     inputs = MODEL_INPUTS[kind]
     schema = schema_pb2.Schema()

@@ -1,4 +1,4 @@
-"""The Beam steps from examples to a features folder."""
+"""The Beam steps that write a features folder."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,13 +25,13 @@ from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
 
 @dataclasses.dataclass(frozen=True)
 class ShardReport:
-    """What became of a shard.
+    """The counts of a finished shard.
 
     Attributes:
-      split: of the task.
-      file: its entry in info.json.
-      examples: the number of examples that have a record.
-      counts: what the examples became; they add up.
+      split: split of the task.
+      file: entry of the record file in info.json.
+      examples: number of examples that have a record.
+      counts: name -> count; the counts of the shards add up.
     """
 
     split: str
@@ -41,17 +41,17 @@ class ShardReport:
 
 
 class WriteFeatures(beam.DoFn):
-    """Shard -> its record file; gives a report."""
+    """Writes the record file of each shard and yields a report."""
 
     def __init__(self, plan: FeaturesPlan, progress_folder: str | None):
-        """Takes what every worker needs."""
+        """Takes the plan, and the folder of a `ProgressDisplay`, if there is one."""
         self._plan = plan
         self._progress_folder = progress_folder
 
     def setup(self) -> None:
         """Loads the tokenizer and the encoder, and opens the worker's tally."""
         with loading():
-            import beambert.pipelines.features.encoding  # noqa: F401  (its import prints)
+            import beambert.pipelines.features.encoding  # noqa: F401  (the import prints)
             from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
 
             self._inputs = MODEL_INPUTS[self._plan.task.kind](
@@ -88,10 +88,10 @@ class WriteFeatures(beam.DoFn):
 
 
 class FinishFeatures(beam.DoFn):
-    """Writes the folder's small files and, last of all, its marker; gives the folder."""
+    """Writes the folder's small files and, last, its marker; yields the folder."""
 
     def __init__(self, plan: FeaturesPlan):
-        """Takes what is known before the work."""
+        """Takes the plan."""
         self._plan = plan
 
     def process(self, _: None, reports: Iterable[ShardReport]) -> Iterator[str]:

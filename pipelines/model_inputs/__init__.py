@@ -1,1 +1,1 @@
-"""A task's examples to a model's inputs, and its logits to answers."""
+"""Turns the examples of a task into model inputs, and logits into answers."""

@@ -1,8 +1,8 @@
-"""Logits of windows -> answers, n-best lists and null odds, as the original's run_squad.py.
+"""Turns logits of windows into answers, n-best lists and null odds, as the original run_squad.py.
 
-Two things are better than there. Answers are cut out of the context by their characters, where the
-original looks for something similar to the pieces. And padding never counts, so that answers don't
-depend on what a window was batched with.
+Two things are better than in the original. Answers are cut out of the context by their characters,
+while the original looks for text that is similar to the word pieces. Padding never counts, so that
+answers do not depend on the other windows in the batch.
 """
 
 import dataclasses
@@ -17,19 +17,20 @@ from beambert.pipelines.model_inputs.windows import Windows, has_most_context
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.squad import Question
 
-# Questions at a time, so that the pairs of all their starts and ends fit into memory.
+# Number of questions that are decoded at a time: all pairs of starts and ends must fit in memory.
 _QUESTIONS_AT_A_TIME = 1000
-# Null odds where there is nothing to answer with: JSON has no infinity.
+# Null odds of a question without any candidate answer; JSON has no infinity.
 CERTAIN = float(np.finfo(np.float32).max)
 
 
 @dataclasses.dataclass(frozen=True)
 class DecodingParameters:
-    """How answers are chosen; the names and defaults are the original script's flags.
+    """How answers are chosen; names and defaults are those of the original script's flags.
 
     Attributes:
-      n_best_size: starts and ends of a window that are considered, and answers that are listed.
-      max_answer_length: most pieces of an answer.
+      n_best_size: number of starts and of ends that are considered in a window, and of answers in
+        an n-best list.
+      max_answer_length: greatest number of word pieces in an answer.
       null_score_diff_threshold: null odds above which the answer is "" (v2.0).
     """
 
@@ -40,12 +41,13 @@ class DecodingParameters:
 
 @dataclasses.dataclass(frozen=True)
 class SquadPredictions:
-    """What the official files hold, by the questions' ids.
+    """The contents of the official files, by the ids of the questions.
 
     Attributes:
-      answers: the answer; "" for no answer.
-      n_best: the likeliest answers, each with `text`, `probability`, `start_logit` and `end_logit`.
-      null_odds: the score of no answer less that of the best answer; empty where every question
+      answers: id -> answer; "" for no answer.
+      n_best: id -> likeliest answers, each with `text`, `probability`, `start_logit` and
+        `end_logit`.
+      null_odds: id -> score of no answer minus score of the best answer; empty if every question
         has an answer (v1.1).
     """
 
@@ -54,7 +56,7 @@ class SquadPredictions:
     null_odds: dict[str, float]
 
     def files(self) -> dict[str, str]:
-        """Returns the text of each file by its name, as the original writes them."""
+        """Returns file name -> text, in the format of the original script."""
         contents = {"predictions.json": self.answers, "nbest_predictions.json": self.n_best}
         if self.null_odds:
             contents["null_odds.json"] = self.null_odds
@@ -62,7 +64,7 @@ class SquadPredictions:
 
 
 class _Candidate(NamedTuple):
-    """An answer, or with characters 0 to 0 no answer."""
+    """A candidate answer by its characters in the context; 0 to 0 stands for no answer."""
 
     start: int
     end: int
@@ -82,20 +84,20 @@ def decode(
     allows_no_answer: bool,
     parameters: DecodingParameters,
 ) -> SquadPredictions:
-    """Chooses the answers.
+    """Chooses the answers to questions.
 
     Args:
-      questions: those that the windows are of.
-      windows: see `make_windows`.
-      start_logits: float [windows, at least the longest window], of each token to be the answer's
-        first; behind a window's end they may be anything.
-      end_logits: likewise, to be its last.
-      allows_no_answer: "no answer" is an answer (v2.0). It scores as [CLS] does, in the window
-        where that is least.
+      questions: the questions.
+      windows: their windows, see `make_windows`.
+      start_logits: logits of each token being the first of the answer, float [windows, at least
+        the length of the longest window]; values behind the end of a window do not matter.
+      end_logits: logits of each token being the last of the answer, of the same shape.
+      allows_no_answer: whether "no answer" is an answer (v2.0). Its score is that of [CLS] in the
+        window where this score is least.
       parameters: how to choose.
 
     Raises:
-      InputError: the logits are not numbers.
+      InputError: the logits are not finite.
     """
     logits = tuple(_without_padding(given, windows) for given in (start_logits, end_logits))
     answers, n_best, null_odds = {}, {}, {}
@@ -107,7 +109,7 @@ def decode(
         for number, (start, end) in zip(some, itertools.pairwise(bounds), strict=True):
             question = questions[number]
             if number not in ranked:
-                # None of the best starts goes with one of the best ends: all of them are tried.
+                # None of the best starts fits one of the best ends, so that all are tried.
                 own, most = np.arange(start, end), logits[0].shape[1]
                 ranked |= _rank(windows, own, logits, most, parameters)
             candidates = ranked.get(number, ([], [], [], []))
@@ -127,7 +129,7 @@ def decode(
 
 
 def _null(logits: Sequence[np.ndarray], start: int, end: int) -> _Candidate:
-    """Returns no answer as the question's windows from `start` to `end` score it."""
+    """Returns the candidate for no answer, scored on the windows from `start` to `end`."""
     pairs = zip(*(of[start:end, 0].tolist() for of in logits), strict=True)
     return min((_Candidate(0, 0, *pair) for pair in pairs), key=lambda pair: pair.score)
 
@@ -141,8 +143,8 @@ def _without_padding(logits: np.ndarray, windows: Windows) -> np.ndarray:
     is_token = np.arange(shape[1]) < windows.lengths[:, None]
     if not np.isfinite(logits[is_token]).all():
         raise InputError(
-            "the model gives logits that are not numbers: fine-tune it again, with a lower "
-            "learning rate."
+            "--model: gives logits that are not numbers; fine-tune it again, with a lower "
+            "learning rate"
         )
     return np.where(is_token, logits, -np.inf)
 
@@ -154,19 +156,19 @@ def _rank(
     most: int,
     parameters: DecodingParameters,
 ) -> dict[int, tuple[list, ...]]:
-    """Returns the answers that windows allow, by question, the best first.
+    """Returns the candidate answers of some windows by question, the best first.
 
-    They are columns of the fields of `_Candidate`: there are many more than will be looked at.
+    They are columns, one for each field of `_Candidate`, because only few of them become objects.
 
     Args:
       windows: all windows.
-      indices: int [some], of those to look at.
-      logits: of all windows, without padding.
-      most: starts and ends of a window to consider.
+      indices: int [some], indices of the windows to look at.
+      logits: logits of starts and of ends of all windows, -inf in the padding.
+      most: number of starts and of ends to consider in each window.
       parameters: how to choose.
     """
     start_logits, end_logits = (of[indices] for of in logits)
-    # Of equals the original takes those that come first, here and in the order of answers.
+    # Among equal logits the original takes the first, here and in the order of answers.
     starts, ends = (
         np.argsort(-of, axis=1, kind="stable")[:, :most] for of in (start_logits, end_logits)
     )
@@ -196,7 +198,7 @@ def _rank(
 def _list_best(
     context: str, candidates: Iterable[_Candidate], null: _Candidate | None, size: int
 ) -> dict[str, _Candidate]:
-    """Returns the best answers of different texts; no answer is always among them if it is one."""
+    """Returns the best candidates by text; no answer is always among them if `null` is given."""
     listed: dict[str, _Candidate] = {}
     for candidate in candidates:
         if null is not None and "" not in listed and null.score > candidate.score:
@@ -206,7 +208,7 @@ def _list_best(
         listed.setdefault(context[candidate.start : candidate.end], candidate)
     if null is not None:
         listed.setdefault("", null)
-    # A context without a single piece.
+    # A context without any word piece has no candidates.
     return listed or {"": _Candidate(0, 0, 0.0, 0.0)}
 
 

@@ -1,4 +1,4 @@
-"""Examples of a task -> model inputs without padding, in columns."""
+"""Turns the examples of a task into model inputs without padding, in columns."""
 
 import abc
 import functools
@@ -22,16 +22,16 @@ from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SP
 from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
-# Sequences that are tokenized at a time.
+# Number of sequences that are tokenized at a time.
 SEQUENCES_AT_A_TIME = 4096
 
 
 class ModelInputs(abc.ABC):
-    """How the examples of a kind become inputs and targets."""
+    """Turns the examples of a kind of task into inputs and targets."""
 
-    # Name and type of what an example has one of.
+    # Names and types of the targets that an example has one of.
     TARGETS: Mapping[str, type] = {}
-    # Names of what each token has one of.
+    # Names of the targets that each token has one of.
     TOKEN_TARGETS: tuple[str, ...] = ()
     # Whether an example has several sequences.
     HAS_CHOICES = False
@@ -43,7 +43,14 @@ class ModelInputs(abc.ABC):
         do_lower_case: bool,
         max_seq_length: int,
     ):
-        """Takes what decides the inputs, and builds the tokenizer."""
+        """Builds the tokenizer.
+
+        Args:
+          labels: labels in index order.
+          vocabulary: vocabulary of the ids.
+          do_lower_case: whether text is lower-cased and loses its accents.
+          max_seq_length: greatest number of tokens in a sequence.
+        """
         self._labels = labels
         self._tokenizer = self._build_tokenizer(vocabulary, do_lower_case, max_seq_length)
 
@@ -51,7 +58,7 @@ class ModelInputs(abc.ABC):
     def _build_tokenizer(
         self, vocabulary: Vocabulary, do_lower_case: bool, max_seq_length: int
     ) -> Any:
-        """Returns what splits texts into tokens."""
+        """Returns the tokenizer of the kind."""
 
     @abc.abstractmethod
     def make(self, examples: Sequence[Any]) -> MadeInputs:
@@ -59,12 +66,12 @@ class ModelInputs(abc.ABC):
 
     @staticmethod
     def greatest_target(labels: int, max_seq_length: int) -> int:
-        """Returns the greatest whole number that a target may be."""
+        """Returns the greatest integer that a target may be."""
         return labels - 1
 
 
 class ExampleInputs(ModelInputs):
-    """The sequences of examples; each example is a record."""
+    """Turns examples into sequences; each example is one record."""
 
     def _build_tokenizer(
         self, vocabulary: Vocabulary, do_lower_case: bool, max_seq_length: int
@@ -103,7 +110,7 @@ class ExampleInputs(ModelInputs):
 
 
 class TextInputs(ExampleInputs):
-    """Texts or pairs of them, and the index of their label."""
+    """Inputs of a classification: texts or pairs of texts; the target is the index of the label."""
 
     TARGETS = {"label_ids": np.int32}
 
@@ -123,7 +130,7 @@ class TextInputs(ExampleInputs):
 
     @staticmethod
     def _columns(examples: Sequence[Any]) -> tuple[list[str], list[str | None], int]:
-        """Returns the first and the second texts of all sequences, and how many an example has."""
+        """Returns the first and second texts of all sequences, and the sequences per example."""
         return [example.text for example in examples], [e.text_b for e in examples], 1
 
     @staticmethod
@@ -133,7 +140,7 @@ class TextInputs(ExampleInputs):
 
 
 class NumberInputs(TextInputs):
-    """Texts or pairs of them, and their number."""
+    """Inputs of a regression: texts or pairs of texts; the target is a number."""
 
     TARGETS = {"label_ids": np.float32}
 
@@ -143,7 +150,7 @@ class NumberInputs(TextInputs):
 
 
 class ChoiceInputs(TextInputs):
-    """A text with each of its endings, and the index of the right one."""
+    """Inputs of a choice: a text with each ending; the target is the index of the right one."""
 
     HAS_CHOICES = True
 
@@ -155,7 +162,7 @@ class ChoiceInputs(TextInputs):
 
 
 class TagInputs(ExampleInputs):
-    """Sentences, and the index of the tag of each word's first piece."""
+    """Inputs of a tagging: sentences; the target of a word's first piece is its tag."""
 
     TOKEN_TARGETS = ("label_ids",)
 
@@ -180,7 +187,7 @@ class TagInputs(ExampleInputs):
 
 
 class SpanInputs(ModelInputs):
-    """Windows of questions and their contexts, and the answer's place; each window is a record."""
+    """Windows of questions and contexts; the target is the answer's place. A window is a record."""
 
     TARGETS = {"start_positions": np.int32, "end_positions": np.int32}
 
@@ -205,7 +212,7 @@ class SpanInputs(ModelInputs):
 
     @staticmethod
     def greatest_target(labels: int, max_seq_length: int) -> int:
-        """Returns the last position."""
+        """Returns the last position of a sequence."""
         return max_seq_length - 1
 
 
@@ -221,13 +228,13 @@ MODEL_INPUTS: dict[str, type[ModelInputs]] = {
 def make_features(
     kind: str, examples: Sequence[Example], labels: Sequence[str], text_features: TextFeatures
 ) -> TaskFeatures:
-    """Converts examples; without labels they have no targets.
+    """Converts examples; examples without labels get no targets.
 
     Args:
-      kind: of the task; not span.
-      examples: at least one.
-      labels: in index order.
-      text_features: tokenizes and frames.
+      kind: kind of the task, any but span.
+      examples: at least one example.
+      labels: labels in index order.
+      text_features: converter of texts to inputs.
     """
     return MODEL_INPUTS[kind].features(examples, labels, text_features)
 
@@ -239,18 +246,18 @@ def count_cut(
     text_features: TextFeatures,
     features: TaskFeatures,
 ) -> int:
-    """Returns how many sequences lost tokens: those that one more would have room in.
+    """Returns the number of sequences that lost tokens: those that more room would make longer.
 
     Args:
-      kind, examples, labels, text_features: what `make_features` was given.
-      features: what it made of them.
+      kind, examples, labels, text_features: the arguments of `make_features`.
+      features: the features that it returned.
     """
     return MODEL_INPUTS[kind].count_cut(examples, labels, text_features, features)
 
 
 @functools.lru_cache(maxsize=1)
 def _longer(text_features: TextFeatures) -> TextFeatures:
-    """Returns what makes sequences of one more token; once, see `_graph`."""
+    """Returns the converter to sequences that are one token longer; it is cached, see `_graph`."""
     of = text_features
     return TextFeatures(of.vocabulary, of.do_lower_case, of.max_seq_length + 1)
 
@@ -258,7 +265,7 @@ def _longer(text_features: TextFeatures) -> TextFeatures:
 def first_pieces(
     examples: Sequence[Example], text_features: TextFeatures
 ) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
-    """Yields features and the words' first pieces of some sentences, `TextFeatures.of_words`."""
+    """Yields batches of features and of the words' first pieces, see `TextFeatures.of_words`."""
     convert = _graph(text_features.of_words)
     for start in range(0, len(examples), SEQUENCES_AT_A_TIME):
         some = examples[start : start + SEQUENCES_AT_A_TIME]
@@ -277,7 +284,7 @@ def _converted(
 
 @functools.lru_cache(maxsize=4)
 def _graph(convert: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function as a graph, which takes longer to trace than many texts to convert."""
+    """Returns a function as a graph; it is cached because tracing takes long."""
     return tf.function(convert, reduce_retracing=True, autograph=False)
 
 

@@ -7,22 +7,22 @@ import numpy as np
 
 from beambert.pipelines.model_inputs.windows import Windows
 
-# Label of tokens that have none: the loss leaves them out.
+# Label of tokens without a label; the loss leaves these tokens out.
 NO_LABEL = -1
 
 
 @dataclasses.dataclass(frozen=True)
 class TaskFeatures:
-    """The sequences of a task's examples; of a choice, those of an example follow each other.
+    """The sequences of a task's examples; the sequences of one example follow each other.
 
     Attributes:
-      input_ids: int32 [tokens], of all sequences end to end.
-      segment_ids: int32 [tokens].
-      lengths: int64 [sequences], tokens of each.
-      targets: by name, an array with a row for each example (`label_ids`, `start_positions`,
+      input_ids: int32 [tokens], ids of all sequences end to end.
+      segment_ids: int32 [tokens], 0 for the first and 1 for the second segment.
+      lengths: int64 [sequences], number of tokens in each sequence.
+      targets: name -> array with a row for each example (`label_ids`, `start_positions`,
         `end_positions`).
-      token_targets: by name, an array with a row for each token (`label_ids` of a tagging task).
-      choices: sequences of an example.
+      token_targets: name -> array with a row for each token (`label_ids` of a tagging task).
+      choices: number of sequences of an example; 1 except for a choice.
     """
 
     input_ids: np.ndarray
@@ -38,19 +38,20 @@ class TaskFeatures:
 
     @property
     def example_lengths(self) -> np.ndarray:
-        """Tokens of each example's longest sequence, int64 [examples]."""
+        """Number of tokens in each example's longest sequence, int64 [examples]."""
         return self.lengths.reshape(-1, self.choices).max(axis=1)
 
 
 @dataclasses.dataclass(frozen=True)
 class MadeInputs:
-    """What some examples became.
+    """The features of some examples, with counts.
 
     Attributes:
-      features: theirs.
-      owners: int64 [records], the example that each record of the features is of.
-      lost_tokens: sequences that lost tokens; of questions, those whose question did.
-      counts: of what else there is, by name.
+      features: features of the examples.
+      owners: int64 [records], index of the example that each record belongs to.
+      lost_tokens: number of sequences that lost tokens; for windows, only tokens of the question
+        count.
+      counts: name -> further counts.
     """
 
     features: TaskFeatures
@@ -60,7 +61,7 @@ class MadeInputs:
 
 
 def span_features(windows: Windows) -> TaskFeatures:
-    """Returns what the model sees of windows; each counts as an example."""
+    """Returns the features of windows; each window counts as an example."""
     targets = {
         "start_positions": windows.start_positions.astype(np.int32),
         "end_positions": windows.end_positions.astype(np.int32),

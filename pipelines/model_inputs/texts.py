@@ -1,4 +1,4 @@
-"""Texts and words -> model inputs, as one graph for fine-tuning and for the exported model."""
+"""Turns texts into model inputs, in one graph for fine-tuning and for the exported model."""
 
 import tensorflow as tf
 import tensorflow_text as tf_text
@@ -10,8 +10,8 @@ from beambert.pipelines.wordpiece.vocabulary import CLASSIFY, PADDING, SEPARATE,
 class TextFeatures(tf.Module):
     """[CLS] text [SEP] or [CLS] text [SEP] text_b [SEP], cut and padded to a fixed length.
 
-    As the original's run_classifier.py, convert_single_example: what is too long loses tokens at
-    its end, the longer of a pair first.
+    This equals convert_single_example of the original run_classifier.py: texts that are too long
+    lose tokens at their end, the longer text of a pair first.
     """
 
     def __init__(self, vocabulary: Vocabulary, do_lower_case: bool, max_seq_length: int):
@@ -26,7 +26,7 @@ class TextFeatures(tf.Module):
         self._padding = vocabulary.id_of(PADDING)
 
     def __call__(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Converts one string [n] tensor, or two for pairs.
+        """Converts texts, a string tensor [n], or pairs of texts, two such tensors.
 
         Returns:
           `input_ids`, `input_mask` and `segment_ids`, int32 [n, max_seq_length].
@@ -38,11 +38,12 @@ class TextFeatures(tf.Module):
         """Converts texts whose words have labels.
 
         Args:
-          text: string [n], the words set apart by single spaces.
+          text: string [n], words separated by single spaces.
 
         Returns:
-          what calling it returns, and the position of each word's first piece, int32
-          [n, most words]: 0 for a word that was cut off or has no piece, -1 after the last word.
+          The features, as `__call__` returns them, and the position of each word's first piece,
+          int32 [n, most words]: 0 for a word that was cut off or has no piece, -1 after the last
+          word.
         """
         words = tf.strings.split(text, " ")
         pieces = self.tokenizer.tokenize(words.flat_values)
@@ -61,7 +62,7 @@ class TextFeatures(tf.Module):
         return features, tf.cast(first_pieces.to_tensor(-1), tf.int32)
 
     def frame(self, segments: list[tf.RaggedTensor]) -> dict[str, tf.Tensor]:
-        """Puts [CLS] before, [SEP] behind each segment of ids and padding after them."""
+        """Puts [CLS] before the segments of ids, [SEP] behind each, and padding at the end."""
         ids, segment_ids = tf_text.combine_segments(segments, self._classify, self._separate)
         ids, mask = tf_text.pad_model_inputs(ids, self.max_seq_length, self._padding)
         segment_ids, _ = tf_text.pad_model_inputs(segment_ids, self.max_seq_length)
@@ -72,12 +73,12 @@ class TextFeatures(tf.Module):
 def cut_longest(segments: list[tf.RaggedTensor], room: int) -> list[tf.RaggedTensor]:
     """Cuts one or two segments at their ends until they fit.
 
-    run_classifier.py, _truncate_seq_pair, in closed form: tokens go from the longer, from the
-    second where both are equally long.
+    It computes the result of _truncate_seq_pair (run_classifier.py) without a loop. That function
+    removes the last token of the longer segment, or of the second if both are equally long.
 
     Args:
-      segments: each [n, (tokens)].
-      room: tokens for all of them.
+      segments: one or two ragged tensors, [n, (tokens)] each.
+      room: greatest number of tokens in all segments together.
     """
     if len(segments) == 1:
         return [segments[0][:, :room]]

@@ -1,6 +1,6 @@
-"""Questions -> windows of [CLS] question [SEP] context [SEP], as the original's run_squad.py.
+"""Turns questions into windows: [CLS] question [SEP] context [SEP], as the original run_squad.py.
 
-Pure numpy; windows of different lengths lie end to end.
+Everything is NumPy; windows of different lengths lie end to end in one array.
 """
 
 import dataclasses
@@ -14,23 +14,24 @@ from beambert.pipelines.shared.ragged import ranges, starts_of
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.wordpiece.vocabulary import CLASSIFY, SEPARATE
 
-if TYPE_CHECKING:  # Its module imports TensorFlow.
+if TYPE_CHECKING:  # This module imports TensorFlow.
     from beambert.pipelines.wordpiece.offsets import OffsetPieces, OffsetTokenizer
 
-# run_squad.py, convert_examples_to_features: [CLS] and two [SEP].
+# Number of special tokens in a window, [CLS] and two [SEP]; see run_squad.py,
+# convert_examples_to_features.
 SPECIAL_TOKENS = 3
-# Position of [CLS], where a window without the answer has its start and end.
+# Start and end position in a window without the answer: the position of [CLS].
 NO_ANSWER = 0
 
 
 @dataclasses.dataclass(frozen=True)
 class WindowParameters:
-    """What shapes windows; the names and defaults are the original script's flags.
+    """The size of windows; names and defaults are those of the original script's flags.
 
     Attributes:
-      max_seq_length: most tokens of a window.
-      doc_stride: pieces from the start of one window of a context to that of the next.
-      max_query_length: most pieces of a question; the rest is cut off.
+      max_seq_length: greatest number of tokens in a window.
+      doc_stride: number of word pieces from the start of one window to the start of the next.
+      max_query_length: greatest number of word pieces of a question; the rest is cut off.
     """
 
     max_seq_length: int = 384
@@ -41,7 +42,7 @@ class WindowParameters:
         """Refuses windows that have no room for a context.
 
         Raises:
-          InputError: they are too short.
+          InputError: the windows are too short.
           ValueError: another field is less than 1.
         """
         if min(self.max_query_length, self.doc_stride) < 1:
@@ -49,34 +50,34 @@ class WindowParameters:
         least = self.max_query_length + SPECIAL_TOKENS + 1
         if self.max_seq_length < least:
             raise InputError(
-                f"--max_seq_length={self.max_seq_length} has no room for a context beside a "
-                f"question of {self.max_query_length} tokens: give {least} or more."
+                f"--max_seq_length={self.max_seq_length}: leaves no room for a context beside a "
+                f"question of {self.max_query_length} tokens; give {least} or more"
             )
 
     @classmethod
     def of_length(cls, max_seq_length: int) -> "WindowParameters":
-        """Returns the original's, or smaller ones where windows are shorter than its."""
+        """Returns the original's defaults, with smaller values for short windows."""
         third = max_seq_length // 3
         return cls(max_seq_length, min(cls.doc_stride, third), min(cls.max_query_length, third))
 
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-    """The windows of questions, those of a question next to each other.
+    """The windows of questions; the windows of one question follow each other.
 
     Attributes:
-      input_ids: int32 [tokens].
+      input_ids: int32 [tokens], ids of all windows end to end.
       segment_ids: int32 [tokens], 0 up to the first [SEP], then 1.
-      lengths: int64 [windows], tokens of each.
-      start_positions: int64 [windows], the answer's first token in the window, or `NO_ANSWER`
-        where the window doesn't have all of it.
-      end_positions: int64 [windows], its last token.
-      question_index: int64 [windows].
-      context_positions: int64 [windows], the token that is the context's first in the window.
-      first_pieces: int64 [windows], which piece that is.
-      piece_starts: int32 [pieces], the first character of each piece in its context, for all
-        contexts.
-      piece_ends: int32 [pieces], the character after its last.
+      lengths: int64 [windows], number of tokens in each window.
+      start_positions: int64 [windows], position of the answer's first token in the window, or
+        `NO_ANSWER` if the window lacks a part of the answer.
+      end_positions: int64 [windows], position of the answer's last token, or `NO_ANSWER`.
+      question_index: int64 [windows], index of the window's question.
+      context_positions: int64 [windows], position of the first token of the context.
+      first_pieces: int64 [windows], index of that token among the word pieces of all contexts.
+      piece_starts: int32 [pieces], first character of each word piece in its context; the pieces
+        of all contexts lie end to end.
+      piece_ends: int32 [pieces], character after the last of each word piece.
     """
 
     input_ids: np.ndarray
@@ -96,21 +97,22 @@ class Windows:
 
     @property
     def context_lengths(self) -> np.ndarray:
-        """Pieces of the context in each window, int64 [windows]."""
+        """Number of word pieces of the context in each window, int64 [windows]."""
         return self.lengths - self.context_positions - 1
 
     def characters(
         self, windows: np.ndarray, starts: np.ndarray, ends: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns what tokens of windows are in their contexts.
+        """Returns which characters of the contexts some spans of tokens are.
 
         Args:
           windows: indices of windows, any shape.
-          starts: the first token, a position in the window's context; the same shape.
-          ends: the last token, likewise.
+          starts: position of each span's first token in its window, inside the context; the same
+            shape.
+          ends: position of each span's last token; the same shape.
 
         Returns:
-          The first characters, and the characters after the last.
+          The first characters, and the characters after the last, of the same shape.
         """
         shifts = self.first_pieces[windows] - self.context_positions[windows]
         return self.piece_starts[starts + shifts], self.piece_ends[ends + shifts]
@@ -119,7 +121,7 @@ class Windows:
 def make_windows(
     questions: Sequence[Question], tokenizer: "OffsetTokenizer", parameters: WindowParameters
 ) -> Windows:
-    """Returns the windows of all questions: at least one each, in their order."""
+    """Returns the windows of all questions in order; each question has at least one."""
     numbers: dict[str, int] = {}
     context_of = np.array(
         [numbers.setdefault(question.context, len(numbers)) for question in questions], np.int64
@@ -172,10 +174,10 @@ def _answer_pieces(
     texts: Sequence[str],
     contexts: "OffsetPieces",
 ) -> np.ndarray:
-    """Returns the first and last pieces of the answers to learn, int64 [2, questions].
+    """Returns the first and the last piece of the answers to learn, int64 [2, questions].
 
-    The original has one answer a question. Of several it is the first that begins and ends with a
-    piece, if there is one, or else the first. Without an answer the last piece is before the first.
+    A question has one answer to learn: the first whose ends are ends of word pieces or, if there is
+    none, the first. For a question without an answer the last piece is before the first.
     """
     found = np.tile(np.array([[0], [-1]]), len(questions))
     places = [
@@ -185,8 +187,8 @@ def _answer_pieces(
         if answer.start is not None
     ]
     owners, starts, ends = np.array(places, np.int64).reshape(-1, 3).T
-    # Contexts as one text, so that all answers can be looked up at once; it ends with a piece that
-    # no answer has.
+    # All contexts are treated as one text, so that one search finds all answers. A last piece
+    # beyond all answers keeps the indices in range.
     text_starts = starts_of(np.array([len(text) for text in texts], np.int64))
     shifts = np.repeat(text_starts, contexts.lengths)
     piece_starts = np.append(contexts.starts + shifts, np.iinfo(np.int64).max)
@@ -204,24 +206,24 @@ def _answer_pieces(
 def has_most_context(windows: Windows, indices: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """Whether no other window of the question has more context around a token.
 
-    As run_squad.py's _check_is_max_context: the lesser of the tokens to its left and right counts,
-    and 0.01 times the window's length; of equals the first window has it.
+    This equals _check_is_max_context of run_squad.py. The score of a window is the lesser of the
+    numbers of context tokens to the left and right, plus 0.01 times the length of its context.
+    Among equal windows the first wins.
 
     Args:
       windows: all windows.
-      indices: the tokens' windows, of any shape.
-      positions: where the tokens are in them, inside the context; the same shape.
+      indices: indices of the tokens' windows, any shape.
+      positions: positions of the tokens in their windows, inside the context; the same shape.
     """
     pieces = windows.first_pieces[indices] + positions - windows.context_positions[indices]
     own = _context_scores(windows, indices, pieces)
     result = np.ones(np.shape(indices), bool)
-    # Windows are as far apart, so that one which has more context than the next on either side has
-    # more than those beyond.
+    # Windows have equal distances, so that it is enough to compare with the nearest on both sides.
     for distance in (-1, 1):
         others = np.clip(indices + distance, 0, len(windows) - 1)
         scores = _context_scores(windows, others, pieces)
         is_better = scores >= own if distance < 0 else scores > own
-        # At the ends a window would be its own neighbour.
+        # Clipping makes the first and the last window their own neighbours.
         is_other = (others == indices + distance) & (
             windows.question_index[others] == windows.question_index[indices]
         )
@@ -230,7 +232,7 @@ def has_most_context(windows: Windows, indices: np.ndarray, positions: np.ndarra
 
 
 def _context_scores(windows: Windows, indices: np.ndarray, pieces: np.ndarray) -> np.ndarray:
-    """Returns how much context windows give to pieces; -inf where they don't have them."""
+    """Returns the scores of pieces in windows; -inf where the window lacks the piece."""
     left = pieces - windows.first_pieces[indices]
     lengths = windows.context_lengths[indices]
     right = lengths - 1 - left
@@ -240,12 +242,12 @@ def _context_scores(windows: Windows, indices: np.ndarray, pieces: np.ndarray) -
 
 @dataclasses.dataclass(frozen=True)
 class LostAnswer:
-    """A question none of whose answers the features give back.
+    """A question whose features yield none of its answers exactly.
 
     Attributes:
-      id: of the question.
-      text: its first answer.
-      found: what the features give instead, or None where no window has the answer.
+      id: id of the question.
+      text: first answer of the question.
+      found: text that the features yield instead, or None if no window has the answer.
     """
 
     id: str
@@ -254,9 +256,9 @@ class LostAnswer:
 
 
 def lost_answers(questions: Sequence[Question], windows: Windows) -> list[LostAnswer]:
-    """Returns what cannot be learned exactly; white space around an answer does not count.
+    """Returns the answers that cannot be learned exactly; white space around them does not count.
 
-    Most are part of a word that is one piece, such as "Japan" in "Japanese".
+    Most of them are part of a word that is one word piece, such as "Japan" in "Japanese".
     """
     found: dict[int, str] = {}
     indices = np.flatnonzero(windows.start_positions != NO_ANSWER)

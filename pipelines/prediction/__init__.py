@@ -1,1 +1,1 @@
-"""SavedModels and their answers, in batches."""
+"""Answers of fine-tuned SavedModels to texts, in batches."""

@@ -1,4 +1,4 @@
-"""What the SavedModel of each kind of task takes and gives."""
+"""The inputs and outputs of the SavedModels of each kind of task."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -8,30 +8,30 @@ from beambert.pipelines.tasks.examples import ChoiceExample, TaggedExample, Text
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
 
-# What is told of an answer to a question, with null odds where it may be "".
+# Outputs that describe an answer to a question; models of SQuAD 2.0 also have null odds.
 SPAN_ANSWER = ("start", "end", "score", "null_odds")
 
 
 class Answers(abc.ABC):
-    """Texts without labels, and the answers to them."""
+    """Makes examples of texts without labels, and answers of a model's outputs."""
 
     # Outputs that an evaluation needs.
     OUTPUTS: tuple[str, ...]
 
     @staticmethod
     def text_columns(training: Mapping[str, Any]) -> list[str]:
-        """Returns the columns of the texts that a model was trained on, see training.json."""
+        """Returns the text columns that a model was trained on, from its training.json."""
         return training["columns"]["text_columns"][: 1 + training["is_pair"]]
 
     @staticmethod
     def choice_columns(training: Mapping[str, Any]) -> list[str]:
-        """Returns the columns of the endings."""
+        """Returns the columns of the endings; empty for kinds without endings."""
         return []
 
     @staticmethod
     @abc.abstractmethod
     def example(texts: Sequence[str], choices: Sequence[str]) -> Any:
-        """Returns the example of one text or two, and of endings."""
+        """Returns the example of one or two texts and, for a choice, their endings."""
 
     @staticmethod
     @abc.abstractmethod
@@ -40,7 +40,7 @@ class Answers(abc.ABC):
 
 
 class LabelAnswers(Answers):
-    """Labels of texts or pairs."""
+    """Answers of a classification: labels of texts or pairs of texts."""
 
     OUTPUTS = ("label", "probabilities")
 
@@ -51,7 +51,7 @@ class LabelAnswers(Answers):
 
     @staticmethod
     def answer(labels: Sequence[str], outputs: Mapping[str, Any], i: int) -> dict[str, Any]:
-        """Returns the label, and the probability of each."""
+        """Returns the likeliest label, and the probability of each label."""
         probabilities = outputs["probabilities"][i].tolist()
         return {
             "label": outputs["label"][i].decode(),
@@ -60,7 +60,7 @@ class LabelAnswers(Answers):
 
 
 class NumberAnswers(LabelAnswers):
-    """Numbers for texts or pairs."""
+    """Answers of a regression: numbers for texts or pairs of texts."""
 
     OUTPUTS = ("score",)
 
@@ -71,11 +71,11 @@ class NumberAnswers(LabelAnswers):
 
 
 class ChoiceAnswers(LabelAnswers):
-    """Choices of endings."""
+    """Answers of a choice: the index of an ending."""
 
     @staticmethod
     def choice_columns(training: Mapping[str, Any]) -> list[str]:
-        """Returns the columns of the endings; those that begin alike are numbered from 0."""
+        """Returns the columns of the endings; a pattern `choice*` gives choice_0, choice_1, …"""
         choices = training["columns"]["choice_columns"]
         if any(name.endswith("*") for name in choices):
             return [f"{choices[0][:-1]}_{label}" for label in training["labels"]]
@@ -89,7 +89,7 @@ class ChoiceAnswers(LabelAnswers):
 
 
 class TagAnswers(Answers):
-    """Tags of words."""
+    """Answers of a tagging: a tag for each word."""
 
     OUTPUTS = ("tags",)
 
@@ -110,7 +110,7 @@ class TagAnswers(Answers):
 
 
 class SpanAnswers(Answers):
-    """Answers to questions."""
+    """Answers to questions: parts of their contexts."""
 
     OUTPUTS = ("start_logits", "end_logits")
 
@@ -121,7 +121,7 @@ class SpanAnswers(Answers):
 
     @staticmethod
     def answer(labels: Sequence[str], outputs: Mapping[str, Any], i: int) -> dict[str, Any]:
-        """Returns the answer, and where it is in its context."""
+        """Returns the answer, its characters in the context and its score."""
         names = [name for name in SPAN_ANSWER if name in outputs]
         return {"answer": outputs["answer"][i].decode()} | {n: outputs[n][i].item() for n in names}
 

@@ -1,4 +1,4 @@
-"""Rows of files -> examples, and batches of examples -> the answers of a fine-tuned model."""
+"""Turns rows of files into examples, and batches of examples into a fine-tuned model's answers."""
 
 import dataclasses
 import pathlib
@@ -20,17 +20,17 @@ from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.examples import Example
 from beambert.pipelines.tasks.squad import Question
 
-# Answers that are made together, at most.
+# Greatest number of rows that a model answers at once.
 BATCH_SIZE = 64
 
 
 @dataclasses.dataclass(frozen=True)
 class InputRow:
-    """A text to answer.
+    """A row to answer.
 
     Attributes:
-      place: what the answer names it by: file and line, or the text itself.
-      example: what the model takes.
+      place: fields that identify the row in the answer: file and line, or the texts themselves.
+      example: the example for the model.
     """
 
     place: Mapping[str, Any]
@@ -39,12 +39,12 @@ class InputRow:
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """How fields become examples.
+    """How the fields of a row become an example.
 
     Attributes:
-      kind: kind of the model.
-      text_columns: one, or two of a pair.
-      choice_columns: columns of a choice.
+      kind: kind of the model's task.
+      text_columns: column of the text or, for pairs, the columns of both texts.
+      choice_columns: columns of the endings of a choice.
     """
 
     kind: str
@@ -53,10 +53,10 @@ class Reading:
 
 
 def reading_of(job: PredictionJob, model: saved_models.Model) -> Reading:
-    """Returns how a model's examples are read.
+    """Returns how rows become examples for a model.
 
     Raises:
-      InputError: the model takes another number of texts.
+      InputError: the job names one text column and the model takes two, or the reverse.
     """
     training = model.training
     answers = ANSWERS[training["kind"]]
@@ -72,14 +72,14 @@ def reading_of(job: PredictionJob, model: saved_models.Model) -> Reading:
 def read_rows(
     file: input_files.InputFile, reading: Reading, progress: ProgressTally
 ) -> Iterator[InputRow | dict[str, Any]]:
-    """Yields the rows of a file, or for one that can't be read where it is and why.
+    """Yields the rows of a file, or for a row that cannot be read its place and the reason.
 
-    Line 0 stands for all of a file, or all that follows what stops its reader.
+    Line 0 stands for a whole file that cannot be read, or for the rest of one.
 
     Args:
-      file: .csv, .tsv or .jsonl with named columns; all others have a text on each line.
-      reading: how its fields become examples.
-      progress: gets the rows, and the file's bytes that they stand for.
+      file: a .csv, .tsv or .jsonl file with named columns; any other has one text on each line.
+      reading: how the fields become examples.
+      progress: tally of the rows and bytes that were read.
     """
     try:
         text, rows = _table(file, reading)
@@ -99,7 +99,7 @@ def read_rows(
 
 
 def row_of(text: str | Mapping[str, str], reading: Reading) -> InputRow | dict[str, Any]:
-    """Returns the row of a text or of named fields, or for one that can't be used why."""
+    """Returns the row of a text or of named fields, or the fields with the reason against them."""
     fields = {reading.text_columns[0]: text} if isinstance(text, str) else dict(text)
     try:
         return InputRow(fields, _example("a row", fields, reading))
@@ -110,7 +110,7 @@ def row_of(text: str | Mapping[str, str], reading: Reading) -> InputRow | dict[s
 def _table(
     file: input_files.InputFile, reading: Reading
 ) -> tuple[str, Iterator[tuple[int, dict[str, str] | tables.BadRow]]]:
-    """Returns all of a file's text, and its rows by line."""
+    """Returns the whole text of a file, and its rows with their line numbers."""
     compression = next((ending for ending in DECOMPRESSORS if file.path.endswith(ending)), "")
     path = pathlib.PurePosixPath(file.path.removesuffix(compression))
     text = tables.decode(path, _read(file.path))
@@ -124,7 +124,7 @@ def _read(file: str) -> bytes:
         try:
             return decompress(file, stored).read()
         except CorruptFileError as error:
-            raise InputError(f"{file} cannot be read ({error}); copy it again") from error
+            raise InputError(f"{file}: cannot be read ({error}); copy it again") from error
 
 
 def _example(
@@ -135,32 +135,32 @@ def _example(
     for name in (*reading.text_columns, *reading.choice_columns):
         if name not in fields:
             raise InputError(
-                f"{where} has no column {name!r} (it has {', '.join(fields)}): name "
-                "those that it has with --text_columns"
+                f"{where}: has no column {name!r} (it has {', '.join(fields)}); name "
+                "the columns with --text_columns"
             )
         if not fields[name].strip():
-            raise InputError(f"{where} has an empty {name!r}: fill it in")
+            raise InputError(f"{where}: has an empty {name!r}; fill it in")
     texts = [fields[name] for name in reading.text_columns]
     choices = [fields[name] for name in reading.choice_columns]
     return ANSWERS[reading.kind].example(texts, choices)
 
 
 class SavedModelHandler(ModelHandler):
-    """Answers batches of rows with a SavedModel, which a worker process loads once."""
+    """Answers batches of rows with a SavedModel; each worker process loads it once."""
 
     def __init__(self, model: saved_models.Model, kind: str):
-        """Remembers which."""
+        """Takes the model and its kind."""
         self._model = model
         self._kind = kind
 
     def load_model(self) -> Any:
-        """Loads it."""
+        """Loads the SavedModel."""
         return load(self._model)
 
     def run_inference(
         self, batch: Sequence[InputRow], model: Any, inference_args: dict[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        """Returns where each row is, and its answer."""
+        """Returns the place and the answer of each row."""
         outputs = call_on_texts(model, [row.example.texts() for row in batch])
         answer_of = ANSWERS[self._kind].answer
         return [
@@ -169,5 +169,5 @@ class SavedModelHandler(ModelHandler):
         ]
 
     def batch_elements_kwargs(self) -> dict[str, int]:
-        """Returns how large a batch may be."""
+        """Returns the greatest size of a batch."""
         return {"max_batch_size": BATCH_SIZE}

@@ -1,4 +1,4 @@
-"""The Beam transform from texts to the answers of a fine-tuned model."""
+"""The Beam transform that answers texts with a fine-tuned model."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -25,10 +25,10 @@ from beambert.pipelines.shared.progress import ProgressTally
 class Predict(beam.PTransform):
     """Answers texts with a fine-tuned model.
 
-    Takes texts, or for models of several texts mappings of the columns' names to texts; at the
-    beginning of a pipeline it reads the files of the job. Each gives a dictionary: the text (or
-    file and line) with its answer, or with the `reason` why there is none. Workers must see the
-    model's folder.
+    It takes texts or, for models of several texts, mappings from column names to texts. At the
+    beginning of a pipeline it reads the files of the job instead. It yields a dictionary for each
+    text: the text (or its file and line) with the answer, or with the `reason` why there is none.
+    Workers must have access to the model's folder.
 
     Example:
       >>> import apache_beam as beam
@@ -49,15 +49,15 @@ class Predict(beam.PTransform):
         progress_folder: str | None = None,
         model: Model | None = None,
     ):
-        """Looks at the model and lists the files to read.
+        """Checks the model and lists the files to read.
 
         Args:
-          job: what to answer.
+          job: the texts to answer and the model.
           progress_folder: folder of a `ProgressDisplay`, if there is one.
-          model: what `find_model` returned of the job, if it is at hand.
+          model: result of `find_model` for the job, if it was called before.
 
         Raises:
-          InputError: the model can't be used, or a pattern matches nothing.
+          InputError: the model cannot be used, or a pattern matches no file.
         """
         super().__init__()
         self._model = model or find_model(job.model)
@@ -88,10 +88,10 @@ class Predict(beam.PTransform):
 
 
 class ReadRows(beam.DoFn):
-    """InputFile -> its rows, and dictionaries for those that can't be read."""
+    """Reads the rows of each file; yields a dictionary for a row that cannot be read."""
 
     def __init__(self, reading: Reading, progress_folder: str | None):
-        """Takes what is known before the work."""
+        """Takes how to read, and the folder of a `ProgressDisplay`, if there is one."""
         self._reading = reading
         self._progress_folder = progress_folder
 
@@ -104,5 +104,5 @@ class ReadRows(beam.DoFn):
         yield from read_rows(file, self._reading, self._progress)
 
     def finish_bundle(self) -> None:
-        """Tells of the last rows."""
+        """Reports the last rows."""
         self._progress.flush()

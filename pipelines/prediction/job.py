@@ -1,17 +1,17 @@
-"""What a prediction is asked for."""
+"""The parameters of a prediction."""
 
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class PredictionJob:
-    """Texts to answer.
+    """The texts to answer and the model.
 
     Attributes:
-      model: a folder that `beambert finetune` finished.
-      input: patterns of the files to read; none where a pipeline gives the texts.
-      output: folder to make; none where a pipeline takes the answers.
-      text_columns: columns of tables; None for those that the model was trained on.
+      model: folder that `beambert finetune` finished.
+      input: patterns of the files to read; empty if a pipeline provides the texts.
+      output: folder to make; empty if a pipeline takes the answers.
+      text_columns: columns of the texts in tables; None for those that the model was trained on.
     """
 
     model: str

@@ -1,4 +1,4 @@
-"""Answering the texts of files: what is done already, progress, the files of answers."""
+"""Answers the texts of files: claims the output, shows progress, writes the files of answers."""
 
 import dataclasses
 import json
@@ -28,17 +28,17 @@ INFO_FILE = "info.json"
 
 
 def predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
-    """Writes the answers of a model; returns how many there are, and how many rejects.
+    """Writes the answers of a model; returns the numbers of `answers` and `rejects`.
 
     Raises:
-      InputError: something given can't be used.
+      InputError: the model, a file or the output folder cannot be used.
     """
     with local_folder(job.model, NOT_TO_USE) as here:
         return _predict(dataclasses.replace(job, model=here), options)
 
 
 def _predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
-    """`predict` with a model on this machine."""
+    """Does the work of `predict` with a model on this machine."""
     model = find_model(job.model)
     columns = reading_of(job, model).text_columns
     inputs = input_files.match_inputs(job.input)
@@ -52,7 +52,7 @@ def _predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
     if files.claim_output(output, identity):
         print(f"{output}: already finished by the same command, nothing to do")
         return json.loads(files.read_bytes(f"{output}/{INFO_FILE}", "--output"))
-    for prefix in (f"{PART}-", f"{REJECTS}-", "beam-temp-"):  # of a run that was killed
+    for prefix in (f"{PART}-", f"{REJECTS}-", "beam-temp-"):  # left by a run that was killed
         files.delete_prefixed(output, prefix)
     total_bytes = sum(file.bytes for file in inputs)
     print(f"{len(inputs)} files, {total_bytes / 1e6:.1f} MB -> {output}", flush=True)
@@ -74,7 +74,7 @@ def _predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
 
 
 def write_answers(answers: beam.PCollection[dict[str, Any]], output: str) -> None:
-    """Adds the steps that write answers, and rows without one, to files of their own."""
+    """Adds the steps that write answers and rejects to separate files."""
     for name, is_reject in ((PART, False), (REJECTS, True)):
         _ = (
             answers
@@ -86,7 +86,7 @@ def write_answers(answers: beam.PCollection[dict[str, Any]], output: str) -> Non
 
 
 def describe_progress(counts: dict[str, int], seconds: float, total_bytes: int) -> str:
-    """Returns the progress line; empty before there is any progress."""
+    """Returns the progress line; empty before any row is read."""
     done = counts.get("bytes", 0)
     if not done:
         return ""

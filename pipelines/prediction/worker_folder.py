@@ -1,7 +1,8 @@
-"""What workers on other machines need of local files, and what they make, in a folder of both.
+"""A temporary folder that this machine shares with workers on other machines.
 
-`beambert evaluate` and `predict` read a model that is on this machine. Dataflow's workers don't see
-it, so it goes to --temp_location for as long as the job takes.
+`beambert evaluate` and `predict` read a model on this machine. Workers on Dataflow have no access
+to it, so it is copied to --temp_location for the duration of the job. The workers write their
+results there, too.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def worker_folder(options: "PipelineOptions") -> Iterator[str | None]:
-    """Yields a folder for this job alone, deleted afterwards; None where workers are here.
+    """Yields a folder for this job, deleted afterwards; None if the workers are on this machine.
 
     Raises:
       InputError: there is no --temp_location.
@@ -34,7 +35,9 @@ def worker_folder(options: "PipelineOptions") -> Iterator[str | None]:
         return
     root = options.view_as(GoogleCloudOptions).temp_location
     if not root:
-        raise InputError("--temp_location: workers on other machines need one; name a gs:// folder")
+        raise InputError(
+            "--temp_location: must be given for workers on other machines; name a gs:// folder"
+        )
     folder = f"{root.rstrip('/')}/beambert-{uuid.uuid4().hex[:8]}"
     try:
         yield folder
@@ -44,7 +47,7 @@ def worker_folder(options: "PipelineOptions") -> Iterator[str | None]:
 
 
 def send_model(model: Model, folder: str | None) -> Model:
-    """Returns a model that workers can load."""
+    """Returns the model with a copy in the folder that workers can load."""
     if folder is None:
         return model
     tensorflow_files.copy(str(model.path), f"{folder}/model")
@@ -52,6 +55,6 @@ def send_model(model: Model, folder: str | None) -> Model:
 
 
 def fetch(folder: str | None, name: str, target: pathlib.Path) -> None:
-    """Copies what workers made, if they are on other machines, into the folder of that name."""
+    """Copies the folder `name` that workers on other machines made to the folder `target`."""
     if folder is not None:
         tensorflow_files.copy(f"{folder}/{name}", str(target / name))

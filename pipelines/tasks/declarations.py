@@ -1,7 +1,7 @@
-"""Tasks: which files, columns, labels and metrics a supervised data folder has.
+"""The declarations of all tasks: the files, columns, labels and metrics of each.
 
-A task is one declaration in `TASKS`, of a class of `kinds`; `examples` reads it. The
-standard library alone.
+A task is one entry of `TASKS`, an instance of a class in `kinds`; `examples` reads its files. This
+module needs only the standard library.
 """
 
 from beambert.pipelines.shared.errors import InputError
@@ -36,7 +36,7 @@ _MNLI_FILES = {
 TASKS: dict[str, Task] = {
     task.name: task
     for task in (
-        # The user's own.
+        # Tasks on the user's own data.
         Classification(
             "classification",
             files=_own_files(),
@@ -58,7 +58,7 @@ TASKS: dict[str, Task] = {
         ),
         Tagging("tagging", _own_files()),
         Tagging("word_labels", _own_files(), metrics=("accuracy",)),
-        # GLUE (Wang et al. 2019, arXiv 1804.07461, table 1), https://gluebenchmark.com/tasks.
+        # The tasks of GLUE (Wang et al. 2019, arXiv 1804.07461, table 1), https://gluebenchmark.com/tasks.
         Classification(
             "cola",
             labels=_YES_OR_NO,
@@ -99,7 +99,8 @@ TASKS: dict[str, Task] = {
         Classification("sst-2", labels=_YES_OR_NO, title="SST-2"),
         Regression("sts-b", text_columns=_PAIR, label_column="score", title="STS-B"),
         Classification("wnli", text_columns=_PAIR, labels=_YES_OR_NO, title="WNLI"),
-        # Four endings (Zellers et al. 2018, arXiv 1808.05326; Chen et al. 2019, arXiv 1904.04365).
+        # Choices among four endings: Zellers et al. 2018 (arXiv 1808.05326), Chen et al. 2019
+        # (arXiv 1904.04365).
         Choice(
             "swag",
             {TRAIN: "train.csv", DEV: "val.csv", TEST: "test.csv"},
@@ -117,7 +118,7 @@ TASKS: dict[str, Task] = {
                 "label",
             ),
         ),
-        # Named entities (Tjong Kim Sang and De Meulder 2003; Derczynski et al. 2017).
+        # Named entity recognition (Tjong Kim Sang and De Meulder 2003; Derczynski et al. 2017).
         Tagging("conll2003", {TRAIN: "eng.train", DEV: "eng.testa", TEST: "eng.testb"}),
         Tagging(
             "wnut17",
@@ -127,7 +128,7 @@ TASKS: dict[str, Task] = {
                 TEST: "emerging.test.annotated",
             },
         ),
-        # Rajpurkar et al. 2016 and 2018 (arXiv 1606.05250, 1806.03822).
+        # SQuAD: Rajpurkar et al. 2016 and 2018 (arXiv 1606.05250, 1806.03822).
         Span(
             "squad1.1",
             {TRAIN: "train-v1.1.json", DEV: "dev-v1.1.json"},
@@ -141,21 +142,21 @@ TASKS: dict[str, Task] = {
         ),
     )
 }
-# Whose columns are the user's own.
+# The tasks on the user's own data: the flags can name their columns.
 OWN_TASKS = (CLASSIFICATION, REGRESSION, CHOICE, TAGGING, "word_labels")
-# What the benchmark's average is over.
+# The tasks in GLUE's average score.
 GLUE_TASKS = tuple(name for name, task in TASKS.items() if task.title)
 
 
 def find_task(name: str) -> Task:
-    """Returns the task of that name; case and hyphens do not matter.
+    """Returns the task with a name; case, hyphens and underscores do not matter.
 
     Raises:
       InputError: no task has that name.
     """
     by_plain_name = {_plain(known): task for known, task in TASKS.items()}
     if _plain(name) not in by_plain_name:
-        raise InputError(f"--task={name} is not a task: choose one of {', '.join(TASKS)}.")
+        raise InputError(f"--task={name}: not a task; choose one of {', '.join(TASKS)}")
     return by_plain_name[_plain(name)]
 
 

@@ -1,7 +1,8 @@
-"""Named entities as spans of tags, and their precision, recall and F1 as conlleval has them.
+"""Named entities as spans of tags, and their precision, recall and F1 as conlleval computes them.
 
-Tags are O, B-type and I-type, in the scheme IOB1 or IOB2 or mixed, as models produce them: like in
-conlleval, an entity begins at a B, and at an I that follows no word of an entity of its type.
+The tags are O, B-type and I-type. They may follow the scheme IOB1 or IOB2, or mix both as models
+do. As in conlleval, an entity begins at a B, and at an I unless the word before it is part of an
+entity of the same type.
 """
 
 import collections
@@ -16,10 +17,10 @@ OUTSIDE = "O"
 
 @dataclasses.dataclass(frozen=True)
 class Entity:
-    """Some words of a sentence.
+    """An entity: consecutive words of a sentence.
 
     Attributes:
-      type: what follows the first hyphen of its tags, or nothing.
+      type: the part of its tags behind the first hyphen; "" if there is none.
       start: position of its first word.
       end: position after its last word.
     """
@@ -38,7 +39,7 @@ class EntityCounts:
     correct: int = 0
 
     def __add__(self, other: "EntityCounts") -> "EntityCounts":
-        """Returns the counts of both."""
+        """Returns the sums of two counts."""
         return EntityCounts(
             self.true + other.true,
             self.predicted + other.predicted,
@@ -47,22 +48,22 @@ class EntityCounts:
 
     @property
     def any(self) -> bool:
-        """Whether there is an entity on either side."""
+        """Whether there is a true or a predicted entity."""
         return self.true + self.predicted > 0
 
     @property
     def precision(self) -> float:
-        """Share of the predicted entities that are right; 0 where none is predicted."""
+        """Share of the predicted entities that are right; 0 if none is predicted."""
         return self.correct / self.predicted if self.predicted else 0.0
 
     @property
     def recall(self) -> float:
-        """Share of the entities that were found; 0 where there is none."""
+        """Share of the true entities that were found; 0 if there are none."""
         return self.correct / self.true if self.true else 0.0
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall; 0 where both are."""
+        """Harmonic mean of precision and recall; 0 if both are 0."""
         return 2 * self.correct / (self.true + self.predicted) if self.correct else 0.0
 
 
@@ -83,8 +84,8 @@ def entities(tags: Sequence[str]) -> list[Entity]:
         prefix, _, name = tag.partition("-")
         if not is_entity_tag(tag):
             raise InputError(
-                f"The tag {tag!r} is none of O, B-type and I-type: entities are counted in those "
-                "only; rename the tags, or take accuracy as the metric."
+                f"--task: the tag {tag!r} is none of O, B-type and I-type, in which entities are "
+                "counted; rename the tags, or take --task=word_labels"
             )
         kind = None if tag == OUTSIDE else name
         if prefix == "I" and kind == current:
@@ -98,11 +99,13 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 def count_entities(
     true_tags: Sequence[str], predicted_tags: Sequence[str]
 ) -> dict[str, EntityCounts]:
-    """Returns the counts of one sentence by type; an entity is right if type and words are.
+    """Returns the counts of one sentence by type of entity.
+
+    A predicted entity is right if there is a true entity with the same type and the same words.
 
     Raises:
-      ValueError: the sentence has another number of true than of predicted tags.
-      InputError: as `entities`.
+      ValueError: the numbers of true and predicted tags differ.
+      InputError: a tag is none of O, B-type, I-type.
     """
     if len(true_tags) != len(predicted_tags):
         raise ValueError(f"{len(true_tags)} true but {len(predicted_tags)} predicted tags")
@@ -119,7 +122,7 @@ def count_entities(
 
 
 def add_counts(parts: Iterable[Mapping[str, EntityCounts]]) -> dict[str, EntityCounts]:
-    """Returns the sums by type."""
+    """Returns the sums of counts by type."""
     sums: dict[str, EntityCounts] = collections.defaultdict(EntityCounts)
     for part in parts:
         for name, counts in part.items():
@@ -128,7 +131,7 @@ def add_counts(parts: Iterable[Mapping[str, EntityCounts]]) -> dict[str, EntityC
 
 
 def scores_of_counts(by_type: Mapping[str, EntityCounts]) -> dict[str, Any]:
-    """Returns what `entity_scores` does, from counts by type."""
+    """Returns the scores that `entity_scores` describes, computed from counts by type."""
     overall = sum(by_type.values(), EntityCounts())
     return {
         "entity_precision": overall.precision,
@@ -149,11 +152,11 @@ def scores_of_counts(by_type: Mapping[str, EntityCounts]) -> dict[str, Any]:
 def entity_scores(
     true_tags: Sequence[Sequence[str]], predicted_tags: Sequence[Sequence[str]]
 ) -> dict[str, Any]:
-    """Returns precision, recall and F1 over all sentences, as shares.
+    """Returns precision, recall and F1 over all sentences, from 0 to 1.
 
     Args:
-      true_tags: [sentences][words].
-      predicted_tags: likewise.
+      true_tags: the true tags, [sentences][words].
+      predicted_tags: the predicted tags, [sentences][words].
 
     Returns:
       `entity_precision`, `entity_recall`, `entity_f1` over all entities (not a mean over types),

@@ -1,7 +1,8 @@
-"""The examples of a task's files, read strictly; the standard library alone.
+"""Reads the examples of a task's files, and refuses rows that it cannot use.
 
-A row that cannot be used stops the job with the file and the row named; or, where that is asked
-for, is left out and told. None is dropped silently.
+A row that cannot be used stops the job with an error that names the file and the line. With
+`--skip_bad_rows` the row is left out and reported instead. No row is dropped silently. This module
+needs only the standard library.
 """
 
 import dataclasses
@@ -13,18 +14,18 @@ from beambert.pipelines.tasks.files import is_labelled, split_path
 from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import ExampleFile, Task
 
-# The texts of an example by the names of a SavedModel's inputs; of several endings, each.
+# The texts of an example by the names of a SavedModel's inputs; a choice's endings are a tuple.
 Texts = dict[str, str | tuple[str, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
 class TextExample:
-    """A text, or a pair, to classify or to give a number.
+    """A text or a pair of texts with a label or a number.
 
     Attributes:
       text: the text, or the first of a pair.
       text_b: the second text of a pair, or None.
-      label: as written in the file, or None in a test file without labels.
+      label: the label as written in the file, or None in a test file without labels.
       columns: the other columns of the row by name.
     """
 
@@ -48,10 +49,10 @@ class ChoiceExample:
     """A text and its possible endings.
 
     Attributes:
-      text: what comes before.
-      text_b: what every ending begins with, or None.
+      text: the text before the endings.
+      text_b: the words that every ending begins with, or None.
       choices: the endings.
-      label: the index of the right one, as written, or None in a test file.
+      label: the index of the right ending as written in the file, or None in a test file.
       columns: the other columns of the row by name.
     """
 
@@ -63,7 +64,7 @@ class ChoiceExample:
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """The second segments."""
+        """The second segment of each sequence: an ending with the words that it begins with."""
         start = f"{self.text_b} " if self.text_b else ""
         return tuple(start + choice for choice in self.choices)
 
@@ -85,9 +86,9 @@ class TaggedExample:
     """A sentence whose words have labels.
 
     Attributes:
-      words: of the sentence.
-      tags: as many, as written, or None in a file of words alone.
-      columns: none; as the other examples have it.
+      words: words of the sentence.
+      tags: one tag for each word as written in the file, or None in a file without tags.
+      columns: always empty; it exists because the other kinds of examples have it.
     """
 
     words: tuple[str, ...]
@@ -118,13 +119,13 @@ def read_file(
     """Reads one split of a task of any kind.
 
     Args:
-      task: what to read.
-      data_dir: the folder with the task's files.
-      split: one of the task's files.
-      labels: the labels that rows may have; where None, the task's, and where that has none
-        either, any.
-      skip_bad_rows: leave out rows that can't be used instead of stopping.
-      to_learn: leave out examples that nothing can be learned from.
+      task: the task to read.
+      data_dir: the folder of the task's files.
+      split: name of the split, a key of `task.files`.
+      labels: the labels that rows may have (default: those the task declares; any label if it
+        declares none).
+      skip_bad_rows: whether to leave out rows that cannot be used instead of stopping.
+      to_learn: whether to leave out examples that nothing can be learned from.
 
     Raises:
       InputError: the folder, the file or a column is missing, there are no examples, or a row has
@@ -141,9 +142,10 @@ def read_file(
         )
         raise InputError(f"{bad[0]}{others}")
     if bad and not file.examples:
-        raise InputError(f"{bad[0]} (none of {len(bad):,} rows can be used)")
+        none = f" (none of {len(bad):,} rows can be used)"
+        raise InputError(f"{bad[0]}{none}")
     if not file.examples:
-        raise InputError(f"{path} has no examples: put at least one row in it.")
+        raise InputError(f"{path}: has no examples; put at least one row in it")
     task.check_file(path, file.examples)
     return file
 
@@ -155,12 +157,12 @@ def read_examples(
     labels: Sequence[str] | None = None,
     on_bad_row: Callable[[BadRow], None] | None = None,
 ) -> list[Any]:
-    """Returns the examples of `read_file`.
+    """Returns the examples that `read_file` reads.
 
     Args:
-      task, data_dir, split, labels: see there.
-      on_bad_row: is told of every row that can't be used, which is then left out; without it, the
-        first stops the job.
+      task, data_dir, split, labels: see `read_file`.
+      on_bad_row: function that is called with each row that cannot be used; the row is then left
+        out. Without it, the first such row stops the job.
     """
     file = read_file(task, data_dir, split, labels, on_bad_row is not None)
     for row in file.bad_rows:

@@ -1,4 +1,4 @@
-"""Where the files of a task lie; the standard library alone."""
+"""Finds the files of a task. This module needs only the standard library."""
 
 import pathlib
 
@@ -10,32 +10,31 @@ def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
     """Returns the file of a split.
 
     Raises:
-      InputError: the split name is unknown, or the folder or the file is missing, or two files
-        could be meant.
+      InputError: the task has no such split, the folder or the file is missing, or two files match.
     """
     if split not in task.files:
-        raise InputError(f"--split={split} is not a split: choose one of {', '.join(task.files)}.")
+        raise InputError(f"--split={split}: not a split; choose one of {', '.join(task.files)}")
     folder = pathlib.Path(data_dir)
     if not folder.is_dir():
         raise InputError(
-            f"--data_dir={data_dir} is not a local folder: name that of the {task.name} files."
+            f"--data_dir={data_dir}: not a local folder; name the folder of the {task.name} files"
         )
     names = _file_names(task, split)
     found = [folder / name for name in names if (folder / name).is_file()]
     if not found:
         raise InputError(
-            f"--data_dir={data_dir} has no {' or '.join(names)}: the {split} split of "
-            f"{task.name} is read from there."
+            f"--data_dir={data_dir}: has no {' or '.join(names)}; the {split} split of "
+            f"{task.name} is read from there"
         )
     if len(found) > 1:
         raise InputError(
-            f"--data_dir={data_dir} has both {found[0].name} and {found[1].name}: keep one of them."
+            f"--data_dir={data_dir}: has both {found[0].name} and {found[1].name}; keep one of them"
         )
     return found[0]
 
 
 def has_split(task: Task, data_dir: str, split: str) -> bool:
-    """Whether a file of a split is there."""
+    """Whether a split has a file in the folder."""
     return any((pathlib.Path(data_dir) / name).is_file() for name in _file_names(task, split))
 
 

@@ -1,4 +1,4 @@
-"""The flags that name a task and its data; `finetune`, `evaluate` and others have them."""
+"""The flags that name a task and its data; `finetune`, `evaluate` and other commands share them."""
 
 import argparse
 import dataclasses
@@ -12,34 +12,39 @@ from beambert.pipelines.tasks.declarations import (
 )
 from beambert.pipelines.tasks.task import Task
 
-# Of a task of the user's own.
+# Flags that only the tasks on one's own data take.
 _COLUMN_FLAGS = ("text_columns", "label_column", "choice_columns", "labels")
 
 
 def add_task_flags(parser: argparse.ArgumentParser) -> None:
-    """Adds --task, --data_dir, and what names the columns of a user's own task."""
+    """Adds --task, --data_dir, and the flags that name the columns of a task on one's own data."""
     add = parser.add_argument
-    add("--task", required=True, help=f"one of {', '.join(TASKS)}")
-    add("--data_dir", required=True, metavar="DIR", help="the folder of the task's files")
+    add("--task", required=True, help=f"name of the task: {', '.join(TASKS)}")
+    add("--data_dir", required=True, metavar="DIR", help="folder of the task's files")
     add(
         "--text_columns",
         type=_names,
         metavar="A,B",
-        help="of a task of your own: the column of the text, and that of a second one "
+        help="for your own data: the column of the text and, for pairs, that of the second text "
         "(default: text, and text_b if there is one)",
     )
-    add("--label_column", metavar="NAME", help="of a task of your own (default: label)")
+    add(
+        "--label_column",
+        metavar="NAME",
+        help="for your own data: the column of the label (default: label)",
+    )
     add(
         "--choice_columns",
         type=_names,
         metavar="A,B,…",
-        help="of a task of your own with choices (default: all that begin with choice)",
+        help="for --task=choice: columns of the endings (default: all that begin with choice)",
     )
     add(
         "--labels",
         type=_names,
         metavar="A,B,…",
-        help="of a task of your own (default: those of the training data, sorted)",
+        help="for your own data: labels in the order of the model's outputs (default: those of "
+        "the training data, sorted)",
     )
     add_skip_bad_rows_flag(parser)
 
@@ -49,7 +54,7 @@ def add_skip_bad_rows_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip_bad_rows",
         **SWITCH,
-        help="leave out rows that can't be used, and name them, instead of stopping",
+        help="leave out and list rows that cannot be used, instead of stopping at the first",
     )
 
 
@@ -57,7 +62,7 @@ def task_of(flags: argparse.Namespace) -> Task:
     """Returns the task that the flags declare.
 
     Raises:
-      InputError: no such task, or its columns can't be named.
+      InputError: there is no such task, or it does not take one of the given flags.
     """
     task = find_task(flags.task)
     given = {name: getattr(flags, name) for name in _COLUMN_FLAGS}
@@ -65,24 +70,26 @@ def task_of(flags: argparse.Namespace) -> Task:
     if given and task.name not in OWN_TASKS:
         others = f", or take --task={task.kind}" if task.kind in OWN_TASKS else ""
         raise InputError(
-            f"--{next(iter(given))}: {task.name} has its own columns and labels; leave it "
-            f"out{others}"
+            f"--{next(iter(given))}: {task.name} has its own columns and labels; leave the "
+            f"flag out{others}"
         )
     for name in given:
         if name not in task.COLUMN_FLAGS:
-            raise InputError(f"--{name}: a task of {task.kind} has none; leave it out")
+            raise InputError(f"--{name}: a {task.kind} task has none; leave the flag out")
     if "text_columns" in given:
         if not 1 <= len(given["text_columns"]) <= 2:
-            raise InputError(f"--text_columns={','.join(given['text_columns'])}: name one or two")
+            raise InputError(
+                f"--text_columns={','.join(given['text_columns'])}: name one or two columns"
+            )
         given["text_b_is_optional"] = False
     labels = given.get("labels")
     if labels is not None and (len(labels) < 2 or len({*labels, ""}) <= len(labels)):
-        raise InputError(f"--labels={','.join(labels)}: name at least two, each once")
+        raise InputError(f"--labels={','.join(labels)}: name at least two labels, each once")
     return dataclasses.replace(task, **given)
 
 
 def task_arguments(flags: argparse.Namespace) -> list[str]:
-    """Returns what `add_task_flags` read as a command line has it."""
+    """Returns the values of the flags of `add_task_flags` as arguments of a command line."""
     arguments = []
     for name in ("task", "data_dir", *_COLUMN_FLAGS):
         value = getattr(flags, name)

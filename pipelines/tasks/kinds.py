@@ -1,13 +1,13 @@
-"""Kinds of tasks: how their examples are read and checked, what their truth and labels are.
+"""The kinds of tasks: how their examples are read and checked, and which labels they have.
 
-A kind is one class here. A new one takes:
+Each kind is one class of this module. To add a kind, add:
 
-1. here: a class, and an entry of `KINDS`; its example has `truth`, `columns` and `texts`;
-2. in `model_inputs`: an entry of `examples.MODEL_INPUTS`, its inputs and targets;
-3. in `prediction`: an entry of `answers.ANSWERS`, what its SavedModel takes and gives;
-4. in `evaluation`: an entry of `outcomes.OUTCOMES`, `records.RECORDS` and
-   `span_predictions.PREDICTORS`: how its answers are scored, told and computed;
-5. in `trainer`: an entry of `task_models.MODELS`, `finetuning.objectives.OBJECTIVES`,
+1. here: a class and an entry of `KINDS`; its examples have `truth`, `columns` and `texts`;
+2. in `model_inputs`: an entry of `examples.MODEL_INPUTS` for its inputs and targets;
+3. in `prediction`: an entry of `answers.ANSWERS` for the inputs and outputs of its SavedModel;
+4. in `evaluation`: entries of `outcomes.OUTCOMES`, `records.RECORDS` and
+   `span_predictions.PREDICTORS`, which score, describe and compute its answers;
+5. in `trainer`: entries of `task_models.MODELS`, `finetuning.objectives.OBJECTIVES`,
    `finetuning.plan.DATA`, `serving.saved_model.ANSWER_MODULES` and `weights.export.HUGGING_FACE`.
 """
 
@@ -92,28 +92,32 @@ class TableTask(Task):
     def _check_label(
         self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
     ) -> None:
-        """Refuses a label that is none of the possible labels, or endings."""
+        """Refuses a label that is not among the possible labels or endings.
+
+        Raises:
+          BadRow: the label cannot be used.
+        """
 
     def _make(self, endings: tuple[str, ...], **fields: Any) -> TextExample | ChoiceExample:
         return TextExample(**fields)
 
     def check_file(self, path: pathlib.Path, examples: Sequence[Any]) -> None:
-        """Refuses a file in which some rows only have a second text."""
+        """Refuses a file in which only some rows have a second text."""
         if len({example.text_b is None for example in examples}) > 1:
             raise InputError(
-                f"{path} has {self.text_columns[1]!r} in some rows only: fill it in for all of "
-                "them or for none."
+                f"{path}: has {self.text_columns[1]!r} in some rows only; fill it in for all of "
+                "them or for none"
             )
 
     def check_split(
         self, path: pathlib.Path, is_labelled: bool, examples: Sequence[Any], first: Any
     ) -> None:
-        """Refuses a split that has labels in some rows only, or a second text unlike train."""
+        """Refuses labels in some rows only, and pairs if train has none or the reverse."""
         _check_labels(path, examples)
         if (examples[0].text_b is None) != (first.text_b is None):
             raise InputError(
-                f"{path}: text_b stands in one of it and the train file only; add the column to "
-                "the other or delete it"
+                f"{path}: only one of this file and the train file has a second text; add the "
+                "column to the other file or delete it"
             )
 
     def label_names(self, example: TextExample | ChoiceExample) -> Iterable[str]:
@@ -123,7 +127,7 @@ class TableTask(Task):
 
 @dataclasses.dataclass(frozen=True)
 class Classification(TableTask):
-    """A label of a text or of a pair."""
+    """A task that asks for the label of a text or of a pair of texts."""
 
     kind: str = dataclasses.field(default=CLASSIFICATION, init=False)
     metrics: tuple[str, ...] = ("accuracy",)
@@ -134,7 +138,7 @@ class Classification(TableTask):
         self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
     ) -> None:
         if len(label.splitlines()) > 1:
-            raise BadRow(path, line, "has a label of several lines", "correct the row.")
+            raise BadRow(path, line, "has a label of several lines", "correct the row")
         if possible is not None and label not in possible:
             raise tables.unknown_label(path, line, label, possible)
 
@@ -148,7 +152,7 @@ class Classification(TableTask):
 
 @dataclasses.dataclass(frozen=True)
 class Regression(TableTask):
-    """A number for a text or for a pair."""
+    """A task that asks for a number for a text or for a pair of texts."""
 
     kind: str = dataclasses.field(default=REGRESSION, init=False)
     metrics: tuple[str, ...] = ("pearson", "spearman")
@@ -159,7 +163,7 @@ class Regression(TableTask):
         self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
     ) -> None:
         if not _is_number(label):
-            raise BadRow(path, line, f"has {label!r} for a number", "correct the row.")
+            raise BadRow(path, line, f"has {label!r} for a number", "correct the row")
 
     def label_names(self, example: TextExample) -> Iterable[str]:
         """Returns nothing: numbers are not counted."""
@@ -168,7 +172,7 @@ class Regression(TableTask):
 
 @dataclasses.dataclass(frozen=True)
 class Choice(TableTask):
-    """One of several endings of a text."""
+    """A task that asks which of several endings continues a text."""
 
     kind: str = dataclasses.field(default=CHOICE, init=False)
     metrics: tuple[str, ...] = ("accuracy",)
@@ -186,7 +190,7 @@ class Choice(TableTask):
                 names.append(column)
         if len(names) < 2:
             reason = f"has no two columns {self.choice_columns[0]} (it has {', '.join(row)})"
-            remedy = "put each ending in a column of its own."
+            remedy = "put each ending in a column of its own"
             raise tables.lacks_column(path, line, reason, remedy)
         return tuple(names)
 
@@ -195,7 +199,7 @@ class Choice(TableTask):
     ) -> None:
         if label not in (str(index) for index in range(len(possible))):
             reason = f"has the label {label!r}, which is none of its {len(possible)} endings"
-            raise BadRow(path, line, f"{reason}, counted from 0", "correct the row.")
+            raise BadRow(path, line, f"{reason}, counted from 0", "correct the row")
 
     def _make(self, endings: tuple[str, ...], **fields: Any) -> ChoiceExample:
         return ChoiceExample(choices=endings, **fields)
@@ -203,23 +207,23 @@ class Choice(TableTask):
     def check_split(
         self, path: pathlib.Path, is_labelled: bool, examples: Sequence[Any], first: Any
     ) -> None:
-        """Refuses other numbers of choices, too."""
+        """Refuses also examples that differ in their number of endings."""
         super().check_split(path, is_labelled, examples, first)
         if len({len(example.choices) for example in (*examples, first)}) > 1:
             raise InputError(
-                f"{path} has rows of different numbers of choices: give every row "
-                f"{len(first.choices)}, as the first row of train"
+                f"{path}: has rows with different numbers of endings; give every row "
+                f"{len(first.choices)}, like the first row of train"
             )
 
     def check_choices(
         self, path: pathlib.Path, examples: Sequence[ChoiceExample], labels: Sequence[str]
     ) -> None:
-        """Refuses endings that are more or fewer than the labels."""
+        """Refuses examples with more or fewer endings than the model has labels."""
         uneven = [example for example in examples if len(example.choices) != len(labels)]
         if uneven:
             raise InputError(
-                f"{path} has {len(uneven[0].choices)} endings in some rows but --model chooses "
-                f"from {len(labels)}: name a model of that many."
+                f"{path}: has {len(uneven[0].choices)} endings in some rows but --model chooses "
+                f"from {len(labels)}; name a model with as many endings"
             )
 
     def find_labels(self, path: pathlib.Path, train: Sequence[ChoiceExample]) -> tuple[str, ...]:
@@ -233,7 +237,7 @@ class Choice(TableTask):
 
 @dataclasses.dataclass(frozen=True)
 class Tagging(Task):
-    """A label of every word of a sentence."""
+    """A task that asks for the label of each word of a sentence."""
 
     kind: str = dataclasses.field(default=TAGGING, init=False)
     metrics: tuple[str, ...] = ("entity_f1", "entity_precision", "entity_recall")
@@ -250,10 +254,10 @@ class Tagging(Task):
     def check_split(
         self, path: pathlib.Path, is_labelled: bool, examples: Sequence[Any], first: Any
     ) -> None:
-        """Refuses a split without tags that must have them."""
+        """Refuses a split that must have tags and has none."""
         _check_labels(path, examples)
         if is_labelled and examples[0].tags is None:
-            raise InputError(f"{path} has no column of tags: put each word's tag behind it")
+            raise InputError(f"{path}: has no column of tags; put each word's tag behind it")
 
     def find_labels(self, path: pathlib.Path, train: Sequence[TaggedExample]) -> tuple[str, ...]:
         """Returns the declared tags, or those of train, sorted."""
@@ -264,8 +268,8 @@ class Tagging(Task):
         others = [label for label in labels if not is_entity_tag(label)]
         if others and self.metrics == type(self).metrics:
             raise InputError(
-                f"{path} has the tag {others[0]!r}, which is none of O, B-type and I-type: "
-                "name entities so, or take --task=word_labels"
+                f"{path}: has the tag {others[0]!r}, which is none of O, B-type and I-type; "
+                "rename the tags, or take --task=word_labels"
             )
         return labels
 
@@ -276,7 +280,7 @@ class Tagging(Task):
 
 @dataclasses.dataclass(frozen=True)
 class Span(Task):
-    """An answer's place in the context of a question."""
+    """A task that asks where in its context a question is answered."""
 
     kind: str = dataclasses.field(default=SPAN, init=False)
     metrics: tuple[str, ...] = ("squad_f1", "exact_match")
@@ -294,17 +298,17 @@ class Span(Task):
     def read_to_learn(
         self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
     ) -> ExampleFile:
-        """Reads the questions that have an answer in their context, or none at all."""
+        """Reads the questions that are impossible or have an answer that is in their context."""
         found = read_questions(path, self.allows_no_answer)
         left_out = {NO_ANSWER_REASON: len(found.rejected)} if found.rejected else {}
         return ExampleFile(found.learnable(), notes=found.notes(), unlearnable=left_out)
 
     def label_names(self, example: Question) -> Iterable[str]:
-        """Returns whether there is an answer."""
+        """Returns `impossible` or `answerable`."""
         return ("impossible" if example.is_impossible else "answerable",)
 
     def default_length(self, trained_length: int | None = None) -> int:
-        """Returns run_squad.py's."""
+        """Returns the default of run_squad.py."""
         return DEFAULT_SPAN_LENGTH
 
 
@@ -318,7 +322,7 @@ KINDS: dict[str, type[Task]] = {
 
 
 def _parted(found: Iterable[Any]) -> ExampleFile:
-    """Sets bad rows apart from examples."""
+    """Separates examples from bad rows."""
     examples: list[Any] = []
     bad: list[BadRow] = []
     for example in found:
@@ -328,15 +332,19 @@ def _parted(found: Iterable[Any]) -> ExampleFile:
 
 def _check_labels(path: pathlib.Path, examples: Sequence[Any]) -> None:
     if len({example.truth is None for example in examples}) > 1:
-        raise InputError(f"{path} has labels in some rows only: fill them in, or remove all.")
+        raise InputError(f"{path}: has labels in some rows only; fill them in, or remove all")
 
 
 def _several(path: pathlib.Path, found: set[str], where: str) -> tuple[str, ...]:
-    """Returns labels, sorted, if there are at least two."""
+    """Returns the labels, sorted.
+
+    Raises:
+      InputError: there are fewer than two.
+    """
     labels = sorted(found)
     if len(labels) < 2:
         has = f"has the one label {labels[0]!r} only" if labels else "has no labels"
-        raise InputError(f"{path} {has}: a classifier needs at least two, {where}.")
+        raise InputError(f"{path}: {has}; a classifier needs at least two, {where}")
     return tuple(labels)
 
 

@@ -1,8 +1,8 @@
 """The official metrics of the tasks, from labels and predictions as arrays.
 
-They equal scikit-learn's and SciPy's, which the GLUE tasks are scored with, and need NumPy alone.
-Where those return not-a-number, because every prediction or every label is the same, a correlation
-is 0 here: such a model has learnt nothing that the metric could show.
+The values equal those of scikit-learn and SciPy, which the GLUE tasks are scored with, but need
+only NumPy. A correlation is 0 here if all predictions or all labels are the same; those libraries
+return not-a-number then.
 """
 
 import dataclasses
@@ -12,20 +12,20 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-# A probability below this counts as this, so that one certain error does not make the mean
-# infinite: float32's machine epsilon, as scikit-learn's log_loss has it for float32.
+# Smaller probabilities are raised to this one, so that a single error with probability 0 does not
+# make the mean infinite. It is the machine epsilon of float32, as in scikit-learn's log_loss.
 _LEAST_PROBABILITY = float(np.finfo(np.float32).eps)
 
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
-    """What the values of a metric mean.
+    """The title and the range of a metric.
 
     Attributes:
       title: its name in reports.
-      least: the least value that it can have.
-      greatest: the greatest.
-      greater_is_better: whether a good model has a great value.
+      least: least value that it can have.
+      greatest: greatest value that it can have.
+      greater_is_better: whether better models have greater values.
     """
 
     title: str
@@ -34,7 +34,7 @@ class Metric:
     greater_is_better: bool = True
 
 
-# Every metric that a task can name. `scores` computes all but those of entities (see
+# All metrics that a task can name. `scores` computes them except those of entities (see
 # `entities.entity_scores`) and of answers to questions, which are means over the questions.
 METRICS: dict[str, Metric] = {
     "accuracy": Metric("accuracy"),
@@ -61,17 +61,17 @@ def scores(
     probabilities: ArrayLike | None = None,
     positive: int = 1,
 ) -> dict[str, float]:
-    """Returns the metrics of these names.
+    """Returns metrics by name.
 
     Args:
       names: keys of `METRICS`.
-      labels: [examples], class ids or, for a regression, numbers.
-      predictions: [examples], likewise.
-      probabilities: [examples, classes], which cross_entropy needs.
-      positive: the class id that f1 is of.
+      labels: true class ids, or numbers for a regression, [examples].
+      predictions: predicted class ids or numbers, [examples].
+      probabilities: probabilities of the classes, [examples, classes]; cross_entropy needs them.
+      positive: id of the class whose F1 is computed.
 
     Raises:
-      ValueError: a name is not computed here, the arrays do not fit or there is no example.
+      ValueError: a metric is not computed here, the shapes differ or there are no examples.
     """
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     if labels.ndim != 1 or labels.shape != predictions.shape or not labels.size:
@@ -92,12 +92,12 @@ def scores(
 
 
 def accuracy(labels: NDArray, predictions: NDArray) -> float:
-    """Returns the share of equal ones."""
+    """Returns the share of the predictions that equal their labels."""
     return float(np.mean(labels == predictions))
 
 
 def f1(labels: NDArray, predictions: NDArray, positive: int = 1) -> float:
-    """Returns the harmonic mean of precision and recall of one class; 0 where it never occurs."""
+    """Returns the F1 of one class; 0 if it occurs neither as label nor as prediction."""
     correct = np.sum((labels == positive) & (predictions == positive))
     occurrences = np.sum(labels == positive) + np.sum(predictions == positive)
     return float(2 * correct / occurrences) if occurrences else 0.0
@@ -112,8 +112,8 @@ def macro_f1(labels: NDArray, predictions: NDArray) -> float:
 def matthews_correlation(labels: NDArray, predictions: NDArray) -> float:
     """Returns the correlation coefficient of Matthews (1975), for any number of classes.
 
-    With more than two it is the R_K statistic of Gorodkin (2004). 0 where all labels or all
-    predictions are the same.
+    For more than two classes it is the R_K statistic of Gorodkin (2004). It is 0 if all labels or
+    all predictions are the same.
     """
     actual, predicted, correct = _class_counts(labels, predictions)
     count = len(labels)
@@ -123,13 +123,13 @@ def matthews_correlation(labels: NDArray, predictions: NDArray) -> float:
 
 
 def pearson(labels: NDArray, predictions: NDArray) -> float:
-    """Returns the correlation coefficient of Pearson; 0 where one side is constant."""
+    """Returns Pearson's correlation coefficient; 0 if either side is constant."""
     a, b = _standardized(labels), _standardized(predictions)
     return float(np.clip(a @ b, -1.0, 1.0))
 
 
 def spearman(labels: NDArray, predictions: NDArray) -> float:
-    """Returns Pearson's coefficient of the ranks; equal values share their mean rank."""
+    """Returns Spearman's rank correlation coefficient; equal values share their mean rank."""
     return pearson(_ranks(labels), _ranks(predictions))
 
 
@@ -150,7 +150,7 @@ def cross_entropy(labels: NDArray, probabilities: NDArray) -> float:
 
 
 def _class_counts(labels: NDArray, predictions: NDArray) -> list[NDArray[np.float64]]:
-    """Returns how often each class that occurs is the label, the prediction, and both."""
+    """Returns how often each class is the label, the prediction, and both at once."""
     count = len(labels)
     classes, ids = np.unique(np.concatenate([labels, predictions]), return_inverse=True)
     actual, predicted = ids[:count], ids[count:]
@@ -161,12 +161,12 @@ def _class_counts(labels: NDArray, predictions: NDArray) -> list[NDArray[np.floa
 
 
 def _standardized(values: NDArray) -> NDArray[np.float64]:
-    """Returns the deviations from the mean at length 1, or zeros for equal values."""
+    """Returns the deviations from the mean, scaled to norm 1; zeros if all values are equal."""
     values = values.astype(float)
-    if np.ptp(values) == 0:  # Their mean may differ from them by a rounding error.
+    if np.ptp(values) == 0:  # The mean may differ from them by rounding.
         return np.zeros_like(values)
     deviations = values - values.mean()
-    deviations /= np.abs(deviations).max()  # So that no square under- or overflows.
+    deviations /= np.abs(deviations).max()  # This keeps the squares from underflow and overflow.
     return deviations / np.linalg.norm(deviations)
 
 

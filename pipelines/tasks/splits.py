@@ -1,4 +1,4 @@
-"""The splits of a task, read together and checked against each other."""
+"""Reads the splits of a task together and checks them against each other."""
 
 import collections
 import dataclasses
@@ -14,14 +14,14 @@ from beambert.pipelines.tasks.task import DEV, TRAIN, Task
 
 @dataclasses.dataclass(frozen=True)
 class TaskSplits:
-    """What was read.
+    """The examples of some splits of a task.
 
     Attributes:
-      labels: in index order; empty where there are none.
-      files: path of each split.
-      examples: of each split, those that can be used, in the order of the file.
-      left_out: of each split, reason -> number of examples that are left out.
-      notes: a sentence on each row that is left out, and on all else that is amiss.
+      labels: labels in index order; empty for tasks without labels.
+      files: split -> path of its file.
+      examples: split -> its usable examples, in the order of the file.
+      left_out: split -> reason -> number of examples that were left out for it.
+      notes: one sentence for each row that was left out and for each other problem.
     """
 
     labels: tuple[str, ...]
@@ -31,7 +31,7 @@ class TaskSplits:
     notes: Sequence[str]
 
     def sha256(self) -> dict[str, str]:
-        """Returns the hash of each split's file."""
+        """Returns the SHA-256 of each split's file."""
         return {
             split: hashlib.sha256(path.read_bytes()).hexdigest()
             for split, path in self.files.items()
@@ -39,7 +39,7 @@ class TaskSplits:
 
 
 def present_splits(task: Task, data_dir: str) -> tuple[str, ...]:
-    """Returns train and dev, and the other splits whose file is there."""
+    """Returns train, dev and the other splits whose files exist."""
     others = [split for split in task.files if split not in (TRAIN, DEV)]
     return (TRAIN, DEV, *(split for split in others if has_split(task, data_dir, split)))
 
@@ -47,16 +47,18 @@ def present_splits(task: Task, data_dir: str) -> tuple[str, ...]:
 def read_splits(
     task: Task, data_dir: str, splits: Sequence[str], skip_bad_rows: bool
 ) -> TaskSplits:
-    """Reads splits of a task: of train what can be learned from, of the others all.
+    """Reads splits of a task.
+
+    Examples of train that nothing can be learned from are left out; the other splits keep theirs.
 
     Args:
-      task: what to read.
+      task: the task to read.
       data_dir: the folder of its files.
-      splits: train first.
-      skip_bad_rows: leave out rows that can't be used instead of stopping.
+      splits: names of the splits, train first.
+      skip_bad_rows: whether to leave out rows that cannot be used instead of stopping.
 
     Raises:
-      InputError: they can't be read, or don't go together.
+      InputError: a file cannot be read, or the splits do not fit together.
     """
     files = {split: split_path(task, data_dir, split) for split in splits}
     examples: dict[str, Sequence[Any]] = {}

@@ -1,7 +1,8 @@
-"""SQuAD's official JSON (Rajpurkar et al. 2016, 2018), v1.1 and v2.0 -> questions.
+"""Reads questions from SQuAD's official JSON (Rajpurkar et al. 2016, 2018), v1.1 and v2.0.
 
-Standard library only. No question is dropped: what is wrong with an answer's place is mended or
-told, and what cannot be read stops the job with the file and the question named.
+No question is dropped. An answer that is not where the file says is moved to its nearest occurrence
+or reported. A file that cannot be read stops the job with an error that names the question. This
+module needs only the standard library.
 """
 
 import dataclasses
@@ -20,8 +21,8 @@ class Answer:
     """A right answer.
 
     Attributes:
-      text: as the file has it.
-      start: its first character in the context, or None where the context doesn't have it.
+      text: the answer as the file has it.
+      start: position of its first character in the context, or None if the context lacks it.
     """
 
     text: str
@@ -33,12 +34,12 @@ class Question:
     """A question on a paragraph.
 
     Attributes:
-      id: what the files of predictions know it by.
-      question: its text.
-      context: the paragraph that answers it, or not.
-      answers: the right answers; none where it is impossible.
-      is_impossible: the context does not answer it (v2.0).
-      title: of the article.
+      id: key of the question in the files of predictions.
+      question: text of the question.
+      context: the paragraph.
+      answers: the right answers; empty if the question is impossible.
+      is_impossible: whether the context does not answer the question (v2.0).
+      title: title of the article.
     """
 
     id: str
@@ -55,7 +56,7 @@ class Question:
 
     @property
     def columns(self) -> dict[str, str]:
-        """No other columns; as the examples of tables have it."""
+        """Always empty; it exists because the examples of tables have columns."""
         return {}
 
     def texts(self) -> dict[str, str]:
@@ -65,15 +66,15 @@ class Question:
 
 @dataclasses.dataclass(frozen=True)
 class QuestionFile:
-    """What a file holds.
+    """The questions of a file.
 
     Attributes:
-      path: of the file.
-      questions: all of them, in the order of the file.
-      moved: ids of the questions, one for each answer that is not at its `answer_start` but
-        elsewhere in its context: the occurrence nearest to it was taken.
-      rejected: ids of the questions that have answers, none of which is in the context. They can
-        be asked and scored, but not learned from.
+      path: path of the file.
+      questions: all questions, in the order of the file.
+      moved: id of the question for each answer that is not at its `answer_start` but elsewhere in
+        the context. The occurrence nearest to `answer_start` was taken.
+      rejected: ids of the questions that have answers, but none that is in the context. A model
+        can answer them and be scored on them, but not learn from them.
     """
 
     path: pathlib.Path
@@ -85,29 +86,30 @@ class QuestionFile:
         """Returns the questions without the rejected ones.
 
         Raises:
-          InputError: there are none.
+          InputError: no question is left.
         """
         rejected = set(self.rejected)
         found = [question for question in self.questions if question.id not in rejected]
         if not found:
             raise InputError(
-                f"{self.path}: none of the answers is in its context, so that there is nothing to "
-                "learn from: correct them."
+                f"{self.path}: none of the answers is in its context, so there is nothing to "
+                "learn from; correct them"
             )
         return found
 
     def notes(self) -> list[str]:
-        """Returns a sentence for each kind of answer that is not where its file says."""
+        """Returns a sentence on moved answers and one on rejected questions, if there are any."""
         sentences = []
         if self.moved:
             sentences.append(
                 f"{self.path}: {len(self.moved)} answers are not at their answer_start and were "
-                f"found elsewhere in their contexts; the first is of question {self.moved[0]!r}."
+                f"found elsewhere in their contexts; the first belongs to question "
+                f"{self.moved[0]!r}."
             )
         if self.rejected:
             sentences.append(
                 f"{self.path}: {len(self.rejected)} questions have no answer that is in their "
-                f"contexts and are not learned from: {', '.join(self.rejected)}."
+                f"contexts and are left out of training: {', '.join(self.rejected)}."
             )
         return sentences
 
@@ -116,33 +118,33 @@ def read_questions(path: pathlib.Path, allows_no_answer: bool = True) -> Questio
     """Reads a file of questions; a byte order mark does not matter.
 
     Args:
-      path: of the file.
+      path: path of the file.
       allows_no_answer: whether questions may be impossible (v2.0).
 
     Raises:
-      InputError: the file cannot be read or is not JSON of SQuAD's layout, an id stands twice, a
-        question has no answers and is not marked as impossible, or has and is, or an answer is
-        empty; or a question is impossible that must not be.
+      InputError: the file cannot be read or does not have SQuAD's layout, two questions have the
+        same id, a question without answers is not marked as impossible, a question with answers
+        is, an answer is empty, or a question is impossible though none may be.
     """
-    articles = _get(_load(path), "data", list, f"{path}:")
+    articles = _get(_load(path), "data", list, str(path))
     questions: dict[str, Question] = {}
     moved: list[str] = []
     for number, article in enumerate(articles, 1):
         for question, moved_answers in _read_article(article, f"{path}: article {number}"):
             if question.id in questions:
                 raise InputError(
-                    f"{path}: two questions have the id {question.id!r}: predictions are kept by "
-                    "it, so give each its own."
+                    f"{path}: two questions have the id {question.id!r}; give each question an id "
+                    "of its own"
                 )
             questions[question.id] = question
             moved += [question.id] * moved_answers
     if not questions:
-        raise InputError(f'{path} has no questions: put at least one under "data".')
+        raise InputError(f'{path}: has no questions; put at least one under "data"')
     impossible = [question.id for question in questions.values() if question.is_impossible]
     if impossible and not allows_no_answer:
         raise InputError(
             f"{path}: {len(impossible)} of {len(questions)} questions are impossible, the first is "
-            f"{impossible[0]!r}: take the task squad2.0, or leave them out."
+            f"{impossible[0]!r}; take the task squad2.0, or leave them out"
         )
     return QuestionFile(
         path=path,
@@ -160,24 +162,28 @@ def _load(path: pathlib.Path) -> Any:
     try:
         return json.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}): check the path.") from error
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{path} is not UTF-8 text (byte {error.start}): convert it, or name SQuAD's JSON."
+            f"{path}: not UTF-8 text (byte {error.start}); convert it, or name SQuAD's JSON"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON ({error}): name a file of SQuAD's layout.") from error
+        raise InputError(f"{path}: not JSON ({error}); name a file of SQuAD's layout") from error
 
 
 def _get(parent: Any, key: str, kind: type, where: str) -> Any:
-    """Returns the value of a key that must be there."""
+    """Returns the value of a key that must exist.
+
+    Raises:
+      InputError: the key is missing, or its value has another type.
+    """
     value = parent.get(key) if isinstance(parent, dict) else None
     if not isinstance(value, kind) or isinstance(value, bool):
         raise InputError(
-            f'{where} has no {_TYPE_NAMES[kind]} under "{key}": SQuAD\'s layout is data, '
-            "paragraphs, context and qas, question, id and answers, text and answer_start."
+            f'{where}: has no {_TYPE_NAMES[kind]} under "{key}"; SQuAD\'s layout is data, '
+            "paragraphs, context and qas, question, id and answers, text and answer_start"
         )
-    # Of a lone surrogate (half a character, from a broken escape) no file could hold the answer.
+    # A lone surrogate (half a character, from a broken escape) could not be written to any file.
     return value.encode("utf-8", "replace").decode() if kind is str else value
 
 
@@ -193,25 +199,25 @@ def _read_article(article: Any, where: str) -> Iterator[tuple[Question, int]]:
 
 
 def _read_question(entry: Any, context: str, title: str, place: str) -> tuple[Question, int]:
-    identifier = _get(entry, "id", str, f"{place}: a question")
-    where = f"{place}: question {identifier!r}"
+    identifier = _get(entry, "id", str, f"{place}, a question")
+    where = f"{place}, question {identifier!r}"
     text = _get(entry, "question", str, where)
     answers = _get(entry, "answers", list, where)
     is_impossible = entry.get("is_impossible", False)
     if not isinstance(is_impossible, bool):
-        raise InputError(f'{where} has neither true nor false under "is_impossible": write one.')
+        raise InputError(f'{where}: has neither true nor false under "is_impossible"; write one')
     if is_impossible == bool(answers):
         raise InputError(
-            f"{where} is marked as impossible and has answers: remove one or the other."
+            f"{where}: is marked as impossible and has answers; remove one or the other"
             if answers
-            else f'{where} has no answers: add one, or mark it with "is_impossible": true.'
+            else f'{where}: has no answers; add one, or mark it with "is_impossible": true'
         )
     found, moved = [], 0
     for answer in answers:
-        answer_text = _get(answer, "text", str, f"{where}: an answer")
-        stated = _get(answer, "answer_start", int, f"{where}: an answer")
+        answer_text = _get(answer, "text", str, f"{where}, an answer")
+        stated = _get(answer, "answer_start", int, f"{where}, an answer")
         if not answer_text.strip():
-            raise InputError(f"{where} has an empty answer: fill it in, or remove it.")
+            raise InputError(f"{where}: has an empty answer; fill it in, or remove it")
         start = _nearest(context, answer_text, stated)
         moved += start is not None and start != stated
         found.append(Answer(answer_text, start))
@@ -219,7 +225,7 @@ def _read_question(entry: Any, context: str, title: str, place: str) -> tuple[Qu
 
 
 def _nearest(context: str, text: str, stated: int) -> int | None:
-    """Returns where the text's occurrence nearest to the stated place starts."""
+    """Returns the start of the occurrence nearest to the stated start; None without one."""
     stated = max(stated, 0)
     if context.startswith(text, stated):
         return stated

@@ -1,4 +1,4 @@
-"""Exact match and F1 of answers, equal to the official evaluate-v1.1.py and evaluate-v2.0.py."""
+"""Exact match and F1 of answers, as the official evaluate-v1.1.py and evaluate-v2.0.py score."""
 
 import collections
 import dataclasses
@@ -18,12 +18,12 @@ _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """How good answers are.
+    """The scores of answers.
 
     Attributes:
-      exact: float64 [questions], 1 where the answer is a right one, else 0.
-      f1: float64 [questions], of the words that the answer shares with a right one, 0 to 1.
-      metrics: the official scorer's output by its names; exact and f1 in per cent.
+      exact: float64 [questions], 1 if the answer equals a right one, else 0.
+      f1: float64 [questions], F1 of the words that the answer shares with a right one, 0 to 1.
+      metrics: the output of the official scorer by its names; exact and f1 in per cent.
     """
 
     exact: np.ndarray
@@ -32,12 +32,12 @@ class Scores:
 
 
 def normalize_answer(text: str) -> str:
-    """Lowers the case; drops ASCII punctuation, then articles; joins words by one space."""
+    """Returns a text in lower case, without ASCII punctuation, articles and extra white space."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_WITHOUT_PUNCTUATION)).split())
 
 
 def word_f1(prediction: str, truth: str) -> float:
-    """Returns the F1 of two normalized texts' bags of words; 0 where they share none."""
+    """Returns the F1 of the bags of words of two normalized texts; 0 if they share no word."""
     predicted, true = prediction.split(), truth.split()
     shared = sum((collections.Counter(predicted) & collections.Counter(true)).values())
     if not shared:
@@ -52,14 +52,15 @@ def score(
     allows_no_answer: bool,
     null_odds: Mapping[str, float] | None = None,
 ) -> Scores:
-    """Scores as v2.0 does where a question may have no answer, otherwise as v1.1.
+    """Scores answers by the rules of v2.0 if questions may have no answer, else by those of v1.1.
 
     Args:
-      questions: see `read_questions`.
-      predictions: the answer to each question by its id; of v2.0 chosen by the null odds already.
-      allows_no_answer: see `Task`.
-      null_odds: of v2.0, for the best thresholds on them alone; the official scorer empties
-        answers by them, too.
+      questions: the questions, see `read_questions`.
+      predictions: id of each question -> its answer. For v2.0, the null odds have already decided
+        which answers are "".
+      allows_no_answer: whether questions may have no answer, see `Task`.
+      null_odds: id of each question -> its null odds (v2.0). They serve only to find the best
+        thresholds, while the official scorer also replaces answers by "" according to them.
     """
     if allows_no_answer:
         return score_v2(questions, predictions, null_odds, na_prob_thresh=math.inf)
@@ -67,7 +68,7 @@ def score(
 
 
 def score_v1(questions: Sequence[Question], predictions: Mapping[str, str]) -> Scores:
-    """Scores as evaluate-v1.1.py: a question without a prediction has 0.
+    """Scores answers as evaluate-v1.1.py does: a question without a prediction scores 0.
 
     Returns:
       Scores with the metrics `exact_match` and `f1`.
@@ -88,36 +89,37 @@ def score_v2(
     null_odds: Mapping[str, float] | None = None,
     na_prob_thresh: float = 1.0,
 ) -> Scores:
-    """Scores as evaluate-v2.0.py.
+    """Scores answers as evaluate-v2.0.py does.
 
     Args:
-      questions: see `read_questions`.
-      predictions: the answer to each question by its id, "" for no answer.
-      null_odds: how likely each question has no answer: any number that is greater where that is
-        likelier.
-      na_prob_thresh: where the null odds are greater than this, the answer counts as "". The
-        default is the official one, which is meant for probabilities.
+      questions: the questions, see `read_questions`.
+      predictions: id of each question -> its answer, "" for no answer.
+      null_odds: id of each question -> a number that is the greater, the likelier the question has
+        no answer.
+      na_prob_thresh: threshold on the null odds; above it the answer counts as "". The default is
+        that of the official script, which is meant for probabilities.
 
     Returns:
-      Scores with the metrics `exact`, `f1`, `total`; the same of the questions with answers under
-      `HasAns_…` and of the others under `NoAns_…`; with null odds also `best_exact`, `best_f1`
-      and the thresholds on the odds that give them, `best_exact_thresh` and `best_f1_thresh`.
+      Scores with the metrics `exact`, `f1`, `total`; `HasAns_…` are the same metrics of the
+      questions with answers and `NoAns_…` those of the others. With null odds there are also
+      `best_exact` and `best_f1`, the best scores that a threshold on the odds gives, and these
+      thresholds, `best_exact_thresh` and `best_f1_thresh`.
 
     Raises:
       InputError: a question has no prediction or no null odds.
     """
-    for given, what in ((predictions, "prediction"), (null_odds, "null odds")):
+    for given, what in ((predictions, "predictions"), (null_odds, "null odds")):
         missing = [q.id for q in questions if given is not None and q.id not in given]
         if missing:
             raise InputError(
-                f"{len(missing)} of {len(questions)} questions have no {what}, the first is "
-                f"{missing[0]!r}: give one for each."
+                f"{what}: {len(missing)} of {len(questions)} questions have none, the first is "
+                f"{missing[0]!r}; give one for each"
             )
     has_answer = np.array([bool(question.answers) for question in questions])
     exact, f1 = np.zeros(len(questions)), np.zeros(len(questions))
     for number, question in enumerate(questions):
         prediction = normalize_answer(predictions[question.id])
-        # An answer of nothing but articles and punctuation is none.
+        # Answers that consist only of articles and punctuation do not count.
         truths = {normalize_answer(answer.text) for answer in question.answers} - {""} or {""}
         exact[number] = prediction in truths
         f1[number] = max(
@@ -128,7 +130,7 @@ def score_v2(
     if null_odds is not None:
         is_given = np.array([predictions[question.id] != "" for question in questions])
         odds = np.array([null_odds[question.id] for question in questions])
-        # Of equal odds, those that come first in their file come first.
+        # Questions with equal odds stay in the order of the null odds file.
         places = {identifier: place for place, identifier in enumerate(null_odds)}
         order = np.lexsort(([places[question.id] for question in questions], odds))
         for name, raw in (("exact", exact), ("f1", f1)):
@@ -156,11 +158,11 @@ def _best_threshold(
     """Returns the best mean that a threshold on the odds gives, and the least such threshold.
 
     Args:
-      name: of the score.
-      gains: float64 [questions] in the order of their odds, what the sum of the scores gains where
-        the question gets its prediction rather than "".
-      odds: float64 [questions], ascending.
-      impossible: how many questions "" is right for.
+      name: name of the score.
+      gains: float64 [questions], in the order of the odds: how much the sum of the scores grows if
+        the question gets its prediction instead of "".
+      odds: float64 [questions], ascending null odds.
+      impossible: number of questions for which "" is right.
     """
     sums = np.cumsum([impossible, *gains])
     best = int(sums.argmax())

@@ -1,6 +1,7 @@
-"""Rows of .tsv, .csv and .jsonl files, with their line numbers; the standard library alone.
+"""Reads the rows of .tsv, .csv and .jsonl files with their line numbers.
 
-Reading is strict: what can't be a row raises, naming the file and the line.
+A line that is not a row gives an error that names the file and the line. This module needs only the
+standard library.
 """
 
 import collections
@@ -16,21 +17,24 @@ ENDINGS = (".tsv", ".csv", ".jsonl")
 
 
 class BadRow(InputError):
-    """A row that can't be used, in a file that otherwise can."""
+    """An error about one row that cannot be used; the other rows of the file can."""
 
     def __init__(self, path: pathlib.PurePath, line: int, reason: str, remedy: str):
-        """Takes the place, what is wrong with it as `has …`, and what to do."""
+        """Takes the place of the row, the reason in the form `has …`, and the remedy."""
         super().__init__(path, line, reason, remedy)
         self.reason = reason
 
     def __str__(self) -> str:
-        """Returns the sentence."""
+        """Returns the message."""
         path, line, reason, remedy = self.args
-        return f"{path}, line {line} {reason}: {remedy}"
+        return f"{path}, line {line}: {reason}; {remedy}"
 
 
 def lacks_column(path: pathlib.Path, line: int, reason: str, remedy: str) -> InputError:
-    """Returns a fault of the row in JSON Lines, whose rows may differ, else of the file."""
+    """Returns the error about a missing column.
+
+    In JSON Lines it concerns the row, as rows may have different columns; in tables the whole file.
+    """
     bad = BadRow(path, line, reason, remedy)
     return bad if path.suffix == ".jsonl" else InputError(str(bad))
 
@@ -39,36 +43,36 @@ def filled(path: pathlib.Path, line: int, row: dict[str, str], name: str) -> str
     """Returns a field of a row that must not be empty.
 
     Raises:
-      BadRow: it is.
+      BadRow: the field is empty.
       InputError: there is no such column.
     """
     if name not in row:
         reason = f"has no column {name!r} (it has {', '.join(row)})"
-        remedy = "rename the column that holds it, or name it, if the task is your own, with "
-        raise lacks_column(path, line, reason, f"{remedy}--text_columns or --label_column.")
+        remedy = "rename the column or, if the data is your own, name yours with "
+        raise lacks_column(path, line, reason, f"{remedy}--text_columns or --label_column")
     if not row[name].strip():
-        raise BadRow(path, line, f"has an empty {name!r}", "fill it in or delete the row.")
+        raise BadRow(path, line, f"has an empty {name!r}", "fill it in or delete the row")
     return row[name]
 
 
 def unknown_label(path: pathlib.Path, line: int, label: str, labels: Sequence[str]) -> BadRow:
-    """Returns the fault of a row whose label is none of those that it may have."""
+    """Returns the error about a row whose label is not among the known labels."""
     reason = f"has the label {label!r}, which is not one of {', '.join(labels)}"
-    return BadRow(path, line, reason, "correct the row, or train with that label first.")
+    return BadRow(path, line, reason, "correct the row, or train with that label first")
 
 
 Row = tuple[int, dict[str, str] | BadRow]
 
 
 def read_rows(path: pathlib.Path, headerless_columns: tuple[str, ...] = ()) -> Iterator[Row]:
-    """Yields (line number, fields by column, or what is wrong with the row).
+    """Yields the rows of a file: (line number, fields by column or the error about the row).
 
     Args:
-      path: its ending says what it is; all but .csv and .jsonl is tab-separated.
-      headerless_columns: names of the columns, if the file has no header line.
+      path: path of the file; files that are neither .csv nor .jsonl are tab-separated.
+      headerless_columns: names of the columns if the file has no header line.
 
     Raises:
-      InputError: the file has no header, or isn't UTF-8 or CSV.
+      InputError: the file has no header line, or is not UTF-8 or not CSV.
     """
     yield from rows_of(path, read_text(path), headerless_columns)
 
@@ -76,7 +80,7 @@ def read_rows(path: pathlib.Path, headerless_columns: tuple[str, ...] = ()) -> I
 def rows_of(
     path: pathlib.Path, text: str, headerless_columns: tuple[str, ...] = ()
 ) -> Iterator[Row]:
-    """Yields `read_rows` of a file's text."""
+    """Yields the rows of a file's text, see `read_rows`."""
     if path.suffix == ".jsonl":
         yield from _json_rows(path, text)
         return
@@ -86,25 +90,25 @@ def rows_of(
         _, header = next(records, (0, None))
         if header is None:
             raise InputError(
-                f"{path} is empty: it needs a header line and one row for each example."
+                f"{path}: is empty; it needs a header line and one row for each example"
             )
         columns = tuple(header)
         repeated = [name for name, count in collections.Counter(columns).items() if count > 1]
         if repeated:
-            raise InputError(f"{path} has two columns named {repeated[0]!r}: rename one of them.")
+            raise InputError(f"{path}: has two columns named {repeated[0]!r}; rename one of them")
     for number, fields in records:
         if len(fields) == len(columns):
             yield number, dict(zip(columns, fields, strict=True))
         else:
-            reason = f"has not {len(columns)} fields ({', '.join(columns)}) but {len(fields)}"
-            yield number, BadRow(path, number, reason, "correct that row.")
+            reason = f"needs {len(columns)} fields ({', '.join(columns)}) but has {len(fields)}"
+            yield number, BadRow(path, number, reason, "correct the row")
 
 
 def read_text(path: pathlib.Path) -> str:
     """Returns a file's text without a byte order mark.
 
     Raises:
-      InputError: it isn't UTF-8.
+      InputError: the content is not UTF-8.
     """
     return decode(path, path.read_bytes())
 
@@ -113,20 +117,20 @@ def decode(path: pathlib.PurePath, content: bytes) -> str:
     """Returns a file's content as text, without a byte order mark.
 
     Raises:
-      InputError: it isn't UTF-8.
+      InputError: the content is not UTF-8.
     """
     try:
         return content.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(
-            f"{path}, line {line}, byte {error.start} is not UTF-8: convert the file, for example "
-            "with iconv -t UTF-8."
+            f"{path}, line {line}, byte {error.start}: not UTF-8; convert the file, for example "
+            "with iconv -t UTF-8"
         ) from error
 
 
 def lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yields (line number, line); only line feeds end a line, the rest is text."""
+    """Yields (line number, line); only line feeds end a line."""
     parts = text.split("\n")
     if parts[-1] == "":
         parts.pop()
@@ -135,13 +139,13 @@ def lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _tab_separated(text: str) -> Iterator[tuple[int, list[str]]]:
-    # GLUE's quotes are literal: a reader that interprets them joins rows of MRPC and loses them.
+    # Quotes in GLUE's files are literal; a reader that interprets them merges rows of MRPC.
     for number, line in lines(text):
         yield number, line.split("\t")
 
 
 def _comma_separated(path: pathlib.PurePath, text: str) -> Iterator[tuple[int, list[str]]]:
-    # The standard library's 128 KiB limit on a field is for untrusted input; texts can be longer.
+    # The standard library limits a field to 128 KiB; texts can be longer.
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     first_line = 1
@@ -151,8 +155,8 @@ def _comma_separated(path: pathlib.PurePath, text: str) -> Iterator[tuple[int, l
             first_line = reader.line_num + 1
     except csv.Error as error:
         raise InputError(
-            f"{path}, line {first_line} is not CSV ({error}): put the field in double quotes and "
-            "double the quotes inside it."
+            f"{path}, line {first_line}: not CSV ({error}); put the field in double quotes and "
+            "double the quotes inside it"
         ) from error
 
 
@@ -166,15 +170,15 @@ def _json_row(path: pathlib.PurePath, number: int, line: str) -> dict[str, str] 
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
         reason = f"is not JSON ({getattr(error, 'msg', error)})"
-        return BadRow(path, number, reason, "put one object on each line.")
+        return BadRow(path, number, reason, "put one object on each line")
     if not isinstance(row, dict):
-        return BadRow(path, number, "is not a JSON object", "write one on each line.")
+        return BadRow(path, number, "is not a JSON object", "write one on each line")
     fields = {name: _json_field(value) for name, value in row.items()}
     try:
         "".join([*fields, *fields.values()]).encode()
     except UnicodeEncodeError as error:
         half = ascii(error.object[error.start])
-        return BadRow(path, number, f"has half a character ({half})", "correct the row.")
+        return BadRow(path, number, f"has half a character ({half})", "correct the row")
     return fields
 
 

@@ -1,4 +1,4 @@
-"""What every task has, whatever it asks for. The standard library alone."""
+"""The base class of all kinds of tasks. This module needs only the standard library."""
 
 import abc
 import dataclasses
@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from beambert.pipelines.tasks.tables import BadRow
 
-# What a task asks for: a label of a text or a pair; a number; one of several endings; a label of
-# every word; an answer's place in a text.
+# The kinds of tasks. They ask for a label of a text or a pair; a number; one of several endings; a
+# label of each word; the place of an answer in a text.
 CLASSIFICATION, REGRESSION, CHOICE, TAGGING, SPAN = (
     "classification",
     "regression",
@@ -18,22 +18,22 @@ CLASSIFICATION, REGRESSION, CHOICE, TAGGING, SPAN = (
     "span",
 )
 TRAIN, DEV, TEST = "train", "dev", "test"
-# Default length of the inputs where no pre-training says another, run_classifier.py's; and always
-# of a question with a part of its context, run_squad.py's.
+# Default lengths of the inputs: that of run_classifier.py, where the length of the pre-training is
+# not known, and that of run_squad.py for a question with a part of its context.
 DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH = 128, 384
-# No shorter sequence has room for a text.
+# A shorter sequence has no room for a text.
 SHORTEST_LENGTH = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class ExampleFile:
-    """What a file of a task holds.
+    """The content of a task's file.
 
     Attributes:
-      examples: the examples that can be used, in the order of the file.
-      bad_rows: the rows that can't be used.
-      notes: a sentence on everything else that is amiss.
-      unlearnable: reason -> number of the examples that were left out as nothing can be learned
+      examples: examples that can be used, in the order of the file.
+      bad_rows: rows that cannot be used.
+      notes: one sentence for each other problem.
+      unlearnable: reason -> number of examples that were left out because nothing can be learned
         from them.
     """
 
@@ -45,35 +45,35 @@ class ExampleFile:
 
 @dataclasses.dataclass(frozen=True)
 class Task(abc.ABC):
-    """Where a task keeps its examples, and how its answers are judged.
+    """The files, columns, labels and metrics of a task.
 
-    Each kind of task is a class of `kinds`.
+    Each kind of task is a subclass in `kinds`.
 
     Attributes:
-      name: what `--task=` takes.
-      kind: the name of its kind, a key of `kinds.KINDS`.
-      files: split -> file. A name without an ending stands for that name with any of the endings
-        of its kind.
-      text_columns: the column of the text and, for a pair, of the second text; of a choice, what
-        its endings begin with.
-      label_column: the column of the label; of a choice, the index of the right ending.
-      labels: the labels in index order, or None to take those of the train split, sorted.
-      choice_columns: the columns of the endings; one that ends in `*` stands for all that begin
-        like it.
-      text_b_is_optional: the second text column counts only where the file has it.
-      headerless_columns: names of the columns of train and dev where those files have no header
+      name: name of the task, the value of `--task=`.
+      kind: name of its kind, a key of `kinds.KINDS`.
+      files: split -> file name. A name without an ending stands for that name with any ending of
+        the kind.
+      text_columns: column of the text and, for a pair, that of the second text. In a choice the
+        second column holds the words that every ending begins with.
+      label_column: column of the label; in a choice it holds the index of the right ending.
+      labels: labels in index order, or None to take those of the train split, sorted.
+      choice_columns: columns of the endings; a name that ends in `*` stands for all columns with
+        this prefix.
+      text_b_is_optional: whether files may lack the second text column.
+      headerless_columns: names of the columns of train and dev if those files have no header
         line; the test file always has one.
-      metrics: names of `pipelines.tasks.metrics`; the first is what a sweep and a threshold go by.
-      positive_label: the label that precision and recall are of, where F1 is a metric.
-      allows_no_answer: whether a question may have none, which then is what "" answers.
-      title: the name of the leaderboard's files, for the tasks of GLUE.
+      metrics: names of metrics, keys of `metrics.METRICS`; a sweep and a threshold use the first.
+      positive_label: label whose precision, recall and F1 are computed, for tasks with F1.
+      allows_no_answer: whether a question may have no answer; the right prediction is then "".
+      title: name of the task in the files for GLUE's leaderboard; None for other tasks.
     """
 
-    # Endings that a file may have, where a task doesn't declare one.
+    # Endings that a file may have if the task does not declare one.
     ENDINGS: ClassVar[tuple[str, ...]]
-    # Flags that can say something of a task of one's own.
+    # Flags that a task on one's own data takes.
     COLUMN_FLAGS: ClassVar[frozenset[str]] = frozenset()
-    # Whether answers are labels, which a model keeps in labels.txt.
+    # Whether the answers are labels; a model keeps them in labels.txt.
     HAS_LABELS: ClassVar[bool] = True
 
     name: str
@@ -99,67 +99,67 @@ class Task(abc.ABC):
         """Reads all examples of a file.
 
         Args:
-          path: the file.
+          path: path of the file.
           is_labelled: whether every row must have a label.
-          labels: the labels that rows may have; None for any.
+          labels: labels that rows may have; None for any.
 
         Raises:
-          InputError: the file can't be read.
+          InputError: the file cannot be read.
         """
 
     def read_to_learn(
         self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
     ) -> ExampleFile:
-        """Reads the examples of a file that something can be learned from, as `read` does."""
+        """Reads a file like `read`, without the examples that nothing can be learned from."""
         return self.read(path, is_labelled, labels)
 
-    def check_file(  # noqa: B027  (most kinds refuse nothing)
+    def check_file(  # noqa: B027  (most kinds have nothing to check)
         self, path: pathlib.Path, examples: Sequence[Any]
     ) -> None:
-        """Refuses a file whose examples don't go together.
+        """Refuses a file whose examples do not fit together.
 
         Raises:
-          InputError: naming the file.
+          InputError: they do not; the message names the file.
         """
 
     def check_split(  # noqa: B027
         self, path: pathlib.Path, is_labelled: bool, examples: Sequence[Any], first: Any
     ) -> None:
-        """Refuses a split that doesn't go with the first example of train.
+        """Refuses a split that does not fit the first example of train.
 
         Raises:
-          InputError: naming the file.
+          InputError: it does not; the message names the file.
         """
 
     def check_choices(  # noqa: B027
         self, path: pathlib.Path, examples: Sequence[Any], labels: Sequence[str]
     ) -> None:
-        """Refuses examples that a model of these labels can't choose from.
+        """Refuses examples whose endings are not as many as the labels of a model.
 
         Raises:
-          InputError: naming the file and `--model`.
+          InputError: they are not; the message names the file and `--model`.
         """
 
     def find_labels(self, path: pathlib.Path, train: Sequence[Any]) -> tuple[str, ...]:
-        """Returns the labels in index order, as the examples of train have them.
+        """Returns the labels in index order, taken from the examples of train if none are declared.
 
         Raises:
-          InputError: there are too few, or they make no sense.
+          InputError: there are too few labels, or the metrics cannot use them.
         """
         return ()
 
     def label_names(self, example: Any) -> Iterable[str]:
-        """Returns the names that are counted of an example's truth; none of a number."""
+        """Returns the labels of an example, to be counted; nothing for a number."""
         return ()
 
     def sequences(self, example: Any) -> int:
-        """Returns how many sequences of tokens an example becomes."""
+        """Returns the number of sequences of tokens that an example becomes."""
         return 1
 
     def default_length(self, trained_length: int | None = None) -> int:
-        """Returns the length of the inputs where none is asked for.
+        """Returns the default length of the inputs, in tokens.
 
         Args:
-          trained_length: the greatest of the pre-training, where that is known.
+          trained_length: greatest length of the pre-training; None if it is not known.
         """
         return trained_length or DEFAULT_LENGTH

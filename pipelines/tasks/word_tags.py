@@ -1,4 +1,7 @@
-"""Sentences of words with tags, in files of columns as CoNLL's; the standard library alone."""
+"""Reads sentences of words with tags from files of columns, such as CoNLL's.
+
+This module needs only the standard library.
+"""
 
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -7,21 +10,21 @@ from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.examples import TaggedExample
 from beambert.pipelines.tasks.tables import BadRow
 
-# What CoNLL's files have between documents.
+# CoNLL's files have this word between documents.
 _DOCUMENT_START = "-DOCSTART-"
 
 
 def read_sentences(
     path: pathlib.Path, labels: Sequence[str] | None
 ) -> Iterator[TaggedExample | BadRow]:
-    """Yields the sentences of a file of columns: the word first, its tag last."""
+    """Yields the sentences of a file whose first column is the word and whose last is its tag."""
     words: list[str] = []
     tags: list[str] = []
     bad: BadRow | None = None
     width = None
     numbered = [*tables.lines(tables.read_text(path)), (0, "")]
     for number, line in numbered:
-        # Columns are set apart by tabs, or by spaces.
+        # Columns are separated by tabs or by spaces.
         fields = line.split("\t") if "\t" in line else line.split()
         if not any(field.strip() for field in fields):
             if bad or words:
@@ -33,12 +36,14 @@ def read_sentences(
         width = width or len(fields)
         word, tag = fields[0].strip(), fields[-1].strip()
         if len(fields) != width:
-            remedy = "correct it, or put an empty line between sentences."
-            found = BadRow(path, number, f"has not {width} columns but {len(fields)}", remedy)
+            remedy = "correct it, or put an empty line between sentences"
+            found = BadRow(path, number, f"needs {width} columns but has {len(fields)}", remedy)
         elif len(word.split()) != 1:
-            found = BadRow(path, number, f"has no single word ({word!r})", "correct it.")
+            found = BadRow(
+                path, number, f"does not begin with a single word ({word!r})", "correct it"
+            )
         elif not tag:
-            found = BadRow(path, number, "has an empty tag", "fill it in.")
+            found = BadRow(path, number, "has an empty tag", "fill it in")
         elif width > 1 and labels is not None and tag not in labels:
             found = tables.unknown_label(path, number, tag, labels)
         else:

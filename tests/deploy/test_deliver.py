@@ -76,8 +76,8 @@ def test_a_served_model_that_is_gone_is_no_reason_to_serve_anything(folder, tmp_
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
-        ("--metric=f1", "--metric=f1 is not a metric of this task"),
-        ("--threshold=80", "--threshold=80 cannot be reached"),
+        ("--metric=f1", "--metric=f1: not a metric of this task"),
+        ("--threshold=80", "--threshold=80: cannot be reached"),
         ("--threshold=much", "--threshold: invalid float value"),
         ("--min_change=nan", "--min_change=nan: give a number"),
     ],

@@ -72,10 +72,10 @@ def test_a_bound_is_written_to_six_places():
 @pytest.mark.parametrize(
     ("metric", "value", "message"),
     [
-        ("f1", None, "--metric=f1 is not a metric of this task: choose one of pearson, mean"),
-        ("pearson", 1.5, "--threshold=1.5 cannot be reached by pearson: give a number from -1 to"),
-        ("mean_squared_error", -1, "by mean_squared_error: give a number from 0 up."),
-        ("pearson", float("nan"), "--threshold=nan cannot be reached by pearson"),
+        ("f1", None, "--metric=f1: not a metric of this task; choose one of pearson, mean"),
+        ("pearson", 1.5, "--threshold=1.5: cannot be reached by pearson; give a number from -1 to"),
+        ("mean_squared_error", -1, "by mean_squared_error; give a number from 0 up"),
+        ("pearson", float("nan"), "--threshold=nan: cannot be reached by pearson"),
     ],
 )
 def test_thresholds_out_of_reach_are_refused(metric, value, message):

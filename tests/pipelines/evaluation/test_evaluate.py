@@ -224,7 +224,7 @@ def test_a_baseline_must_be_reached(blessed, data, model, tmp_path):
     assert metrics["baseline"]["weights_sha256"] == metrics["weights_sha256"]
     assert metrics["baseline"]["changes"]["accuracy"] == 0
     assert metrics["baseline"]["change_interval_95"] == [0, 0]
-    assert "Beside the baseline" in (output / "report.html").read_text()
+    assert "Comparison with the baseline" in (output / "report.html").read_text()
     # The baseline is the output itself, which this replaces.
     evaluate.main(arguments(data, model, output, f"--baseline={output}", "--min_change=0.05"))
     assert (output / "NOT_BLESSED").read_text().splitlines()[1] == (
@@ -237,7 +237,7 @@ def test_a_baseline_on_other_examples_is_refused(blessed, data, model, tmp_path)
     other = tmp_path / "data"
     other.mkdir()
     (other / "dev.tsv").write_text("text\tlabel\ngood\tpositive\nbad\tnegative\n")
-    with pytest.raises(InputError, match="evaluated other examples than these: evaluate that"):
+    with pytest.raises(InputError, match="evaluated other examples than these; evaluate that"):
         evaluate.main(arguments(other, model, tmp_path / "output", f"--baseline={blessed[0]}"))
     assert not (tmp_path / "output").exists()
 
@@ -293,18 +293,18 @@ def test_answers_that_contradict_the_labels_are_found(index, probabilities, mess
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--task=nonsense"], "--task=nonsense is not a task"),
-        (["--data_dir=/no/such"], "--data_dir=/no/such is not a local folder"),
-        (["--model=/no/such"], "--model=/no/such has no saved_model/saved_model.pb"),
-        (["--split=test"], "test.tsv has no labels to compare with"),
+        (["--task=nonsense"], "--task=nonsense: not a task"),
+        (["--data_dir=/no/such"], "--data_dir=/no/such: not a local folder"),
+        (["--model=/no/such"], "--model=/no/such: has no saved_model/saved_model.pb"),
+        (["--split=test"], "test.tsv: has no labels to compare with"),
         (["--task=sst-2"], "has the labels negative, positive but task sst-2 has 0, 1"),
-        (["--metric=f1"], "--metric=f1 is not a metric of this task"),
-        (["--min_change=0.1"], "--min_change compares with a baseline: add --baseline="),
-        (["--baseline=/no/such", "--min_change=nan"], "--min_change=nan: give a number"),
-        (["--threshold=nan"], "--threshold=nan cannot be reached by accuracy"),
-        (["--baseline=/no/such"], "--baseline=/no/such holds no finished evaluation"),
-        (["--threshold=80"], "--threshold=80 cannot be reached by accuracy: give a number from 0"),
-        (["--threshold=0.8", "--threshold=0.9"], "--metric is given 1 times but --threshold 2"),
+        (["--metric=f1"], "--metric=f1: not a metric of this task"),
+        (["--min_change=0.1"], "--min_change: compares with a baseline; add --baseline="),
+        (["--baseline=/no/such", "--min_change=nan"], "--min_change=nan: must be a number"),
+        (["--threshold=nan"], "--threshold=nan: cannot be reached by accuracy"),
+        (["--baseline=/no/such"], "--baseline=/no/such: holds no finished evaluation"),
+        (["--threshold=80"], "--threshold=80: cannot be reached by accuracy; give a number from 0"),
+        (["--threshold=0.8", "--threshold=0.9"], "--metric: is given 1 times but --threshold 2"),
         (["--treshold=0.8"], "--treshold=0.8: no such flag"),
     ],
 )
@@ -337,8 +337,8 @@ def test_a_model_of_another_shape_is_refused(data, model, pair_model, tmp_path):
         (broken("one", "negative\n"), "does not list two or more different labels"),
         (broken("other", "bad\ngood\n"), "has the label 'positive', which is not one of bad, good"),
         (missing, "has no labels.txt"),
-        (damaged, "saved_model.pb is damaged: export the model again."),
-        (empty, "saved_model.pb is damaged: export the model again."),
+        (damaged, "saved_model.pb: is damaged; export the model again"),
+        (empty, "saved_model.pb: is damaged; export the model again"),
     ]
     for folder, message in cases:
         with pytest.raises(InputError, match=re.escape(message)):
@@ -368,7 +368,7 @@ def test_a_baseline_without_its_predictions_is_refused(blessed, data, model, tmp
     refused = "its predictions cannot be read; evaluate that model \\(.*\\) again"
     for content, message in (
         (records[:-7], refused),
-        (b"", "its predictions are 0 of 10; evaluate"),
+        (b"", "has 0 predictions for 10 examples; evaluate"),
         (None, refused),
     ):
         file.write_bytes(content) if content is not None else shutil.rmtree(file.parent)
@@ -438,7 +438,7 @@ def test_a_folder_with_something_else_is_left_alone(data, model, tmp_path):
     (foreign / "thesis.tex").write_text("x")
     with pytest.raises(InputError, match="already holds something else \\(thesis.tex\\)"):
         evaluate.main(arguments(data, model, foreign))
-    with pytest.raises(InputError, match="is a file: name a folder"):
+    with pytest.raises(InputError, match="is a file; name a folder"):
         evaluate.main(arguments(data, model, file))
     assert (foreign / "metrics.json").read_text() == '{"loss": 1}'
 
@@ -452,7 +452,7 @@ def test_help_is_quick_and_shows_an_example():
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
-    assert "example: beambert evaluate --task=sst-2" in result.stdout
+    assert "examples:\n  # the dev split of SST-2" in result.stdout
 
 
 @pytest.mark.slow
@@ -480,10 +480,10 @@ def test_every_folder_may_be_on_gs(gs, blessed, data, model, tmp_path, capsys):
     names = tensorflow_files.list_folder(f"{root}/first")
     assert "NOT_BLESSED" in names and "BLESSED" not in names
     for flag, message in (
-        (f"--data_dir={root}/none", f"--data_dir={root}/none is not a local folder"),
-        (f"--model={root}/none", f"--model={root}/none has no saved_model"),
-        (f"--baseline={root}/none", f"--baseline={root}/none holds no finished evaluation"),
-        (f"--output={root}/data", f"--output={root}/data already holds something else"),
+        (f"--data_dir={root}/none", f"--data_dir={root}/none: not a local folder"),
+        (f"--model={root}/none", f"--model={root}/none: has no saved_model"),
+        (f"--baseline={root}/none", f"--baseline={root}/none: holds no finished evaluation"),
+        (f"--output={root}/data", f"--output={root}/data: already holds something else"),
         (f"--output={gs}/forbidden/o", "forbidden/o: cannot be .*403"),
     ):
         with pytest.raises(InputError, match=message):

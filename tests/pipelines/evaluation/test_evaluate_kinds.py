@@ -230,7 +230,7 @@ def test_another_vocabulary_than_the_models_is_refused(questions, reader, vocabu
     folder = shutil.copytree(reader, tmp_path / "reader")
     lines = vocabulary.serialize().splitlines(keepends=True)
     (folder / "vocab.txt").write_bytes(b"".join([*lines[:-2], lines[-1], lines[-2]]))
-    with pytest.raises(InputError, match="vocab.txt is not the vocabulary that the model was"):
+    with pytest.raises(InputError, match="vocab.txt: not the vocabulary that the model was"):
         run("squad2.0", questions, folder, tmp_path / "output")
 
 
@@ -243,5 +243,5 @@ def test_a_span_model_without_its_vocabulary_is_refused(questions, tmp_path):
 
 def test_a_metric_of_another_task_is_refused(tagged, tmp_path):
     """With those that this task has."""
-    with pytest.raises(InputError, match="--metric=pearson is not a metric of this task: choose"):
+    with pytest.raises(InputError, match="--metric=pearson: not a metric of this task; choose"):
         run("tagging", tagged, tmp_path, tmp_path / "output", "--metric=pearson")

@@ -46,7 +46,7 @@ def test_a_report_without_mistakes_and_with_many_labels():
         {"length": ["1-8"], "label": ["$0", "x" * 80]},
     )
     page = report.render(metrics, found, [])
-    assert "With 31 labels it is too large to draw" in page
+    assert "With 31 labels the matrix is too large to draw" in page
     assert "There are none." in page
     assert "a &lt; b" in page
     # Slices, lengths, calibration.

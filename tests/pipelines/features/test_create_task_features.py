@@ -263,7 +263,7 @@ def bad_rows(folder, tmp_path):
 
 
 def test_bad_rows_stop(bad_rows, tmp_path):
-    with pytest.raises(InputError, match=r"train.tsv, line 13 has an empty 'text'.*4 such rows"):
+    with pytest.raises(InputError, match=r"train.tsv, line 13: has an empty 'text'.*4 such rows"):
         run(bad_rows, "classification", tmp_path / "features")
     assert not (tmp_path / "features").exists()
 
@@ -274,7 +274,7 @@ def test_bad_rows_are_counted(bad_rows, tmp_path, capsys):
     assert of["train"]["left_out"] == {
         "has an empty 'label'": 1,
         "has an empty 'text'": 2,
-        "has not 2 fields (text, label) but 3": 1,
+        "needs 2 fields (text, label) but has 3": 1,
     }
     assert (of["train"]["read"], of["train"]["used"]) == (15, 11)
     assert of["dev"]["left_out"] == {
@@ -306,7 +306,7 @@ def test_damaged_folders_are_refused(made, tmp_path):
     shutil.copytree(made("choice"), copy)
     (path,) = (copy / "dev").glob("*-00001-*")
     path.write_bytes(path.read_bytes()[:-1] + b"!")
-    with pytest.raises(InputError, match="is not as it was written"):
+    with pytest.raises(InputError, match="has changed since it was written"):
         open_features(str(copy), "--features")
     path.unlink()
     with pytest.raises(InputError, match="cannot be read"):
@@ -336,7 +336,7 @@ def test_records_in_any_order_and_compressed(made, folder, vocabulary, tmp_path,
 
 def test_records_of_another_kind(made):
     path = str(next((made("choice") / "train").iterdir()))
-    with pytest.raises(InputError, match="can't be read as those of a span task"):
+    with pytest.raises(InputError, match="cannot be read as those of a span task"):
         read_features("span", [path], "--features")
 
 

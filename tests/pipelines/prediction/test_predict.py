@@ -59,9 +59,9 @@ def test_texts_on_lines_and_in_tables(classifier, tmp_path, capsys):
         ("c.csv", 2, "positive"),
     ]
     assert answers[0]["probabilities"] == pytest.approx({"negative": 0.1, "positive": 0.9})
-    assert [(row["line"], row["reason"].split(": ")[-1]) for row in rejects] == [
+    assert [(row["line"], row["reason"].split("; ")[-1]) for row in rejects] == [
         (2, "fill it in"),
-        (3, "correct that row."),
+        (3, "correct the row"),
     ]
     assert "4 answers, 2 rejects" in capsys.readouterr().out
     info = json.loads((tmp_path / "out" / "info.json").read_text())
@@ -93,7 +93,7 @@ def test_a_file_that_is_not_text_is_a_reject(classifier, tmp_path):
     (tmp_path / "b.txt").write_bytes(b"caf\xe9\n")
     answers, rejects = run(classifier, tmp_path / "out", tmp_path / "*.txt")
     assert len(answers) == 1
-    assert len(rejects) == 1 and "b.txt, line 1, byte 3 is not UTF-8" in rejects[0]["reason"]
+    assert len(rejects) == 1 and "b.txt, line 1, byte 3: not UTF-8" in rejects[0]["reason"]
 
 
 def test_a_line_that_is_not_json_is_one_reject(classifier, tmp_path):
@@ -110,12 +110,12 @@ def test_a_line_that_is_not_json_is_one_reject(classifier, tmp_path):
     answers, rejects = run(classifier, tmp_path / "out", tmp_path / "a.jsonl")
     assert [(row["line"], row["label"]) for row in answers] == [(1, "positive"), (6, "negative")]
     reasons = [
-        "is not JSON (Unterminated string starting at): put one object on each line.",
-        "is not a JSON object: write one on each line.",
-        r"has half a character ('\ud83d'): correct the row.",
-        "has no column 'text' (it has body): name those that it has with --text_columns",
+        "is not JSON (Unterminated string starting at); put one object on each line",
+        "is not a JSON object; write one on each line",
+        r"has half a character ('\ud83d'); correct the row",
+        "has no column 'text' (it has body); name the columns with --text_columns",
     ]
-    assert [row["reason"].split(f"line {row['line']} ")[1] for row in rejects] == reasons
+    assert [row["reason"].split(f"line {row['line']}: ")[1] for row in rejects] == reasons
 
 
 def test_nothing_that_can_be_answered(classifier, tmp_path, capsys):

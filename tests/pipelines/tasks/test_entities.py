@@ -84,7 +84,7 @@ def test_nothing_predicted_or_nothing_there_is_zero():
 
 def test_other_tags_are_refused():
     """Parts of speech are no entities."""
-    with pytest.raises(InputError, match="The tag 'NOUN' is none of O, B-type and I-type"):
+    with pytest.raises(InputError, match="--task: the tag 'NOUN' is none of O, B-type and I-type"):
         entity_scores([["NOUN"]], [["NOUN"]])
     with pytest.raises(ValueError, match="2 true but 1 predicted"):
         entity_scores([["O", "O"]], [["O"]])

@@ -30,7 +30,7 @@ def test_task_names_ignore_case_and_hyphens(name):
 
 def test_unknown_task_lists_the_known_ones():
     """The remedy is in the message."""
-    with refused("--task=sst-3 is not a task: choose one of classification, regression"):
+    with refused("--task=sst-3: not a task; choose one of classification, regression"):
         declarations.find_task("sst-3")
 
 
@@ -64,29 +64,29 @@ def test_csv_and_json_lines_read_the_same_pairs(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("dev.tsv", "", "dev.tsv is empty"),
-        ("dev.tsv", "text\tlabel\n", "dev.tsv has no examples"),
+        ("dev.tsv", "", "dev.tsv: is empty"),
+        ("dev.tsv", "text\tlabel\n", "dev.tsv: has no examples"),
         ("dev.tsv", "text\ttext\n", "has two columns named 'text'"),
-        ("dev.tsv", "body\tlabel\na\tx\n", "line 2 has no column 'text' (it has body, label)"),
-        ("dev.tsv", "text\ttag\na\tx\n", "line 2 has no column 'label' (it has text, tag)"),
-        ("dev.tsv", "text\tlabel\na\tx\tb\n", "line 2 has not 2 fields (text, label) but 3"),
-        ("dev.tsv", "text\tlabel\na\tx\n\n", "line 3 has not 2 fields (text, label) but 1"),
-        ("dev.tsv", "text\tlabel\na\tx\n  \ty\n", "line 3 has an empty 'text'"),
-        ("dev.tsv", "text\ttext_b\tlabel\na\t\tx\n", "line 2 has an empty 'text_b'"),
-        ("dev.tsv", "text\tlabel\na\t\n", "line 2 has an empty 'label'"),
-        ("dev.tsv", "text\tlabel\na\tw\n", "line 2 has the label 'w', which is not one of x, y"),
-        ("dev.tsv", b"text\tlabel\na\tx\nb\xff\ty\n", "dev.tsv, line 3, byte 16 is not UTF-8"),
-        ("dev.csv", 'text,label\n"a,x\n', "line 2 is not CSV"),
-        ("dev.jsonl", '{"text": "a", "label": "x"}\n{"text": \n', "line 2 is not JSON"),
+        ("dev.tsv", "body\tlabel\na\tx\n", "line 2: has no column 'text' (it has body, label)"),
+        ("dev.tsv", "text\ttag\na\tx\n", "line 2: has no column 'label' (it has text, tag)"),
+        ("dev.tsv", "text\tlabel\na\tx\tb\n", "line 2: needs 2 fields (text, label) but has 3"),
+        ("dev.tsv", "text\tlabel\na\tx\n\n", "line 3: needs 2 fields (text, label) but has 1"),
+        ("dev.tsv", "text\tlabel\na\tx\n  \ty\n", "line 3: has an empty 'text'"),
+        ("dev.tsv", "text\ttext_b\tlabel\na\t\tx\n", "line 2: has an empty 'text_b'"),
+        ("dev.tsv", "text\tlabel\na\t\n", "line 2: has an empty 'label'"),
+        ("dev.tsv", "text\tlabel\na\tw\n", "line 2: has the label 'w', which is not one of x, y"),
+        ("dev.tsv", b"text\tlabel\na\tx\nb\xff\ty\n", "dev.tsv, line 3, byte 16: not UTF-8"),
+        ("dev.csv", 'text,label\n"a,x\n', "line 2: not CSV"),
+        ("dev.jsonl", '{"text": "a", "label": "x"}\n{"text": \n', "line 2: is not JSON"),
         (
             "dev.jsonl",
             '{"text": "a", "label": "x"}\n{"text": "a", "text_b": "b", "label": "x"}\n',
-            "dev.jsonl has 'text_b' in some rows only",
+            "dev.jsonl: has 'text_b' in some rows only",
         ),
-        ("dev.jsonl", "[1]\n", "line 1 is not a JSON object"),
-        ("dev.csv", 'text,label\na,"x\ny"\n', "line 2 has a label of several lines"),
-        ("dev.jsonl", '{"text": "a"}\n', "line 1 has no column 'label' (it has text)"),
-        ("dev.jsonl", "[" * 100_000, "line 1 is not JSON (maximum recursion depth exceeded"),
+        ("dev.jsonl", "[1]\n", "line 1: is not a JSON object"),
+        ("dev.csv", 'text,label\na,"x\ny"\n', "line 2: has a label of several lines"),
+        ("dev.jsonl", '{"text": "a"}\n', "line 1: has no column 'label' (it has text)"),
+        ("dev.jsonl", "[" * 100_000, "line 1: is not JSON (maximum recursion depth exceeded"),
         ("dev.jsonl", '{"text": "\\ud800", "label": "x"}', r"has half a character ('\ud800')"),
     ],
 )
@@ -104,14 +104,14 @@ def test_bad_rows_are_left_out_only_where_that_is_asked_for_and_named(tmp_path):
     found = examples.read_examples(task, folder, "dev", ["x", "y"], told.append)
     assert [example.text for example in found] == ["a", "d"]
     assert [row.args[1] for row in told] == [3, 4, 5]
-    with refused("line 3 has an empty 'text': fill it in or delete the row. (3 such rows"):
+    with refused("line 3: has an empty 'text'; fill it in or delete the row (3 such rows"):
         examples.read_examples(task, folder, "dev", ["x", "y"])
 
 
 def test_rows_of_which_none_can_be_used(tmp_path):
     folder = write(tmp_path, "dev.tsv", "text\tlabel\na\t\nb\t\n")
     with refused(
-        "line 2 has an empty 'label': fill it in or delete the row. (none of 2 rows can be"
+        "line 2: has an empty 'label'; fill it in or delete the row (none of 2 rows can be"
     ):
         examples.read_examples(declarations.TASKS["classification"], folder, "dev", None, print)
 
@@ -127,7 +127,7 @@ def test_a_row_of_json_lines_may_lack_a_column_of_the_others(tmp_path):
 
 def test_a_missing_column_is_no_bad_row(tmp_path):
     folder = write(tmp_path, "dev.tsv", "words\tlabel\na\tx\n")
-    with refused("line 2 has no column 'text' (it has words, label)"):
+    with refused("line 2: has no column 'text' (it has words, label)"):
         examples.read_examples(declarations.TASKS["classification"], folder, "dev", None, print)
 
 
@@ -159,24 +159,24 @@ def test_columns_of_words_and_tags(tmp_path):
         examples.TaggedExample(("Peter",), ("B-PER",)),
     ]
     write(tmp_path, "dev.conll", "EU NNP B-ORG\nrejects O\n\nPeter NNP B-PER\n")
-    with refused("dev.conll, line 2 has not 3 columns but 2"):
+    with refused("dev.conll, line 2: needs 3 columns but has 2"):
         examples.read_examples(declarations.TASKS["tagging"], folder, "dev")
     write(tmp_path, "dev.conll", "EU\tB-ORG\nthe lamb\tO\n")
-    with refused("dev.conll, line 2 has no single word ('the lamb')"):
+    with refused("dev.conll, line 2: does not begin with a single word ('the lamb')"):
         examples.read_examples(declarations.TASKS["tagging"], folder, "dev")
     write(tmp_path, "dev.conll", "EU\tB-ORG\nrejects\t\n")
-    with refused("dev.conll, line 2 has an empty tag"):
+    with refused("dev.conll, line 2: has an empty tag"):
         examples.read_examples(declarations.TASKS["tagging"], folder, "dev")
 
 
 def test_missing_folder_file_and_split(tmp_path):
     """Each names the flag and what was looked for."""
     task = declarations.TASKS["classification"]
-    with refused("--data_dir=/no/such is not a local folder"):
+    with refused("--data_dir=/no/such: not a local folder"):
         examples.read_examples(task, "/no/such", "dev")
-    with refused("has no dev.tsv or dev.csv or dev.jsonl: the dev split of classification"):
+    with refused("has no dev.tsv or dev.csv or dev.jsonl; the dev split of classification"):
         examples.read_examples(task, str(tmp_path), "dev")
-    with refused("--split=valid is not a split: choose one of train, dev, test"):
+    with refused("--split=valid: not a split; choose one of train, dev, test"):
         examples.read_examples(task, str(tmp_path), "valid")
     write(tmp_path, "dev.tsv", "")
     write(tmp_path, "dev.csv", "")

@@ -28,15 +28,24 @@ def test_columns_and_labels_of_ones_own():
     [
         (("--task=sst-2", "--labels=a,b"), "--labels: sst-2 has its own columns and labels; leave"),
         (("--task=sst-2", "--labels=a,b"), "or take --task=classification"),
-        (("--task=tagging", "--text_columns=a"), "--text_columns: a task of tagging has none"),
-        (("--task=word_labels", "--label_column=a"), "--label_column: a task of tagging has none"),
-        (("--task=classification", "--choice_columns=a,b"), "--choice_columns: a task of classif"),
-        (("--task=regression", "--labels=1,2"), "--labels: a task of regression has none"),
-        (("--task=choice", "--labels=1,2"), "--labels: a task of choice has none"),
+        (("--task=tagging", "--text_columns=a"), "--text_columns: a tagging task has none"),
+        (("--task=word_labels", "--label_column=a"), "--label_column: a tagging task has none"),
+        (("--task=classification", "--choice_columns=a,b"), "--choice_columns: a classif"),
+        (("--task=regression", "--labels=1,2"), "--labels: a regression task has none"),
+        (("--task=choice", "--labels=1,2"), "--labels: a choice task has none"),
         (("--task=classification", "--text_columns=a,b,c"), "--text_columns=a,b,c: name one"),
-        (("--task=classification", "--labels=a"), "--labels=a: name at least two, each once"),
-        (("--task=classification", "--labels=a,b,a"), "--labels=a,b,a: name at least two, each"),
-        (("--task=classification", "--labels=a,b,"), "--labels=a,b,: name at least two, each once"),
+        (
+            ("--task=classification", "--labels=a"),
+            "--labels=a: name at least two labels, each once",
+        ),
+        (
+            ("--task=classification", "--labels=a,b,a"),
+            "--labels=a,b,a: name at least two labels, each",
+        ),
+        (
+            ("--task=classification", "--labels=a,b,"),
+            "--labels=a,b,: name at least two labels, each once",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused(flags, message):
@@ -45,5 +54,5 @@ def test_what_cannot_be_meant_is_refused(flags, message):
 
 
 def test_no_kind_without_a_task_of_ones_own_is_recommended():
-    with pytest.raises(InputError, match="has its own columns and labels; leave it out$"):
+    with pytest.raises(InputError, match="has its own columns and labels; leave the flag out$"):
         declared("--task=squad2.0", "--text_columns=a")

@@ -46,25 +46,27 @@ def test_every_file_is_read_once(tmp_path, monkeypatch):
 def test_one_label_is_too_few(tmp_path):
     """Such a classifier could learn nothing."""
     folder = write(tmp_path, train="text\tlabel\na\tz\n")
-    with refused("train.tsv has the one label 'z' only: a classifier needs at least two, in colu"):
+    with refused("train.tsv: has the one label 'z' only; a classifier needs at least two, in colu"):
         labels("classification", folder)
     (tmp_path / "train.tsv").unlink()
     folder = write(tmp_path, train="the O\nriver O\n")
-    with refused("train.conll has the one label 'O' only: a classifier needs at least two, as tag"):
+    with refused(
+        "train.conll: has the one label 'O' only; a classifier needs at least two, as tag"
+    ):
         labels("tagging", folder)
 
 
 @pytest.mark.parametrize("task", ["tagging", "word_labels"])
 def test_words_without_tags_teach_nothing(tmp_path, task):
     (tmp_path / "train.conll").write_text("the\nriver\n")
-    with refused("train.conll has no column of tags: put each word's tag behind it"):
+    with refused("train.conll: has no column of tags; put each word's tag behind it"):
         labels(task, str(tmp_path))
 
 
 def test_only_test_files_may_be_absent(tmp_path):
     folder = write(tmp_path, train="text\tlabel\na\tz\nb\tb\n")
     assert present_splits(TASKS["classification"], folder) == ("train", "dev")
-    with refused("has no dev.tsv or dev.csv or dev.jsonl: the dev split of classification"):
+    with refused("has no dev.tsv or dev.csv or dev.jsonl; the dev split of classification"):
         read_splits(TASKS["classification"], folder, ("train", "dev"), False)
     write(tmp_path, test="text\na\n")
     assert present_splits(TASKS["classification"], folder) == ("train", "dev", "test")

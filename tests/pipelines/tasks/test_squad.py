@@ -121,19 +121,19 @@ class TestReading:
             ([], "data"),
             ({"data": {}}, "data"),
             ({"data": []}, "no questions"),
-            ({"data": [{"title": "Roads"}]}, "article 1 has no list"),
-            ({"data": [{"paragraphs": [{"qas": []}]}]}, "paragraph 1 has no string"),
+            ({"data": [{"title": "Roads"}]}, "article 1: has no list"),
+            ({"data": [{"paragraphs": [{"qas": []}]}]}, "paragraph 1: has no string"),
             ({"data": [{"paragraphs": [{"context": ""}]}]}, "qas"),
             (dataset({"question": "Which?", "answers": []}), "id"),
-            (dataset(entry(question=None)), "'q1' has no string"),
+            (dataset(entry(question=None)), "'q1': has no string"),
             (dataset({"id": "q1", "question": ""}), "answers"),
-            (dataset(entry(answers=[])), "'q1' has no answers"),
-            (dataset(entry(is_impossible=True)), "'q1' is marked"),
-            (dataset(entry(is_impossible="no")), "'q1' has neither"),
+            (dataset(entry(answers=[])), "'q1': has no answers"),
+            (dataset(entry(is_impossible=True)), "'q1': is marked"),
+            (dataset(entry(is_impossible="no")), "'q1': has neither"),
             (dataset(entry(answers=[{"text": "old"}])), "answer_start"),
             (dataset(entry(answers=[{"text": "old", "answer_start": True}])), "answer_start"),
             (dataset(entry(answers=[{"answer_start": 4}])), "text"),
-            (dataset(entry(answers=[{"text": " ", "answer_start": 3}])), "'q1' has an empty"),
+            (dataset(entry(answers=[{"text": " ", "answer_start": 3}])), "'q1': has an empty"),
             (dataset(entry(), entry()), "two questions have the id 'q1'"),
         ],
     )
@@ -147,11 +147,11 @@ class TestReading:
     def test_not_json(self, data, tmp_path):
         path = tmp_path / "dev.json"
         path.write_bytes(data)
-        with pytest.raises(InputError, match="dev.json is not"):
+        with pytest.raises(InputError, match="dev.json: not"):
             read_questions(path)
 
     def test_no_file(self, tmp_path):
-        with pytest.raises(InputError, match="dev.json cannot be read"):
+        with pytest.raises(InputError, match="dev.json: cannot be read"):
             read_questions(tmp_path / "dev.json")
 
 
@@ -209,7 +209,7 @@ class TestWindows:
         assert [answer.found for answer in lost] == ["old", None]
 
     def test_no_room(self):
-        with pytest.raises(InputError, match="--max_seq_length=67 .* give 68 or more"):
+        with pytest.raises(InputError, match="--max_seq_length=67: .* give 68 or more"):
             WindowParameters(max_seq_length=67)
         with pytest.raises(ValueError, match="doc_stride=0"):
             WindowParameters(doc_stride=0)

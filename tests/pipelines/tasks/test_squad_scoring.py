@@ -99,9 +99,11 @@ def test_missing_predictions():
     questions = [ask("a", ("river", 0)), ask("aa", ("river", 0))]
     assert score(questions, {"1": "river"}, False).metrics == {"exact_match": 50, "f1": 50}
     questions.append(ask("aaa"))
-    with pytest.raises(InputError, match="2 of 3 questions have no prediction, the first is '2'"):
+    with pytest.raises(
+        InputError, match="predictions: 2 of 3 questions have none, the first is '2'"
+    ):
         score(questions, {"1": "river"}, True)
-    with pytest.raises(InputError, match="1 of 3 questions have no null odds"):
+    with pytest.raises(InputError, match="null odds: 1 of 3 questions have none"):
         score(questions, dict.fromkeys("123", ""), True, {"1": 0.0, "2": 0.0})
 
 

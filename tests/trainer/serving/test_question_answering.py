@@ -136,7 +136,7 @@ def test_predict_answers_questions(model, text_features, tmp_path):
         assert answer["answer"] == context[answer["start"] : answer["end"]]
         assert bool(answer["answer"]) == (answer["null_odds"] <= 0)
     (rejects,) = (tmp_path / "out").glob("rejects-*")
-    assert "line 4 has an empty 'context'" in rejects.read_text()
+    assert "line 4: has an empty 'context'" in rejects.read_text()
 
 
 def test_starts_that_go_with_no_end(text_features, monkeypatch):
