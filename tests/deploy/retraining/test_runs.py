@@ -226,7 +226,7 @@ MANIFESTS = {
     '{"files": [{"path": "1.jsonl"}]}': "half-written",
     '{"files": [{"path": 1, "bytes": 5}]}': "half-written",
     '["1.jsonl"]': "half-written",
-    '{"files": [{"path": "9.jsonl", "bytes": 5}]}': "9.jsonl is missing",
+    '{"files": [{"path": "9.jsonl", "bytes": 5}]}': "9.jsonl, which is missing",
     '{"files": [{"path": "1.jsonl", "bytes": 5}]}': "should have 5",
 }
 
