@@ -1,10 +1,10 @@
-"""`beambert COMMAND …`: lists the commands and runs one, importing only what that one needs."""
+"""`beambert COMMAND …`: lists the commands, or runs one and imports only what it needs."""
 
 import sys
 
 from beambert.pipelines.shared.commands import Command
 
-# In the order of the path from text to a model.
+# The commands, in the order of the path from text to a served model.
 _TABLE = (
     Command(
         "vocab",
@@ -48,7 +48,7 @@ _TABLE = (
     Command("export", "model -> SavedModel on raw text", "beambert.trainer.commands.export"),
     Command(
         "deliver",
-        "task -> fine-tuned, evaluated, served if blessed",
+        "task -> fine-tuned model, evaluated and served if blessed",
         "beambert.deploy.deliver",
         needs_beam=True,
     ),
@@ -69,7 +69,7 @@ COMMANDS = {command.name: command for command in _TABLE}
 
 
 def usage() -> str:
-    """Returns the list of commands."""
+    """Returns the help text, a list of the commands."""
     lines = [f"  {name:<10}{command.about}" for name, command in COMMANDS.items()]
     return "\n".join(
         [
@@ -94,7 +94,7 @@ def version() -> str:
 
 
 def main() -> int:
-    """Dispatches to a command; returns its exit status."""
+    """Runs a command and returns its exit status."""
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(usage())

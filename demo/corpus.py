@@ -1,10 +1,10 @@
 """Makes the demonstration's corpus and its classification task from installed documentation.
 
-Every machine that ran the set-up has tens of megabytes of English: the docstrings of the installed
-packages and of the standard library. One module becomes one document; wrapped lines are joined
-into paragraphs, code is dropped, and a paragraph that occurred before is dropped. The text also
-labels itself: the task is to tell from which package a paragraph comes, package names removed.
-One module in ten is held out of the corpus, and only those give the task's held-out paragraphs.
+The docstrings of the installed packages and of the standard library are tens of megabytes of
+English. Each module becomes a document: wrapped lines are joined into paragraphs, and code and
+repeated paragraphs are dropped. The task is to find the package that a paragraph comes from, after
+the removal of package names. One module in ten is held out of the corpus. The dev examples of the
+task come only from those modules.
 
     python -m beambert.demo.corpus --output=DIR
 """
@@ -38,34 +38,34 @@ EXCLUDED_FOLDERS = frozenset(
         "transports",  # Generated clients repeat every docstring there, in a fifth of all source.
     }
 )
-# Tests, and generated modules: protocol buffers and what repeats a client's docstrings.
+# Tests and generated modules (protocol buffers, and files that repeat a client's docstrings).
 EXCLUDED_FILES = re.compile(
     r"test_.*\.py|.*_tests?\.py|conftest\.py|.*_pb2(_grpc)?\.py|async_client\.py|pagers\.py"
 )
-# This project's packages, should they be installed: the demonstration must not read itself.
+# This project's packages are left out, as the demonstration must not read itself.
 OWN_PACKAGES = frozenset({"pipelines", "model", "trainer", "deploy", "demo", "benchmarks"})
 FINISHED_FILE = "info.json"
 MINIMUM_DOCUMENT_WORDS = 20
 CORPUS_FILES = 4
-# Few enough that what pre-training teaches about the words is worth more than what they show.
+# The number of training examples per class is so small that pre-training makes a difference.
 TRAIN_EXAMPLES = 100
 DEV_EXAMPLES = 150
 
 
 @dataclasses.dataclass(frozen=True)
 class CorpusInfo:
-    """What was made, as written to `corpus/info.json`.
+    """The content of `corpus/info.json`, which describes corpus and task.
 
     Attributes:
-      modules: source files looked at.
-      bytes_before: UTF-8 bytes of all docstrings before any filter.
-      bytes_after: UTF-8 bytes of the documents' texts in the corpus.
-      documents: documents in the corpus.
-      held_out_documents: documents kept out of the corpus.
-      paragraphs: paragraphs in the corpus.
-      paragraphs_dropped: paragraphs dropped, by reason.
-      classes: for each class, candidates and examples of each file of the task.
-      removed_names: the names removed from the task's text.
+      modules: number of source files that were read.
+      bytes_before: size of all docstrings in UTF-8 before any filter.
+      bytes_after: size of the texts in the corpus in UTF-8.
+      documents: number of documents in the corpus.
+      held_out_documents: number of documents kept out of the corpus.
+      paragraphs: number of paragraphs in the corpus.
+      paragraphs_dropped: number of dropped paragraphs, by reason.
+      classes: numbers of candidates and examples in each split, by class.
+      removed_names: names that were removed from the task's texts.
     """
 
     modules: int
@@ -80,16 +80,16 @@ class CorpusInfo:
 
 
 def installed_roots() -> list[Path]:
-    """Returns the folders of the running interpreter that packages and modules are found in."""
+    """Returns the folders in which the running interpreter finds packages and modules."""
     return sorted({Path(sysconfig.get_path(key)) for key in ("purelib", "platlib", "stdlib")})
 
 
-# Between two lines of progress: a few seconds.
+# The number of modules between two progress lines. They take a few seconds.
 MODULES_A_LINE = 4000
 
 
 def find_modules(roots: Iterable[Path]) -> list[tuple[str, str]]:
-    """Returns (module name, path) of the source files under the roots, sorted by name."""
+    """Returns (module name, path) of all source files under the roots, sorted by name."""
     modules = {}
     for root in roots:
         for folder, folders, files in os.walk(root):
@@ -106,13 +106,13 @@ def find_modules(roots: Iterable[Path]) -> list[tuple[str, str]]:
 
 
 def read_module(source: tuple[str, str]) -> ModuleText:
-    """Reads one (module name, path)."""
+    """Returns the text of a module, given its name and path."""
     name, path = source
     return module_text(name, Path(path).read_text(encoding="utf-8", errors="ignore"))
 
 
 def read_modules(sources: Sequence[tuple[str, str]], workers: int) -> list[ModuleText]:
-    """Reads all modules in parallel, in order, with a progress line."""
+    """Returns the texts of all modules in their order, read in parallel with progress lines."""
     texts = []
     # A caller may have started threads (TensorFlow does), which a forked process can't survive.
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
@@ -126,10 +126,10 @@ def read_modules(sources: Sequence[tuple[str, str]], workers: int) -> list[Modul
 def make_documents(
     texts: Iterable[ModuleText],
 ) -> tuple[dict[str, list[str]], dict[str, int]]:
-    """Keeps each paragraph where it occurs first, and the modules with enough of them.
+    """Makes documents of modules, without repeated paragraphs and short documents.
 
     Returns:
-      The paragraphs of each module, and the number of paragraphs dropped by reason.
+      The paragraphs of each document by module name, and the number of those dropped by reason.
     """
     dropped: collections.Counter[str] = collections.Counter()
     documents, seen = {}, set()
@@ -146,7 +146,7 @@ def make_documents(
 
 
 def write_corpus(folder: Path, documents: Mapping[str, Sequence[str]]) -> int:
-    """Writes documents as JSON Lines, dealt in turn to the files; returns the texts' bytes."""
+    """Writes documents as JSON Lines, spread over the files; returns the size of the texts."""
     texts = {name: "\n".join(paragraphs) for name, paragraphs in documents.items()}
     lines = [json.dumps({"id": name, "text": text}) + "\n" for name, text in texts.items()]
     for index in range(CORPUS_FILES):
@@ -156,7 +156,7 @@ def write_corpus(folder: Path, documents: Mapping[str, Sequence[str]]) -> int:
 
 
 def write_task(folder: Path, rows: Mapping[str, Sequence[tuple[str, str]]]) -> None:
-    """Writes each split as tab-separated values."""
+    """Writes each split as a file of tab-separated values."""
     for split, examples in rows.items():
         lines = ["text\tlabel", *map("\t".join, examples)]
         (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -170,27 +170,27 @@ def make_corpus(
     dev_examples: int = DEV_EXAMPLES,
     workers: int | None = None,
 ) -> CorpusInfo:
-    """Makes `corpus/` and `task/` in the output folder, or returns what a finished run left there.
+    """Makes `corpus/` and `task/` in the output folder, unless a finished run has made them.
 
     Args:
       output_dir: folder to write to; made if missing.
-      roots: folders that hold packages; those of the running interpreter by default.
-      train_examples: training examples a class, at most.
-      dev_examples: held-out examples a class, at most.
-      workers: processes; the number of CPUs by default.
+      roots: folders that hold packages (default: those of the running interpreter).
+      train_examples: greatest number of training examples per class.
+      dev_examples: greatest number of dev examples per class.
+      workers: number of processes (default: the number of CPUs).
 
     Raises:
-      InputError: something is in the way, or there is too little documentation for two classes.
+      InputError: a folder is in the way, or there is too little documentation for two classes.
     """
     corpus, task = output_dir / "corpus", output_dir / "task"
     if (corpus / FINISHED_FILE).exists():
-        print(f"{corpus} is finished already: nothing to do", file=sys.stderr)
+        print(f"{corpus}: already finished, nothing to do", file=sys.stderr)
         return CorpusInfo(**json.loads((corpus / FINISHED_FILE).read_text()))
     for folder in (corpus, task):
         if folder.exists():
-            raise InputError(f"{folder} exists without {corpus / FINISHED_FILE}: remove it")
+            raise InputError(f"{folder}: exists without {corpus / FINISHED_FILE}; remove it")
     if output_dir.exists() and not output_dir.is_dir():
-        raise InputError(f"--output={output_dir} is a file: name a folder")
+        raise InputError(f"--output={output_dir}: is a file; give a folder")
     start = time.monotonic()
     texts = read_modules(find_modules(roots or installed_roots()), workers or os.cpu_count() or 1)
     documents, dropped = make_documents(texts)
@@ -224,7 +224,7 @@ def make_corpus(
 
 
 def info_line(info: CorpusInfo) -> str:
-    """Returns what was made in one line."""
+    """Returns a line about the corpus and the task."""
     counts = next(iter(info.classes.values()))
     return (
         f"{info.documents:,} documents, {info.bytes_after / 1e6:.1f} MB of "
@@ -237,16 +237,28 @@ def main(argv: Sequence[str]) -> None:
     """Runs the command.
 
     Raises:
-      InputError: something given cannot be used.
+      InputError: a flag cannot be used, or the corpus cannot be made.
     """
     parser = console_flags.FlagParser(
         prog="python -m beambert.demo.corpus",
         description="Makes a corpus and a classification task from the installed documentation.",
     )
     parser.add_argument("--output", type=Path, required=True, help="folder for corpus/ and task/")
-    parser.add_argument("--train_examples", type=int, default=TRAIN_EXAMPLES, help="a class")
-    parser.add_argument("--dev_examples", type=int, default=DEV_EXAMPLES, help="a class")
-    parser.add_argument("--workers", type=int, help="processes (default: the number of CPUs)")
+    parser.add_argument(
+        "--train_examples",
+        type=int,
+        default=TRAIN_EXAMPLES,
+        help="training examples per class (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--dev_examples",
+        type=int,
+        default=DEV_EXAMPLES,
+        help="dev examples per class (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--workers", type=int, help="number of processes (default: the number of CPUs)"
+    )
     flags = parser.parse_args(argv)
     jobs_flags.check_minimum(flags, 1, "train_examples", "dev_examples", "workers")
     make_corpus(

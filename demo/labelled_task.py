@@ -1,7 +1,7 @@
-"""The classification task that text labels itself: from which package is a paragraph? Pure.
+"""The classification task of the demonstration: which package does a paragraph come from?
 
-Training examples come from the corpus's modules and held-out ones from modules that the corpus
-does not have; the packages' names are removed from both.
+The training examples come from modules in the corpus, the dev examples from modules outside it. The
+names of the packages are removed from both. All functions are pure.
 """
 
 import collections
@@ -17,8 +17,8 @@ HELD_OUT_ONE_IN = 10
 CLASSES = 8
 WORDS_IN_EXAMPLE = (12, 60)
 SHARED_RUN_WORDS = 8
-# A candidate class is passed over when this share of its paragraphs stands in a chosen class too:
-# copies and successors of one code base (keras in tensorflow, vertexai in google) are one subject.
+# A package is left out if more than this share of its paragraphs also occurs in a chosen package.
+# Copies and successors of a code base (keras in tensorflow, vertexai in google) have one subject.
 MAXIMUM_SHARED = 0.05
 MINIMUM_ALIAS_MODULES = 2
 _PATH = re.compile(r"\w+(?:[.\-/]\w+)*")
@@ -27,12 +27,12 @@ _NOT_LETTERS = re.compile(r"[\W\d_]+")
 
 @dataclasses.dataclass(frozen=True)
 class LabelledTask:
-    """A task's examples.
+    """The examples of the task.
 
     Attributes:
-      rows: (text, label) of each split, shuffled, with as many of each label.
-      counts: for each label, the candidates and the examples of each split.
-      removed_names: what was removed from the texts.
+      rows: (text, label) of each split, shuffled, with equal numbers of each label.
+      counts: numbers of candidates and examples in each split, by label.
+      removed_names: names that were removed from the texts.
     """
 
     rows: Mapping[str, Sequence[tuple[str, str]]]
@@ -45,17 +45,17 @@ def make_task(
     documents: Mapping[str, Sequence[str]],
     limits: Mapping[str, int],
 ) -> LabelledTask:
-    """Makes the task from the packages that have most to say.
+    """Makes the task from the packages with the most paragraphs.
 
     No held-out example shares SHARED_RUN_WORDS words in a row with a training example.
 
     Args:
-      texts: what all modules gave.
-      documents: the paragraphs of each module, every paragraph once.
-      limits: the most examples a label of the splits "train" and "dev", in this order.
+      texts: texts of all modules.
+      documents: paragraphs of each module, without duplicates.
+      limits: greatest number of examples per label in the splits "train" and "dev", in this order.
 
     Raises:
-      InputError: the texts are too few for two classes.
+      InputError: there are too few texts for two classes.
     """
     labels, considered = choose_classes(rank_packages(texts), CLASSES, sum(limits.values()))
     names = names_of(considered, texts)
@@ -79,17 +79,17 @@ def make_task(
 
 
 def is_held_out(module: str) -> bool:
-    """Says whether a module is kept out of the corpus, by its name alone."""
+    """Returns whether a module is kept out of the corpus, which depends only on its name."""
     return stable_hash(module) % HELD_OUT_ONE_IN == 0
 
 
 def usable_words(paragraph: str) -> bool:
-    """Says whether a paragraph has the length of an example."""
+    """Returns whether a paragraph has a suitable length for an example."""
     return WORDS_IN_EXAMPLE[0] <= paragraph.count(" ") + 1 <= WORDS_IN_EXAMPLE[1]
 
 
 def rank_packages(texts: Iterable[ModuleText]) -> list[tuple[str, set[int]]]:
-    """Returns (package, keys of its paragraphs of usable length), most paragraphs first."""
+    """Returns (package, keys of its paragraphs of suitable length), most paragraphs first."""
     keys: dict[str, set[int]] = collections.defaultdict(set)
     for text in texts:
         package = text.name.partition(".")[0]
@@ -100,13 +100,18 @@ def rank_packages(texts: Iterable[ModuleText]) -> list[tuple[str, set[int]]]:
 def choose_classes(
     ranked: Iterable[tuple[str, set[int]]], number: int, minimum: int
 ) -> tuple[list[str], list[str]]:
-    """Chooses the packages with most to say, passing over those that repeat a chosen one.
+    """Chooses the packages with the most paragraphs, without those that repeat a chosen one.
+
+    Args:
+      ranked: (package, keys of its paragraphs), most paragraphs first.
+      number: greatest number of packages to choose.
+      minimum: least number of paragraphs of a package.
 
     Returns:
-      The chosen packages, and all that were considered until enough were chosen.
+      The chosen packages, and all packages that were considered.
 
     Raises:
-      InputError: fewer than two have the minimum.
+      InputError: fewer than two packages have enough paragraphs.
     """
     chosen: dict[str, set[int]] = {}
     considered = []
@@ -118,12 +123,15 @@ def choose_classes(
         if shared <= MAXIMUM_SHARED * len(keys):
             chosen[package] = keys
     if len(chosen) < 2:
-        raise InputError(f"fewer than two packages have {minimum} paragraphs to learn from")
+        raise InputError(
+            f"--train_examples, --dev_examples: fewer than two installed packages have {minimum} "
+            "paragraphs; take fewer examples"
+        )
     return list(chosen), considered
 
 
 def names_of(packages: Iterable[str], texts: Iterable[ModuleText]) -> list[str]:
-    """Returns the packages' names, the parts of them, and the names they are imported as."""
+    """Returns the names of packages, the parts of these names, and common import aliases."""
     packages = set(packages)
     aliases = collections.Counter(alias for text in texts for alias in text.aliases)
     names = {part for name in packages for part in (name, *name.split("_"))}
@@ -139,12 +147,12 @@ def names_of(packages: Iterable[str], texts: Iterable[ModuleText]) -> list[str]:
 def _any_name(names: tuple[str, ...]) -> re.Pattern[str]:
     short = "|".join(re.escape(name) for name in names if len(name) <= 3) or "(?!)"
     long = "|".join(re.escape(name) for name in names if len(name) > 3) or "(?!)"
-    # Digits and underscores end a word here, unlike at \b: np_array holds np, and input does not.
+    # Unlike at \b, digits and underscores end a word here: np_array holds np, but input does not.
     return re.compile(rf"{long}|(?<![a-z])(?:{short})(?![a-z])", re.IGNORECASE)
 
 
 def remove_names(paragraph: str, names: Sequence[str]) -> str:
-    """Removes each word or dotted path that holds a name, in any case."""
+    """Removes each word or dotted path that contains a name, in upper or lower case."""
     name = _any_name(tuple(names))
     text = _PATH.sub(lambda path: " " if name.search(path[0]) else path[0], paragraph)
     return re.sub(r" +([,.;:)])", r"\1", " ".join(text.split()))
@@ -158,7 +166,7 @@ def word_runs(paragraph: str) -> set[int]:
 
 
 def candidates(documents: Mapping[str, Sequence[str]], label: str, held_out: bool) -> list[str]:
-    """Returns a package's paragraphs of usable length, shuffled by their hash."""
+    """Returns a package's paragraphs of suitable length, in the order of their hashes."""
     found = [
         paragraph
         for module, paragraphs in documents.items()
@@ -171,14 +179,14 @@ def candidates(documents: Mapping[str, Sequence[str]], label: str, held_out: boo
 def take_examples(
     paragraphs: Iterable[str], names: Sequence[str], limit: int, seen: set[int], barred: Set[int]
 ) -> list[str]:
-    """Takes the first usable paragraphs without names, new keys and no barred run of words.
+    """Takes the first paragraphs that make good examples, with names removed.
 
     Args:
       paragraphs: candidates in order of preference.
-      names: what to remove from them.
-      limit: how many to take at most.
-      seen: keys of all examples taken so far; added to.
-      barred: hashes of the runs of words that no example may hold.
+      names: names to remove from the paragraphs.
+      limit: greatest number of examples.
+      seen: keys of all examples so far; those of the new ones are added.
+      barred: hashes of the runs of words that no example may contain.
     """
     taken: list[str] = []
     for paragraph in paragraphs:

@@ -1,7 +1,7 @@
-"""Turns the docstrings of a Python source into paragraphs of plain English. Pure.
+"""Turns the docstrings of a Python source into paragraphs of plain English.
 
-Docstrings are found by their looks, not by parsing: that takes a fiftieth of the time and finds
-97 % as much text in installed packages.
+Docstrings are found by patterns, not by parsing. That takes a fiftieth of the time and finds 97 %
+of the text in installed packages. All functions are pure.
 """
 
 import collections
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 _COMMENT = re.compile(r"#.*")
 _IMPORT_AS = re.compile(r"^import (\w+) as (\w+)", re.MULTILINE)
 
-# Under these directives of reStructuredText stands prose; under any other, code, tables, formulae.
+# The directives of reStructuredText that contain prose. Others contain code, tables or formulae.
 _PROSE_DIRECTIVE = re.compile(
     r"\.\. *(?:note|warning|seealso|important|tip|hint|caution|attention|deprecated|version\w+)::"
 )
@@ -46,14 +46,14 @@ MINIMUM_PLAIN_SHARE = 0.65
 
 @dataclasses.dataclass(frozen=True)
 class ModuleText:
-    """What one source file gave.
+    """The text of one source file.
 
     Attributes:
       name: dotted module name.
       docstring_bytes: size of all docstrings before any filter.
-      paragraphs: (paragraph, key) in source order; equal keys mean near-exact duplicates.
-      dropped: paragraphs dropped, by reason.
-      aliases: (package, name) of each `import package as name`.
+      paragraphs: (paragraph, key) in source order; near-exact duplicates have equal keys.
+      dropped: number of dropped paragraphs, by reason.
+      aliases: (package, name) for each `import package as name`.
     """
 
     name: str
@@ -84,7 +84,7 @@ def module_text(name: str, source: str) -> ModuleText:
 
 def docstrings(source: str) -> Iterator[str]:
     """Yields the triple-quoted strings that come first in the source or after a colon."""
-    pieces = source.split('"""')  # Code and strings in turn.
+    pieces = source.split('"""')  # Code and strings alternate.
     for number, (code, text) in enumerate(zip(pieces[::2], pieces[1::2], strict=False)):
         raw = code.endswith(("r", "R"))
         before = _COMMENT.sub("", code[-500:].rstrip("rR")).rstrip()
@@ -93,7 +93,7 @@ def docstrings(source: str) -> Iterator[str]:
 
 
 def stable_hash(text: str) -> int:
-    """Returns 64 bits that depend on nothing but the text."""
+    """Returns a 64-bit hash of a text, which is the same in every process."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest())
 
 
@@ -103,9 +103,9 @@ def paragraph_key(paragraph: str) -> int:
 
 
 def prose_lines(docstring: str) -> Iterator[tuple[int, str]]:
-    """Yields (indentation, stripped line) without code; an empty line ends a paragraph."""
+    """Yields (indentation, stripped line) of lines without code; an empty one ends a paragraph."""
     fenced = doctest = False
-    block_indent = None  # Lines further in than this belong to a block that is not prose.
+    block_indent = None  # Lines with a greater indentation belong to a block without prose.
     for line in docstring.splitlines():
         text = line.strip()
         indent = len(line) - len(line.lstrip())
@@ -152,14 +152,14 @@ def join_paragraphs(docstring: str) -> list[str]:
 
 def strip_decoration(text: str) -> str:
     """Removes the inline decoration of reStructuredText and Markdown, and runs of white space."""
-    if _MARKUP_SIGN.search(text):  # Most paragraphs have none, and seven searches cost more.
+    if _MARKUP_SIGN.search(text):  # Most paragraphs have none, so this saves seven searches.
         for pattern, replacement in _MARKUP:
             text = pattern.sub(replacement, text)
     return " ".join(text.split())
 
 
 def reason_to_drop(paragraph: str) -> str | None:
-    """Returns why a paragraph is not worth learning from, or None."""
+    """Returns the reason to drop a paragraph, or None if it is good prose."""
     words = paragraph.count(" ") + 1
     if words < MINIMUM_WORDS:
         return "few words"
@@ -170,7 +170,7 @@ def reason_to_drop(paragraph: str) -> str | None:
 
 @functools.cache  # Generated clients repeat most of their paragraphs.
 def clean_paragraph(marked_up: str) -> tuple[str, int, str | None]:
-    """Returns a paragraph without markup, its key, and why to drop it if so."""
+    """Returns a paragraph without markup, its key, and the reason to drop it or None."""
     paragraph = strip_decoration(marked_up)
     reason = reason_to_drop(paragraph)
     return paragraph, 0 if reason else paragraph_key(paragraph), reason

@@ -1,4 +1,4 @@
-"""Shows what the demonstration made: a self-contained HTML page and a table for the terminal."""
+"""The report of the demonstration: a self-contained HTML page, and tables for the terminal."""
 
 import dataclasses
 import json
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TEXT_WIDTH = 100
-# How the page shows a verdict.
+# The text and the state of each verdict on the page.
 VERDICTS = {BLESSED: ("Blessed", GOOD), NOT_BLESSED: ("Not blessed", BAD)}
 
 
@@ -39,11 +39,11 @@ class Step:
     """One step of the demonstration.
 
     Attributes:
-      name: a word or two.
-      command: the command line that repeats it.
-      seconds: time it took.
-      output: what it wrote.
-      result: what came of it, in one line.
+      name: name of the step.
+      command: command line of the step.
+      seconds: time that the step took.
+      output: path of the step's output.
+      result: one line about the result.
     """
 
     name: str
@@ -55,32 +55,32 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class DemoSummary:
-    """All that the report shows. Shares and accuracies are between 0 and 1.
+    """The content of the report. Shares and accuracies are between 0 and 1.
 
     Attributes:
-      steps: what was made where, in order.
+      steps: steps in their order.
       machine: facts about the machine, such as {"cores": "2", "Python": "3.11.7"}.
       corpus: facts about the corpus, by name.
-      vocabulary_size: entries of the vocabulary.
-      lengths: tokens of the short and of the long sequences of the pre-training.
-      last_short_step: of the pre-training.
-      instances: of the short sequences.
+      vocabulary_size: number of tokens in the vocabulary.
+      lengths: lengths in tokens of the short and the long sequences of the pre-training.
+      last_short_step: last pre-training step on short sequences.
+      instances: number of pre-training instances of the short length.
       is_next_share: share of those instances whose second segment follows the first.
-      fill: share of those instances' positions that hold a token.
+      fill: share of the positions in those instances that hold a token.
       pretraining: lines of the pre-training's metrics.jsonl.
-      commonest_token_accuracy: of the long sequences' masked tokens, of always guessing the
-        commonest.
-      seconds_per_step: of the pre-training on short sequences.
+      commonest_token_accuracy: masked-token accuracy on long sequences of always predicting the
+        most common token.
+      seconds_per_step: median time of a pre-training step on short sequences.
       finetuning_pretrained: lines of metrics.jsonl, starting from the pre-trained encoder.
       finetuning_random: lines of metrics.jsonl, starting from random weights.
       pretrained_accuracy: held-out task accuracy, starting from the pre-trained encoder.
       random_accuracy: held-out task accuracy, starting from random weights.
-      majority_accuracy: held-out task accuracy of always guessing the commonest class.
+      majority_accuracy: held-out task accuracy of always predicting the most common class.
       verdict: BLESSED or NOT_BLESSED.
       slices: (slice, examples, accuracy) of the evaluation, overall first.
-      sentence: what the exported model was asked.
-      answer: (label, probability), likeliest first.
-      seconds: time of the whole.
+      sentence: input of the exported model.
+      answer: (label, probability) pairs from the exported model, most probable first.
+      seconds: total time of the steps.
     """
 
     steps: Sequence[Step]
@@ -126,24 +126,24 @@ def last_evaluation(lines: Iterable[Mapping[str, object]]) -> Mapping[str, objec
 
 
 def percent(share: object) -> str:
-    """Formats a share, or a dash where it is missing."""
+    """Returns a share in per cent, or a dash if it is missing."""
     return f"{100 * share:.1f} %" if isinstance(share, int | float) else "–"
 
 
 def decimal(value: object) -> str:
-    """Formats a loss, or a dash where it is missing."""
+    """Returns a loss with three decimals, or a dash if it is missing."""
     return f"{value:.3f}" if isinstance(value, int | float) else "–"
 
 
 def key_results(summary: DemoSummary) -> list[tuple[str, str, str]]:
-    """Returns (measure, value, what to compare it with) for the results that matter most."""
+    """Returns (measure, value, value to compare with) for the main results."""
     final = last_evaluation(summary.pretraining)
     of_long = f"of {summary.lengths[1]} tokens"
     return [
         (
             f"held-out masked-token accuracy, {of_long}",
             percent(final.get("masked_lm_accuracy")),
-            f"always the commonest token: {percent(summary.commonest_token_accuracy)}",
+            f"always the most common token: {percent(summary.commonest_token_accuracy)}",
         ),
         (
             f"held-out next-sentence accuracy, {of_long}",
@@ -165,15 +165,15 @@ def key_results(summary: DemoSummary) -> list[tuple[str, str, str]]:
 
 
 def facts(summary: DemoSummary) -> list[tuple[str, str]]:
-    """Returns (name, value) of the machine, the corpus, the records and the speed."""
+    """Returns (name, value) pairs on the machine, the corpus, the records and the speed."""
     of_short = f"of {summary.lengths[0]} tokens"
     return [
         *summary.machine.items(),
         *((f"corpus: {name}", value) for name, value in summary.corpus.items()),
         ("vocabulary", f"{summary.vocabulary_size:,} entries"),
         (f"pre-training instances {of_short}", f"{summary.instances:,}"),
-        ("their IsNext share", percent(summary.is_next_share)),
-        ("their positions filled", percent(summary.fill)),
+        ("share of IsNext in them", percent(summary.is_next_share)),
+        ("share of positions with a token", percent(summary.fill)),
         (f"pre-training step {of_short}", f"{summary.seconds_per_step:.3f} s"),
         ("total time", duration(summary.seconds)),
     ]
@@ -185,13 +185,13 @@ def draw(
     level: tuple[str, float] | None,
     change: tuple[str, int] | None = None,
 ) -> "Figure":
-    """Draws one plot over the steps.
+    """Returns a plot over the training steps.
 
     Args:
-      title: what the vertical axis shows.
-      curves: (label, colour, (steps, values)); empty ones are left out.
+      title: label of the vertical axis.
+      curves: (label, colour, (steps, values)) of each curve; empty curves are left out.
       level: (label, value) of a horizontal line to compare with.
-      change: (label, step) of a vertical line where something else begins.
+      change: (label, step) of a vertical line at a change in the training.
     """
     figure = new_figure()
     axes = figure.subplots()
@@ -211,8 +211,8 @@ def draw(
 
 
 def pretraining_figures(summary: DemoSummary) -> "list[Figure]":
-    """Draws loss and the two accuracies of the pre-training."""
-    baseline = ("commonest token", summary.commonest_token_accuracy)
+    """Returns plots of the loss and the two accuracies of the pre-training."""
+    baseline = ("most common token", summary.commonest_token_accuracy)
     change = (f"{summary.lengths[0]} → {summary.lengths[1]} tokens", summary.last_short_step)
     drawn = []
     for title, name, level in (
@@ -229,7 +229,7 @@ def pretraining_figures(summary: DemoSummary) -> "list[Figure]":
 
 
 def finetuning_figures(summary: DemoSummary) -> "list[Figure]":
-    """Draws training loss and held-out accuracy of the two fine-tuning runs."""
+    """Returns plots of the training loss and held-out accuracy of the two fine-tuning runs."""
     runs = (
         ("pre-trained", BLUE, summary.finetuning_pretrained),
         ("random weights", AMBER, summary.finetuning_random),
@@ -249,7 +249,7 @@ def finetuning_figures(summary: DemoSummary) -> "list[Figure]":
 
 
 def render_html(summary: DemoSummary) -> str:
-    """Returns the page, which loads nothing from anywhere."""
+    """Returns the HTML page, which loads no other files."""
     results = []
     for name, value, beside in key_results(summary):
         value, state = VERDICTS.get(value, (value, ""))
@@ -269,7 +269,7 @@ def render_html(summary: DemoSummary) -> str:
             tag("p", f"“{summary.sentence}”"),
             table((), answer, ("name", "bar", "number")),
         ),
-        section("What was made where", _steps(summary.steps)),
+        section("Steps", _steps(summary.steps)),
         section("Facts", table((), facts(summary), ("name", ""))),
     ]
     about = f"From text to an evaluated encoder on this machine in {duration(summary.seconds)}"
@@ -286,7 +286,7 @@ def _steps(steps: Sequence[Step]) -> Html:
 
 
 def text_table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
-    """Aligns columns; lines too long are cut with an ellipsis."""
+    """Returns the lines of a table with aligned columns; long lines end in an ellipsis."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     padded = (map(str.ljust, row, widths) for row in rows)
     lines = [(indent + "  ".join(cells)).rstrip() for cells in padded]
@@ -299,8 +299,8 @@ def render_text(summary: DemoSummary) -> str:
     answer = [(label, percent(probability)) for label, probability in summary.answer]
     sections = (
         ("Results", key_results(summary)),
-        ("Made", [(step.name, duration(step.seconds), step.output) for step in summary.steps]),
-        ("Came of it", [(step.name, step.result) for step in summary.steps]),
+        ("Steps", [(step.name, duration(step.seconds), step.output) for step in summary.steps]),
+        ("Results of the steps", [(step.name, step.result) for step in summary.steps]),
         ("Evaluation by slice", slices),
         (f"Answer to “{summary.sentence}”", answer),
         ("Facts", facts(summary)),

@@ -1,7 +1,7 @@
-"""`beambert demo`: the whole path, from the documentation on this machine to a served model.
+"""`beambert demo`: runs all steps, from the documentation on this machine to a served model.
 
-Every step is a command that works on your own files too; the demo prints it, runs it and times it.
-Interrupted, the same command continues where it stopped.
+Every step is a command that also works on your own files. The demo prints, runs and times it. The
+same command continues an interrupted demo.
 """
 
 import json
@@ -26,15 +26,15 @@ EXIT_STATUS_OF_INTERRUPT = 128 + signal.SIGINT
 EXAMPLES = """example:
   beambert demo --output=demo-output
 
-Takes up to ten minutes on two cores. Interrupted, the same command continues.
+The demo takes up to ten minutes on two cores. The same command continues an interrupted demo.
 """
 
 
 class Journal:
-    """Which steps are done; a file, so that a restart knows."""
+    """The record of the finished steps, kept in a file for restarts."""
 
     def __init__(self, folder: Path):
-        """Reads what an earlier run left."""
+        """Reads the record of an earlier run, if there is one."""
         self._path = folder / STEPS_FILE
         self._steps = read_json(self._path) if self._path.exists() else {}
 
@@ -42,11 +42,11 @@ class Journal:
         """Runs a step unless it is done.
 
         Raises:
-          InputError: it failed; its own message stands above.
+          InputError: the step failed, after printing its own message.
         """
         print(f"\n$ {command.line}", flush=True)
         if command.line in self._steps and command.output.exists():
-            print(f"{command.output}: done already")
+            print(f"{command.output}: already done")
         else:
             started = time.monotonic()
             printed = _run(command)
@@ -56,16 +56,16 @@ class Journal:
         return Done(command, **self._steps[command.line])
 
     def _write(self) -> None:
-        """Writes whole or not at all, so that an interruption leaves what was there."""
+        """Writes the record as a whole, so that an interruption cannot damage it."""
         from beambert.pipelines.jobs.files import write_bytes
 
         write_bytes(str(self._path), json.dumps(self._steps, indent=1).encode())
 
 
 def _run(command: Command) -> list[str]:
-    """Runs a command, passing on what it prints."""
+    """Runs a command, prints its output and returns the lines."""
     printed = []
-    # Ctrl-C reaches the step too, which saves what it has; until it ends, what it says is read.
+    # Ctrl-C reaches the step, too, which saves its state. Its output is read until it ends.
     previous = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         with subprocess.Popen(
@@ -82,7 +82,9 @@ def _run(command: Command) -> list[str]:
     if process.returncode in (EXIT_STATUS_OF_INTERRUPT, -signal.SIGINT):
         raise KeyboardInterrupt
     if process.returncode:
-        raise InputError(f"the step {command.name!r} failed; mend it and run the demo again")
+        raise InputError(
+            f"{command.name}: the step failed; correct the error above and run the demo again"
+        )
     return printed
 
 
@@ -97,7 +99,7 @@ def run_demo(folder: Path) -> None:
     done = [journal.run(command) for command in plan(folder)]
     for command in judge(folder):
         if command.name == "export" and not (folder / "evaluation" / BLESSED).exists():
-            print("\nThe evaluation did not bless the model, so it is not exported.")
+            print("\nnot exported: the evaluation did not bless the model")
         else:
             done.append(journal.run(command))
 
@@ -108,18 +110,21 @@ def run_demo(folder: Path) -> None:
     text = render_text(summary)
     (folder / REPORT_FILE).write_text(render_html(summary), encoding="utf-8")
     (folder / SUMMARY_FILE).write_text(text, encoding="utf-8")
-    print(f"\n{text}\nThe same with curves: {folder / REPORT_FILE}")
+    print(f"\n{text}\nreport with curves: {folder / REPORT_FILE}")
 
 
 def build_parser() -> FlagParser:
-    """Returns the command's flags."""
+    """Returns the parser of the command's flags."""
     parser = FlagParser(
         prog="beambert demo",
-        description="Runs the whole path on the documentation of the installed packages.",
+        description="Runs all steps on the documentation of the installed packages.",
         examples=EXAMPLES,
     )
     parser.add_argument(
-        "--output", default="demo-output", metavar="DIR", help="default: %(default)s"
+        "--output",
+        default="demo-output",
+        metavar="DIR",
+        help="output folder (default: %(default)s)",
     )
     return parser
 

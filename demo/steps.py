@@ -1,4 +1,4 @@
-"""The demonstration's steps, each one a command."""
+"""The steps of the demonstration, each of which is a command."""
 
 import dataclasses
 import json
@@ -9,14 +9,14 @@ from typing import Any
 from beambert.pipelines.storage.weights import CONFIG_FILE, RESULTS_FILE
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
 
-# As in the paper, most updates are on short sequences; among so few tokens the tiny encoder soon
-# begins to use a token's neighbours. What fits in five minutes on two cores.
+# As in the paper, most steps are on short sequences. On these, the tiny encoder soon learns to use
+# the neighbours of a token. The pre-training takes five minutes on two cores.
 SHORT_LENGTH, LONG_LENGTH = 32, 128
 PRETRAINING_STEPS = 2500
 PRETRAINING_BATCH_SIZE = 64
 PRETRAINING_LEARNING_RATE = 1e-3
 VOCABULARY_SIZE = 8000
-# The task has 800 training examples of at most 60 words.
+# These suit the task, which has 800 training examples of at most 60 words.
 FINETUNING_EPOCHS = 6
 FINETUNING_LEARNING_RATE = 5e-4
 FINETUNING_LENGTH = 96
@@ -28,10 +28,10 @@ class Command:
     """One step of the demo.
 
     Attributes:
-      name: for the summary.
-      module: that `python -m` runs.
-      arguments: of the command.
-      output: what it makes.
+      name: name of the step in the summary.
+      module: Python module to run.
+      arguments: arguments of the command.
+      output: file or folder that the step makes.
     """
 
     name: str
@@ -41,19 +41,19 @@ class Command:
 
     @property
     def line(self) -> str:
-        """The command as a person would type it."""
+        """The command line of the step."""
         program = "beambert" if self.module == "beambert" else f"python -m {self.module}"
         return f"{program} {shlex.join(self.arguments)}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """A step that is done.
+    """A finished step.
 
     Attributes:
-      command: what was run.
-      seconds: how long it took.
-      printed: its lines.
+      command: command of the step.
+      seconds: time that the step took.
+      printed: lines that the step printed.
     """
 
     command: Command
@@ -62,7 +62,7 @@ class Done:
 
 
 def plan(folder: Path) -> list[Command]:
-    """Returns the steps whose arguments are known from the start."""
+    """Returns the steps up to fine-tuning."""
     corpus, vocabulary, records = folder / "corpus", folder / VOCABULARY_FILE, folder / "records"
     encoder, task = folder / "encoder", folder / "task"
     documents = f"--input={corpus}/*.jsonl"
@@ -130,7 +130,7 @@ def plan(folder: Path) -> list[Command]:
 
 
 def judge(folder: Path) -> list[Command]:
-    """Returns the last steps: the bar is what random weights reach with the same budget."""
+    """Returns the last steps; the threshold is the accuracy from random weights."""
     bar = read_json(folder / "classifier-random" / RESULTS_FILE)["accuracy"]
     evaluation, classifier = folder / "evaluation", folder / "classifier"
     return [
@@ -164,5 +164,5 @@ def judge(folder: Path) -> list[Command]:
 
 
 def read_json(path: Path) -> Any:
-    """Reads a JSON file."""
+    """Returns the content of a JSON file."""
     return json.loads(path.read_text(encoding="utf-8"))

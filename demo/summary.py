@@ -1,4 +1,4 @@
-"""What the demo's folders hold -> the summary that the report shows."""
+"""Gathers the summary for the report from the demo's output folders."""
 
 import os
 import platform
@@ -17,7 +17,7 @@ from beambert.pipelines.storage.weights import CURVES_FILE, RESULTS_FILE, TRAINI
 
 
 def gather(folder: Path, done: Sequence[Done]) -> DemoSummary:
-    """Reads the results of every step."""
+    """Returns the summary of the finished steps."""
     corpus = read_json(folder / "corpus" / FINISHED_FILE)
     records, long_records = (
         read_json(folder / "records" / str(length) / INFO_FILE)
@@ -37,12 +37,12 @@ def gather(folder: Path, done: Sequence[Done]) -> DemoSummary:
         "records": (
             f"{counts['instances']:,} instances of {SHORT_LENGTH} tokens, "
             f"{long_records['counts']['instances']:,} of {LONG_LENGTH}; "
-            f"of the short {counts['is_next_share']:.1%} is next"
+            f"IsNext in {counts['is_next_share']:.1%} of the short ones"
         ),
         "pre-training": (
             f"masked LM {pretraining['masked_lm_accuracy']:.1%}, "
             f"next sentence {pretraining['next_sentence_accuracy']:.1%} held out, "
-            f"of {LONG_LENGTH} tokens"
+            f"at {LONG_LENGTH} tokens"
         ),
         "fine-tuning": f"accuracy {pretrained['accuracy']:.1%}",
         "fine-tuning, random weights": f"accuracy {random['accuracy']:.1%}",
@@ -95,7 +95,7 @@ def gather(folder: Path, done: Sequence[Done]) -> DemoSummary:
 
 
 def slices(evaluation: Mapping[str, Any]) -> list[tuple[str, int, float]]:
-    """Returns (slice, examples, accuracy) of an evaluation's metrics.json, overall first."""
+    """Returns (slice, examples, accuracy) from an evaluation's metrics.json, overall first."""
     parts = {"overall": evaluation["overall"]}
     for column, values in evaluation["slices"].items():
         parts |= {f"{column} {value}": part for value, part in values.items()}
@@ -103,12 +103,12 @@ def slices(evaluation: Mapping[str, Any]) -> list[tuple[str, int, float]]:
 
 
 def verdict(evaluation: Mapping[str, Any]) -> str:
-    """Returns BLESSED or NOT_BLESSED, the names of the evaluation's marker files."""
+    """Returns BLESSED or NOT_BLESSED, the name of the evaluation's marker file."""
     return BLESSED if evaluation["blessed"] else NOT_BLESSED
 
 
 def answer(done: Sequence[Done]) -> list[tuple[str, float]]:
-    """Returns (label, probability) as the export step printed them; none if it did not run."""
+    """Returns (label, probability) pairs that the step `export` printed; none if it did not run."""
     printed = [line for step in done if step.command.name == "export" for line in step.printed]
     found = (re.fullmatch(r" +([0-9.]+)%  (.+)", line) for line in printed)
     return [(match[2], float(match[1]) / 100) for match in found if match]

@@ -1,1 +1,1 @@
-"""What runs the commands in the cloud and on a schedule: retraining, jobs, images."""
+"""Runs the commands on a schedule and in the cloud: retraining, jobs, images."""

@@ -1,8 +1,7 @@
-"""`beambert deliver`: a task from its files to a served model, if it is good enough.
+"""`beambert deliver`: fine-tunes a model on a task and serves it if it is good enough.
 
-Fine-tunes (or sweeps), evaluates the result, and beside it the model that is served now, on the
-same examples; what is blessed becomes the next version. The commands are those that one would give
-by hand.
+It fine-tunes (or sweeps), then evaluates the new model and the served one on the same examples. A
+blessed model becomes the next version. Each step is a command that can also be run by hand.
 """
 
 import argparse
@@ -21,43 +20,43 @@ from beambert.pipelines.tasks.flags import add_task_flags, task_arguments
 from beambert.trainer.commands import export, finetune
 
 MODEL, BASELINE, EVALUATION = "model", "baseline", "evaluation"
-# Of the evaluation; all flags that aren't the command's own are `finetune`'s.
+# The flags that are passed to the evaluation. Unknown flags are passed to `finetune`.
 _THRESHOLDS = ("metric", "threshold", "min_change")
 
 EXAMPLES = """examples:
-  # served if it is better than always the commonest label, and no worse than what is served
+  # serve a model that beats the most common label and is no worse than the served model
   beambert deliver --task=sst-2 --data_dir=glue/SST-2 --init=encoder \\
       --output=runs/monday --serving=serving
 
-  # any flag of `finetune`, and the thresholds of `evaluate`
+  # with any flag of `finetune`, and the thresholds of `evaluate`
   beambert deliver --task=mrpc --data_dir=glue/MRPC --init=encoder --sweep=paper \\
       --output=runs/mrpc --serving=mrpc-serving --metric=f1 --threshold=0.8
 """
 
 
 def build_parser() -> FlagParser:
-    """Returns the command's own flags; all others are those of `finetune`."""
+    """Returns the parser of the command's own flags; all others belong to `finetune`."""
     parser = FlagParser(
         prog="beambert deliver",
-        description="Fine-tunes, evaluates and, if blessed, exports a model: all flags of "
-        "`beambert finetune` but --model_dir, and these.",
+        description="Fine-tunes and evaluates a model, and exports it if it is blessed. Takes "
+        "these flags and all flags of `beambert finetune` but --model_dir.",
         examples=EXAMPLES,
     )
     add = parser.add_argument
     add_task_flags(parser)
-    add("--output", required=True, metavar="DIR", help="gets model, evaluation and baseline")
-    add("--serving", required=True, metavar="DIR", help="gets the next version, if blessed")
-    add("--metric", action="append", help="see `beambert evaluate`")
-    add("--threshold", action="append", help="see `beambert evaluate`")
-    add("--min_change", help="see `beambert evaluate`")
+    add("--output", required=True, metavar="DIR", help="folder for model, evaluation and baseline")
+    add("--serving", required=True, metavar="DIR", help="serving folder for the next version")
+    add("--metric", action="append", help="metric to bound, see `beambert evaluate`")
+    add("--threshold", action="append", help="least value, see `beambert evaluate`")
+    add("--min_change", help="least gain over the served model, see `beambert evaluate`")
     return parser
 
 
 def deliver(argv: Sequence[str]) -> bool:
-    """Runs what isn't done yet; returns whether the model is served.
+    """Does the steps that are not done yet, and returns whether the model is served.
 
     Raises:
-      InputError: something given can't be used.
+      InputError: a flag or a file cannot be used.
     """
     flags, others = build_parser().parse_known_args(list(argv))
     output, serving = flags.output.rstrip("/"), flags.serving.rstrip("/")
@@ -66,27 +65,27 @@ def deliver(argv: Sequence[str]) -> bool:
     with loading():
         from beambert.pipelines.storage import tensorflow_files
         from beambert.trainer.serving import versions
-    # Told before anything is spent.
+    # The flags are checked before anything is computed.
     served = versions.served_model(serving)
     compared = f"--baseline={output}/{BASELINE}"
     evaluate.parse([*of_task, f"--model={model}", f"--output={output}", *bounds, compared])
     if served:
         _check_source(*served)
     _run("finetune", finetune.main, [*of_task, *others, f"--model_dir={model}"])
-    if tensorflow_files.is_folder(f"{model}/{BEST_FOLDER}"):  # of a sweep
+    if tensorflow_files.is_folder(f"{model}/{BEST_FOLDER}"):  # the model of a sweep
         model = f"{model}/{BEST_FOLDER}"
     if served and served[1]["weights_sha256"] == weights_sha256(model):
-        print(f"{served[0]}: is {model} already, nothing to do")
+        print(f"{served[0]}: already serves {model}, nothing to do")
         return True
     if served:
         _evaluate(of_task, served[1]["model"], f"{output}/{BASELINE}", [])
         bounds.append(compared)
-    else:  # there is nothing to be better than
+    else:  # no served model to compare with
         bounds = [bound for bound in bounds if not bound.startswith("--min_change=")]
     _evaluate(of_task, model, f"{output}/{EVALUATION}", bounds)
     if not tensorflow_files.exists(f"{output}/{EVALUATION}/{BLESSED}"):
         reasons = tensorflow_files.read_text(f"{output}/{EVALUATION}/{NOT_BLESSED}").splitlines()
-        print(f"refused ({'; '.join(reasons)}); {serving} stays as it is")
+        print(f"refused ({'; '.join(reasons)}); {serving} is unchanged")
         return False
     arguments = [f"--model={model}", f"--evaluation={output}/{EVALUATION}"]
     _run("export", export.main, [*arguments, f"--output={serving}"])
@@ -94,18 +93,18 @@ def deliver(argv: Sequence[str]) -> bool:
 
 
 def _check_source(version: str, source: Mapping[str, str]) -> None:
-    """Refuses a served version whose model can't be evaluated any more.
+    """Refuses a served version whose model cannot be evaluated any more.
 
     Raises:
-      InputError: it is gone, or has been trained again.
+      InputError: the model is gone, or has been trained again.
     """
     from beambert.pipelines.storage import tensorflow_files
 
     model = source["model"]
     if not tensorflow_files.is_folder(model) or weights_sha256(model) != source["weights_sha256"]:
         raise InputError(
-            f"{version}: the model that it was made of, {model}, is gone or has other weights now, "
-            "so that nothing can be compared with it; bring it back, or serve from another folder"
+            f"{version}: the model that it was made from, {model}, is gone or has other weights "
+            "now, so no model can be compared with it; restore it, or serve from another folder"
         )
 
 
@@ -129,7 +128,7 @@ def main(argv: Sequence[str]) -> None:
     """Runs the command.
 
     Raises:
-      InputError: something given can't be used.
+      InputError: a flag or a file cannot be used.
     """
     deliver(argv)
 

@@ -1,6 +1,6 @@
-"""Dataflow Flex Templates of the Beam commands: their parameters are the commands' flags.
+"""Dataflow Flex Templates of the Beam commands. Their parameters are the flags of the commands.
 
-python -m beambert.deploy.flex_template      writes deploy/dataflow/COMMAND.json again
+python -m beambert.deploy.flex_template      writes all deploy/dataflow/COMMAND.json
 """
 
 import json
@@ -13,14 +13,14 @@ from beambert.pipelines.shared.flags import Flag
 
 FOLDER = pathlib.Path(__file__).parent / "dataflow"
 TEMPLATES = ("vocab", "data", "verify")
-# Of no use in a job: they end before there is one.
+# Flags without a parameter: they end the command before it starts a job.
 LEFT_OUT = ("dry_run", "vcpu_hour_price")
-# What Dataflow's console checks before it starts anything.
+# Types of parameters that Dataflow's console checks before it starts a job.
 PARAMETER_TYPES = {"vocab_file": "GCS_READ_FILE"}
 
 
 def metadata(command: str) -> dict[str, Any]:
-    """Returns a template's metadata.json."""
+    """Returns the metadata.json of a command's template."""
     return {
         "name": f"beambert {command}",
         "description": COMMANDS[command].build_parser().description,
@@ -29,7 +29,7 @@ def metadata(command: str) -> dict[str, Any]:
 
 
 def _flags(command: str) -> dict[str, Flag]:
-    """Returns the flags that a template has."""
+    """Returns the flags that are parameters of the template, by name."""
     flags = COMMANDS[command].build_parser().flags
     return {name: flag for name, flag in flags.items() if name not in LEFT_OUT}
 
@@ -53,11 +53,11 @@ def _parameter(flag: Flag) -> dict[str, Any]:
 
 
 def to_arguments(command: str, given: Sequence[str]) -> list[str]:
-    """Returns the command line that a template's `--parameter=value`s stand for.
+    """Returns the command line for the parameters of a template.
 
     Args:
-      command: of BeamBERT.
-      given: by Dataflow's launcher, Beam's own flags among them.
+      command: name of the command.
+      given: arguments from Dataflow's launcher, `--parameter=value` each, and Beam's own flags.
     """
     flags = _flags(command)
     positional, arguments = [], []
@@ -76,12 +76,12 @@ def to_arguments(command: str, given: Sequence[str]) -> list[str]:
             arguments += [f"--{name}={each}" for each in value.split()]
         else:
             arguments.append(argument)
-    # After a flag that takes many they would be taken for its values.
+    # Positional arguments come first, as a flag with several values would take them.
     return [command, *positional, *arguments]
 
 
 def serialize(value: dict[str, Any]) -> str:
-    """Returns what a metadata file holds."""
+    """Returns the text of a metadata file."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 

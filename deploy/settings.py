@@ -1,4 +1,7 @@
-"""Names of the cloud project: deploy/terraform/terraform.tfvars, which is TOML as well as HCL."""
+"""The settings of the cloud project, read from deploy/terraform/terraform.tfvars.
+
+That file is valid TOML as well as HCL.
+"""
 
 import dataclasses
 import pathlib
@@ -11,7 +14,7 @@ FILE = pathlib.Path(__file__).parent / "terraform" / "terraform.tfvars"
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What differs between cloud projects; the file explains the fields."""
+    """Settings that differ between cloud projects; comments in the file explain the fields."""
 
     project: str
     region: str
@@ -22,10 +25,10 @@ class Settings:
 
     @classmethod
     def read(cls, path: pathlib.Path = FILE) -> "Settings":
-        """Reads the file.
+        """Returns the settings in a file.
 
         Raises:
-          InputError: a name is missing or unknown.
+          InputError: the file cannot be read, or a setting is missing or unknown.
         """
         try:
             found = tomllib.loads(path.read_text("utf-8"))
@@ -37,34 +40,36 @@ class Settings:
         names = {field.name for field in dataclasses.fields(cls)}
         if found.keys() != names:
             wrong = ", ".join(sorted(found.keys() ^ names))
-            raise InputError(f"{path}: must have {', '.join(sorted(names))}; look at {wrong}")
+            raise InputError(
+                f"{path}: must set exactly {', '.join(sorted(names))}; correct {wrong}"
+            )
         return cls(**found)
 
     @property
     def parent(self) -> str:
-        """Vertex AI's name of the place."""
+        """Name of the project and region in Vertex AI's API."""
         return f"projects/{self.project}/locations/{self.region}"
 
     def image(self, name: str) -> str:
-        """Returns where an image of this repository lies."""
+        """Returns the address of an image in the project's registry."""
         return f"{self.region}-docker.pkg.dev/{self.project}/beambert/{name}:latest"
 
     def account(self, name: str) -> str:
-        """Returns a service account that deploy/terraform makes."""
+        """Returns the address of a service account that deploy/terraform makes."""
         return f"{name}@{self.project}.iam.gserviceaccount.com"
 
     @property
     def config(self) -> str:
-        """Where the retraining's configuration lies."""
+        """Path of the retraining's configuration in the bucket."""
         return f"gs://{self.bucket}/retrain.toml"
 
     @property
     def pipeline(self) -> str:
-        """Where the pipeline lies that deploy/terraform/arrival.yaml starts."""
+        """Path of the pipeline that deploy/terraform/arrival.yaml starts."""
         return f"gs://{self.bucket}/retraining_pipeline.json"
 
     def fill_in(self, text: str) -> str:
-        """Puts the names in the places that deploy/retrain.toml leaves for them."""
+        """Returns a text with BUCKET, PROJECT and REGION replaced by their values."""
         names = {"BUCKET": self.bucket, "PROJECT": self.project, "REGION": self.region}
         for name, value in names.items():
             text = text.replace(name, value)

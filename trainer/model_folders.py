@@ -1,6 +1,6 @@
-"""Model folders: what is in one, and reading and writing them on any file system TensorFlow knows.
+"""Model folders: reads and writes them on any file system that TensorFlow knows.
 
-Their files are those that `pipelines.storage.weights` names, vocab.txt, and the markers of
+A model folder holds the files that `pipelines.storage.weights` names, vocab.txt, and the markers of
 `pipelines.storage.claims`.
 """
 
@@ -29,9 +29,9 @@ from beambert.pipelines.storage.weights import (
 )
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
-# Beside checkpoints that lie elsewhere than in the model folder.
+# This file marks a folder of checkpoints outside the model folder as the job's own.
 JOB_FILE = "job.json"
-# Kind of an encoder in training.json; the others are those of tasks.
+# The kind of a pre-trained encoder in training.json. A fine-tuned model has the kind of its task.
 PRETRAINING = "pretraining"
 
 
@@ -40,10 +40,10 @@ class ModelFolder:
     """A finished model folder.
 
     Attributes:
-      path: of the folder.
-      config: of the encoder.
-      vocabulary: what its ids mean.
-      training: its training.json.
+      path: path of the folder, without a slash at the end.
+      config: configuration of the encoder.
+      vocabulary: vocabulary of the input ids.
+      training: content of training.json.
     """
 
     path: str
@@ -53,18 +53,18 @@ class ModelFolder:
 
     @property
     def do_lower_case(self) -> bool:
-        """How text was normalized."""
+        """Whether text was lower-cased and stripped of accents."""
         return self.training["do_lower_case"]
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingFolders:
-    """Where a training writes.
+    """The folders that a training writes to.
 
     Attributes:
       model: the model folder.
-      checkpoints: `model`/checkpoints, unless given.
-      tensorboard: `model`/tensorboard, unless given.
+      checkpoints: folder of the checkpoints (default: `model`/checkpoints).
+      tensorboard: folder of TensorBoard's logs (default: `model`/tensorboard).
     """
 
     model: str
@@ -75,7 +75,7 @@ class TrainingFolders:
     def of(
         cls, model: str, checkpoints: str | None = None, tensorboard: str | None = None
     ) -> "TrainingFolders":
-        """Fills in what isn't given."""
+        """Returns the folders, with defaults for those that are None."""
         model = model.rstrip("/")
         checkpoints = (checkpoints or f"{model}/{CHECKPOINTS_FOLDER}").rstrip("/")
         tensorboard = (tensorboard or f"{model}/{TENSORBOARD_FOLDER}").rstrip("/")
@@ -83,13 +83,15 @@ class TrainingFolders:
 
 
 def job_identity(training: Mapping[str, Any], config: BertConfig) -> dict[str, Any]:
-    """Returns what decides a training's result; the same job may continue with the rest changed.
+    """Returns the settings that decide a training's result.
+
+    An interrupted job may be continued with any other setting changed.
 
     Args:
-      training: what its training.json is to hold.
-      config: of the encoder.
+      training: content of the training.json to be written.
+      config: configuration of the encoder.
     """
-    # What lies at the paths is compared by its SHA-256.
+    # Inputs are compared by their SHA-256, so that they may be moved to other paths.
     paths = ("data", "data_dir", "init")
     job = {name: value for name, value in training.items() if name not in paths}
     decisive = ("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype")
@@ -98,12 +100,15 @@ def job_identity(training: Mapping[str, Any], config: BertConfig) -> dict[str, A
 
 
 def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
-    """Makes folders ours before anything is spent; see `pipelines.storage.claims.is_finished`.
+    """Reserves the output folders for a job before any work; see `claims.is_finished`.
 
-    Of several workers, the chief claims; the others only look whether all is done.
+    If there are several workers, only the chief writes to the folders.
+
+    Returns:
+      True if the same job is already finished.
 
     Raises:
-      InputError: one holds something else, or can't be made.
+      InputError: a folder holds something else, or cannot be made.
     """
     path = output.model
     names = tensorflow_files.list_folder(path)
@@ -123,7 +128,7 @@ def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
 
 
 def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:
-    """Refuses a folder of checkpoints of another job; they would be continued."""
+    """Refuses a folder with the checkpoints of another job, which this job would continue."""
     file, mine = f"{path}/{JOB_FILE}", claims.serialize_job(job)
     if tensorflow_files.exists(file):
         if tensorflow_files.read_bytes(file) != mine:
@@ -138,25 +143,25 @@ def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:
 
 @contextlib.contextmanager
 def held(path: str, chief: bool = True) -> Iterator[None]:
-    """Keeps other commands from filling a folder at the same time, if it is a local one.
+    """Locks a local folder, so that no other command fills it at the same time.
 
-    Of several workers, the chief holds it. The kernel takes it back when the process ends, however
-    that happens.
+    If there are several workers, only the chief holds the lock. The kernel releases it when the
+    process ends, even if it is killed.
 
     Raises:
-      InputError: another process holds it.
+      InputError: another process holds the lock.
     """
     if "://" in path or not chief:
         yield
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        with contextlib.suppress(OSError):  # a file system without locks
+        with contextlib.suppress(OSError):  # some file systems have no locks
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise InputError(
-                    f"--model_dir={path}: another process is at work there; wait for its end, or "
+                    f"--model_dir={path}: another process is writing to it; wait for its end or "
                     "choose another folder"
                 ) from error
         yield
@@ -165,7 +170,7 @@ def held(path: str, chief: bool = True) -> Iterator[None]:
 
 
 def finish(path: str, job: Mapping[str, Any]) -> None:
-    """Marks a folder as complete, and deletes what killed runs have left in it."""
+    """Marks a folder as complete, and deletes the temporary files of killed runs."""
     tensorflow_files.write_bytes(f"{path}/{MARKER_FILE}", claims.serialize_job(job))
     for left in (f"{path}/{UNFINISHED_FILE}", *tensorflow_files.leftovers(path)):
         tensorflow_files.delete(left)
@@ -175,7 +180,7 @@ def open_model(path: str, flag: str) -> ModelFolder:
     """Opens a finished model folder.
 
     Raises:
-      InputError: not there, not finished, or not whole.
+      InputError: the folder is missing, unfinished or damaged.
     """
     path = path.rstrip("/")
     if not tensorflow_files.is_folder(path):
@@ -183,7 +188,7 @@ def open_model(path: str, flag: str) -> ModelFolder:
     if not tensorflow_files.exists(f"{path}/{MARKER_FILE}"):
         raise InputError(
             f"{flag}={path}: not a finished model folder (no {MARKER_FILE}); "
-            "give the command that makes it again, which continues it"
+            "run the command that makes it again, which continues it"
         )
     try:
         config = BertConfig.from_json(tensorflow_files.read_text(f"{path}/{CONFIG_FILE}"))
@@ -198,7 +203,7 @@ def read_vocabulary(path: str, flag: str) -> Vocabulary:
     """Reads a vocab.txt.
 
     Raises:
-      InputError: it can't be read or isn't a vocabulary.
+      InputError: the file cannot be read or is no vocabulary.
     """
     return Vocabulary.parse(tensorflow_files.read_bytes(path), f"{flag}={path}")
 
@@ -206,7 +211,7 @@ def read_vocabulary(path: str, flag: str) -> Vocabulary:
 def describe_model(
     path: str, config: BertConfig, vocabulary: Vocabulary, training: Mapping[str, Any]
 ) -> None:
-    """Writes the files that say what a model is."""
+    """Writes the files of a model folder that describe the model."""
     for name, data in (
         (CONFIG_FILE, config.to_json().encode()),
         (VOCABULARY_FILE, vocabulary.serialize()),
@@ -216,10 +221,10 @@ def describe_model(
 
 
 def save_weights(model: keras.Model, path: str) -> None:
-    """Writes a model's weights; Keras itself writes to local files only.
+    """Writes a model's weights by way of a local file, as Keras writes to local files only.
 
     Raises:
-      InputError: they can't be written.
+      InputError: the weights cannot be written.
     """
     target = f"{path}/{WEIGHTS_FILE}"
     with tempfile.TemporaryDirectory() as local, tensorflow_files.told(target, "written"):
@@ -232,7 +237,7 @@ def load_weights(model: keras.Model, path: str) -> None:
     """Reads a model's weights.
 
     Raises:
-      InputError: the file is missing, damaged, or of another model.
+      InputError: the file is missing or damaged, or holds the weights of another model.
     """
     with tempfile.TemporaryDirectory() as local:
         file = os.path.join(local, WEIGHTS_FILE)
@@ -248,20 +253,18 @@ def model_config(name: str, vocab_size: int) -> BertConfig:
     """Returns the configuration of a published size or of a bert_config.json.
 
     Raises:
-      InputError: no such size or file, or a vocabulary of another size.
+      InputError: there is no such size or file, or the vocabulary has more tokens than the model.
     """
     try:
-        if name.endswith(".json"):  # also on gs://
-            config = BertConfig.from_json(tensorflow_files.read_text(name))
+        if name.endswith(".json"):  # may be on gs://
+            config = BertConfig.from_json(tensorflow_files.read_text(name, "--model"))
         else:
             config = preset(name, vocab_size)
-    except InputError as error:
-        raise InputError(f"--model={error}") from error
     except ValueError as error:
         raise InputError(f"--model={name}: {error}") from error
     if config.vocab_size < vocab_size:
         raise InputError(
-            f"--model={name}: its vocab_size is {config.vocab_size}, the records' vocabulary has "
-            f"{vocab_size} tokens; mend the file or make the records with its vocabulary"
+            f"--model={name}: its vocab_size is {config.vocab_size}, but the vocabulary has "
+            f"{vocab_size} tokens; correct the file or use the vocabulary that goes with it"
         )
     return config

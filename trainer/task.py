@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 from beambert.commands import COMMANDS
 
-# Those that a machine without Apache Beam can run.
+# These commands run on a machine without Apache Beam.
 TRAINER_COMMANDS = {name: command for name, command in COMMANDS.items() if not command.needs_beam}
 
 
 def main(argv: Sequence[str]) -> int:
-    """Dispatches to a command; returns its exit status."""
+    """Runs a command and returns its exit status."""
     usage = f"usage: python -m beambert.trainer.task {{{','.join(TRAINER_COMMANDS)}}} …"
     if argv and argv[0] in ("-h", "--help"):
         print(usage)

@@ -1,4 +1,4 @@
-"""The model of each kind of task."""
+"""The Keras model for each kind of task."""
 
 from collections.abc import Callable, Sequence
 
@@ -44,15 +44,18 @@ def build_model(
 
 
 def outside_index(labels: Sequence[str]) -> int:
-    """Returns the label of a word that a sequence has no room for: that of no entity, if any is."""
+    """Returns the index of the label for words that were cut off a sequence.
+
+    This is the label of words outside entities, or the first label if there is no such one.
+    """
     return labels.index(OUTSIDE) if OUTSIDE in labels else 0
 
 
 def task_model(found: model_folders.ModelFolder) -> keras.Model:
-    """Returns the fine-tuned model of a folder.
+    """Returns the fine-tuned model of a folder, with its weights.
 
     Raises:
-      InputError: its weights can't be read.
+      InputError: the weights cannot be read.
     """
     training = found.training
     freeze_encoder = training.get("freeze_encoder", False)

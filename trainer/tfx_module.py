@@ -1,7 +1,8 @@
-"""`run_fn` for TFX's Trainer component: fine-tuning on features that a pipeline hands on.
+"""`run_fn` for TFX's Trainer component: fine-tunes on features that a TFX pipeline passes to it.
 
-Written to the convention of `tfx.v1.components.FnArgs` and tested with a plain namespace of its
-fields; TFX cannot be installed beside this project's libraries, so no TFX pipeline has run it.
+It follows the convention of `tfx.v1.components.FnArgs` and is tested with a plain namespace that
+has the same fields. TFX cannot be installed beside this project's libraries, so no TFX pipeline has
+run it.
 """
 
 import dataclasses
@@ -21,28 +22,33 @@ from beambert.trainer.commands.finetune import build_parser, make_job, run_job
 
 
 def run_fn(fn_args: Any) -> None:
-    """Fine-tunes; the model folder, with its logs, is `model_run_dir`.
+    """Fine-tunes an encoder and writes a model folder and its SavedModel.
 
     Args:
-      fn_args: `train_files` and `eval_files`, patterns of records that `beambert features` made, in
-        any order, .gz or not; `schema_path`, their schema; `serving_model_dir`, gets the
-        SavedModel; `model_run_dir`, empty; `custom_config`, the flags of `beambert finetune` by
-        name, with `features` the folder that the records come from.
+      fn_args: a namespace with these fields. `train_files` and `eval_files` are glob patterns of
+        the records of `beambert features`, in any order, compressed or not. `schema_path` is their
+        schema. `serving_model_dir` is the path of the SavedModel to write. `model_run_dir` is the
+        path of the model folder to write, with its logs. `custom_config` holds the flags of
+        `beambert finetune` by name; its `features` is the folder that the records come from.
 
     Raises:
-      InputError: what was given can't be used.
+      InputError: an argument cannot be used.
     """
     given = fn_args.custom_config | {"model_dir": fn_args.model_run_dir}
     flags = build_parser().parse_args(
         [f"--{name}={of}" for name, of in given.items() if of is not None]
     )
     if not flags.features or flags.sweep:
-        raise InputError("custom_config: name the features' folder as features, and no sweep")
+        raise InputError(
+            "custom_config: needs features, the folder of the features, and no sweep; change it"
+        )
     job = make_job(flags, task_of(flags), flags.data_dir, flags.model_dir)
     schema = schema_pb2.Schema()
     text_format.Parse(tensorflow_files.read_text(fn_args.schema_path), schema)
     if {feature.name for feature in schema.feature} != feature_names(job.task.kind):
-        raise InputError(f"schema_path={fn_args.schema_path}: not of a {job.task.kind} task")
+        raise InputError(
+            f"schema_path={fn_args.schema_path}: is not the schema of a {job.task.kind} task"
+        )
     files = {TRAIN: _matches(fn_args.train_files), DEV: _matches(fn_args.eval_files)}
     features = dataclasses.replace(job.features, files=files)
     run_job(dataclasses.replace(job, features=features), flags)

@@ -1,7 +1,8 @@
-"""What Dataflow runs in the image of a template; alone in its folder, which is on the path.
+"""The program that Dataflow runs in the image of a template.
 
-The launcher wants the job written to --template_location, and success. What the command does after
-the job has no place here.
+The launcher expects that the job is written to --template_location and the program succeeds. So the
+program ends there and skips what the command does after its job. It must be the only module in its
+folder, as Python puts that folder on the module path.
 """
 
 import os
@@ -15,7 +16,7 @@ from beambert.deploy.flex_template import to_arguments
 
 
 def main() -> int:
-    """Runs the command that the image is for, up to its job."""
+    """Runs the command of the image until its job is written."""
     run_pipeline = DataflowRunner.run_pipeline
 
     def stage(*arguments: object, **named: object) -> NoReturn:
@@ -23,7 +24,7 @@ def main() -> int:
         sys.exit(0)
 
     DataflowRunner.run_pipeline = stage
-    # Before what was given, so that an image that was given counts.
+    # The default image comes first, so that a given image overrides it.
     image = f"--sdk_container_image={os.environ['BEAMBERT_IMAGE']}"
     sys.argv[1:] = to_arguments(os.environ["BEAMBERT_COMMAND"], [image, *sys.argv[1:]])
     return run_command()

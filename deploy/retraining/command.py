@@ -1,8 +1,8 @@
-"""`beambert retrain`: from new files in a folder or bucket to a new version that is served.
+"""`beambert retrain`: trains on the new files of a corpus and serves the model if it is better.
 
-Each step is a command of BeamBERT, run as a process. What is done says so in the workspace, so that
-the next start repeats at most the step that was cut; the model that is served changes only in the
-last step, and only if the new one is better on the same examples.
+Each step runs a command of BeamBERT in a process of its own and records its end in the workspace.
+So the next start repeats at most the step that was interrupted. The served model changes only in
+the last step, and only if the new model is better on the same examples.
 """
 
 import datetime
@@ -37,54 +37,63 @@ from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
 
 PLAN, RELEASE = "plan", "release"
-# What a plan finds, for a scheduler to branch on.
+# The outcomes of the step `plan`, on which the pipeline branches.
 NEW, NOTHING_NEW, BUSY = "new", "nothing_new", "busy"
 
 EXAMPLES = """examples:
-  # what would be done
+  # print the steps without doing them
   beambert retrain --config=deploy/retrain.toml --dry_run
 
-  # all of it on this machine; killed, the same command continues
+  # do all steps on this machine; the same command continues after an interruption
   beambert retrain --config=deploy/retrain.toml
 
-  # one step, as each component of the pipeline on Vertex AI does
+  # do one step, as a component of the pipeline on Vertex AI does
   beambert retrain --config=gs://bucket/retrain.toml --step=records
 
-Exit status: 0 for a model that was served, one that was refused, or nothing new; 2 for what a
-person must mend; 75 while another run is at work.
+The exit status is 0 if a model was served or refused, or if there is nothing new. It is 2 for an
+error that a person must correct, and 75 while another run is at work.
 """
-# EX_TEMPFAIL of sysexits.h: try again later.
+# This is EX_TEMPFAIL of sysexits.h, which asks the caller to try again later.
 STATUS_OF_BUSY = 75
 
 
 def build_parser() -> FlagParser:
-    """Returns the command's flags."""
+    """Returns the parser of the command's flags."""
     parser = FlagParser(
         prog="beambert retrain",
-        description="Takes what is new in a corpus to a model that is served if it is better.",
+        description="Trains a model on the new files of a corpus and serves it if it is better.",
         examples=EXAMPLES,
     )
     add = parser.add_argument
-    add("--config", required=True, metavar="FILE", help="as deploy/retrain.toml, also gs://")
-    add("--dry_run", action="store_true", help="say what would be done, and do nothing")
+    add(
+        "--config",
+        required=True,
+        metavar="FILE",
+        help="configuration like deploy/retrain.toml, local or on gs://",
+    )
+    add("--dry_run", action="store_true", help="print the steps without doing them")
     add(
         "--step",
         choices=(PLAN, *STEPS, RELEASE),
-        help="only this step of the run that `--step=plan` began (default: all)",
+        help="step to do alone, in the run that `--step=plan` began (default: all steps)",
     )
-    add("--holder", help="with --step: whose the lock is")
-    add("--outcome_file", metavar="FILE", help=f"gets {NEW}, {NOTHING_NEW} or {BUSY}")
+    add("--holder", help="with --step: name of the holder of the lock")
+    add(
+        "--outcome_file",
+        metavar="FILE",
+        help=f"with --step={PLAN}: file for its outcome, {NEW}, {NOTHING_NEW} or {BUSY}",
+    )
     return parser
 
 
 def plan(config: Retraining) -> Run | None:
-    """Finds the run to do: the one that was cut, or one for new files.
+    """Returns the run to do: an unfinished one, or a new one for new files.
 
     Returns:
-      the run, or None if every file is in a finished run.
+      the run, or None if finished runs have taken all files.
 
     Raises:
-      InputError: the corpus can't be listed, or a delivery isn't complete.
+      InputError: the corpus cannot be listed, or a delivery is incomplete.
     """
     from beambert.deploy.retraining import workspace
 
@@ -93,7 +102,7 @@ def plan(config: Retraining) -> Run | None:
         return history.open
     manifests = workspace.check_manifests(config.manifests)
     if config.manifests and not manifests.count:
-        print(f"no manifest yet matches {', '.join(config.manifests)}")
+        print(f"no manifest matches {', '.join(config.manifests)} yet")
         return None
     if time.time() - manifests.newest < 60 * config.settle_minutes:
         print(f"the last manifest is younger than {config.settle_minutes:g} minutes; more may come")
@@ -103,7 +112,7 @@ def plan(config: Retraining) -> Run | None:
         from beambert.pipelines.jobs.running import beam_options
         from beambert.pipelines.pretraining_data.since import new_inputs
     for section in BEAM_SECTIONS:
-        beam_options(beam_flags(section, getattr(config, section)))  # refuses what Beam has not
+        beam_options(beam_flags(section, getattr(config, section)))  # refuses unknown flags
     inputs = match_inputs(config.input)
     number = history.last if history.open else history.last + 1
     finished = [f"{run}/{RECORDS}" for run in (*history.published, *history.refused)]
@@ -114,7 +123,7 @@ def plan(config: Retraining) -> Run | None:
 
 
 def begin(run: Run) -> None:
-    """Writes down a planned run, unless it is under way."""
+    """Writes the run.json of a planned run, unless its first step is done."""
     from beambert.deploy.retraining import workspace
 
     if not workspace.is_done(RECORDS, run):
@@ -124,8 +133,14 @@ def begin(run: Run) -> None:
 def run_step(step: str, config: Retraining, run: Run, descriptors: tuple[int, ...] = ()) -> None:
     """Does a step of a run, unless it is done.
 
+    Args:
+      step: one of `STEPS`.
+      config: configuration of the retraining.
+      run: the run that the step belongs to.
+      descriptors: file descriptors that the step's process inherits to hold the lock.
+
     Raises:
-      InputError: its command failed.
+      InputError: the command of the step failed.
     """
     from beambert.deploy.retraining import workspace
 
@@ -138,7 +153,7 @@ def run_step(step: str, config: Retraining, run: Run, descriptors: tuple[int, ..
 
 
 def _publish(config: Retraining, run: Run, descriptors: tuple[int, ...]) -> None:
-    """Serves a blessed model, or leaves the old one; the run is finished then."""
+    """Exports a blessed model, and writes the result of the run."""
     from beambert.deploy.retraining import workspace
     from beambert.pipelines.storage import tensorflow_files
 
@@ -159,16 +174,16 @@ def _publish(config: Retraining, run: Run, descriptors: tuple[int, ...]) -> None
     workspace.write_json(f"{run.path}/{workspace.RESULT_FILE}", result)
     print(f"{run.path}: {result['outcome']}: {'; '.join(result['reasons'])}")
     if version is None:
-        print(f"what was served before still is; see {evaluation}/{REPORT_FILE}")
+        print(f"the served model is unchanged; see {evaluation}/{REPORT_FILE}")
     else:
-        print(f"{config.workspace}/{SERVING}/{version}: is served now")
+        print(f"{config.workspace}/{SERVING}/{version}: is the served version now")
 
 
 def _run(step: str, arguments: Sequence[str], descriptors: tuple[int, ...]) -> None:
     """Runs a command of BeamBERT to its end.
 
     Raises:
-      InputError: it failed; its own message stands above.
+      InputError: the command failed, after printing its own message.
     """
     print(f"\n[{step}] $ beambert {shlex.join(arguments)}", flush=True)
     started = time.monotonic()
@@ -183,28 +198,28 @@ def _run(step: str, arguments: Sequence[str], descriptors: tuple[int, ...]) -> N
         received.append(number)
         process.send_signal(number)
 
-    # Spot machines are told by SIGTERM that they end; the command saves what it has.
+    # A spot machine gets SIGTERM before it is taken back. The command then saves its state.
     previous = signal.signal(signal.SIGTERM, pass_on)
     try:
         status = process.wait()
-    except KeyboardInterrupt:  # Ctrl-C has reached the command, too
+    except KeyboardInterrupt:  # the terminal sends Ctrl-C to the command, too
         process.wait()
         raise
     finally:
         signal.signal(signal.SIGTERM, previous)
-    if received:  # also if the step was done in that moment: the next one must not begin
-        print(f"[{step}] ended by SIGTERM; the same command continues", file=sys.stderr)
+    if received:  # even if the step has finished, the next one must not begin
+        print(f"[{step}] ended by SIGTERM; the same command continues it", file=sys.stderr)
         raise SystemExit(128 + signal.SIGTERM)
     if status:
         raise InputError(
-            f"the step {step} failed (status {status}); what is served has not changed; mend it "
-            "and give the same command again, which continues"
+            f"{step}: the step failed (status {status}) and the served model is unchanged; correct "
+            "the error above and give the same command again, which continues"
         )
     print(f"[{step}] done in {duration(time.monotonic() - started)}", flush=True)
 
 
 def retrain(config: Retraining) -> None:
-    """Does a whole run, or says that there is nothing to do.
+    """Does a whole run, or prints that there is nothing to do.
 
     Raises:
       InputError: a step failed, or another run is at work.
@@ -218,18 +233,18 @@ def retrain(config: Retraining) -> None:
             return
         begin(run)
         before = [step for step in STEPS if is_needed(step, run) and workspace.is_done(step, run)]
-        print(_describe(run) + (f"; done already: {', '.join(before)}" if before else ""))
+        print(_describe(run) + (f"; steps done already: {', '.join(before)}" if before else ""))
         for step in STEPS:
             run_step(step, config, run, descriptors)
 
 
 def _describe(run: Run) -> str:
-    what = f"goes on from {run.encoder}" if run.encoder else "the first run"
+    what = f"continues from {run.encoder}" if run.encoder else "first run"
     return f"{run.path}: {run.new_files} new files, {what}"
 
 
 def _show(config: Retraining) -> None:
-    """Prints what a run would do."""
+    """Prints the commands of the next run."""
     run = plan(config)
     if run is None:
         print(f"{config.workspace}: nothing new")
@@ -241,7 +256,7 @@ def _show(config: Retraining) -> None:
 
 
 def _plan_step(config: Retraining) -> str:
-    """Begins a run for a pipeline whose steps are processes of their own."""
+    """Plans and begins a run for a pipeline, and returns the outcome."""
     run = plan(config)
     if run is None:
         print(f"{config.workspace}: nothing new")
@@ -252,7 +267,7 @@ def _plan_step(config: Retraining) -> str:
 
 
 def _do_step(config: Retraining, step: str, holder: str | None) -> str | None:
-    """Does one step of a holder of the lock; returns the outcome of a plan."""
+    """Does one step under the holder's lock; returns the outcome of the step `plan`."""
     from beambert.deploy.retraining import workspace
 
     is_leased = holder and config.workspace.startswith("gs://")
@@ -261,7 +276,7 @@ def _do_step(config: Retraining, step: str, holder: str | None) -> str | None:
             lock.release(config.workspace, holder)
         return None
     try:
-        if is_leased:  # anew in every step: it may be another's by now
+        if is_leased:  # again in every step, as another run may have it by now
             lock.Lease(config.workspace).acquire(holder, lock.PIPELINE_LEASE)
     except lock.BusyError as error:
         if step != PLAN:
@@ -272,10 +287,10 @@ def _do_step(config: Retraining, step: str, holder: str | None) -> str | None:
         return _plan_step(config)
     run = workspace.read_history(config.workspace).open
     if run is None:
-        raise InputError(f"--step={step}: no run is open; begin one with --step={PLAN}")
+        raise InputError(f"--step={step}: there is no open run; begin one with --step={PLAN}")
     for earlier in STEPS[: STEPS.index(step)]:
         if is_needed(earlier, run) and not workspace.is_done(earlier, run):
-            raise InputError(f"--step={step}: {earlier} of {run.path} isn't done; do that first")
+            raise InputError(f"--step={step}: {earlier} of {run.path} is not done; do that first")
     run_step(step, config, run)
     return None
 
@@ -284,7 +299,7 @@ def main(argv: Sequence[str]) -> None:
     """Runs the command.
 
     Raises:
-      InputError: a person must mend something.
+      InputError: there is an error that a person must correct.
       SystemExit: another run is at work.
     """
     flags = build_parser().parse_args(list(argv))

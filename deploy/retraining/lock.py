@@ -1,4 +1,4 @@
-"""One run at a time in a workspace, by a lock that no killed run leaves behind."""
+"""A lock of a workspace for one run at a time; it ends when its holder is killed."""
 
 import contextlib
 import dataclasses
@@ -18,39 +18,39 @@ from typing import Any
 from beambert.pipelines.shared.errors import InputError
 
 LOCK_FILE = "LOCK"
-# A lock on gs:// is a lease: who dies without a word loses it after so long.
+# A lock on gs:// is a lease, which ends after this time unless its holder renews it.
 LEASE = datetime.timedelta(minutes=5)
 SECONDS_BETWEEN_RENEWALS = 60.0
-# A Vertex pipeline ends by itself after a week (its longest run time).
+# The lease of a Vertex pipeline, which runs for at most a week.
 PIPELINE_LEASE = datetime.timedelta(days=7)
 
 
 class BusyError(InputError):
-    """Somebody else is at work in the workspace."""
+    """Another run holds the lock of the workspace."""
 
 
 @contextlib.contextmanager
 def one_at_a_time(workspace: str) -> Iterator[tuple[int, ...]]:
-    """Holds a workspace's lock.
+    """Holds the lock of a workspace.
 
     Yields:
-      descriptors that child processes must inherit, so that a child that outlives its killed
-      parent still holds the lock.
+      file descriptors that child processes must inherit. A child that outlives its killed parent
+      then still holds the lock.
 
     Raises:
-      BusyError: another process holds it.
-      InputError: the workspace can't be written.
+      BusyError: another process holds the lock.
+      InputError: the workspace cannot be written.
     """
     if workspace.startswith("gs://"):
         lease = Lease(workspace)
-        # Processes in containers are often of the same number, on hosts of the same name.
+        # The random part is needed because containers often share process ids and host names.
         holder = f"process {os.getpid()} on {socket.gethostname()} ({uuid.uuid4().hex[:8]})"
         lease.acquire(holder, LEASE)
         try:
             with _renewed(lease, holder):
                 yield ()
         finally:
-            with contextlib.suppress(InputError):  # it is over by itself
+            with contextlib.suppress(InputError):  # otherwise it expires
                 lease.release()
         return
     path = os.path.join(workspace, LOCK_FILE)
@@ -58,20 +58,20 @@ def one_at_a_time(workspace: str) -> Iterator[tuple[int, ...]]:
         os.makedirs(workspace, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise InputError(f"workspace {workspace}: cannot be written ({error.strerror})") from error
+        raise InputError(f"{workspace}: workspace cannot be written ({error.strerror})") from error
     try:
-        # The kernel gives it back when the last process that has the descriptor ends.
+        # The kernel releases the lock when the last process with the descriptor ends.
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         holder = os.read(descriptor, 1000).decode(errors="replace").strip() or "another process"
         os.close(descriptor)
         message = f"{workspace}: {holder} is at work there; wait for its end"
         raise BusyError(message) from None
-    except OSError as error:  # some network file systems know no locks
+    except OSError as error:  # some network file systems have no locks
         os.close(descriptor)
         raise InputError(f"{path}: cannot be locked ({error.strerror})") from error
     try:
-        with contextlib.suppress(OSError):  # only to tell who it is; a full disk has no room for it
+        with contextlib.suppress(OSError):  # the text only informs; the disk may be full
             os.ftruncate(descriptor, 0)
             os.write(descriptor, f"process {os.getpid()} (or a step it began)\n".encode())
         yield (descriptor,)
@@ -81,33 +81,34 @@ def one_at_a_time(workspace: str) -> Iterator[tuple[int, ...]]:
 
 @dataclasses.dataclass(frozen=True)
 class Holder:
-    """Who has a lease, and for how long after its object was written."""
+    """The holder of a lease, and the length of the lease from the writing of its object."""
 
     name: str
     length: datetime.timedelta
 
     def to_json(self) -> str:
-        """Returns what the lock's object holds."""
+        """Returns the content of the lock's object."""
         return json.dumps({"holder": self.name, "seconds": self.length.total_seconds()})
 
     @classmethod
     def from_json(cls, text: str) -> "Holder":
-        """Reads it."""
+        """Returns the holder from the content of the lock's object."""
         found = json.loads(text)
         return cls(found["holder"], datetime.timedelta(seconds=found["seconds"]))
 
 
 class Lease:
-    """The lock of a workspace on gs://; every change names the generation that it replaces.
+    """The lock of a workspace on gs://.
 
-    All times are the storage's own: machines whose clocks differ agree on when a lease is over.
+    Every change names the generation of the object that it replaces, so that two runs cannot both
+    succeed. All times are taken from the storage, because the clocks of machines may differ.
     """
 
     def __init__(self, workspace: str):
-        """Takes the workspace.
+        """Opens the storage of a workspace.
 
         Raises:
-          InputError: nobody here may use the storage.
+          InputError: there are no credentials for the storage.
         """
         from google.cloud import storage
 
@@ -119,11 +120,11 @@ class Lease:
         self._generation = 0
 
     def acquire(self, holder: str, length: datetime.timedelta) -> None:
-        """Takes the lease; one that is over, or is the holder's own, is taken over.
+        """Takes the lease if it is free, has expired, or already belongs to the holder.
 
         Raises:
-          BusyError: it is another's.
-          InputError: the bucket can't be read or written.
+          BusyError: another holder has the lease.
+          InputError: the bucket cannot be read or written.
         """
         from google.api_core import exceptions
 
@@ -141,15 +142,15 @@ class Lease:
                 blob.upload_from_string(text, if_generation_match=generation)
                 self._generation = blob.generation
         except exceptions.PreconditionFailed:
-            raise self._busy("another run, begun in the same moment,") from None
+            raise self._busy("another run, which began at the same moment,") from None
 
     def _read(self, blob: Any) -> Holder:
-        """Reads an object of the lock, of the generation that was found."""
+        """Returns the holder in the lock's object, in the generation that was found."""
         from google.api_core import exceptions
 
         try:
             text = blob.download_as_text(if_generation_match=blob.generation)
-        except exceptions.NotFound as error:  # given back since
+        except exceptions.NotFound as error:  # released in the meantime
             raise exceptions.PreconditionFailed("gone") from error
         try:
             return Holder.from_json(text)
@@ -157,24 +158,24 @@ class Lease:
             raise InputError(f"{self._path}: is damaged; delete it if no run is at work") from error
 
     def _now(self) -> datetime.datetime:
-        """Returns the storage's time, which it gives to what is written."""
+        """Returns the storage's time, which is that of an object that was just written."""
         from google.api_core import exceptions
 
         probe = self._bucket.blob(f"{self._name}.clock")
         probe.upload_from_string("what time is it?")
-        with contextlib.suppress(exceptions.NotFound):  # another has asked, too
+        with contextlib.suppress(exceptions.NotFound):  # another run has deleted it
             probe.delete()
         return probe.updated
 
     def _busy(self, whom: str) -> BusyError:
         return BusyError(
             f"{self._path}: {whom} is at work there; wait for its end, or delete the object if "
-            "you know that it isn't running any more"
+            "you know that the run has ended"
         )
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
-        """Says in a sentence what the storage refuses."""
+        """Turns errors of the storage into an `InputError`."""
         from google.api_core import exceptions
         from google.auth.exceptions import GoogleAuthError
 
@@ -187,10 +188,10 @@ class Lease:
             raise InputError(f"{self._path}: cannot be read and written ({line})") from error
 
     def release(self) -> None:
-        """Gives the lease back, if it is still ours.
+        """Releases the lease, unless another holder has taken it.
 
         Raises:
-          InputError: the storage can't be reached.
+          InputError: the storage cannot be reached.
         """
         from google.api_core import exceptions
 
@@ -200,7 +201,7 @@ class Lease:
 
 
 def release(workspace: str, holder: str) -> None:
-    """Gives back the lease of a holder that took it in another process; another's stays."""
+    """Releases a lease that was taken in another process, unless another holder has it."""
     lease = Lease(workspace)
     with contextlib.suppress(BusyError):
         lease.acquire(holder, LEASE)
@@ -209,7 +210,7 @@ def release(workspace: str, holder: str) -> None:
 
 @contextlib.contextmanager
 def _renewed(lease: Lease, holder: str) -> Iterator[None]:
-    """Renews a lease while a body runs; ends the process once it is lost."""
+    """Renews a lease while the body runs; ends the process if the lease is lost."""
     stop = threading.Event()
 
     def keep() -> None:
@@ -221,12 +222,14 @@ def _renewed(lease: Lease, holder: str) -> Iterator[None]:
                 last = begun
                 continue
             except BusyError as error:
-                print(f"the lock is another's now: {error}", file=sys.stderr, flush=True)
-            except Exception as error:  # of the network, mostly; it may be back in time
-                print(f"the lock can't be renewed: {error}", file=sys.stderr, flush=True)
+                print(f"another run has taken the lock: {error}", file=sys.stderr, flush=True)
+            except Exception as error:  # mostly of the network, which may recover in time
+                print(f"the lock cannot be renewed: {error}", file=sys.stderr, flush=True)
                 if begun - last < LEASE.total_seconds():
                     continue
-            os.kill(os.getpid(), signal.SIGTERM)  # a step gets it, too, and saves what it has
+            os.kill(
+                os.getpid(), signal.SIGTERM
+            )  # a running step gets the signal, too, and saves its state
             return
 
     thread = threading.Thread(target=keep, daemon=True)

@@ -1,11 +1,11 @@
-"""What a retraining does: its configuration, its commands, and what to do next. Pure.
+"""The configuration of a retraining, its runs, and the commands of their steps.
 
-A workspace is a folder, local or gs://:
+All functions here are pure. A workspace is a folder, local or on gs://:
 
-    runs/000001/    a run: run.json (what was planned), records/, encoder/, classifier/,
-                    baseline/ and evaluation/, and, last of all, result.json
-    serving/1/ …    what was blessed; TensorFlow Serving takes the highest version
-    LOCK            who is at work
+    runs/000001/    folder of a run: run.json (the plan), records/, encoder/, classifier/,
+                    baseline/, evaluation/ and, at the end, result.json
+    serving/1/ …    versions of the blessed models; TensorFlow Serving takes the highest one
+    LOCK            lock with the name of its holder
 """
 
 import dataclasses
@@ -21,15 +21,16 @@ from beambert.pipelines.storage.claims import BLESSED, MARKER_FILE, NOT_BLESSED
 PUBLISHED = "published"
 REFUSED = "refused"
 
-# Of the task's first metric: as good as what is served is not better.
+# The least gain in the task's first metric. A model that is only as good as the served one is
+# refused.
 LEAST_CHANGE = 1e-4
 
 RECORDS, ENCODER, CLASSIFIER = "records", "encoder", "classifier"
 BASELINE, EVALUATION, SERVING = "baseline", "evaluation", "serving"
-# Each makes the folder of its name. In this order.
+# The steps in their order. Each makes the folder of its name.
 STEPS = (RECORDS, ENCODER, CLASSIFIER, BASELINE, EVALUATION, SERVING)
 
-# section of the configuration, by the name of its command -> the flags that a run sets itself
+# The sections of the configuration, named after commands, with the flags that each run sets itself.
 SECTIONS = {
     "data": frozenset({"input", "since", "vocab_file", "output", "dry_run"}),
     "pretrain": frozenset({"data", "long_data", "model_dir", "checkpoint_dir", "tensorboard_dir"}),
@@ -38,9 +39,9 @@ SECTIONS = {
         {"task", "data_dir", "model", "output", "metric", "threshold", "baseline"}
     ),
 }
-# The other flags of these go to Beam.
+# The sections whose unknown flags are passed to Beam.
 BEAM_SECTIONS = ("data", "evaluate")
-# Of [pretrain]: what holds for the first run only, and for those that go on from its encoder.
+# The tables of [pretrain] with flags for the first run only, and for all further runs.
 FIRST, FURTHER = "first", "further"
 
 Flags = Mapping[str, Any]
@@ -48,17 +49,18 @@ Flags = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Retraining:
-    """The configuration, as its TOML file has it; `deploy/retrain.toml` explains the keys.
+    """The content of the configuration file; `deploy/retrain.toml` explains the keys.
 
     Attributes:
-      workspace: folder of all runs, local or gs://.
+      workspace: folder of all runs, local or on gs://.
       input: globs of the growing corpus.
-      vocab_file: the vocabulary, the same for all runs.
-      manifests: globs of files that say which objects a delivery has; none to take what is there.
-      settle_minutes: how old the newest manifest must be: of several that arrive one after the
-        other, the last one's trigger takes them all.
-      least: what any model must reach in the task's first metric; None: more than the best answer
-        that is always the same.
+      vocab_file: vocabulary of all runs.
+      manifests: globs of the files that list the objects of a delivery; empty to take all files of
+        `input`.
+      settle_minutes: least age in minutes of the newest manifest, so that a run takes several
+        deliveries in a row together.
+      least: least value of the task's first metric; None for the value of the best constant
+        prediction.
       data, pretrain, finetune, evaluate: flags of the commands of these names.
     """
 
@@ -75,10 +77,14 @@ class Retraining:
 
     @classmethod
     def from_toml(cls, text: str, path: str) -> "Retraining":
-        """Reads a configuration.
+        """Returns the configuration in a TOML text, after checking it.
+
+        Args:
+          text: content of the file.
+          path: path of the file, for messages.
 
         Raises:
-          InputError: it isn't TOML, or a key is missing, unknown or not to be given.
+          InputError: the text is not TOML, or a key is missing, unknown, wrong or not allowed.
         """
         try:
             found = tomllib.loads(text)
@@ -87,7 +93,7 @@ class Retraining:
         fields = {field.name: field for field in dataclasses.fields(cls)}
         for name in found:
             if name not in fields:
-                raise InputError(f"--config={path}: no such key: {name}")
+                raise InputError(f"--config={path}: no such key: {name}; leave it out")
         for name, field in fields.items():
             if name not in found and field.default is dataclasses.MISSING:
                 raise InputError(f"--config={path}: lacks {name}")
@@ -106,52 +112,52 @@ class Retraining:
 
 
 def _check_type(name: str, value: Any) -> None:
-    """Refuses a value of a key of the configuration that is of the wrong type."""
+    """Refuses a value of the wrong type."""
     if name in ("workspace", "vocab_file"):
         if not isinstance(value, str) or not value:
-            raise InputError(f'{name} must be a path, as {name} = "…"')
+            raise InputError(f'{name}: must be a path, such as {name} = "…"')
     elif name in ("input", "manifests"):
         if not isinstance(value, list) or not all(isinstance(of, str) for of in value):
-            raise InputError(f'{name} must be a list of paths, as {name} = ["…"]')
+            raise InputError(f'{name}: must be a list of paths, such as {name} = ["…"]')
         if name == "input" and not value:
-            raise InputError("input is empty")
+            raise InputError(f"{name}: must not be empty")
     elif name in SECTIONS:
         if not isinstance(value, dict):
-            raise InputError(f"{name} must be a table, as [{name}]")
+            raise InputError(f"{name}: must be a table, such as [{name}]")
     elif isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{name} must be a number")
+        raise InputError(f"{name}: must be a number")
 
 
 def _check_section(section: str, flags: Flags) -> None:
-    """Refuses what isn't a flag of a section's command, or is the run's to set."""
+    """Refuses keys that are no flags of the section's command, or that each run sets itself."""
     known = COMMANDS[section].build_parser().flags
     given = list(flags.items())
     if section == "pretrain":
         parts = {part: flags.get(part, {}) for part in (FIRST, FURTHER)}
         for part, value in parts.items():
             if not isinstance(value, dict):
-                raise InputError(f"pretrain.{part} must be a table, as [pretrain.{part}]")
+                raise InputError(f"pretrain.{part}: must be a table, such as [pretrain.{part}]")
         given = [(name, value) for name, value in given if name not in parts]
         given += [item for value in parts.values() for item in value.items()]
     for name, value in given:
         if name in SECTIONS[section]:
-            raise InputError(f"{section}.{name} is set by each run; leave it out")
+            raise InputError(f"{section}.{name}: is set by each run; leave it out")
         flag = known.get(name)
         if flag is None and section not in BEAM_SECTIONS:
-            raise InputError(f"{section}.{name} is no flag of beambert {section}")
+            raise InputError(f"{section}.{name}: is no flag of beambert {section}; leave it out")
         if isinstance(value, dict):
-            raise InputError(f"{section}.{name} is no table")
+            raise InputError(f"{section}.{name}: must not be a table")
         takes_list = flag is None or flag.takes_several or flag.is_repeatable
         if isinstance(value, list) and not takes_list:
-            raise InputError(f"{section}.{name} takes one value, no list")
+            raise InputError(f"{section}.{name}: must be one value, not a list")
     if section == "finetune" and not {"task", "data_dir"} <= set(flags):
-        raise InputError("finetune needs task and data_dir")
+        raise InputError(f"{section}: needs task and data_dir")
     if section == "data" and str(flags.get("max_seq_length", "")).count(",") > 1:
-        raise InputError("data.max_seq_length must be one length, or a short and a long one")
+        raise InputError("data.max_seq_length: must be one length, or a short and a long one")
 
 
 def _check_commands(config: Retraining) -> None:
-    """Refuses values that a command wouldn't take: hours later it would be too late."""
+    """Refuses values that a command does not accept, so that no run fails after hours."""
     steps = {"data": RECORDS, "pretrain": ENCODER, "finetune": CLASSIFIER, "evaluate": EVALUATION}
     for run in (Run("run", 1), Run("run", 1, ("records",), "encoder", "classifier")):
         for section, step in steps.items():
@@ -159,25 +165,25 @@ def _check_commands(config: Retraining) -> None:
                 arguments = command(step, config, run)[1:]
                 COMMANDS[section].build_parser().parse_known_args(arguments)
             except InputError as error:
-                raise InputError(f"[{section}] {error}") from error
+                raise InputError(f"{section}: {error}") from error
 
 
 def beam_flags(section: str, flags: Flags) -> list[str]:
-    """Returns what of a section's flags goes to Beam."""
+    """Returns those flags of a section that are passed to Beam."""
     known = COMMANDS[section].build_parser().flags
     return to_arguments(section, {n: value for n, value in flags.items() if n not in known})
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What a run is to do; its run.json.
+    """The plan of a run, the content of its run.json.
 
     Attributes:
-      path: its folder.
-      new_files: how many files it was begun for.
-      since: records folders that the model it goes on from has learned from.
-      encoder: what to go on from; None for the first run.
-      served: the classifier to be better than; None for the first run.
+      path: folder of the run.
+      new_files: number of new files when the run began.
+      since: records folders that the encoder to continue from was trained on.
+      encoder: folder of the encoder to continue from; None for the first run.
+      served: folder of the served classifier to compare with; None for the first run.
     """
 
     path: str
@@ -187,27 +193,27 @@ class Run:
     served: str | None = None
 
     def folder(self, step: str) -> str:
-        """Returns where a step's result lies."""
+        """Returns the folder of a step's result."""
         return f"{self.path}/{step}"
 
     @classmethod
     def from_fields(cls, found: Mapping[str, Any]) -> "Run":
-        """Returns what run.json holds."""
+        """Returns the run with the fields of a run.json."""
         return cls(**found | {"since": tuple(found["since"])})
 
 
 def next_run(config: Retraining, published: Sequence[str], number: int, new_files: int) -> Run:
-    """Plans a run.
+    """Returns the plan of a new run.
 
-    It goes on from the last *published* run and takes all files that this one and those before it
-    have not learned from. A refused run's files are thus taken again, together with what is new:
-    what is served has seen each file of its line exactly once.
+    The run continues from the last *published* run, and takes all files that the published runs
+    have not taken. It takes the files of refused runs again, together with the new ones. So the
+    served model has been trained on each file exactly once.
 
     Args:
-      config: of the retraining.
+      config: configuration of the retraining.
       published: folders of the published runs, oldest first.
-      number: of the new run.
-      new_files: files that no finished run has taken.
+      number: number of the new run.
+      new_files: number of files that no finished run has taken.
     """
     path = f"{config.workspace}/runs/{number:06d}"
     if not published:
@@ -222,12 +228,12 @@ def next_run(config: Retraining, published: Sequence[str], number: int, new_file
 
 
 def is_needed(step: str, run: Run) -> bool:
-    """Whether a run has the step: the first has nothing to compare with."""
+    """Whether a run has the step. The first run has no baseline."""
     return step != BASELINE or run.served is not None
 
 
 def markers(step: str, run: Run) -> tuple[str, ...]:
-    """Returns files of which one exists as soon as a step is done."""
+    """Returns files, one of which exists if and only if the step is done."""
     if step == SERVING:
         return (f"{run.path}/result.json",)
     names = (BLESSED, NOT_BLESSED) if step in (BASELINE, EVALUATION) else (MARKER_FILE,)
@@ -235,12 +241,12 @@ def markers(step: str, run: Run) -> tuple[str, ...]:
 
 
 def command(step: str, config: Retraining, run: Run) -> list[str]:
-    """Returns the arguments of `beambert` that do a step.
+    """Returns the arguments of `beambert` for a step.
 
     Args:
       step: one of `STEPS`.
-      config: of the retraining.
-      run: what it is a step of.
+      config: configuration of the retraining.
+      run: the run that the step belongs to.
     """
     if step == RECORDS:
         since = ["--since", *run.since] if run.since else []
@@ -288,9 +294,10 @@ def command(step: str, config: Retraining, run: Run) -> list[str]:
 
 
 def _job_name(config: Retraining, run: Run) -> list[str]:
-    """Returns the name of a run's job on Dataflow, which refuses a second one of it.
+    """Returns the flag with the name of a run's Dataflow job; none for other runners.
 
-    A job outlives the command that sent it: a run that is continued must not write beside it.
+    A job outlives the command that sent it. A continued run must not write at the same time, and
+    Dataflow refuses a second job of the same name.
     """
     if config.data.get("runner") != "DataflowRunner" or "job_name" in config.data:
         return []
@@ -299,7 +306,7 @@ def _job_name(config: Retraining, run: Run) -> list[str]:
 
 
 def _record_folders(config: Retraining, run: Run) -> list[str]:
-    """Returns what to pre-train on: short sequences, and long ones if records have both."""
+    """Returns the flags of the records to pre-train on: one length, or a short and a long one."""
     records = run.folder(RECORDS)
     lengths = str(config.data.get("max_seq_length", "")).split(",")
     if len(lengths) == 1:
@@ -309,11 +316,11 @@ def _record_folders(config: Retraining, run: Run) -> list[str]:
 
 
 def to_arguments(section: str, flags: Flags) -> list[str]:
-    """Returns a section's flags as a command line has them; a list repeats its flag."""
+    """Returns the flags of a section as arguments; each value of a list repeats the flag."""
     known = COMMANDS[section].build_parser().flags
     arguments = []
     for name, value in flags.items():
-        # Beam's flags for yes and no take no value, as some of ours.
+        # Boolean flags of Beam, and some of ours, take no value.
         is_bare = name not in known or not known[name].takes_value
         if isinstance(value, bool) and is_bare:
             arguments += [f"--{name}"] if value else []

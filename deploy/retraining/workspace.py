@@ -1,6 +1,6 @@
-"""What lies in a workspace: its runs and how they ended, on any file system TensorFlow knows.
+"""Reads and writes the files of a workspace, on any file system that TensorFlow knows.
 
-No Beam here: the steps that train read it, too.
+This module does not import Beam, because the trainers' image for TPUs lacks it.
 """
 
 import contextlib
@@ -25,10 +25,10 @@ class History:
     """The runs of a workspace, oldest first.
 
     Attributes:
-      published: folders of those whose model was served.
-      refused: folders of those whose model was not.
-      open: the run that has no result yet, if any.
-      last: the number of the newest run, 0 before the first.
+      published: folders of the runs whose model was served.
+      refused: folders of the runs whose model was refused.
+      open: the run without a result, if there is one.
+      last: number of the newest run; 0 if there is none.
     """
 
     published: tuple[str, ...]
@@ -41,16 +41,16 @@ def read_config(path: str) -> Retraining:
     """Reads a configuration.
 
     Raises:
-      InputError: it can't be read or isn't one.
+      InputError: the file cannot be read or is no valid configuration.
     """
     return Retraining.from_toml(read_text(path, "--config"), path)
 
 
 def read_history(workspace: str) -> History:
-    """Reads how the runs of a workspace ended.
+    """Reads the results of the runs in a workspace.
 
     Raises:
-      InputError: it can't be read.
+      InputError: a file or folder cannot be read.
     """
     runs = f"{workspace}/runs"
     numbers = _numbers_in(runs)
@@ -71,7 +71,7 @@ def read_history(workspace: str) -> History:
 
 
 def _numbers_in(folder: str) -> list[int]:
-    """Returns the numbers that are names in a folder, in order; none if it isn't there."""
+    """Returns the names in a folder that are numbers, sorted; none if the folder is missing."""
     return sorted(int(n) for n in tensorflow_files.list_folder(folder) if n.isdecimal())
 
 
@@ -81,23 +81,24 @@ def is_done(step: str, run: Run) -> bool:
 
 
 def begin(run: Run) -> None:
-    """Writes run.json, after deleting what a run that was cut in its first step left there."""
+    """Writes run.json, after deleting the files of a run that was killed in its first step."""
     file, records = f"{run.path}/{RUN_FILE}", run.folder(RECORDS)
-    tensorflow_files.delete(file)  # first: without it it is no run
+    tensorflow_files.delete(file)  # first, as a folder without it is no run
     tensorflow_files.delete(records)
     write_json(file, dataclasses.asdict(run))
 
 
 def choose_version(serving: str, run: Run) -> int:
-    """Returns the version that a run makes: the next one when it is asked first, then the same.
+    """Returns the number of the version that a run makes.
 
-    So a run that was killed between the export and result.json doesn't make another.
+    The first call takes the next free number and records it, later calls return the same. So a run
+    that was killed between the export and result.json does not make a second version.
     """
     file = f"{run.path}/{VERSION_FILE}"
     if not exists(file):
         write_json(file, max(_numbers_in(serving), default=0) + 1)
     version = read_json(file)
-    # On gs:// a folder is renamed file by file; one that was cut in that begins anew.
+    # gs:// renames a folder file by file. A version that was interrupted in that is made again.
     if tensorflow_files.leftovers(serving, str(version)):
         tensorflow_files.delete(f"{serving}/{version}")
     return version
@@ -105,11 +106,11 @@ def choose_version(serving: str, run: Run) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Manifests:
-    """Deliveries that are complete.
+    """Manifests of complete deliveries.
 
     Attributes:
-      count: how many.
-      newest: when the last one was written, in seconds since 1970.
+      count: number of manifests.
+      newest: time at which the newest one was written, in seconds since 1970.
     """
 
     count: int = 0
@@ -117,13 +118,13 @@ class Manifests:
 
 
 def check_manifests(patterns: Sequence[str]) -> Manifests:
-    """Checks that deliveries are complete.
+    """Checks that all deliveries are complete, and returns their number and age.
 
-    A manifest is `{"files": [{"path": …, "bytes": …}, …]}`, paths beside it or full, written when
-    all of them are there.
+    A manifest is `{"files": [{"path": …, "bytes": …}, …]}`. Its paths are full, or relative to its
+    folder. It is written after all of its files.
 
     Raises:
-      InputError: a manifest is half-written, or a file that it names is missing or of another size.
+      InputError: a manifest is incomplete, or a file that it names is missing or of another size.
     """
     found = Manifests()
     for pattern in patterns:
@@ -140,8 +141,8 @@ def _check_manifest(path: str) -> None:
         files = [(os.fspath(of["path"]), int(of["bytes"])) for of in found]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"manifest {path}: is half-written or none ({error}); write it again, or delete it to "
-            "take what is there"
+            f"{path}: manifest is half-written or none ({error}); write it again, or delete it to "
+            "take all files"
         ) from error
     for name, size in files:
         file = name if "://" in name else os.path.join(os.path.dirname(path), name)
@@ -149,37 +150,37 @@ def _check_manifest(path: str) -> None:
         if there != size:
             what = "is missing" if there is None else f"has {there} bytes"
             raise InputError(
-                f"manifest {path}: {file} {what}, should have {size}; complete the delivery or "
-                "correct the manifest"
+                f"{path}: manifest names {file}, which {what}; it should have {size} bytes; "
+                "complete the delivery or correct the manifest"
             )
 
 
 def read_json(path: str) -> Any:
-    """Reads a JSON file.
+    """Returns the content of a JSON file.
 
     Raises:
-      InputError: it can't be read.
+      InputError: the file cannot be read.
     """
     with _undamaged(path):
         return json.loads(read_text(path))
 
 
 def write_json(path: str, value: Any) -> None:
-    """Writes a JSON file whole or not at all, and the folders above it.
+    """Writes a JSON file as a whole, and makes the folders above it.
 
     Raises:
-      InputError: it can't be written.
+      InputError: the file cannot be written.
     """
     tensorflow_files.write_bytes(path, f"{json.dumps(value, indent=1)}\n".encode())
 
 
 @contextlib.contextmanager
 def _undamaged(path: str) -> Iterator[None]:
-    """Says in a sentence that a file of ours isn't as it was written."""
+    """Raises an `InputError` if a file of the workspace has the wrong content."""
     try:
         yield
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"{path}: is damaged ({type(error).__name__}: {error}); mend it, or delete the run's "
-            "folder"
+            f"{path}: is damaged ({type(error).__name__}: {error}); correct it, or delete the "
+            "run's folder"
         ) from error

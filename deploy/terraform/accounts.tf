@@ -1,4 +1,4 @@
-# Who may do what. Each account has what its part needs; none has a key.
+# Service accounts and their roles. Each has only the roles that it needs, and none has a key.
 
 locals {
   accounts = {
@@ -14,7 +14,7 @@ locals {
     ]
     beambert-pipeline = [
       "roles/aiplatform.user",
-      "roles/compute.viewer", # of machine types, for Dataflow
+      "roles/compute.viewer", # Dataflow looks up machine types
       "roles/dataflow.developer",
       "roles/logging.logWriter",
     ]
@@ -32,8 +32,8 @@ locals {
       "roles/workflows.invoker",
     ]
   }
-  # TensorFlow makes a folder directly in a bucket only if it may look at the bucket itself, which
-  # objectUser doesn't allow.
+  # To make a folder at the top of a bucket, TensorFlow must read the bucket itself, which objectUser
+  # does not allow.
   bucket_roles = {
     beambert-build    = ["roles/storage.objectUser"]
     beambert-pipeline = ["roles/storage.objectUser", "roles/storage.legacyBucketReader"]
@@ -41,7 +41,7 @@ locals {
     beambert-trainer  = ["roles/storage.objectUser", "roles/storage.legacyBucketReader"]
     beambert-arrival  = ["roles/storage.objectViewer"]
   }
-  # Who starts jobs as whom.
+  # Pairs of an account and another one under which it starts jobs.
   acts_as = {
     pipeline-worker  = ["beambert-pipeline", "beambert-worker"]
     pipeline-trainer = ["beambert-pipeline", "beambert-trainer"]

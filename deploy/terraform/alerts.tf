@@ -1,4 +1,4 @@
-# A run that failed says so; a model that was refused is no failure.
+# Alerts the team when a run has failed. A run whose model was refused has not failed.
 
 resource "google_monitoring_notification_channel" "team" {
   display_name = "BeamBERT"

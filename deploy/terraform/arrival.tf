@@ -1,10 +1,10 @@
-# A manifest that arrives starts the pipeline; arrival.yaml says when.
+# Starts the pipeline after a manifest has arrived; see arrival.yaml.
 
 data "google_storage_project_service_account" "storage" {
   depends_on = [google_project_service.needed]
 }
 
-# The bucket's events go through Pub/Sub.
+# Pub/Sub carries the events of the bucket.
 resource "google_project_iam_member" "events" {
   project = var.project
   role    = "roles/pubsub.publisher"

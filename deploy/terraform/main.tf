@@ -1,4 +1,4 @@
-# What the retraining needs of a project. From this folder:
+# The resources of a project that the retraining needs. Make them from this folder:
 #   terraform init && terraform apply
 
 terraform {
@@ -9,7 +9,7 @@ terraform {
       version = "~> 7.0"
     }
   }
-  # Several people: keep the state in a bucket of its own, with
+  # If several people work on it, keep the state in a bucket of its own:
   #   backend "gcs" { bucket = "…" }
 }
 

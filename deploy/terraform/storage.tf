@@ -1,4 +1,4 @@
-# One bucket: text/, vocab.txt, retrain.toml, retraining/ (runs and what is served), tmp/.
+# One bucket for text/, vocab.txt, retrain.toml, retraining/ (runs and served versions) and tmp/.
 
 resource "google_storage_bucket" "all" {
   name                        = var.bucket
@@ -6,7 +6,7 @@ resource "google_storage_bucket" "all" {
   uniform_bucket_level_access = true
   public_access_prevention    = "enforced"
 
-  # What was overwritten or deleted by mistake can be had back for a month, and needs no other copy.
+  # Overwritten and deleted objects can be restored for a month, so no other backup is needed.
   versioning {
     enabled = true
   }
@@ -21,7 +21,7 @@ resource "google_storage_bucket" "all" {
       type = "Delete"
     }
   }
-  # What Dataflow stages, and what is spilled of jobs that were killed.
+  # Deletes files that Dataflow staged and temporary files of killed jobs.
   lifecycle_rule {
     condition {
       age            = 7

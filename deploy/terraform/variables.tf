@@ -1,4 +1,4 @@
-# terraform.tfvars says what they are for.
+# Comments in terraform.tfvars explain the variables.
 
 variable "project" {
   type = string
@@ -16,7 +16,7 @@ variable "alert_email" {
   type = string
 }
 
-# For `python -m beambert.deploy.vertex`, which reads the same file.
+# Used only by `python -m beambert.deploy.vertex`, which reads the same file.
 variable "schedule" {
   type = string
 }

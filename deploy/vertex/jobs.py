@@ -1,11 +1,11 @@
-"""Jobs, schedules and models on Vertex AI, as its own protocol has them.
+"""Sends jobs, schedules and models to Vertex AI.
 
-    python -m beambert.deploy.vertex train --step=encoder     a step of the retraining
-    python -m beambert.deploy.vertex job -- pretrain --data=…  any command of the trainer
-    python -m beambert.deploy.vertex deploy  the retraining: configuration, pipeline, schedule
-    python -m beambert.deploy.vertex upload gs://B/retraining/runs/000001
+    python -m beambert.deploy.vertex train --step=encoder     runs a step of the retraining
+    python -m beambert.deploy.vertex job -- pretrain --data=…  runs a command of the trainer
+    python -m beambert.deploy.vertex deploy  sets up the retraining
+    python -m beambert.deploy.vertex upload gs://B/retraining/runs/000001  registers a model
 
-With --show, what would be sent is printed and nothing is sent.
+With --show, the command prints the request and sends nothing.
 """
 
 import dataclasses
@@ -15,14 +15,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beambert.deploy.settings import Settings
+from beambert.deploy.settings import FILE, Settings
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.storage.claims import METRICS_FILE
 
 FOLDER = pathlib.Path(__file__).parents[1]
 SECONDS_BETWEEN_LOOKS = 30.0
-# Longer than any training here; Vertex's own default is a week.
+# The longest time of a job: a week, which is Vertex's default, too.
 TIMEOUT = "604800s"
 SERVING_IMAGE = "tensorflow/serving:2.19.1"
 DISPLAY_NAME = "beambert"
@@ -34,9 +34,9 @@ class TrainingMachine:
 
     Attributes:
       machine: Vertex's `machine_spec`.
-      image: of deploy/vertex/Dockerfile: tpu or gpu.
-      spot: at about a third of the price, taken back whenever others pay more; the job is started
-        again then, and continues from its last checkpoint.
+      image: target of deploy/vertex/Dockerfile, tpu or gpu.
+      spot: whether it is a spot machine. It costs about a third, but Vertex may take it back at any
+        time; the job is then started again and continues from its last checkpoint.
     """
 
     machine: Mapping[str, Any]
@@ -58,8 +58,8 @@ def _gpu(machine_type: str, kind: str, count: int, spot: bool = False) -> Traini
     return TrainingMachine(spec, "gpu", spot)
 
 
-# One host each: `--tpu=local` takes the chips of its own host. Vertex has TensorFlow for v5e, not
-# for v6e. https://cloud.google.com/vertex-ai/docs/training/configure-compute
+# Each machine is one host, because `--tpu=local` uses the chips of its own host only. Vertex has
+# TensorFlow for v5e, not for v6e. https://cloud.google.com/vertex-ai/docs/training/configure-compute
 TRAINERS = {
     "v5e-1": _tpu("ct5lp-hightpu-1t", "1x1"),
     "v5e-4": _tpu("ct5lp-hightpu-4t", "2x2"),
@@ -73,7 +73,7 @@ TRAINERS = {
 
 
 def custom_job(settings: Settings, name: str, arguments: Sequence[str]) -> dict[str, Any]:
-    """Returns a CustomJob that runs `beambert` with some arguments where things are trained.
+    """Returns a CustomJob that runs `beambert` with some arguments on the training machine.
 
     Raises:
       InputError: the settings name no trainer.
@@ -103,13 +103,15 @@ def custom_job(settings: Settings, name: str, arguments: Sequence[str]) -> dict[
 
 
 def find_trainer(settings: Settings) -> TrainingMachine:
-    """Returns what the settings train on.
+    """Returns the machine that the settings name.
 
     Raises:
-      InputError: they name nothing here.
+      InputError: there is no machine of this name.
     """
     if settings.trainer not in TRAINERS:
-        raise InputError(f"trainer {settings.trainer}: choose one of {', '.join(TRAINERS)}")
+        raise InputError(
+            f"{FILE}: there is no trainer {settings.trainer}; choose one of {', '.join(TRAINERS)}"
+        )
     return TRAINERS[settings.trainer]
 
 
@@ -132,7 +134,7 @@ def pipeline_job(settings: Settings, pipeline: Mapping[str, Any]) -> dict[str, A
 
 
 def schedule(settings: Settings, pipeline: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a Schedule of a compiled pipeline: one run at a time, what is late is left out."""
+    """Returns a Schedule of a compiled pipeline; a start during another run is left out."""
     return {
         "display_name": DISPLAY_NAME,
         "cron": f"TZ=UTC {settings.schedule}",
@@ -146,12 +148,12 @@ def schedule(settings: Settings, pipeline: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def model(settings: Settings, run: str, result: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a Model of what a run published, served by TensorFlow Serving.
+    """Returns a Model for the version that a run published, served by TensorFlow Serving.
 
     Args:
-      settings: of the project.
-      run: the run's folder.
-      result: its result.json.
+      settings: settings of the project.
+      run: folder of the run.
+      result: content of the run's result.json.
 
     Raises:
       InputError: the run published nothing.
@@ -218,10 +220,10 @@ def _clients(settings: Settings) -> Any:
 
 
 def run_job(settings: Settings, job: Mapping[str, Any]) -> None:
-    """Runs a job to its end; one of that name that is at work already is waited for instead.
+    """Runs a job to its end, or waits for a running job of the same name.
 
     Raises:
-      InputError: it failed.
+      InputError: the job failed.
     """
     aiplatform, options = _clients(settings)
     client = aiplatform.JobServiceClient(client_options=options)
@@ -245,7 +247,11 @@ def _is_over(job: Any) -> bool:
 
 
 def deploy(settings: Settings, show: bool) -> None:
-    """Puts the retraining's configuration and pipeline into the bucket, and schedules it."""
+    """Copies the retraining's configuration and pipeline to the bucket, and schedules it.
+
+    Raises:
+      InputError: the configuration is wrong, or the pipeline is compiled for other settings.
+    """
     import yaml
     from google.cloud import aiplatform_v1
 
@@ -258,7 +264,7 @@ def deploy(settings: Settings, show: bool) -> None:
     if settings.config not in compiled or settings.image("beam") not in compiled:
         raise InputError(
             "deploy/retraining_pipeline.yaml: was compiled for other names than those of "
-            "deploy/terraform/terraform.tfvars; give `make deploy-files` and build the images again"
+            "deploy/terraform/terraform.tfvars; run `make deploy-files` and build the images again"
         )
     pipeline = yaml.safe_load(compiled)
     request = schedule(settings, pipeline)
@@ -280,7 +286,7 @@ def deploy(settings: Settings, show: bool) -> None:
 
 
 def upload(settings: Settings, run: str, show: bool) -> None:
-    """Puts a published model and its evaluation into the registry."""
+    """Registers a published model and its evaluation in Vertex's model registry."""
     from beambert.deploy.retraining import workspace
 
     run = run.rstrip("/")
@@ -298,19 +304,20 @@ def upload(settings: Settings, run: str, show: bool) -> None:
 
 
 def build_parser() -> FlagParser:
-    """Returns the flags."""
+    """Returns the parser of the command's flags."""
     parser = FlagParser(
         prog="python -m beambert.deploy.vertex",
         description=__doc__,
     )
-    parser.add_argument("--show", action="store_true", help="print the request, send nothing")
+    parser.add_argument("--show", action="store_true", help="print the request and send nothing")
     kinds = parser.add_subparsers(dest="kind", required=True)
-    train = kinds.add_parser("train", help="a step of the retraining")
-    train.add_argument("--step", required=True)
-    job = kinds.add_parser("job", help="a command of the trainer, after --")
-    job.add_argument("arguments", nargs="+")
-    kinds.add_parser("deploy", help="the retraining, its triggers and its configuration")
-    kinds.add_parser("upload", help="what a run published").add_argument("run")
+    train = kinds.add_parser("train", help="run a step of the retraining")
+    train.add_argument("--step", required=True, help="step of `beambert retrain`")
+    job = kinds.add_parser("job", help="run a command of the trainer")
+    job.add_argument("arguments", nargs="+", help="the command with its flags, after --")
+    kinds.add_parser("deploy", help="set up the retraining: configuration, pipeline, schedule")
+    upload_ = kinds.add_parser("upload", help="register the model that a run published")
+    upload_.add_argument("run", help="folder of the run")
     return parser
 
 
@@ -318,7 +325,7 @@ def main(argv: Sequence[str]) -> None:
     """Runs the command.
 
     Raises:
-      InputError: what was given can't be used, or a job failed.
+      InputError: a flag or a setting cannot be used, or a job failed.
     """
     flags = build_parser().parse_args(list(argv))
     settings = Settings.read()

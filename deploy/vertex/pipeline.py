@@ -1,9 +1,9 @@
-"""The retraining as a pipeline for Vertex AI: its steps in order, and what each runs on.
+"""The retraining as a pipeline for Vertex AI: the order of its steps and the machine of each.
 
-    python -m beambert.deploy.vertex.pipeline       writes deploy/retraining_pipeline.yaml again
+    python -m beambert.deploy.vertex.pipeline       writes deploy/retraining_pipeline.yaml
 
-The decisions are those of `beambert retrain`, one step of it in each component; this says only what
-follows what. Compiled for the project that deploy/terraform/terraform.tfvars names.
+Each component runs one step of `beambert retrain`, which makes all decisions. The pipeline is
+compiled for the project in deploy/terraform/terraform.tfvars.
 """
 
 import pathlib
@@ -27,24 +27,24 @@ from beambert.pipelines.shared.console import run_main
 
 FILE = pathlib.Path(__file__).parents[1] / "retraining_pipeline.yaml"
 NAME = "beambert-retraining"
-# These wait for a job on accelerators; the others work in the component itself, or for Dataflow.
+# These steps wait for a job on accelerators. The others run in the component or wait for Dataflow.
 ON_ACCELERATORS = (ENCODER, CLASSIFIER)
-# (CPUs, memory): what evaluates and exports holds a model.
+# Number of CPUs and memory of a component. Steps that evaluate or export load a model.
 SMALL, LARGE = ("2", "8G"), ("8", "32G")
 RESOURCES = {BASELINE: LARGE, EVALUATION: LARGE, SERVING: LARGE}
-# A machine may be lost; the steps continue where they were.
+# The number of retries after the loss of a machine. A step continues where it was interrupted.
 RETRIES = 2
 
 
 def command(settings: Settings, step: str) -> list[str]:
-    """Returns what a component runs."""
+    """Returns the command line of a step's component."""
     if step in ON_ACCELERATORS:
         return ["python", "-m", "beambert.deploy.vertex", "train", f"--step={step}"]
     return ["beambert", *step_arguments(settings, step)]
 
 
 def build(settings: Settings) -> Callable[[], None]:
-    """Returns the pipeline's definition."""
+    """Returns the pipeline as a function for the compiler of kfp."""
     image = settings.image("beam")
 
     def component(step: str) -> Callable[..., dsl.PipelineTask]:
@@ -95,7 +95,7 @@ def compile_to(path: pathlib.Path, settings: Settings) -> None:
 
 
 def main(_: Sequence[str]) -> None:
-    """Compiles."""
+    """Compiles the pipeline."""
     compile_to(FILE, Settings.read())
     print(FILE)
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Pre-trains on a TPU VM of its own, without Vertex AI: makes it, runs a command of BeamBERT there in
-# the trainer's image until it is done, however often a spot machine is taken back, and deletes it.
+# Runs a command of BeamBERT on a TPU VM without Vertex AI. The script makes the VM, runs the command
+# in the trainer's image and deletes the VM. If a spot VM is taken back, it makes another and goes on.
 #
 #   deploy/vertex/tpu_vm.sh pretrain --recipe=bert_base --data=gs://B/records/128 \
 #       --long_data=gs://B/records/512 --model_dir=gs://B/base --tpu=local --dtype=bfloat16
 #
-# PROJECT, REGION, ZONE, NAME, TYPE (v5litepod-8) and ACCOUNT may be given in the environment.
+# The environment variables PROJECT, REGION, ZONE, NAME, TYPE (v5litepod-8) and ACCOUNT override the
+# defaults below.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -20,8 +21,8 @@ REGISTRY=$REGION-docker.pkg.dev
 VM=(gcloud compute tpus tpu-vm)
 WHERE=(--project="$PROJECT" --zone="$ZONE" --quiet)
 
-# The machine's own Python is older than ours, so the image brings one. As the container has a name,
-# a second one waits for the first where only the connection was lost.
+# The command runs in a container, because the VM's own Python is too old. The container has a name, so
+# that no second one starts if only the connection was lost.
 TOKEN=http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token
 COMMAND="curl -sSf -H Metadata-Flavor:Google $TOKEN | sed 's/.*\"access_token\":\"\([^\"]*\)\".*/\1/' |
   sudo docker login -u oauth2accesstoken --password-stdin https://$REGISTRY &&
@@ -40,8 +41,8 @@ until
   "${VM[@]}" ssh "$NAME" "${WHERE[@]}" --command="$COMMAND"
 do
   status=$?
-  # What a person must mend isn't mended by another try.
+  # Status 2 is an error that a person must correct, so another try is of no use.
   [ "$status" -eq 2 ] && exit 2
-  echo "the machine is gone or the command failed (status $status); again in a minute" >&2
+  echo "the TPU VM is gone or the command failed (status $status); trying again in a minute" >&2
   sleep "${PAUSE:-60}"
 done

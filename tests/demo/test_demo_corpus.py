@@ -167,13 +167,13 @@ def test_same_bytes_whatever_the_workers(root, made, tmp_path):
 
 def test_finished_output_is_left_alone(made, capsys):
     assert make(Path("/nowhere"), made[0]).documents == made[1].documents
-    assert "is finished already" in capsys.readouterr().err
+    assert "already finished" in capsys.readouterr().err
 
 
 def test_output_in_the_way_is_not_destroyed(root, tmp_path):
     (tmp_path / "task").mkdir()
     (tmp_path / "task" / "mine.txt").write_text("mine")
-    with pytest.raises(InputError, match="task exists without"):
+    with pytest.raises(InputError, match="task: exists without"):
         make(root, tmp_path)
     assert (tmp_path / "task" / "mine.txt").read_text() == "mine"
 
@@ -181,7 +181,7 @@ def test_output_in_the_way_is_not_destroyed(root, tmp_path):
 def test_too_little_text_is_one_sentence(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     monkeypatch.setattr(corpus, "installed_roots", lambda: [tmp_path / "empty"])
-    with pytest.raises(InputError, match="fewer than two packages"):
+    with pytest.raises(InputError, match="fewer than two installed packages"):
         corpus.main([f"--output={tmp_path / 'out'}", "--workers=1"])
     assert not (tmp_path / "out" / "corpus").exists()
 

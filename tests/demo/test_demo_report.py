@@ -62,7 +62,7 @@ def test_page_has_every_section(summary):
     for text in (
         "Pre-training", "32 → 128 tokens", "Fine-tuning", "Evaluation by slice",
         "The exported model's answer",
-        "What was made where", "Facts", "Not blessed", "17.5 %", "78.0 %", "6.8 %", "62.5 %",
+        "Steps", "Facts", "Not blessed", "17.5 %", "78.0 %", "6.8 %", "62.5 %",
         "41.0 %", "12.5 %", "9 min 20 s", "1 min 15 s", "8,000 entries", "prefers-color-scheme",
         "width=device-width",
     ):  # fmt: skip
@@ -83,7 +83,7 @@ def test_text_is_aligned_and_narrow(summary):
     text = report.render_text(dataclasses.replace(summary, sentence="word " * 60))
     lines = text.splitlines()
     assert max(map(len, lines)) <= 100
-    for title in ("Results", "Made", "Evaluation by slice", "Facts"):
+    for title in ("Results", "Steps", "Evaluation by slice", "Facts"):
         assert title in lines
     for value in ("17.5 %", "6.8 %", "62.5 %", "41.0 %", "NOT_BLESSED", "0.280 s", "9 min 20 s"):
         assert value in text

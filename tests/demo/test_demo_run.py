@@ -52,7 +52,7 @@ def test_a_done_step_is_not_run_again(tmp_path, monkeypatch, capfd):
     assert output.read_text() == "x"
     assert first.printed == second.printed == ["hello"]
     assert first.seconds == second.seconds
-    assert "done already" in capfd.readouterr().out
+    assert "already done" in capfd.readouterr().out
 
 
 def test_a_step_whose_output_is_gone_is_run_again(tmp_path, monkeypatch):
@@ -68,7 +68,7 @@ def test_a_step_whose_output_is_gone_is_run_again(tmp_path, monkeypatch):
 def test_a_failed_step_stops_the_demo_and_is_not_booked(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     step = python_step("fail", "raise SystemExit(3)", tmp_path / "made")
-    with pytest.raises(InputError, match="'fail' failed"):
+    with pytest.raises(InputError, match="fail: the step failed"):
         run.Journal(tmp_path).run(step)
     assert not (tmp_path / run.STEPS_FILE).exists()
 

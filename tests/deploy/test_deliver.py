@@ -62,7 +62,7 @@ def test_a_good_model_is_served_and_a_worse_one_refused(folder, capsys):
 def test_a_served_model_that_is_gone_is_no_reason_to_serve_anything(folder, tmp_path):
     extra = tmp_path / "serving" / "7" / "assets.extra"
     extra.mkdir(parents=True)
-    with pytest.raises(InputError, match=r"serving/7: doesn't say which model it is of"):
+    with pytest.raises(InputError, match=r"serving/7: does not record its model"):
         run(folder, "third", f"--serving={tmp_path / 'serving'}", "--num_train_epochs=1")
     source = {"model": str(tmp_path / "gone"), "weights_sha256": "0"}
     (extra / "model.json").write_text(json.dumps(source))

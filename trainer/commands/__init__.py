@@ -1,1 +1,1 @@
-"""The trainer's commands: their flags, and calling the jobs."""
+"""The trainer's commands: their flags, and the calls of the jobs."""

@@ -1,4 +1,4 @@
-"""`beambert export`: its flags."""
+"""The command `beambert export`."""
 
 import argparse
 from collections.abc import Sequence
@@ -8,44 +8,48 @@ from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.shared.loading import loading
 
 EXAMPLES = """examples:
-  # the next version in a folder that TensorFlow Serving watches, tried on a sentence
+  # write the next version in a folder that TensorFlow Serving watches, and try it on a sentence
   beambert export --model=sentiment --output=serving --text='A joy from start to end.'
 
-  # only if `beambert evaluate` has blessed the model
+  # export only if `beambert evaluate` has blessed the model
   beambert export --model=sentiment --output=serving --evaluation=evaluation
 
-  # an encoder: text -> hidden states
+  # export an encoder, which returns the hidden states of a text
   beambert export --model=encoder --output=encoder-serving
 
-  # for transformers, and for google-research/bert and its descendants
+  # write the formats of transformers, and of google-research/bert and its descendants
   beambert export --model=encoder --to=huggingface --output=encoder-hf
   beambert export --model=encoder --to=tf1 --output=encoder-tf1
 """
 
 
 def build_parser() -> FlagParser:
-    """Returns the flags of `export`."""
+    """Returns the parser of the flags of `export`."""
     parser = FlagParser(
         prog="beambert export",
-        description="Writes a model as a SavedModel that takes raw text, or for other systems.",
+        description="Writes a model as a SavedModel that takes raw text, or in another format.",
         examples=EXAMPLES,
     )
     add = parser.add_argument
-    add("--model", required=True, metavar="DIR", help="model folder: fine-tuned or an encoder")
+    add("--model", required=True, metavar="DIR", help="folder of a fine-tuned model or an encoder")
     add(
         "--to",
         choices=("savedmodel", "huggingface", "tf1"),
         default="savedmodel",
-        help="default: %(default)s",
+        help="format of the output (default: %(default)s)",
     )
     add(
         "--output",
         required=True,
         metavar="DIR",
-        help="gets a folder 1, 2, … for each SavedModel; else a folder to make",
+        help="folder that gets a SavedModel as version 1, 2, …; for other formats, folder to make",
     )
-    add("--evaluation", metavar="DIR", help="refuse unless this evaluation blessed the model")
-    add("--text", help="call the exported classifier on this text")
+    add(
+        "--evaluation",
+        metavar="DIR",
+        help="evaluation of the model; without its blessing, nothing is exported",
+    )
+    add("--text", help="text to call the exported classifier on")
     return parser
 
 
@@ -53,7 +57,7 @@ def main(argv: Sequence[str]) -> None:
     """Runs `export`.
 
     Raises:
-      InputError: what was given can't be used.
+      InputError: the model or a flag cannot be used.
     """
     flags = build_parser().parse_args(list(argv))
     with loading():
@@ -68,7 +72,7 @@ def main(argv: Sequence[str]) -> None:
     path = versions.export(flags.model, flags.output.rstrip("/"))
     print(f"{path}: a SavedModel that takes raw text")
     for left in tensorflow_files.leftovers(flags.output.rstrip("/")):
-        print(f"{left}: left by an export that was killed, if none is running; delete it")
+        print(f"{left}: left by a killed export; delete it unless an export is running")
     if flags.text:
         print(versions.describe_answer(path, flags.text, labels))
 
@@ -77,10 +81,10 @@ def _export_elsewhere(flags: argparse.Namespace) -> None:
     from beambert.trainer.weights.export import export_hugging_face, export_tensorflow
 
     if flags.text:
-        raise InputError("--text: goes with --to=savedmodel; leave it out")
+        raise InputError("--text: needs --to=savedmodel; leave it out")
     if flags.to == "huggingface":
         export_hugging_face(flags.model, flags.output)
-        print(f"{flags.output}: a folder for transformers' from_pretrained")
+        print(f"{flags.output}: a model folder for from_pretrained of transformers")
     else:
         export_tensorflow(flags.model, flags.output)
         print(f"{flags.output}: a checkpoint for --init_checkpoint of google-research/bert")

@@ -1,4 +1,7 @@
-"""`beambert finetune`, and the flags that it shares with `beambert glue`. TensorFlow loads late."""
+"""The command `beambert finetune`, and the flags that it shares with `beambert glue`.
+
+TensorFlow is imported only after the flags have been checked.
+"""
 
 import argparse
 import dataclasses
@@ -26,36 +29,36 @@ if TYPE_CHECKING:
 
 
 EXAMPLES = """examples:
-  # GLUE's SST-2, from an encoder that `beambert pretrain` made
+  # fine-tune on GLUE's SST-2 from an encoder that `beambert pretrain` made
   beambert finetune --task=sst-2 --data_dir=glue/SST-2 --init=encoder --model_dir=sentiment
 
-  # your own classes: train.tsv and dev.tsv with the columns text and label
+  # use your own classes: train.tsv and dev.tsv with the columns text and label
   beambert finetune --task=classification --data_dir=mine --init=encoder --model_dir=mine/model
 
-  # the same from random weights, to see what pre-training is worth
+  # start from random weights, to measure the effect of pre-training
   beambert finetune --task=classification --data_dir=mine --init=random --model_dir=mine/random \\
       --model=encoder/bert_config.json --vocab_file=encoder/vocab.txt
 
-  # columns of other names; numbers instead of labels; CoNLL's columns of words and tags
+  # use columns with other names, numbers instead of labels, or CoNLL's columns of words and tags
   beambert finetune --task=classification --text_columns=body --label_column=topic \\
       --data_dir=news --init=encoder --model_dir=topics
   beambert finetune --task=regression --data_dir=ratings --init=encoder --model_dir=ratings-model
   beambert finetune --task=tagging --data_dir=entities --init=encoder --model_dir=tagger
 
-  # SQuAD; predictions/ gets the files that the official scorer reads
+  # answer SQuAD's questions; the model folder's predictions/ gets files for the official scorer
   beambert finetune --task=squad2.0 --data_dir=squad --init=encoder --model_dir=reader
 
-  # with the features that `beambert features` made, and not tokenized again
+  # train on features that `beambert features` made, without tokenizing again
   beambert finetune --task=sst-2 --data_dir=glue/SST-2 --features=sst-2-features \\
       --init=encoder --model_dir=sentiment
 
-  # the paper's grid, five seeds each, resumable; the best on dev is rte/best
+  # try the paper's grid with five seeds each; rte/best gets the best model on dev
   beambert finetune --task=rte --data_dir=glue/RTE --init=encoder --model_dir=rte \\
       --sweep=paper --num_seeds=5
 
-Small encoders want higher rates than base: --learning_rate=3e-4.
+Small encoders need higher learning rates than BERT-base, such as --learning_rate=3e-4.
 """
-# Of run_classifier.py, whose batches are of 32; what a sweep tries its own values of.
+# The flags of the recipe of run_classifier.py that a sweep varies, with their defaults.
 _RECIPE = {
     "learning_rate": FINETUNING_LEARNING_RATE,
     "train_batch_size": FINETUNING_BATCH_SIZE,
@@ -64,46 +67,51 @@ _RECIPE = {
 
 
 def add_encoder_flags(parser: FlagParser) -> None:
-    """Adds the flags that say what to fine-tune."""
+    """Adds the flags of the encoder to start from."""
     add = parser.add_argument
     add(
         "--init",
         required=True,
         metavar="PATH",
-        help="encoder: a model folder, a TF1 checkpoint, a Hugging Face folder; or random",
+        help="encoder to start from: a model folder, a TF1 checkpoint, a Hugging Face folder, or "
+        "random for random weights",
     )
-    add("--model", help="with --init=random: a size or a bert_config.json")
-    add("--vocab_file", help="with --init=random: the vocabulary")
-    add("--do_lower_case", type=parse_bool, help="with --init=random (default: True)")
+    add("--model", help="with --init=random: size of the encoder, or a bert_config.json")
+    add("--vocab_file", help="with --init=random: vocabulary")
+    add(
+        "--do_lower_case",
+        type=parse_bool,
+        help="with --init=random: lower-case the text and strip accents (default: True)",
+    )
     add(
         "--freeze_encoder",
         **SWITCH,
-        help="feature-based: train one layer on the encoder's last four, which stay as they are; "
-        "wants a higher rate, such as --learning_rate=1e-3",
+        help="train only one layer on the hidden states of the encoder's last four layers, not the "
+        "encoder itself; needs a higher rate, such as --learning_rate=1e-3",
     )
 
 
 def add_recipe_flags(parser: FlagParser) -> None:
-    """Adds the flags that say how to fine-tune, with the defaults of the paper's recipe."""
+    """Adds the flags of the training, with the defaults of the paper's recipe."""
     add = parser.add_argument
     add(
         "--max_seq_length",
         type=int,
-        help="default: that of --features or of the pre-training, 128 for random; 384 for "
-        "questions",
+        help="length of the inputs in tokens (default: that of --features or of the pre-training, "
+        "128 for --init=random, 384 for questions)",
     )
-    for name, default in (
-        ("num_train_epochs", FINETUNING_EPOCHS),
-        ("warmup_proportion", FINETUNING_WARMUP_PROPORTION),
+    for name, default, meaning in (
+        ("num_train_epochs", FINETUNING_EPOCHS, "number of passes over the training data"),
+        ("warmup_proportion", FINETUNING_WARMUP_PROPORTION, "share of the steps for warm-up"),
     ):
-        add(f"--{name}", type=float, default=default, help="default: %(default)s")
+        add(f"--{name}", type=float, default=default, help=f"{meaning} (default: %(default)s)")
     add(
         "--sweep",
         choices=("paper", "small"),
-        help="try a grid of learning rates, batch sizes and epochs, the paper's or that for small "
-        "encoders; the best on dev is in best/",
+        help="try a grid of learning rates, batch sizes and epochs: the paper's, or one for small "
+        "encoders; best/ in the model folder gets the best model on dev",
     )
-    add("--num_seeds", type=int, default=1, help="of each run of a sweep (default: %(default)s)")
+    add("--num_seeds", type=int, default=1, help="runs of each combination (default: %(default)s)")
     add_loop_flags(
         parser,
         batch_size=FINETUNING_BATCH_SIZE,
@@ -113,7 +121,7 @@ def add_recipe_flags(parser: FlagParser) -> None:
 
 
 def build_parser() -> FlagParser:
-    """Returns the flags of `finetune`."""
+    """Returns the parser of the flags of `finetune`."""
     parser = FlagParser(
         prog="beambert finetune",
         description="Fine-tunes an encoder on a task.",
@@ -123,7 +131,7 @@ def build_parser() -> FlagParser:
     parser.add_argument(
         "--features",
         metavar="DIR",
-        help="the task's features, made by `beambert features`; --data_dir is still scored by",
+        help="features of the task made by `beambert features`; scores still need --data_dir",
     )
     add_encoder_flags(parser)
     add_output_flags(parser)
@@ -135,7 +143,7 @@ def main(argv: Sequence[str]) -> None:
     """Runs `finetune`.
 
     Raises:
-      InputError: what was given can't be used.
+      InputError: a flag or a file cannot be used.
     """
     flags = build_parser().parse_args(list(argv))
     job = make_job(flags, task_of(flags), flags.data_dir, flags.model_dir)
@@ -148,10 +156,10 @@ def main(argv: Sequence[str]) -> None:
 def make_job(
     flags: argparse.Namespace, task: Task, data_dir: str, model_dir: str
 ) -> "FinetuningJob":
-    """Returns the job that flags describe.
+    """Returns the job that the flags describe.
 
     Raises:
-      InputError: what was given can't be used.
+      InputError: a flag cannot be used.
     """
     if not 0 < flags.num_train_epochs < math.inf:
         raise InputError(f"--num_train_epochs={flags.num_train_epochs}: must be more than 0")
@@ -160,7 +168,7 @@ def make_job(
     if flags.num_seeds < 1:
         raise InputError(f"--num_seeds={flags.num_seeds}: must be at least 1")
     if flags.num_seeds > 1 and not flags.sweep:
-        raise InputError(f"--num_seeds={flags.num_seeds}: goes with --sweep")
+        raise InputError(f"--num_seeds={flags.num_seeds}: needs --sweep; leave it out")
     for name, default in _RECIPE.items():
         if flags.sweep and getattr(flags, name) != default:
             raise InputError(
@@ -192,7 +200,7 @@ def run_job(job: "FinetuningJob", flags: argparse.Namespace) -> dict[str, float]
 
 
 def run_sweep(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dict[str, float]]:
-    """Runs a sweep; returns the folder of the best model, and its results."""
+    """Runs a sweep and returns the folder of the best model and its results."""
     from beambert.trainer.finetuning import sweep
     from beambert.trainer.finetuning.isolation import finetune_in_process
 

@@ -1,4 +1,4 @@
-"""Flags that training commands share. No TensorFlow here."""
+"""Flags that the training commands share. This module does not import TensorFlow."""
 
 import argparse
 import os
@@ -10,67 +10,90 @@ from beambert.trainer.loop.config import DTYPES, OPTIMIZERS, LoopConfig
 def add_loop_flags(
     parser: FlagParser, *, batch_size: int, learning_rate: float, optimizer: str
 ) -> None:
-    """Adds the flags of the optimizer and the loop, with a command's own defaults."""
+    """Adds the flags of the optimizer and the loop, with defaults of the command."""
     add = parser.add_argument
-    add("--train_batch_size", type=int, default=batch_size, help="default: %(default)s")
-    add("--learning_rate", type=float, default=learning_rate, help="peak (default: %(default)s)")
-    add("--weight_decay_rate", type=float, default=0.01, help="default: %(default)s")
+    add(
+        "--train_batch_size",
+        type=int,
+        default=batch_size,
+        help="examples per step (default: %(default)s)",
+    )
+    add(
+        "--learning_rate",
+        type=float,
+        default=learning_rate,
+        help="peak learning rate (default: %(default)s)",
+    )
+    add("--weight_decay_rate", type=float, default=0.01, help="weight decay (default: %(default)s)")
     add(
         "--optimizer",
         default=optimizer,
-        help=f"{', '.join(OPTIMIZERS)}: the original's, the one with bias correction, the one for "
-        "large batches (default: %(default)s)",
+        help=f"{', '.join(OPTIMIZERS)}: that of the original BERT, Adam with bias correction, one "
+        "for large batches (default: %(default)s)",
     )
     add(
         "--gradient_accumulation_steps",
         type=int,
         default=LoopConfig.gradient_accumulation_steps,
-        help="parts that a device computes its share of a batch in, if all of it doesn't fit "
-        "(default: %(default)s)",
+        help="number of parts into which a device splits its share of a batch, if it does not fit "
+        "in memory (default: %(default)s)",
     )
     add(
         "--dtype",
         default=LoopConfig.dtype,
-        help=f"{' or '.join(DTYPES)}, of matrix products; bfloat16 on a TPU (default: %(default)s)",
+        help=f"number format of matrix products, {' or '.join(DTYPES)}; use bfloat16 on a TPU "
+        "(default: %(default)s)",
     )
-    add("--random_seed", type=int, default=LoopConfig.random_seed, help="default: %(default)s")
+    add(
+        "--random_seed",
+        type=int,
+        default=LoopConfig.random_seed,
+        help="random seed (default: %(default)s)",
+    )
     add(
         "--save_checkpoints_steps",
         type=int,
         default=LoopConfig.save_checkpoints_steps,
-        help="default: %(default)s",
+        help="number of steps between checkpoints (default: %(default)s)",
     )
-    add("--strategy", default="auto", help="auto, one_device, mirrored, multi_worker or tpu")
-    add("--tpu", help="name or address of a TPU; local on a TPU VM")
+    add(
+        "--strategy",
+        default="auto",
+        help="tf.distribute strategy: auto, one_device, mirrored, multi_worker or tpu "
+        "(default: %(default)s)",
+    )
+    add("--tpu", help="name or address of a TPU, or local on a TPU VM")
 
 
 def add_output_flags(parser: FlagParser) -> None:
-    """Adds the flags that say where to write."""
-    # Vertex AI tells a job by these variables where its results go.
+    """Adds the flags of the output folders."""
+    # Vertex AI gives a job the paths of its outputs in these environment variables.
     default = os.environ.get("AIP_MODEL_DIR")
     parser.add_argument(
         "--model_dir",
         default=default,
         required=default is None,
         metavar="DIR",
-        help="model folder to make (default: AIP_MODEL_DIR)",
+        help="model folder to make (default: $AIP_MODEL_DIR)",
     )
     parser.add_argument(
         "--checkpoint_dir",
         default=os.environ.get("AIP_CHECKPOINT_DIR"),
         metavar="DIR",
-        help="default: AIP_CHECKPOINT_DIR, or checkpoints in --model_dir",
+        help="folder of the checkpoints (default: $AIP_CHECKPOINT_DIR, or checkpoints in "
+        "--model_dir)",
     )
     parser.add_argument(
         "--tensorboard_dir",
         default=os.environ.get("AIP_TENSORBOARD_LOG_DIR"),
         metavar="DIR",
-        help="default: AIP_TENSORBOARD_LOG_DIR, or tensorboard in --model_dir",
+        help="folder of TensorBoard's logs (default: $AIP_TENSORBOARD_LOG_DIR, or tensorboard in "
+        "--model_dir)",
     )
 
 
 def loop_config(flags: argparse.Namespace, **more: int) -> LoopConfig:
-    """Returns what `add_loop_flags`' flags say of the loop."""
+    """Returns the configuration of the loop from the flags of `add_loop_flags`."""
     return LoopConfig(
         train_batch_size=flags.train_batch_size,
         random_seed=flags.random_seed,

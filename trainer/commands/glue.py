@@ -1,4 +1,4 @@
-"""`beambert glue`: its flags."""
+"""The command `beambert glue`."""
 
 import argparse
 from collections.abc import Sequence
@@ -20,32 +20,37 @@ if TYPE_CHECKING:
     from beambert.trainer.finetuning.plan import FinetuningJob
 
 EXAMPLES = """examples:
-  # the whole benchmark, the encoder of `beambert pretrain`
+  # run the whole benchmark on an encoder of `beambert pretrain`
   beambert glue --data_dir=glue --init=encoder --output=glue-results
 
-  # the paper's grid: the best of it on dev, task by task
+  # try the paper's grid on each task, and take the best model on dev
   beambert glue --data_dir=glue --init=encoder --output=glue-results --sweep=paper
 """
 
 
 def build_parser() -> FlagParser:
-    """Returns the flags of `glue`."""
+    """Returns the parser of the flags of `glue`."""
     parser = FlagParser(
         prog="beambert glue",
-        description="Fine-tunes an encoder on every task of GLUE that is there, prints the table "
-        "of dev results and writes the leaderboard's submission.zip.",
+        description="Fine-tunes an encoder on every task of GLUE whose data is present, prints the "
+        "table of dev results and writes submission.zip for the leaderboard.",
         examples=EXAMPLES,
     )
     add = parser.add_argument
-    add("--data_dir", required=True, metavar="DIR", help="holds CoLA, SST-2 and so on")
+    add("--data_dir", required=True, metavar="DIR", help="folder that holds CoLA, SST-2 and so on")
     add(
         "--tasks",
         type=lambda text: tuple(find_task(name).name for name in text.split(",")),
         default=GLUE_TASKS,
         metavar="A,B,…",
-        help="default: all",
+        help="tasks to run (default: all)",
     )
-    add("--output", required=True, metavar="DIR", help="gets a model folder for each task")
+    add(
+        "--output",
+        required=True,
+        metavar="DIR",
+        help="folder for a model folder of each task, glue.json and submission.zip",
+    )
     add_skip_bad_rows_flag(parser)
     add_encoder_flags(parser)
     add_recipe_flags(parser)
@@ -56,7 +61,7 @@ def main(argv: Sequence[str]) -> None:
     """Runs `glue`.
 
     Raises:
-      InputError: what was given can't be used.
+      InputError: a flag or a file cannot be used.
     """
     flags = build_parser().parse_args(list(argv))
     flags.checkpoint_dir = flags.tensorboard_dir = flags.features = None
@@ -75,7 +80,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def run_of_many(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dict[str, float]]:
-    """Runs one of several jobs, or a sweep of it; returns the model's folder and its results."""
+    """Runs the job of one task, or a sweep of it; returns the model folder and its results."""
     from beambert.trainer.finetuning.isolation import finetune_in_process
 
     if flags.sweep:

@@ -1,4 +1,4 @@
-"""`beambert pretrain`: its flags."""
+"""The command `beambert pretrain`."""
 
 from collections.abc import Sequence
 
@@ -17,29 +17,29 @@ from beambert.trainer.pretraining.recipes import RECIPES, Recipe, bert_base
 
 DEFAULT_RECIPE = bert_base()
 EXAMPLES = """examples:
-  # a small encoder on this machine, evaluated on records/eval
+  # pre-train a small encoder on this machine, and evaluate it on records/eval
   beambert pretrain --data=records --model=tiny --model_dir=encoder --num_train_steps=1000 \\
       --train_batch_size=64 --learning_rate=1e-3
 
-  # the paper's recipe on the TPU of this host: 90 % of the steps at 128 tokens, the rest at 512
+  # follow the paper's recipe on a TPU: 90 % of the steps at 128 tokens, the rest at 512
   beambert data --max_seq_length=128,512 --input='gs://bucket/text/*' --vocab_file=vocab.txt \\
       --output=gs://bucket/records
   beambert pretrain --recipe=bert_base --data=gs://bucket/records/128 \\
       --long_data=gs://bucket/records/512 --model_dir=gs://bucket/base --tpu=local --dtype=bfloat16
 
-  # go on from a published encoder on text of your own: records made with its vocab.txt
+  # continue from a published encoder on your own text, with records made with its vocab.txt
   beambert pretrain --init=bert-base-uncased --data=records --model_dir=legal \\
       --num_train_steps=50000 --learning_rate=5e-5
 
-Interrupted in whatever way, the same command continues from the newest checkpoint.
+If the training is interrupted, the same command continues from the newest checkpoint.
 """
 
 
 def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
-    """Returns the flags of `pretrain`, with a recipe's defaults."""
+    """Returns the parser of the flags of `pretrain`, with the defaults of a recipe."""
     parser = FlagParser(
         prog="beambert pretrain",
-        description="Pre-trains BERT on records: masked LM and next sentence prediction.",
+        description="Pre-trains BERT on records by masked LM and next sentence prediction.",
         examples=EXAMPLES,
     )
     add = parser.add_argument
@@ -47,56 +47,60 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         "--recipe",
         choices=RECIPES,
         default=bert_base.__name__,
-        help="what the other flags' defaults are; trainer/pretraining/recipes.py says what each "
-        "costs "
-        "(default: %(default)s)",
+        help="recipe that sets the defaults of other flags; trainer/pretraining/recipes.py gives "
+        "the cost of each (default: %(default)s)",
     )
     add("--data", required=True, metavar="DIR", help="records folder made by `beambert data`")
-    add("--eval_data", metavar="DIR", help="held-out records (default: eval in --data, if there)")
+    add(
+        "--eval_data",
+        metavar="DIR",
+        help="held-out records (default: eval in --data, if it exists)",
+    )
     add(
         "--long_data",
         metavar="DIR",
-        help="records of longer sequences for the last steps; eval in it is held out",
+        help="records of longer sequences for the last steps; its folder eval is held-out data",
     )
     add(
         "--long_data_share",
         type=float,
         default=recipe.long_data_share,
-        help="of the steps (default: %(default)s)",
+        help="share of the steps on --long_data (default: %(default)s)",
     )
     add(
         "--masking",
         choices=(STATIC, DYNAMIC),
         default=STATIC,
-        help="static: the records' masks; dynamic: others in every epoch (default: %(default)s)",
+        help="static: masks of the records; dynamic: new ones in each epoch (default: %(default)s)",
     )
     add(
         "--model",
-        help="tiny … large, L-2_H-128 …, or a bert_config.json (default: "
+        help="size of the encoder (tiny … large, L-2_H-128 …) or a bert_config.json (default: "
         f"{recipe.model}, or that of --init)",
     )
     add(
         "--init",
         metavar="PATH",
-        help="go on from these weights: a model folder, a TF1 checkpoint, a Hugging Face folder",
+        help="weights to start from: a model folder, a TF1 checkpoint or a Hugging Face folder "
+        "(default: random weights)",
     )
     add_output_flags(parser)
     add(
         "--num_train_steps",
         type=int,
-        help=f"in all (default: {recipe.num_train_steps})",
+        help=f"number of steps (default: {recipe.num_train_steps})",
     )
     add(
         "--num_warmup_steps",
         type=int,
-        help=f"default: {recipe.num_warmup_steps}; with --num_train_steps a tenth of those, at "
-        "most 10,000",
+        help=f"number of steps in which the learning rate rises (default: "
+        f"{recipe.num_warmup_steps}; with --num_train_steps, a tenth of them, at most 10,000)",
     )
     add(
         "--eval_steps",
         type=int,
         default=LoopConfig.eval_steps,
-        help="steps between evaluations on held-out data (default: %(default)s)",
+        help="number of steps between evaluations on held-out data (default: %(default)s)",
     )
     add_loop_flags(
         parser,
@@ -111,12 +115,14 @@ def main(argv: Sequence[str]) -> None:
     """Runs `pretrain`.
 
     Raises:
-      InputError: what was given can't be used.
+      InputError: a flag or a file cannot be used.
     """
     recipe = _recipe_of(argv)
     flags = build_parser(recipe).parse_args(list(argv))
     if flags.init and flags.model:
-        raise InputError(f"--model={flags.model}: --init has a model already; leave one out")
+        raise InputError(
+            f"--model={flags.model}: --init already sets the model; leave one of them out"
+        )
     if not 0 < flags.long_data_share < 1:
         raise InputError(f"--long_data_share={flags.long_data_share}: must be in (0, 1)")
     steps, warmup = flags.num_train_steps, flags.num_warmup_steps
@@ -150,7 +156,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _recipe_of(argv: Sequence[str]) -> Recipe:
-    """Returns the recipe that is asked for: it decides what --help says of the other flags."""
+    """Returns the recipe that the flags name, whose defaults `--help` must show."""
     parser = FlagParser(add_help=False)
     parser.add_argument("--recipe", default=bert_base.__name__)
     name = parser.parse_known_args(list(argv))[0].recipe

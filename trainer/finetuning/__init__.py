@@ -1,1 +1,1 @@
-"""Fine-tuning: a task's features to batches, objectives, the job, sweeps of it."""
+"""Fine-tuning on a task: data, batches, objectives, the job, and sweeps."""

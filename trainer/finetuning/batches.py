@@ -1,4 +1,4 @@
-"""Batches of a task's features: which examples, at which length."""
+"""Batches of a task's features: the examples of each batch and the length they are padded to."""
 
 from collections.abc import Sequence
 
@@ -8,27 +8,28 @@ import tensorflow as tf
 from beambert.pipelines.model_inputs.features import NO_LABEL, TaskFeatures
 from beambert.trainer.loop.batches import fill_up
 
-# Programs that XLA compiles for a task: more would spare little padding.
+# The number of lengths, and so of programs that XLA compiles. More would spare little padding.
 MOST_LENGTHS = 4
-# Lengths are a multiple of this: what a processor computes at a time.
+# Lengths are multiples of this, as processors compute on vectors of several positions.
 LENGTH_MULTIPLE = 8
 
 
 def choose_lengths(
     lengths: np.ndarray, max_seq_length: int, least_spared: float = 0
 ) -> tuple[int, ...]:
-    """Returns the few lengths to pad to that leave the least padding, ascending.
+    """Returns the lengths, in ascending order, to which padding adds the fewest positions.
 
     Args:
-      lengths: int [n], tokens of each example.
-      max_seq_length: the greatest.
-      least_spared: positions of an epoch that each further length must spare, or it isn't worth
-        compiling for.
+      lengths: int [n], number of tokens of each example.
+      max_seq_length: greatest length.
+      least_spared: least number of positions per epoch that a further length must spare to be
+        worth compiling for.
     """
     rounded = np.minimum(-(-lengths // LENGTH_MULTIPLE) * LENGTH_MULTIPLE, max_seq_length)
     candidates, counts = np.unique(rounded, return_counts=True)
     until = np.concatenate([[0], np.cumsum(counts)])
-    # cost[j]: positions of all examples up to candidate j, padded to the lengths in chosen[j].
+    # cost[j] is the number of positions of the examples that fit candidate j, padded to the lengths
+    # in chosen[j].
     cost = candidates * until[1:]
     chosen = [(int(candidate),) for candidate in candidates]
     for _ in range(MOST_LENGTHS - 1):
@@ -48,17 +49,17 @@ def choose_lengths(
 def batch_rows(
     example_lengths: np.ndarray, lengths: Sequence[int], batch_size: int, steps: int, seed: int
 ) -> np.ndarray:
-    """Returns the examples of every step, int32 [steps, batch_size].
+    """Returns the indices of the examples of every step, int32 [steps, batch_size].
 
-    Every epoch is a new order of all examples; those of like length stand together, and the
-    batches in any order. What an epoch has left for less than a batch is left out of it.
+    Every epoch shuffles all examples. A batch gathers examples of similar length, and the batches
+    are shuffled in turn. An epoch leaves out the few examples that do not fill a batch.
 
     Args:
-      example_lengths: int [n], n at least the batch size.
-      lengths: what batches are padded to, ascending.
-      batch_size: examples a step.
-      steps: of the training.
-      seed: decides all orders.
+      example_lengths: int [n], number of tokens of each example; n is at least the batch size.
+      lengths: lengths to which batches are padded, ascending.
+      batch_size: number of examples per step.
+      steps: number of training steps.
+      seed: seed of all shuffling.
     """
     bucket = np.searchsorted(lengths, example_lengths)
     epochs, epoch = [], 0
@@ -71,7 +72,8 @@ def batch_rows(
             whole = len(rows) // batch_size * batch_size
             full.append(rows[:whole])
             rest.append(rows[whole:])
-        # From the shortest on; any of them may be left out, not always the longest.
+        # The remaining examples are sorted by length. Those left out are chosen at random, so that
+        # they are not always the longest.
         left = np.concatenate(rest)
         spare = len(left) % batch_size
         left = np.delete(left, generator.choice(len(left), spare, replace=False))
@@ -82,10 +84,10 @@ def batch_rows(
 
 
 class PaddedBatches:
-    """Gathers rows of features into padded batches, inside tf.data."""
+    """Gathers examples into padded batches inside a tf.data pipeline."""
 
     def __init__(self, features: TaskFeatures):
-        """Takes the features as ragged tensors."""
+        """Turns the features into ragged tensors."""
 
         def ragged(values: np.ndarray) -> tf.RaggedTensor:
             return tf.RaggedTensor.from_row_lengths(values, features.lengths, validate=False)
@@ -98,7 +100,7 @@ class PaddedBatches:
         self._targets = {name: tf.constant(values) for name, values in features.targets.items()}
 
     def __call__(self, rows: tf.Tensor, length: int) -> dict[str, tf.Tensor]:
-        """Returns the features of some rows [B] at a length."""
+        """Returns the features of the examples with indices `rows` [B], padded to a length."""
         count = rows.shape[0] or -1
         sequences, shape = rows, [count, length]
         if self._choices > 1:
@@ -120,7 +122,7 @@ class PaddedBatches:
 def training_batches(
     features: TaskFeatures, lengths: Sequence[int], rows: np.ndarray
 ) -> tf.data.Dataset:
-    """Returns a batch for each of `batch_rows`' rows that are left to do."""
+    """Returns the training batches, one for each row of `batch_rows` that is given."""
     padded = PaddedBatches(features)
     batches = tf.data.Dataset.from_tensor_slices(rows)
     return batches.map(lambda some: padded(some, lengths[-1])).prefetch(2)
@@ -129,7 +131,10 @@ def training_batches(
 def evaluation_batches(
     features: TaskFeatures, lengths: Sequence[int], batch_size: int
 ) -> tf.data.Dataset:
-    """Returns every example once, the short ones first; rows of weight 0 fill up the last batch."""
+    """Returns batches with every example once, shortest first.
+
+    Rows of weight 0 fill up the last batch.
+    """
     order = np.argsort(features.example_lengths, kind="stable").astype(np.int32)
     return _batches_of(features, order, lengths[-1], batch_size)
 
@@ -137,7 +142,7 @@ def evaluation_batches(
 def prediction_batches(
     features: TaskFeatures, lengths: Sequence[int], batch_size: int
 ) -> list[tuple[np.ndarray, tf.data.Dataset]]:
-    """Returns the rows that fit each length, and their batches at that length."""
+    """Returns, for each length, the indices of the examples that fit it and their batches."""
     bucket = np.searchsorted(lengths, features.example_lengths)
     parts = []
     for number, length in enumerate(lengths):
@@ -152,5 +157,5 @@ def _batches_of(
 ) -> tf.data.Dataset:
     padded = PaddedBatches(features)
     batches = tf.data.Dataset.from_tensor_slices(rows).batch(batch_size)
-    # One shape for all, so that one program computes them.
+    # All batches have one shape, so that XLA compiles one program.
     return batches.map(lambda some: fill_up(padded(some, length), batch_size)).prefetch(2)

@@ -1,4 +1,4 @@
-"""What a task's files hold, as the training needs it, and how predictions on dev are scored."""
+"""The examples of a task as the training needs them, and the scores of predictions on dev."""
 
 import abc
 import collections
@@ -19,13 +19,13 @@ from beambert.trainer.task_models import outside_index
 
 
 class TaskData(abc.ABC):
-    """The examples of a task.
+    """The training and dev examples of a task.
 
     Attributes:
-      task: their declaration.
-      labels: in index order; empty where there are none.
-      is_pair: whether a second text goes with the first.
-      counts: examples of each split.
+      task: declaration of the task.
+      labels: labels in the order of their indices; empty if the task has none.
+      is_pair: whether each example is a pair of texts.
+      counts: number of examples of each split.
     """
 
     task: Task
@@ -36,16 +36,16 @@ class TaskData(abc.ABC):
     def __init__(
         self, task: Task, data_dir: str, tell: Callable[[str], None], skip_bad_rows: bool = False
     ):
-        """Reads train and dev.
+        """Reads the splits train and dev.
 
         Args:
-          task: their declaration.
-          data_dir: the folder of its files.
-          tell: is told what is left out or amiss.
-          skip_bad_rows: leave out rows that can't be used instead of stopping.
+          task: declaration of the task.
+          data_dir: folder of the task's files.
+          tell: called with a sentence for each problem with the data.
+          skip_bad_rows: leave out rows that cannot be used instead of raising an error.
 
         Raises:
-          InputError: they can't be read, or don't go together.
+          InputError: a file cannot be read, or the two splits do not match.
         """
         self._read = read_splits(task, data_dir, (TRAIN, DEV), skip_bad_rows)
         for note in self._read.notes:
@@ -57,43 +57,43 @@ class TaskData(abc.ABC):
 
     @property
     def has_segments(self) -> bool:
-        """Whether a sequence has a second segment."""
+        """Whether a sequence has two segments."""
         return self.is_pair
 
     @abc.abstractmethod
     def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
-        """Makes the features of both splits, or takes those that are made."""
+        """Makes the features of both splits, or reads those that `beambert features` made."""
 
     @abc.abstractmethod
     def features(self, split: str) -> TaskFeatures:
-        """Returns the model's inputs."""
+        """Returns the model's inputs for a split."""
 
     @abc.abstractmethod
     def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
-        """Returns the task's metrics of a model's outputs for dev."""
+        """Returns the task's metrics for a model's outputs on dev."""
 
     @abc.abstractmethod
     def baseline(self) -> dict[str, float]:
-        """Returns the same metrics of the best answer that ignores the text."""
+        """Returns the same metrics for the best constant prediction, which ignores the text."""
 
     def prediction_files(self, outputs: Mapping[str, np.ndarray]) -> dict[str, str]:
-        """Returns the files that others' scorers of dev read, by name."""
+        """Returns the contents of prediction files for external scorers of dev, by file name."""
         return {}
 
     def notes(self) -> Sequence[str]:
-        """Returns what a user should know of the features."""
+        """Returns sentences about the features for the user."""
         return ()
 
     def sha256(self) -> dict[str, str]:
-        """Returns the files' hashes by split."""
+        """Returns the SHA-256 of each split's files."""
         return self._read.sha256()
 
 
 class ExampleData(TaskData):
-    """Examples whose answers are scored one by one."""
+    """Examples that are one instance each and are scored one by one."""
 
     def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
-        """Makes or reads the features of both splits."""
+        """Makes the features of both splits, or reads those that `beambert features` made."""
         self._length = text_features.max_seq_length
         self._features, self._cut = {}, {}
         for split, examples in self._examples.items():
@@ -106,7 +106,7 @@ class ExampleData(TaskData):
             self._features[split], self._cut[split] = features, cut
 
     def notes(self) -> list[str]:
-        """Returns how many sequences are cut."""
+        """Returns a sentence for each split with sequences that were cut."""
         return [
             f"{split}: {cut:,} of {len(self._features[split].lengths):,} sequences lost tokens at "
             f"--max_seq_length={self._length}"
@@ -115,21 +115,21 @@ class ExampleData(TaskData):
         ]
 
     def features(self, split: str) -> TaskFeatures:
-        """Returns the model's inputs."""
+        """Returns the model's inputs for a split."""
         return self._features[split]
 
 
 class TextData(ExampleData):
-    """Texts or pairs."""
+    """Examples that consist of a text or a pair of texts."""
 
     @property
     def is_pair(self) -> bool:
-        """Whether a second text goes with the first."""
+        """Whether each example is a pair of texts."""
         return self._examples[TRAIN][0].text_b is not None
 
 
 class ClassData(TextData):
-    """Texts that have a label."""
+    """Texts with one label each."""
 
     def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Returns the task's metrics of a model's outputs for dev."""
@@ -137,7 +137,7 @@ class ClassData(TextData):
         return self._scores(probabilities.argmax(axis=1).tolist(), probabilities)
 
     def baseline(self) -> dict[str, float]:
-        """Returns the metrics of always the commonest label of train."""
+        """Returns the metrics for predicting the most common label of train for every example."""
         counts = collections.Counter(example.label for example in self._examples[TRAIN])
         (label, _), *_ = counts.most_common(1)
         return self._scores([self.labels.index(label)] * self.counts[DEV])
@@ -156,20 +156,20 @@ class ClassData(TextData):
 
 
 class ChoiceData(ClassData):
-    """Texts that have a right one of several endings."""
+    """Texts with several endings, one of which is right."""
 
     has_segments = True
 
 
 class NumberData(TextData):
-    """Texts that have a number."""
+    """Texts with one number each."""
 
     def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Returns the task's metrics of a model's outputs for dev."""
         return self._scores(outputs["scores"].tolist())
 
     def baseline(self) -> dict[str, float]:
-        """Returns the metrics of always the mean of train."""
+        """Returns the metrics for predicting the mean of train for every example."""
         mean = float(np.mean([float(example.label) for example in self._examples[TRAIN]]))
         return self._scores([mean] * self.counts[DEV])
 
@@ -179,19 +179,19 @@ class NumberData(TextData):
 
 
 class TagData(ExampleData):
-    """Sentences whose words have tags."""
+    """Sentences with one tag for each word."""
 
     is_pair = False
 
     def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
-        """Makes or reads the features, and finds where the tags of dev's words are."""
+        """Makes or reads the features, and finds the first word piece of each word of dev."""
         super().tokenize(text_features, made)
         self._pieces: list[np.ndarray] = []
         for _, pieces in first_pieces(self._examples[DEV], text_features):
             self._pieces += [of_words[of_words >= 0] for of_words in pieces]
 
     def notes(self) -> list[str]:
-        """Returns how many sequences are cut, and how many words get no tag of the model's."""
+        """Returns the sentences about cut sequences, and one about the words without a token."""
         notes = super().notes()
         lost = sum(np.sum(pieces == 0) for pieces in self._pieces)
         if lost:
@@ -210,13 +210,13 @@ class TagData(ExampleData):
         """Returns the task's metrics of a model's outputs for dev."""
         tags = []
         for ids, pieces in zip(outputs["label_ids"], self._pieces, strict=True):
-            # Position 0 is [CLS]: the word has no piece of its own in the sequence.
+            # Position 0 is [CLS]. It stands for a word that has no token in the sequence.
             found = zip(ids[pieces], pieces, strict=True)
             tags.append([self.labels[index] if at else self._outside for index, at in found])
         return self._scores(tags)
 
     def baseline(self) -> dict[str, float]:
-        """Returns the metrics of always the commonest tag of train."""
+        """Returns the metrics for predicting the most common tag of train for every word."""
         counts = collections.Counter(tag for of in self._examples[TRAIN] for tag in of.tags)
         (tag, _), *_ = counts.most_common(1)
         return self._scores([[tag] * len(example.words) for example in self._examples[DEV]])
@@ -230,6 +230,6 @@ class TagData(ExampleData):
 
 
 def _word_accuracy(true: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> float:
-    """Returns the share of the words, of all sentences, whose tags are right."""
+    """Returns the share of words with the right tag, over all sentences."""
     flat = (itertools.chain.from_iterable(tags) for tags in (true, predicted))
     return float(np.mean([one == other for one, other in zip(*flat, strict=True)]))

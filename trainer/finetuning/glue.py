@@ -1,4 +1,4 @@
-"""All tasks of GLUE from one encoder: the table of dev results, and the leaderboard's zip."""
+"""Fine-tunes one encoder on all tasks of GLUE: the table of dev results and submission.zip."""
 
 import collections
 import dataclasses
@@ -23,30 +23,36 @@ from beambert.trainer.finetuning.plan import FinetuningJob
 
 RESULTS_FILE = "glue.json"
 SUBMISSION_FILE = "submission.zip"
-# The release's folder of the diagnostic set, which the model of MNLI answers.
+# GLUE's name for the diagnostic set. The model of MNLI answers it.
 DIAGNOSTIC_TITLE = "AX"
 _DIAGNOSTIC = dataclasses.replace(
     TASKS["mnli"], files={TEST: "diagnostic.tsv"}, title=DIAGNOSTIC_TITLE
 )
-# Accuracy on the dev file of genres that MNLI's training has none of.
+# The accuracy on MNLI's second dev file, whose genres do not occur in the training data.
 MISMATCHED = "accuracy_mismatched"
 _BATCH = 64
 
 
 def find_task_folders(glue_dir: str, names: Sequence[str]) -> dict[str, str]:
-    """Returns task name -> its folder, for those that are there.
+    """Returns the folder of each task that is present, by task name.
 
     Raises:
-      InputError: none is.
+      InputError: no task is present.
     """
     root = pathlib.Path(glue_dir)
     if not root.is_dir():
-        raise InputError(f"--data_dir={glue_dir}: no such local folder; name that of GLUE's tasks")
+        raise InputError(
+            f"--data_dir={glue_dir}: no such local folder; give the one that holds "
+            "CoLA, SST-2 and so on"
+        )
     found = {name: root / TASKS[name].title for name in names}
     found = {name: str(path) for name, path in found.items() if (path / "train.tsv").is_file()}
     if not found:
         titles = ", ".join(TASKS[name].title for name in names)
-        raise InputError(f"--data_dir={glue_dir}: none of {titles} with a train.tsv is in it")
+        raise InputError(
+            f"--data_dir={glue_dir}: holds none of {titles} with a train.tsv; give "
+            "the folder that does"
+        )
     return found
 
 
@@ -57,17 +63,20 @@ def run(
     job_of: Callable[[Task, str, str], FinetuningJob],
     finetune_one: Callable[[FinetuningJob], tuple[str, dict[str, float]]],
 ) -> dict[str, Any]:
-    """Fine-tunes on every task that is there, answers the test files, and writes the results.
+    """Fine-tunes on every task that is present, answers the test files, and writes the results.
 
     Args:
-      glue_dir: holds a folder for each task.
-      names: of the tasks to look for.
-      output: of a folder for each task, glue.json and submission.zip.
-      job_of: task, data folder and model folder -> the job.
-      finetune_one: job -> the folder of its finished model, and its results.
+      glue_dir: folder that holds a folder for each task.
+      names: names of the tasks to look for.
+      output: folder for a model folder for each task, glue.json and submission.zip.
+      job_of: returns the job for a task, its data folder and its model folder.
+      finetune_one: runs a job and returns the folder of its finished model and its results.
+
+    Returns:
+      the content of glue.json.
 
     Raises:
-      InputError: what was given can't be used.
+      InputError: the data or a setting cannot be used.
     """
     found = find_task_folders(glue_dir, names)
     jobs = {
@@ -91,10 +100,10 @@ def run(
     print(table(results))
     absent = [TASKS[name].title for name in names if name not in found]
     if absent:
-        print(f"not there, and not in the average: {', '.join(absent)}")
-    print(f"{output}/{SUBMISSION_FILE}: {', '.join(submission) or 'empty, no test files'}")
+        print(f"tasks without data, not in the average: {', '.join(absent)}")
+    print(f"{output}/{SUBMISSION_FILE}: {', '.join(submission) or 'empty, without test files'}")
     if lacking := [file for file in _submission_files() if file not in submission]:
-        print(f"the leaderboard also wants {', '.join(lacking)}")
+        print(f"missing for the leaderboard: {', '.join(lacking)}")
     return summary
 
 
@@ -104,13 +113,13 @@ def _submission_files() -> list[str]:
 
 
 def _submission_file(task: Task, split: str) -> str:
-    """Returns the leaderboard's name of a test file's answers, https://gluebenchmark.com/faq."""
+    """Returns the name that the leaderboard wants for answers (https://gluebenchmark.com/faq)."""
     genres = {"test_matched.tsv": "-m", "test_mismatched.tsv": "-mm"}
     return f"{task.title}{genres.get(task.files[split], '')}.tsv"
 
 
 def average(results: Mapping[str, Mapping[str, float]]) -> float:
-    """Returns the mean over tasks of the mean over a task's metrics (Wang et al. 2019, 3.3)."""
+    """Returns the mean over tasks of the mean of each task's metrics (Wang et al. 2019, 3.3)."""
     return float(np.mean([np.mean([of[m] for m in _metrics(n, of)]) for n, of in results.items()]))
 
 
@@ -119,7 +128,7 @@ def _metrics(name: str, results: Mapping[str, float]) -> list[str]:
 
 
 def table(results: Mapping[str, Mapping[str, float]]) -> str:
-    """Returns the results in per cent, beside the best answer that ignores the text."""
+    """Returns a Markdown table of the results and the baselines, in per cent."""
     lines = ["| task | metric | dev | baseline |", "|---|---|---|---|"]
     for name, of_task in results.items():
         for metric in _metrics(name, of_task):
@@ -130,7 +139,7 @@ def table(results: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def predictions_file(answers: Iterable[str]) -> str:
-    """Returns a file as the leaderboard takes it: a row's number in the test file, its answer."""
+    """Returns a file of answers in the leaderboard's format: row number and answer on each line."""
     rows = [f"{index}\t{answer}" for index, answer in enumerate(answers)]
     return "\n".join(["index\tprediction", *rows]) + "\n"
 
@@ -140,23 +149,23 @@ def _diagnostic(name: str, glue_dir: str) -> list[tuple[Task, str]]:
 
 
 def _check_files(job: FinetuningJob, asked: Sequence[tuple[Task, str]]) -> None:
-    """Reads all files of a task, which some hours later would be too late."""
+    """Reads all files of a task, so that faults show before hours of training."""
     splits = (TRAIN, *_present(job.task, job.data_dir, DEV))
     read_splits(job.task, job.data_dir, splits, job.skip_bad_rows)
-    # The leaderboard wants an answer to every row.
+    # No bad rows are left out here, as the leaderboard wants an answer to every row.
     for task, folder in asked:
         for split in _present(task, folder, TEST):
             read_examples(task, folder, split)
 
 
 def _present(task: Task, folder: str, kind: str) -> list[str]:
-    """Returns the splits of a kind whose files are there; MNLI has two of dev and test."""
+    """Returns the splits of a kind (dev or test) that are present; MNLI has two of each kind."""
     splits = [split for split in task.files if split.startswith(kind)]
     return [split for split in splits if split == DEV or has_split(task, folder, split)]
 
 
 def _mismatched(job: FinetuningJob, model_dir: str) -> dict[str, float]:
-    """Returns the accuracy on MNLI's other dev file, and that of the commonest label."""
+    """Returns the accuracy and its baseline on MNLI's second dev file; nothing for other tasks."""
     *_, split = _present(job.task, job.data_dir, DEV)
     if split == DEV:
         return {}
@@ -174,10 +183,12 @@ def _mismatched(job: FinetuningJob, model_dir: str) -> dict[str, float]:
 
 
 def _answers(task: Task, folder: str, model_dir: str) -> Iterator[tuple[str, str]]:
-    """Yields name and text of the leaderboard's files for the test files that are there."""
+    """Yields the name and content of a file of answers for each test file that is present."""
     for split in _present(task, folder, TEST):
         examples = read_examples(task, folder, split)
-        print(f"{task.name}: answering {len(examples):,} of {task.files[split]}", flush=True)
+        print(
+            f"{task.name}: answering {len(examples):,} examples of {task.files[split]}", flush=True
+        )
         yield _submission_file(task, split), predictions_file(_predict(examples, model_dir))
 
 
@@ -189,7 +200,7 @@ def _predict(examples: Sequence[TextExample], model_dir: str) -> list[str]:
         some = examples[start : start + _BATCH]
         found = tensorflow_models.call_on_texts(model, [example.texts() for example in some])
         if "score" in found:
-            # The scale of STS-B.
+            # The scores of STS-B lie between 0 and 5.
             answers += [f"{score:.3f}" for score in np.clip(found["score"], 0, 5)]
         else:
             answers += [label.decode() for label in found["label"]]
@@ -200,6 +211,6 @@ def _write_zip(path: str, files: Mapping[str, str]) -> None:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name, text in files.items():
-            # A fixed date, so that the same answers are the same bytes.
+            # ZipInfo has a fixed date, so that the same answers give the same bytes.
             archive.writestr(zipfile.ZipInfo(name), text)
     tensorflow_files.write_bytes(path, content.getvalue())

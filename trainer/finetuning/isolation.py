@@ -1,7 +1,7 @@
-"""Fine-tunings one after the other, each in a process of its own.
+"""Fine-tunes in a process of its own.
 
-What XLA compiles for a model stays in a process until its end, some hundred megabytes each time.
-No TensorFlow until a process has begun.
+The programs that XLA compiles for a model stay in memory until their process ends, some hundred
+megabytes for each fine-tuning. This module itself does not import TensorFlow; its processes do.
 """
 
 import multiprocessing
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def finetune_in_process(job: "FinetuningJob", strategy: str, tpu: str | None) -> dict[str, float]:
-    """Returns `finetune`'s results.
+    """Runs `finetune` in a new process and returns its results.
 
     Args:
-      job: what to do.
+      job: fine-tuning to run.
       strategy, tpu: see `make_strategy`.
 
     Raises:
-      InputError: what was given can't be used, or the process was killed.
+      InputError: the job cannot be run, or its process was killed.
     """
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_begin) as pool:
@@ -34,15 +34,15 @@ def finetune_in_process(job: "FinetuningJob", strategy: str, tpu: str | None) ->
             return pool.submit(_finetune, job, strategy, tpu).result()
         except BrokenProcessPool as error:
             raise InputError(
-                f"{job.output.model}: the run was killed, perhaps for want of memory; the same "
-                "command continues"
+                f"{job.output.model}: the run was killed, perhaps for want of memory; "
+                "give the same command again, which continues it"
             ) from error
 
 
 def _begin() -> None:
-    # Whoever gives the command again would find an orphan at work in the folder.
+    # A process that outlived its parent would hold the folder when the command is given again.
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    # Before the job is read, which would import it and print.
+    # Unpickling the job imports TensorFlow, too. Importing it first hides what it prints.
     with loading():
         import beambert.trainer.finetuning.job  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""`beambert finetune`: encoder + task -> a model with a SavedModel on raw text."""
+"""The job of `beambert finetune`: fine-tunes an encoder on a task and writes a model folder."""
 
 import json
 from collections.abc import Mapping
@@ -30,24 +30,24 @@ from beambert.trainer.loop.strategy import check_batch, is_chief, make_strategy
 from beambert.trainer.serving.saved_model import save_task_model
 from beambert.trainer.task_models import build_model
 
-# Floating-point operations in the time that XLA takes to compile a training step, on the slowest
-# machines: some ten seconds of two cores. Elsewhere compiling pays still later.
+# The number of floating-point operations that take as long as XLA takes to compile a training step
+# on the slowest machines: some ten seconds on two cores. Faster machines do more in that time.
 COMPILING_FLOPS = 1e12
-# In a model folder: what others' scorers read.
+# The folder in a model folder with the files for external scorers.
 PREDICTIONS_FOLDER = "predictions"
 
 
 def finetune(
     job: FinetuningJob, strategy: tf.distribute.Strategy | None = None
 ) -> dict[str, float]:
-    """Fine-tunes on a task, leaves a finished model folder and returns the results on dev.
+    """Fine-tunes on a task, writes a model folder and returns the results on dev.
 
     Args:
-      job: what is asked for.
+      job: settings of the fine-tuning.
       strategy: devices to train on; None for those that `make_strategy("auto")` finds.
 
     Raises:
-      InputError: what was given can't be used.
+      InputError: a setting or the data cannot be used.
     """
     strategy = strategy or make_strategy("auto")
     plan = make_plan(job)
@@ -65,7 +65,7 @@ def finetune(
         if chief and (notes := [*data.notes(), *run.notes]):
             print("\n".join(notes), flush=True)
         results = train(run.trainer, [run.phase()], plan.loop, job.output)
-        # Every worker computes its part of them.
+        # All workers must take part, as each computes a share of every batch.
         outputs = run.predict(data.features(DEV))
         results |= data.results(outputs)
         if chief:
@@ -77,7 +77,7 @@ def finetune(
 
 
 def describe_results(task: Task, results: dict[str, float]) -> str:
-    """Returns the task's metrics on dev beside those of the baseline."""
+    """Returns a line with the task's metrics on dev and those of the baseline."""
     parts = [
         f"{name.replace('_', ' ')} {results[name]:.4f} (baseline {results[f'baseline_{name}']:.4f})"
         for name in task.metrics
@@ -86,7 +86,7 @@ def describe_results(task: Task, results: dict[str, float]) -> str:
 
 
 def _describe(plan: FinetuningPlan) -> None:
-    """Writes what the model folder is to be, and says what is about to be done."""
+    """Writes the files that describe the model, and prints the plan."""
     model_dir, data = plan.job.output.model, plan.data
     model_folders.describe_model(
         model_dir, plan.config, plan.text_features.vocabulary, plan.training
@@ -108,7 +108,7 @@ def _describe(plan: FinetuningPlan) -> None:
 
 
 class _Finetuning:
-    """The trainer of a plan, with the batches it is given."""
+    """The trainer of a plan and the batches that it needs."""
 
     def __init__(self, plan: FinetuningPlan, strategy: tf.distribute.Strategy):
         self._plan, self._data = plan, plan.data
@@ -148,12 +148,12 @@ class _Finetuning:
         return model
 
     def phase(self) -> Phase:
-        """Returns the whole training."""
+        """Returns the only phase of the training."""
         loop, steps = self._plan.loop, self._plan.optimizer.num_train_steps
         features, batch_size = self._data.features(TRAIN), loop.train_batch_size
         lengths = features.example_lengths
         rows = batch_rows(lengths, self._lengths, batch_size, steps, loop.random_seed)
-        # Mean positions of a batch, at the lengths that they are computed at.
+        # The mean number of positions per sequence, at the lengths at which batches are computed.
         positions = np.array(self._lengths)[np.searchsorted(self._lengths, lengths)].mean()
         sequences = batch_size * features.choices
         return Phase(
@@ -167,7 +167,7 @@ class _Finetuning:
         )
 
     def predict(self, features: TaskFeatures) -> dict[str, np.ndarray]:
-        """Returns the objective's outputs for each example; of tokens, padded with zeros."""
+        """Returns the objective's outputs for each example; zeros pad those of tokens."""
         found: dict[str, np.ndarray] = {}
         for rows, batches in prediction_batches(
             features, self._lengths, self._plan.loop.train_batch_size

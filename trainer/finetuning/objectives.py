@@ -1,7 +1,7 @@
-"""What fine-tuning minimizes, by kind of task.
+"""Losses and metrics of fine-tuning, by kind of task.
 
-Batches are padded to the longest sequence of all, and computed at the least of a few lengths that
-holds them: short texts don't pay for long ones, and XLA compiles few programs.
+All batches are padded to the same length. Each is computed at the shortest of a few lengths that
+holds its sequences, so that short texts cost less than long ones and XLA compiles few programs.
 """
 
 import abc
@@ -31,17 +31,17 @@ class TaskObjective(Objective):
     `input_ids`, `input_mask` and `segment_ids` are int32 [B, L]; [B, N, L] for N choices.
     """
 
-    # Features besides the inputs that have a value for every token.
+    # Names of the features, besides the inputs, with a value for every token.
     token_features: tuple[str, ...] = ()
-    # Outputs that have one.
+    # Names of the outputs with a value for every token.
     token_outputs: tuple[str, ...] = ()
 
     def __init__(self, lengths: Sequence[int]):
-        """Takes the lengths to compute batches at, ascending; the last is that of the batches."""
+        """Takes the lengths to compute batches at, ascending; batches are padded to the last."""
         self.lengths = tuple(lengths)
 
     def ways(self) -> Sequence[Callable[[keras.Model, Features, tf.Tensor | None], Sums]]:
-        """Returns `sums` at the full length, then at each shorter one."""
+        """Returns `sums` for the full length, then for each shorter length."""
 
         def cut_sums(
             length: int, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
@@ -51,7 +51,7 @@ class TaskObjective(Objective):
         return [self.sums, *(functools.partial(cut_sums, length) for length in self.lengths[:-1])]
 
     def way(self, features: Features) -> tf.Tensor | None:
-        """Returns the way of the least length that holds the batch."""
+        """Returns the index in `ways` for the shortest length that holds the batch."""
         if len(self.lengths) == 1:
             return None
         longest = tf.reduce_max(tf.reduce_sum(features["input_mask"], axis=-1))
@@ -60,7 +60,7 @@ class TaskObjective(Objective):
         return tf.where(index < len(self.lengths) - 1, index + 1, 0)
 
     def cut(self, features: Features, length: int) -> Features:
-        """Returns the features of a batch at a length."""
+        """Returns the features of a batch, cut to a length."""
         return {
             name: value[..., :length] if name in (*INPUTS, *self.token_features) else value
             for name, value in features.items()
@@ -72,7 +72,7 @@ class TaskObjective(Objective):
 
     @abc.abstractmethod
     def outputs(self, model: keras.Model, features: Features) -> dict[str, tf.Tensor]:
-        """Returns what predictions are made of, a row for each example."""
+        """Returns the outputs that predictions are made from, with a row for each example."""
 
 
 class ClassificationObjective(TaskObjective):
@@ -84,11 +84,11 @@ class ClassificationObjective(TaskObjective):
     def logits(
         self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
-        """Returns float32 [B, C]."""
+        """Returns the logits of the labels, float32 [B, C]."""
         return model(features, dropout_seed=dropout_seed)
 
     def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
-        """Returns the loss (nats) and correct answers, summed."""
+        """Returns the sums over the examples of the loss (nats) and of correct answers."""
         logits = self.logits(model, features, dropout_seed)
         rows, labels = example_weights(features), features["label_ids"]
         return {
@@ -107,20 +107,20 @@ class ChoiceObjective(ClassificationObjective):
     def logits(
         self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
-        """Returns float32 [B, N]."""
+        """Returns the logits of the choices, float32 [B, N]."""
         _, choices, length = features["input_ids"].shape
         flat = {name: tf.reshape(features[name], [-1, length]) for name in INPUTS}
         return tf.reshape(model(flat, dropout_seed=dropout_seed), [-1, choices])
 
 
 class RegressionObjective(TaskObjective):
-    """The squared error of one number."""
+    """The squared error of one number per example."""
 
     losses = ("mean_squared_error",)
     weight_of = {"mean_squared_error": "examples"}
 
     def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
-        """Returns the squared errors' sum."""
+        """Returns the sum of the squared errors."""
         scores = model(features, dropout_seed=dropout_seed)[:, 0]
         errors = tf.math.squared_difference(scores, features["label_ids"])
         return {"mean_squared_error": tf.reduce_sum(example_weights(features) * errors)}
@@ -147,7 +147,7 @@ class TaggingObjective(TaskObjective):
         return is_word * example_weights(features)[:, None]
 
     def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
-        """Returns the loss (nats) and correct labels, summed over the words."""
+        """Returns the sums over the words of the loss (nats) and of correct labels."""
         logits = model(features, dropout_seed=dropout_seed)
         words, labels = self._word_weights(features), tf.maximum(features["label_ids"], 0)
         return {
@@ -156,13 +156,13 @@ class TaggingObjective(TaskObjective):
         }
 
     def outputs(self, model: keras.Model, features: Features) -> dict[str, tf.Tensor]:
-        """Returns `label_ids` int32 [B, L]: the likeliest of every token."""
+        """Returns `label_ids`, int32 [B, L]: the most probable label of each token."""
         logits = model(features)
         return {"label_ids": tf.argmax(logits, axis=-1, output_type=tf.int32)}
 
 
 class SpanObjective(TaskObjective):
-    """The mean of two softmaxes over the tokens: of the start and the end (run_squad.py)."""
+    """The mean of two losses over the tokens, one for start and one for end (run_squad.py)."""
 
     losses = ("cross_entropy",)
     weight_of = {"cross_entropy": "examples", "accuracy": "examples"}
@@ -175,7 +175,7 @@ class SpanObjective(TaskObjective):
         return start_logits, end_logits
 
     def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
-        """Returns the loss (nats) and how often both ends are right, summed."""
+        """Returns the sums over the examples of the loss (nats) and of exactly right answers."""
         starts, ends = self._logits(model, features, dropout_seed)
         rows = example_weights(features)
         start, end = features["start_positions"], features["end_positions"]

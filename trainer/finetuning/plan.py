@@ -1,4 +1,4 @@
-"""What a fine-tuning is asked for, and what that comes to with its encoder and its data."""
+"""The job of a fine-tuning, and the plan that follows from it, its encoder and its data."""
 
 import dataclasses
 import functools
@@ -48,22 +48,25 @@ DATA: dict[str, type[TaskData]] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuningJob:
-    """What `finetune` is asked for; the defaults are those of `beambert finetune`.
+    """The settings of a fine-tuning; the defaults are those of `beambert finetune`.
 
     Attributes:
-      task: what it is.
-      data_dir: the task's files.
-      skip_bad_rows: leave out rows that can't be used.
+      task: declaration of the task.
+      data_dir: folder of the task's files.
+      skip_bad_rows: leave out rows that cannot be used instead of raising an error.
       init: a pre-trained encoder, see `weights.initial.open_initial`, or "random".
-      model, vocab_file, do_lower_case: of the encoder, where `init` is "random".
-      freeze_encoder: train the layer on top alone.
+      model: size or bert_config.json of the encoder; only if `init` is "random".
+      vocab_file: vocabulary of the encoder; only if `init` is "random".
+      do_lower_case: whether to lower-case text (default: True); only if `init` is "random".
+      freeze_encoder: train only the layer on top of the encoder.
       output: folders to write to.
-      features: the task's, made by `beambert features`; None makes them here.
-      max_seq_length: of the inputs; None for that of the features or the pre-training.
+      features: features of the task made by `beambert features`; None to make them here.
+      max_seq_length: length of the inputs in tokens; None for that of the features or the
+        pre-training.
       learning_rate, weight_decay_rate, optimizer: see `OptimizerConfig`.
-      num_train_epochs: over the task's training data.
-      warmup_proportion: share of the steps that warm up.
-      loop: how; its evaluation is once an epoch.
+      num_train_epochs: number of passes over the training data; may be a fraction.
+      warmup_proportion: share of the steps in which the learning rate rises.
+      loop: settings of the training loop; `eval_steps` is set to evaluate after each epoch.
     """
 
     task: Task
@@ -98,17 +101,17 @@ class _Start:
 
 @dataclasses.dataclass(frozen=True)
 class FinetuningPlan:
-    """What a job comes to.
+    """Everything that a fine-tuning needs, read and checked.
 
     Attributes:
-      job: what is asked for.
-      config: of the encoder.
-      weights: of the encoder; None for random ones.
-      text_features: how texts become its inputs.
-      data: of the task.
-      notes: a sentence on everything in it that is left out or amiss.
-      optimizer: with the steps of the asked-for epochs.
-      loop: evaluates after each of them.
+      job: settings of the fine-tuning.
+      config: configuration of the encoder.
+      weights: initial weights of the encoder; None for random ones.
+      text_features: makes the encoder's inputs from texts.
+      data: examples of the task.
+      notes: sentences about problems with the data.
+      optimizer: optimizer, with the number of steps that the epochs take.
+      loop: settings of the training loop, with an evaluation after each epoch.
     """
 
     job: FinetuningJob
@@ -122,7 +125,7 @@ class FinetuningPlan:
 
     @functools.cached_property
     def training(self) -> dict[str, Any]:
-        """What training.json holds."""
+        """The content of training.json."""
         task, data = self.data.task, self.data
         columns = ("text_columns", "label_column", "choice_columns")
         return {
@@ -146,15 +149,15 @@ class FinetuningPlan:
 
     @functools.cached_property
     def identity(self) -> dict[str, Any]:
-        """What decides the result, see `model_folders.job_identity`."""
+        """The settings that decide the result; see `model_folders.job_identity`."""
         return model_folders.job_identity(self.training, self.config)
 
 
 def make_plan(job: FinetuningJob) -> FinetuningPlan:
-    """Opens the encoder and reads the task.
+    """Returns the plan of a job, after opening the encoder and reading the task.
 
     Raises:
-      InputError: what was given can't be used.
+      InputError: a setting, the encoder or the data cannot be used.
     """
     start = _start(job)
     notes: list[str] = []
@@ -173,8 +176,8 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
         )
     if data.has_segments and start.config.type_vocab_size < 2:
         raise InputError(
-            f"--init={job.init}: has one segment type (type_vocab_size), and {data.task.name} has "
-            "pairs; take another encoder"
+            f"--init={job.init}: has only one segment type (type_vocab_size), but {data.task.name} "
+            "has pairs; use another encoder"
         )
     optimizer, loop = _schedule(job, data.counts[TRAIN])
     return FinetuningPlan(
@@ -186,7 +189,7 @@ def _start(job: FinetuningJob) -> _Start:
     if job.init != RANDOM:
         for name in ("model", "vocab_file", "do_lower_case"):
             if (value := getattr(job, name)) is not None:
-                raise InputError(f"--{name}={value}: goes with --init=random; leave it out")
+                raise InputError(f"--{name}={value}: needs --init=random; leave it out")
         found = open_initial(job.init, "--init")
         found.check("--init")
         length = _length(job, found.max_seq_length, found.config)
@@ -201,7 +204,7 @@ def _start(job: FinetuningJob) -> _Start:
 
 
 def _length(job: FinetuningJob, trained: int | None, config: BertConfig) -> int:
-    """Returns the asked-for length of the inputs, that of the features, or the task's default."""
+    """Returns the length of the inputs: that of the job, the features, or the task's default."""
     limit, asked = config.max_position_embeddings, "--max_seq_length"
     length = job.max_seq_length
     if length is None and job.features:
@@ -218,12 +221,12 @@ def _length(job: FinetuningJob, trained: int | None, config: BertConfig) -> int:
 
 
 def _schedule(job: FinetuningJob, examples: int) -> tuple[OptimizerConfig, LoopConfig]:
-    """Returns the optimizer of the asked-for epochs, and a loop that evaluates after each."""
+    """Returns the optimizer for the epochs of the job, and a loop that evaluates after each."""
     batch_size = job.loop.train_batch_size
     if examples < batch_size:
         raise InputError(
             f"--train_batch_size={batch_size}: more than the {examples} training examples; "
-            "take a smaller batch"
+            "use a smaller batch"
         )
     steps = max(int(examples * job.num_train_epochs / batch_size), 1)
     warmup = int(job.warmup_proportion * steps)

@@ -1,4 +1,4 @@
-"""Questions on paragraphs, as the training needs them."""
+"""Questions about paragraphs as the training needs them, and the scores of answers on dev."""
 
 from collections.abc import Callable, Mapping
 
@@ -21,23 +21,29 @@ from beambert.trainer.finetuning.data import TaskData
 
 
 class SpanData(TaskData):
-    """SQuAD's files; a model's input is a window of a question and a part of its context."""
+    """The examples of SQuAD; an input holds a question and a window of its context."""
 
     is_pair = True
 
     def __init__(
         self, task: Task, data_dir: str, tell: Callable[[str], None], skip_bad_rows: bool = False
     ):
-        """Reads train and dev; tells, too, where no question of train is without an answer."""
+        """Reads the splits train and dev; see `TaskData`.
+
+        It also reports a v2.0 task without unanswerable questions in train.
+        """
         super().__init__(task, data_dir, tell, skip_bad_rows)
         if task.allows_no_answer and not any(of.is_impossible for of in self._examples[TRAIN]):
             tell(
-                f"{self._read.files[TRAIN]}: no question is impossible, so that a model learns "
-                "little of when to give no answer; the task squad1.1 always gives one."
+                f"{self._read.files[TRAIN]}: no question is marked as impossible, so the model "
+                "cannot learn when to give no answer; the task squad1.1 always gives one"
             )
 
     def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
-        """Makes the windows of both splits; those of dev always, as answers are read off them."""
+        """Makes the features of both splits, or reads those of train.
+
+        The windows of dev are always made, because decoding reads answers off them.
+        """
         tokenizer = OffsetTokenizer(text_features.vocabulary, text_features.do_lower_case)
         parameters = WindowParameters.of_length(text_features.max_seq_length)
 
@@ -51,17 +57,18 @@ class SpanData(TaskData):
         }
 
     def notes(self) -> list[str]:
-        """Returns how many answers of dev no model can give: parts of pieces, mostly."""
+        """Returns a sentence on the answers of dev that no tokens match exactly, if any."""
         lost = lost_answers(self._examples[DEV], self._dev_windows)
         if not lost:
             return []
         return [
-            f"dev: {len(lost):,} of {self.counts[DEV]:,} questions have no answer that is made of "
-            f"whole tokens of a window, and can't be answered exactly; the first is {lost[0].id!r}"
+            f"dev: {len(lost):,} of {self.counts[DEV]:,} questions have no answer that consists of "
+            f"whole tokens of one window, and cannot be answered exactly; the first is "
+            f"{lost[0].id!r}"
         ]
 
     def features(self, split: str) -> TaskFeatures:
-        """Returns the model's inputs, a window each."""
+        """Returns the model's inputs for a split, one row for each window."""
         return self._features[split]
 
     def _decode(self, outputs: Mapping[str, np.ndarray]) -> SquadPredictions:
@@ -75,16 +82,16 @@ class SpanData(TaskData):
         )
 
     def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
-        """Returns the metrics of dev as shares, and the official scorer's in per cent."""
+        """Returns the metrics of dev as shares, and those of the official scorer in per cent."""
         predictions = self._decode(outputs)
         return self._scores(predictions.answers, predictions.null_odds or None)
 
     def prediction_files(self, outputs: Mapping[str, np.ndarray]) -> dict[str, str]:
-        """Returns the files that the official scorers read, by name."""
+        """Returns the contents of the files for the official scorers, by file name."""
         return self._decode(outputs).files()
 
     def baseline(self) -> dict[str, float]:
-        """Returns the metrics of never an answer."""
+        """Returns the metrics for giving no answer to any question."""
         return self._scores({question.id: "" for question in self._examples[DEV]})
 
     def _scores(

@@ -1,7 +1,7 @@
-"""A grid of hyper-parameters, each fine-tuned from several seeds; the best on dev stays.
+"""Fine-tunes with every combination of a grid and several seeds, and keeps the best model on dev.
 
-In the model folder: sweep.json, a row for each run that is done, and best/, the model folder of the
-best. A run that is under way lies in runs/; interrupted, the same command continues it.
+The model folder holds sweep.json with a row for each finished run, and best/, the model folder of
+the best run. The current run lies in runs/. An interrupted sweep is continued by the same command.
 """
 
 import dataclasses
@@ -22,34 +22,34 @@ from beambert.trainer import model_folders
 from beambert.trainer.finetuning.plan import FinetuningJob, make_plan
 
 SWEEP_FILE = "sweep.json"
-# What a grid varies.
+# The hyper-parameters that a grid varies.
 POINT = ("learning_rate", "train_batch_size", "num_train_epochs")
 
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """Values to combine; each field is the flag of its name."""
+    """Values of hyper-parameters to combine; each field has the name of its flag."""
 
     learning_rate: tuple[float, ...]
     train_batch_size: tuple[int, ...]
     num_train_epochs: tuple[float, ...]
 
     def points(self) -> list[tuple[float, int, float]]:
-        """Returns every combination."""
+        """Returns all combinations, as tuples in the order of `POINT`."""
         return list(
             itertools.product(self.learning_rate, self.train_batch_size, self.num_train_epochs)
         )
 
     def of_batches_up_to(self, examples: int) -> "Grid":
-        """Returns the grid without batches of more examples than there are."""
+        """Returns the grid without the batch sizes that exceed the number of examples."""
         sizes = tuple(size for size in self.train_batch_size if size <= examples)
         return dataclasses.replace(self, train_batch_size=sizes)
 
 
 GRIDS = {
-    # Devlin et al. 2019: the rates of section 4.1, the rest of appendix A.3.
+    # Devlin et al. 2019: learning rates of section 4.1, the rest of appendix A.3.
     "paper": Grid((5e-5, 4e-5, 3e-5, 2e-5), (16, 32), (2, 3, 4)),
-    # The README of google-research/bert on its smaller models, March 2020.
+    # README of google-research/bert on its smaller models, March 2020.
     "small": Grid((3e-4, 1e-4, 5e-5, 3e-5), (8, 16, 32, 64, 128), (4,)),
 }
 
@@ -60,26 +60,28 @@ def sweep(
     num_seeds: int,
     finetune: Callable[[FinetuningJob], dict[str, float]],
 ) -> dict[str, Any]:
-    """Runs what isn't done yet and returns what sweep.json holds.
+    """Does the runs that are not finished yet, and returns the content of sweep.json.
 
     Args:
-      job: of every run but for the grid's values and the seed, which counts from the job's on.
-      grid: what to combine.
-      num_seeds: runs of each combination.
+      job: settings that all runs share; the first run of a combination has its seed.
+      grid: values to combine.
+      num_seeds: number of runs for each combination.
       finetune: does one run and returns its results.
 
     Raises:
-      InputError: what was given can't be used, or the folder holds another sweep.
+      InputError: a setting cannot be used, or the folder holds another sweep.
     """
     if os.environ.get("TF_CONFIG"):
-        raise InputError("--sweep: its runs take one host; leave TF_CONFIG out")
+        raise InputError("--sweep: each run takes one host; unset TF_CONFIG")
     model_dir = job.output.model
     common = _common(job, min(grid.train_batch_size))
     examples = common["examples"][TRAIN]
     possible = grid.of_batches_up_to(examples)
     if large := sorted(set(grid.train_batch_size) - set(possible.train_batch_size)):
         sizes = ", ".join(map(str, large))
-        print(f"left out: batches of {sizes}, of {examples} training examples", flush=True)
+        print(
+            f"left out: batch sizes {sizes}, more than the {examples} training examples", flush=True
+        )
     tensorflow_files.make_folder(model_dir, "--model_dir")
     with model_folders.held(model_dir):
         return _run(job, possible, num_seeds, finetune, _open(model_dir, common))
@@ -92,13 +94,13 @@ def _run(
     finetune: Callable[[FinetuningJob], dict[str, float]],
     state: dict[str, Any],
 ) -> dict[str, Any]:
-    """`sweep` from what its folder holds on."""
+    """Continues a sweep from the content of its sweep.json."""
     model_dir, metric = job.output.model, job.task.metrics[0]
     seeds = range(job.loop.random_seed, job.loop.random_seed + num_seeds)
     planned = [(*point, seed) for seed in seeds for point in grid.points()]
     left = [run for run in planned if _find(state, run) is None]
     done = len(planned) - len(left)
-    print(f"{model_dir}: {len(planned)} runs, {done} done", flush=True)
+    print(f"{model_dir}: {len(planned)} runs, {done} of them done", flush=True)
     started = time.monotonic()
     for number, run in enumerate(left, start=1):
         folder = f"{model_dir}/runs/{_name(run)}"
@@ -115,13 +117,13 @@ def _run(
         state["runs"].append(row | {"results": results})
         _write(model_dir, state)
         seconds = (time.monotonic() - started) / number * (len(left) - number)
-        print(f"about {seconds / 60:.0f} min left", flush=True)
+        print(f"time left: about {seconds / 60:.0f} min", flush=True)
     print(table(state["runs"], metric))
     return state
 
 
 def table(runs: Sequence[dict[str, Any]], metric: str) -> str:
-    """Returns the combinations, the best mean over seeds first, with their spread."""
+    """Returns a Markdown table of the combinations, the best mean over seeds first."""
     by_point: dict[tuple, list[float]] = {}
     for row in runs:
         key = tuple(row[name] for name in POINT)
@@ -136,10 +138,10 @@ def table(runs: Sequence[dict[str, Any]], metric: str) -> str:
 
 
 def _common(job: FinetuningJob, batch_size: int) -> dict[str, Any]:
-    """Returns what all runs share."""
+    """Returns the settings that all runs share."""
     loop = dataclasses.replace(job.loop, train_batch_size=batch_size)
     identity = make_plan(dataclasses.replace(job, loop=loop)).identity
-    # As it is read back: tuples are lists in JSON.
+    # JSON turns tuples into lists. The conversion makes this comparable with a sweep.json.
     identity = json.loads(json.dumps(identity | {"warmup_proportion": job.warmup_proportion}))
     for name in ("num_train_steps", "num_warmup_steps", "learning_rate"):
         del identity["optimizer"][name]
@@ -153,10 +155,11 @@ def _open(model_dir: str, common: dict[str, Any]) -> dict[str, Any]:
     if not tensorflow_files.exists(path):
         if not all(map(is_aside, tensorflow_files.list_folder(model_dir))):
             raise InputError(
-                f"--model_dir={model_dir}: holds something else than a sweep; choose another folder"
+                f"--model_dir={model_dir}: holds something other than a sweep; "
+                "choose another folder"
             )
         state = {"job": common, "runs": []}
-        # At once: what is left of a first run that was killed is a sweep's.
+        # Written before the first run, so that the folder counts as a sweep's if that is killed.
         _write(model_dir, state)
         return state
     try:

@@ -1,1 +1,1 @@
-"""Models for serving: SavedModels on raw text, versions, the blessing."""
+"""Export of models for serving: SavedModels on raw text, their versions, and the blessing."""

@@ -1,4 +1,4 @@
-"""Whether an evaluation blessed a model."""
+"""Checks that an evaluation blessed a model."""
 
 import json
 
@@ -12,26 +12,27 @@ def check_blessing(evaluation: str, model_dir: str) -> None:
     """Refuses a model that `beambert evaluate` did not bless.
 
     Raises:
-      InputError: no evaluation there, one of other weights, or it refused.
+      InputError: there is no evaluation, it is of other weights, or it did not bless the model.
     """
     evaluation = evaluation.rstrip("/")
     metrics_file = f"{evaluation}/{METRICS_FILE}"
     if not tensorflow_files.exists(metrics_file):
-        raise InputError(f"--evaluation={evaluation}: no evaluation there; run `beambert evaluate`")
+        raise InputError(f"--evaluation={evaluation}: holds no evaluation; run `beambert evaluate`")
     try:
         metrics = json.loads(tensorflow_files.read_bytes(metrics_file))
         model, evaluated = metrics["model"], metrics["weights_sha256"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"--evaluation={evaluation}: its {METRICS_FILE} can't be read; evaluate the model again"
+            f"--evaluation={evaluation}: its {METRICS_FILE} cannot be read; "
+            "evaluate the model again"
         ) from error
     if evaluated != weights_sha256(model_dir):
         raise InputError(
             f"--evaluation={evaluation}: is of {model} and evaluated other weights than "
-            f"--model={model_dir} has; evaluate again"
+            f"those of --model={model_dir}; evaluate again"
         )
     if not tensorflow_files.exists(f"{evaluation}/{BLESSED}"):
         raise InputError(
             f"--evaluation={evaluation}: did not bless {model_dir} (see its {REPORT_FILE}); "
-            "leave --evaluation out to export it all the same"
+            "leave --evaluation out to export it anyway"
         )

@@ -1,9 +1,9 @@
-"""Questions and contexts, as text -> answers: what a SQuAD model does, as one graph.
+"""A TensorFlow graph that takes questions and contexts as text and returns answers.
 
-The graph of `windows.make_windows` and `answers.decode`, for the best answer alone;
-those have what training and n-best lists need besides.
+It computes the same as `windows.make_windows` and `answers.decode`, but only the best answer.
+Those functions also compute what training and n-best lists need.
 
-Shape suffixes: N questions, W windows of them all, L tokens of a window, A pieces of an answer.
+Shape suffixes: N questions, W windows in all, L tokens of a window, A pieces of an answer.
 """
 
 import keras
@@ -14,21 +14,21 @@ from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.model_inputs.windows import SPECIAL_TOKENS, WindowParameters
 from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
 
-# Windows that the model gets at a time: a long context has hundreds.
+# The number of windows in a batch of the model. A long context has hundreds of windows.
 _WINDOWS_AT_A_TIME = 32
 _DECODING = DecodingParameters()
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
 class _WindowTensors:
-    """Windows of [CLS] question [SEP] context [SEP]; those of a question next to each other.
+    """Windows of [CLS] question [SEP] context [SEP], in the order of the questions.
 
     Attributes:
-      owner: int64 [W], the question of each.
-      first_piece: int64 [W], the first piece of its context, counted over all contexts.
-      context: int64 [W], the token that this piece is.
-      lengths: int64 [W], pieces of its context in the window.
-      features: int32 [W, L] each, the model's inputs.
+      owner: int64 [W], index of the window's question.
+      first_piece: int64 [W], index of the window's first context piece among those of all contexts.
+      context: int64 [W], position of that piece in the window.
+      lengths: int64 [W], number of context pieces in the window.
+      features: the model's inputs, int32 [W, L] each.
     """
 
     def __init__(
@@ -61,16 +61,16 @@ class _WindowTensors:
         return tf.size(self.owner, tf.int64)
 
     def pieces(self) -> tf.Tensor:
-        """Returns which piece each token is, int64 [W, L]; in the context only."""
+        """Returns the index of each token's piece, int64 [W, L]; valid only in the context."""
         return self._positions + (self.first_piece - self.context)[:, None]
 
     def is_context(self) -> tf.Tensor:
-        """Returns whether tokens are of the context, bool [W, L]."""
+        """Returns whether each token belongs to the context, bool [W, L]."""
         place = self._positions - self.context[:, None]
         return (place >= 0) & (place < self.lengths[:, None])
 
     def has_most_context(self) -> tf.Tensor:
-        """Returns `windows.has_most_context` of every token, bool [W, L]."""
+        """Returns `windows.has_most_context` for each token, bool [W, L]."""
         numbers = tf.range(self.nrows())
         own = self._context_scores(numbers)
         found = tf.ones_like(own, tf.bool)
@@ -83,7 +83,7 @@ class _WindowTensors:
         return found
 
     def _context_scores(self, windows: tf.Tensor) -> tf.Tensor:
-        """Returns how much context other windows give to each window's pieces, float64 [W, L]."""
+        """Returns the context that other windows have around each piece, float64 [W, L]."""
         left = self.pieces() - tf.gather(self.first_piece, windows)[:, None]
         lengths = tf.gather(self.lengths, windows)[:, None]
         right = lengths - 1 - left
@@ -95,12 +95,12 @@ class AnswerModule(tf.Module):
     """The signatures of a SQuAD model."""
 
     def __init__(self, model: keras.Model, text_features: TextFeatures, allows_no_answer: bool):
-        """Takes the model and what its inputs are made with.
+        """Traces the signatures.
 
         Args:
-          model: a span's.
-          text_features: as it was fine-tuned with.
-          allows_no_answer: whether "" is an answer (v2.0).
+          model: fine-tuned model of a span task.
+          text_features: makes the model's inputs, with the settings of its fine-tuning.
+          allows_no_answer: whether "" is an allowed answer (SQuAD v2.0).
         """
         super().__init__()
         self._model = model
@@ -129,7 +129,7 @@ class AnswerModule(tf.Module):
 
     def _answer(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
         queries = self._text_features.tokenizer.tokenize(question)
-        # Places are counted in characters, which bytes that are no UTF-8 don't have.
+        # Positions are counted in characters, so invalid UTF-8 must be replaced first.
         context = tf.strings.unicode_transcode(context, "UTF-8", "UTF-8")
         pieces, starts, ends = self._tokenizer.tokenize(context)
         windows = _WindowTensors(
@@ -140,7 +140,7 @@ class AnswerModule(tf.Module):
         )
         logits = self._logits(windows)
         score, first, last = _best_answers(windows, logits, _DECODING)
-        # Where there is nothing to answer with, the place behind the last piece.
+        # Questions without a possible answer get the index behind the last piece.
         nothing = tf.size(pieces.flat_values, tf.int64)
         is_answer = score > -float("inf")
         start, end = (
@@ -157,7 +157,7 @@ class AnswerModule(tf.Module):
         return found | {"answer": answer, "start": start, "end": end}
 
     def _logits(self, windows: _WindowTensors) -> tf.Tensor:
-        """Returns the logits of starts and ends, float32 [W, L, 2]."""
+        """Returns the logits of the start and the end at each token, float32 [W, L, 2]."""
 
         def some(first: tf.Tensor) -> tf.Tensor:
             part = slice(first, first + _WINDOWS_AT_A_TIME)
@@ -175,15 +175,15 @@ class AnswerModule(tf.Module):
 def _best_answers(
     windows: _WindowTensors, logits: tf.Tensor, parameters: DecodingParameters
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the score of each question's best answer, its first and its last piece, [N] each.
+    """Returns the score, first piece and last piece of each question's best answer, [N] each.
 
-    The score is -inf where there is no answer.
+    The score is -inf if a question has no possible answer.
     """
     length = logits.shape[1]
     is_token = windows.features["input_mask"][:, :, None] > 0
     starts_WL, ends_WL = tf.unstack(tf.where(is_token, logits, -float("inf")), axis=-1)
     is_context = windows.is_context()
-    # Ends by their distance from each start.
+    # The ends of answers, by their distance from the start.
     distances = tf.range(parameters.max_answer_length)
     places_LA = tf.range(length)[:, None] + distances
     is_inside = places_LA < length
@@ -196,7 +196,7 @@ def _best_answers(
     is_answer_WLA = may_start[:, :, None] & of_ends(is_context) & is_inside
     top_starts, top_ends = (_is_top(of, parameters.n_best_size) for of in (starts_WL, ends_WL))
     is_top_WLA = is_answer_WLA & top_starts[:, :, None] & of_ends(top_ends)
-    # Where none of the best starts goes with one of the best ends, all of them count.
+    # If no top start forms a valid answer with a top end, all starts and ends count.
     has_top = tf.cast(tf.reduce_any(is_top_WLA, axis=[1, 2]), tf.int32)
     has_top = tf.gather(tf.math.segment_max(has_top, windows.owner) > 0, windows.owner)
     counts_WLA = tf.where(has_top[:, None, None], is_top_WLA, is_answer_WLA)
@@ -215,7 +215,7 @@ def _best_answers(
 
 
 def _is_top(logits: tf.Tensor, count: int) -> tf.Tensor:
-    """Returns whether tokens are among the window's greatest, bool [W, L]."""
+    """Returns whether each token is among the `count` greatest of its window, bool [W, L]."""
     length = logits.shape[1]
     indices = tf.math.top_k(logits, min(count, length)).indices
     return tf.reduce_any(tf.one_hot(indices, length, True, False), axis=1)

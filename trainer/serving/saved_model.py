@@ -19,12 +19,12 @@ _CHOICES = tf.TensorSpec([None, None], tf.string, name="choices")
 
 
 def _traced(function: Callable[..., dict[str, tf.Tensor]], *texts: Any, **choices: Any) -> Any:
-    # Nothing in it asks Python about a tensor's value, see `Trainer`.
+    # AutoGraph is not needed, because no Python condition depends on a tensor.
     return tf.function(function, autograph=False).get_concrete_function(*texts, **choices)
 
 
 class _TaskModule(tf.Module):
-    """Raw text -> answers."""
+    """Takes raw text and returns the answers of a fine-tuned model."""
 
     def __init__(
         self, model: keras.Model, text_features: TextFeatures, training: Mapping[str, Any]
@@ -65,7 +65,7 @@ class _Chooser(_TaskModule):
         return _traced(self._choose, *texts, choices=_CHOICES)
 
     def _choose(self, *texts: tf.Tensor, choices: tf.Tensor) -> dict[str, tf.Tensor]:
-        if len(texts) > 1:  # what every ending begins with, as `ChoiceExample.endings`
+        if len(texts) > 1:  # text_b is the beginning of every ending, as in `ChoiceExample.endings`
             choices = texts[1][:, None] + " " + choices
         count = tf.shape(choices)[1]
         first = tf.repeat(texts[0], count)
@@ -88,7 +88,7 @@ def _finder(
     return AnswerModule(model, text_features, find_task(training["task"]).allows_no_answer)
 
 
-# What answers raw text, of each kind of task.
+# The module for each kind of task.
 ANSWER_MODULES: dict[str, Callable[..., _TaskModule | AnswerModule]] = {
     CLASSIFICATION: _Classifier,
     REGRESSION: _Scorer,
@@ -99,14 +99,14 @@ ANSWER_MODULES: dict[str, Callable[..., _TaskModule | AnswerModule]] = {
 
 
 class EncoderModule(tf.Module):
-    """Raw text -> hidden states.
+    """Takes raw text and returns the hidden states of an encoder.
 
-    Its `serving_default` takes `text`, string [n], and gives `sequence_output` [n, L, H],
-    `pooled_output` [n, H] and `input_mask` [n, L].
+    Its `serving_default` takes `text`, string [n], and returns `sequence_output`, float32
+    [n, L, H], `pooled_output`, float32 [n, H], and `input_mask`, int32 [n, L].
     """
 
     def __init__(self, model: keras.Model, text_features: TextFeatures):
-        """Traces the encoder on texts."""
+        """Traces the signature."""
         super().__init__()
         self._encoder = model
         self._text_features = text_features
@@ -125,28 +125,32 @@ class EncoderModule(tf.Module):
 def save_task_model(
     model: keras.Model, text_features: TextFeatures, training: Mapping[str, Any], path: str
 ) -> None:
-    """Writes a fine-tuned model as a SavedModel; one that is there is replaced.
+    """Writes a fine-tuned model as a SavedModel, replacing one at the same path.
 
-    Its `serving_default` takes `text`, string [n], and for pairs `text_b`, and gives, by kind:
-    classification `label`, string [n], and `probabilities`, float32 [n, labels]; regression
-    `score`, float32 [n]; choice, which takes `choices`, string [n, N], too, `label` and
-    `probabilities` [n, N]; tagging, whose text is words with single spaces between them, `tags`,
-    string [n, most words], empty behind a text's last.
+    The inputs and outputs of its signature `serving_default` depend on the kind of the task. All
+    kinds but span take `text`, string [n], and for pairs `text_b`, string [n].
 
-    That of a span takes `question` and `context`, string [n], of any length, and gives `answer`,
-    string [n], the characters `start` and `end` that it is in its context, int32 [n], its `score`,
-    float32 [n], and where "" is an answer `null_odds`, float32 [n]: how much more no answer scores.
-    Its other signature, `windows`, takes `input_ids`, `input_mask` and `segment_ids`, int32 [n, L],
-    and gives `start_logits` and `end_logits`, float32 [n, L].
+    * Classification returns `label`, string [n], and `probabilities`, float32 [n, labels].
+    * Regression returns `score`, float32 [n].
+    * Choice also takes `choices`, string [n, N]. It returns `label`, string [n], and
+      `probabilities`, float32 [n, N].
+    * Tagging takes words separated by single spaces. It returns `tags`, string [n, most words],
+      with empty tags behind the last word of a text.
+    * Span takes `question` and `context`, string [n], of any length. It returns `answer`, string
+      [n], its first character `start` in the context and the character `end` behind it, int32 [n],
+      and its `score`, float32 [n]. If "" is an allowed answer, it also returns `null_odds`, float32
+      [n], the score of "" minus that of the answer. Its second signature, `windows`, takes
+      `input_ids`, `input_mask` and `segment_ids`, int32 [n, L], and returns `start_logits` and
+      `end_logits`, float32 [n, L].
 
     Args:
-      model: its weights.
-      text_features: as it was fine-tuned with.
-      training: the training.json of its folder.
-      path: of the folder to write.
+      model: fine-tuned model.
+      text_features: makes the model's inputs, with the settings of its fine-tuning.
+      training: content of the training.json in the model folder.
+      path: path of the folder to write.
 
     Raises:
-      InputError: it can't be written.
+      InputError: the folder cannot be written.
     """
     module = task_module(model, text_features, training)
     with tensorflow_files.written_aside(path) as temporary:
@@ -157,10 +161,10 @@ def save_task_model(
 def task_module(
     model: keras.Model, text_features: TextFeatures, training: Mapping[str, Any]
 ) -> _TaskModule | AnswerModule:
-    """Returns a fine-tuned model on raw text; the arguments are those of `save_task_model`."""
+    """Returns a module that takes raw text; the arguments are those of `save_task_model`."""
     return ANSWER_MODULES[training["kind"]](model, text_features, training)
 
 
 def save_module(module: tf.Module, signatures: Mapping[str, Any], path: str) -> None:
-    """Writes a SavedModel with these signatures."""
+    """Writes a module as a SavedModel with the given signatures."""
     tf.saved_model.save(module, path, signatures=dict(signatures))

@@ -1,4 +1,4 @@
-"""Serving folders: each export of a model is the next version, and says which model it is of."""
+"""Serving folders: each export is the next version and records the model that it was made from."""
 
 import json
 from collections.abc import Sequence
@@ -15,26 +15,26 @@ from beambert.trainer import model_folders
 from beambert.trainer.serving.saved_model import EncoderModule, save_module, task_module
 from beambert.trainer.task_models import task_model
 
-# SavedModel's place for files that are no part of the graph.
+# The folder of a SavedModel for files outside the graph, and our file in it.
 EXTRA_ASSETS, SOURCE_FILE = "assets.extra", "model.json"
 
 
 def export(model_dir: str, output: str) -> str:
     """Writes a model folder as the next version in a serving folder.
 
-    Two exports at once make two versions. A version that is there is never touched, and one
-    appears under its number when it is whole. In its `assets.extra`, which servers leave alone,
-    `SOURCE_FILE` says which model it is.
+    Two exports at the same time make two versions. An existing version is never changed, and a new
+    one gets its number only when it is complete. `SOURCE_FILE` in its `assets.extra`, which servers
+    ignore, records the model that it was made from.
 
     Args:
-      model_dir: of a fine-tuned model or an encoder.
+      model_dir: folder of a fine-tuned model or an encoder.
       output: folder that holds a folder for each version, as TensorFlow Serving reads it.
 
     Returns:
       the path of the new version.
 
     Raises:
-      InputError: the model can't be used, or the output holds something else.
+      InputError: the model cannot be used, or the output holds something else.
     """
     found = model_folders.open_model(model_dir, "--model")
     version = next_version(output)
@@ -56,7 +56,7 @@ def _publish(temporary: str, output: str) -> str:
     """Renames a folder to the next version, and returns its path.
 
     Raises:
-      InputError: it can't be renamed.
+      InputError: the folder cannot be renamed.
     """
     while True:
         path = f"{output}/{next_version(output)}"
@@ -64,7 +64,7 @@ def _publish(temporary: str, output: str) -> str:
             tf.io.gfile.rename(temporary, path)
             return path
         except tf.errors.OpError as error:
-            # Another export may have taken the number since it was found to be free.
+            # If the path exists, another export has taken the number in the meantime.
             if not tensorflow_files.exists(path):
                 reason = tensorflow_files.reason(error)
                 raise InputError(f"{path}: cannot be made of {temporary} ({reason})") from error
@@ -81,10 +81,12 @@ def _write_source(model_dir: str, path: str) -> None:
 
 
 def served_model(output: str) -> tuple[str, dict[str, str]] | None:
-    """Returns the newest version's path and what it says of its model; None if there is none.
+    """Returns the path of the newest version and the model it was made from; None if there is none.
+
+    The model is given by its folder (`model`) and its `weights_sha256`.
 
     Raises:
-      InputError: the folder holds something else, or the version doesn't say it.
+      InputError: the folder holds something else, or the version does not record its model.
     """
     version = next_version(output) - 1
     if not version:
@@ -95,17 +97,17 @@ def served_model(output: str) -> tuple[str, dict[str, str]] | None:
         return path, {name: source[name] for name in ("model", "weights_sha256")}
     except (InputError, ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"{path}: doesn't say which model it is of (no {EXTRA_ASSETS}/{SOURCE_FILE}, which "
-            "`beambert export` writes), so that nothing can be compared with it; serve from "
-            "another folder"
+            f"{path}: does not record its model (no {EXTRA_ASSETS}/{SOURCE_FILE}, which "
+            "`beambert export` writes), so no model can be compared with it; use another folder "
+            "for serving"
         ) from error
 
 
 def next_version(output: str) -> int:
-    """Returns the number after the greatest of a serving folder's versions.
+    """Returns the greatest version number in a serving folder plus one.
 
     Raises:
-      InputError: it holds something else.
+      InputError: the folder holds something else.
     """
     if tensorflow_files.exists(output) and not tensorflow_files.is_folder(output):
         raise InputError(f"--output={output}: is a file; give a folder of versions")
@@ -119,21 +121,21 @@ def next_version(output: str) -> int:
 
 
 def labels_of(model_dir: str) -> list[str]:
-    """Returns the labels that a fine-tuned model gives to a text.
+    """Returns the labels of a classifier of single texts, in the order of their indices.
 
     Raises:
-      InputError: it is no classifier, or takes pairs of texts.
+      InputError: the model is no classifier, or takes pairs of texts.
     """
     found = model_folders.open_model(model_dir, "--model")
     if found.training["kind"] != CLASSIFICATION:
-        raise InputError(f"--text: {model_dir} gives a text no label; leave --text out")
+        raise InputError(f"--text: {model_dir} is no classifier; leave --text out")
     if found.training["is_pair"]:
         raise InputError(f"--text: {model_dir} takes pairs of texts; leave --text out")
     return found.training["labels"]
 
 
 def describe_answer(path: str, text: str, labels: Sequence[str]) -> str:
-    """Calls an exported classifier on a text and returns the labels by probability."""
+    """Returns the text and a line per label, most probable first, from an exported classifier."""
     answer = tensorflow_models.call(tensorflow_models.load(path, path), {"text": [text]})
     probabilities = answer["probabilities"][0]
     ranked = sorted(zip(probabilities, labels, strict=True), reverse=True)

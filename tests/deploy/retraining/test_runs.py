@@ -202,11 +202,11 @@ def test_a_step_that_fails_leaves_what_is_served(tmp_path, config, commands, ste
 def test_steps_one_by_one_as_a_pipeline_runs_them(tmp_path, config, commands):
     commands.accuracies = {"000001": 0.8}
     path, outcome = str(tmp_path / "retrain.toml"), tmp_path / "outcome"
-    with pytest.raises(InputError, match="no run is open"):
+    with pytest.raises(InputError, match="there is no open run"):
         retrain.main([f"--config={path}", "--step=encoder"])
     retrain.main([f"--config={path}", "--step=plan", f"--outcome_file={outcome}"])
     assert outcome.read_text() == "new"
-    with pytest.raises(InputError, match="records of .* isn't done"):
+    with pytest.raises(InputError, match="records of .* is not done"):
         retrain.main([f"--config={path}", "--step=encoder"])
     for step in STEPS:
         retrain.main([f"--config={path}", f"--step={step}"])
@@ -226,7 +226,7 @@ MANIFESTS = {
     '{"files": [{"path": "1.jsonl"}]}': "half-written",
     '{"files": [{"path": 1, "bytes": 5}]}': "half-written",
     '["1.jsonl"]': "half-written",
-    '{"files": [{"path": "9.jsonl", "bytes": 5}]}': "9.jsonl is missing",
+    '{"files": [{"path": "9.jsonl", "bytes": 5}]}': "9.jsonl, which is missing",
     '{"files": [{"path": "1.jsonl", "bytes": 5}]}': "should have 5",
 }
 
@@ -252,7 +252,7 @@ def test_no_manifest_yet(tmp_path, commands, capsys):
     corpus.deliver(tmp_path, 1)
     more = f'manifests = ["{tmp_path}/text/*.manifest"]\n'
     retrain.retrain(workspace.read_config(str(corpus.write_config(tmp_path, more=more))))
-    assert commands.ran == [] and "no manifest yet" in capsys.readouterr().out
+    assert commands.ran == [] and "no manifest matches" in capsys.readouterr().out
 
 
 def test_deliveries_in_a_row_are_taken_together(tmp_path, commands, capsys):
@@ -325,22 +325,22 @@ BAD = {
     ("[evaluate]", "[evaluates]"): "no such key: evaluates",
     ("vocab_file =", "vocabulary ="): "no such key: vocabulary",
     ("[evaluate]", ""): "lacks evaluate",
-    ("dupe_factor", "output = 'x'\ndupe_factor"): "data.output is set by each run",
-    ("learning_rate", "learn_rate"): "finetune.learn_rate is no flag",
-    ("[pretrain.further]", "[pretrain.further]\nsteps = 1"): "pretrain.steps is no flag",
+    ("dupe_factor", "output = 'x'\ndupe_factor"): "data.output: is set by each run",
+    ("learning_rate", "learn_rate"): "finetune.learn_rate: is no flag",
+    ("[pretrain.further]", "[pretrain.further]\nsteps = 1"): "pretrain.steps: is no flag",
     ('task = "classification"', ""): "needs task and data_dir",
     ("[pretrain]", "[pretrain"): "is not TOML",
-    ('workspace = "', 'workspace = 5 # "'): "workspace must be a path",
-    ("vocab_file =", "settle_minutes = '10'\nvocab_file ="): "settle_minutes must be a number",
-    ("vocab_file =", "manifests = [1]\nvocab_file ="): "manifests must be a list of paths",
+    ('workspace = "', 'workspace = 5 # "'): "workspace: must be a path",
+    ("vocab_file =", "settle_minutes = '10'\nvocab_file ="): "settle_minutes: must be a number",
+    ("vocab_file =", "manifests = [1]\nvocab_file ="): "manifests: must be a list of paths",
     ("vocab_file =", "finetune = 'x'\nvocab_file ="): "is not TOML",
-    ("dupe_factor = 1", "dupe_factor = [1, 2]"): "data.dupe_factor takes one value",
-    ("dupe_factor = 1", "dupe_factor = 'ten'"): "data. --dupe_factor: invalid int value",
+    ("dupe_factor = 1", "dupe_factor = [1, 2]"): "data.dupe_factor: must be one value",
+    ("dupe_factor = 1", "dupe_factor = 'ten'"): "data: --dupe_factor: invalid int value",
     ("max_seq_length = 32", "max_seq_length = '8,16,32'"): "one length, or a short and a long one",
-    ('recipe = "tiny"', 'recipe = "huge"'): "pretrain. --recipe: invalid choice: 'huge'",
-    ("num_train_steps = 10", "num_train_steps = 'x'"): "pretrain. --num_train_steps",
+    ('recipe = "tiny"', 'recipe = "huge"'): "pretrain: --recipe: invalid choice: 'huge'",
+    ("num_train_steps = 10", "num_train_steps = 'x'"): "pretrain: --num_train_steps",
     ("[pretrain.first]", "further = 3\n[pretrain.first]"): "is not TOML|must be a table",
-    ("learning_rate = 0.003", "learning_rate = 'fast'"): "finetune. --learning_rate",
+    ("learning_rate = 0.003", "learning_rate = 'fast'"): "finetune: --learning_rate",
 }
 
 
@@ -374,7 +374,7 @@ def test_damaged_files_of_a_run(config, commands, name, text):
     path = pathlib.Path(config.workspace, "runs/000001", name)
     path.parent.mkdir(parents=True)
     path.write_text(text)
-    with pytest.raises(InputError, match=f"000001/{name}: is damaged .*; mend it, or delete"):
+    with pytest.raises(InputError, match=f"000001/{name}: is damaged .*; correct it, or delete"):
         retrain.retrain(config)
     assert commands.ran == []
 

@@ -312,7 +312,7 @@ def test_a_lease_that_is_lost_stops_the_run(gs, storage_environment, tmp_path):
     printed, _ = run.communicate(timeout=60)
     assert run.returncode == 128 + signal.SIGTERM, printed
     # Whose it is can't be said if it was taken between the look at it and its renewal.
-    assert re.search("the lock is another's now: .* (thief|another run)", printed), printed
+    assert re.search("another run has taken the lock: .* (thief|another run)", printed), printed
     assert not workspace.is_done("records", workspace.read_history(workspace_there).open)
     assert files.read_bytes(f"{workspace_there}/LOCK", "") == stolen.encode()
 

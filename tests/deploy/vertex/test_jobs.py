@@ -52,7 +52,7 @@ def test_topologies_have_the_machines_chips():
 
 
 def test_unknown_trainer():
-    with pytest.raises(InputError, match="v6e: choose one of v5e-1"):
+    with pytest.raises(InputError, match="trainer v6e; choose one of v5e-1"):
         vertex.custom_job(Settings(**vars(SETTINGS) | {"trainer": "v6e"}), "x", [])
 
 
@@ -248,7 +248,7 @@ def test_configuration_is_one_when_it_is_filled_in():
 def test_settings(tmp_path):
     path = tmp_path / "terraform.tfvars"
     path.write_text((DEPLOY / "terraform" / "terraform.tfvars").read_text() + 'zone = "a"\n')
-    with pytest.raises(InputError, match="look at zone"):
+    with pytest.raises(InputError, match="correct zone"):
         Settings.read(path)
 
 

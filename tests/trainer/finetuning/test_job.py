@@ -225,7 +225,7 @@ def test_a_version_says_which_model_it_is_of(classifier_folder, tmp_path):
     source = {"model": model, "weights_sha256": weights_sha256(model)}
     assert served_model(str(tmp_path / "serving")) == (path, source)
     (tmp_path / "serving" / "2").mkdir()
-    with pytest.raises(InputError, match=r"serving/2: doesn't say which model it is of"):
+    with pytest.raises(InputError, match=r"serving/2: does not record its model"):
         served_model(str(tmp_path / "serving"))
 
 

@@ -188,7 +188,7 @@ def test_choices_are_second_segments(small_config_file, encoder_folder, tmp_path
     (tmp_path / "config.json").write_text(json.dumps(config))
     flags = [f"--model={tmp_path / 'config.json'}", f"--vocab_file={encoder_folder / 'vocab.txt'}"]
     flags += [f"--data_dir={tmp_path}", f"--model_dir={tmp_path / 'model'}", "--train_batch_size=2"]
-    with pytest.raises(InputError, match="has one segment type"):
+    with pytest.raises(InputError, match="has only one segment type"):
         finetune_main(["--task=choice", "--init=random", *flags])
 
 

@@ -177,7 +177,7 @@ def test_run_fn_refuses_another_schema(features, flags, tmp_path):
         serving_model_dir=str(tmp_path / "serving"),
         model_run_dir=str(tmp_path / "run"),
     )
-    with pytest.raises(InputError, match="schema_path=.* not of a tagging task"):
+    with pytest.raises(InputError, match="schema_path=.* is not the schema of a tagging task"):
         run_fn(arguments)
     arguments.schema_path = f"{features('tagging')}/schema.pbtxt"
     with pytest.raises(InputError, match=r"nowhere/\* match no file"):

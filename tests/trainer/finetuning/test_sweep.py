@@ -62,7 +62,7 @@ def test_every_combination_once_and_the_best_is_kept(run, tmp_path, capsys, monk
         run()
     monkeypatch.setattr(isolation, "finetune_in_process", finetune)
     rows = run()
-    assert "4 runs, 2 done" in capsys.readouterr().out
+    assert "4 runs, 2 of them done" in capsys.readouterr().out
     assert {(row["learning_rate"], row["random_seed"]) for row in rows} == {
         (rate, 12345 + seed) for rate in (1e-9, 3e-3) for seed in range(2)
     }
@@ -73,7 +73,7 @@ def test_every_combination_once_and_the_best_is_kept(run, tmp_path, capsys, monk
     assert results["accuracy"] == max(row["results"]["accuracy"] for row in rows)
     assert not list((tmp_path / "sweep" / "runs").iterdir())
     run()
-    assert "4 runs, 4 done" in capsys.readouterr().out
+    assert "4 runs, 4 of them done" in capsys.readouterr().out
     with pytest.raises(InputError, match=r"--model_dir=.* holds the sweep of another job \(optim"):
         run("--weight_decay_rate=0.1")
 
@@ -97,13 +97,13 @@ def test_a_killed_first_run_is_continued_and_large_batches_are_left_out(
     monkeypatch.setattr(isolation, "finetune_in_process", finetune)
     assert [row["train_batch_size"] for row in run()] == [16, 16]
     printed = capsys.readouterr().out
-    assert "left out: batches of 64, of 32 training examples" in printed
-    assert "2 runs, 0 done" in printed
+    assert "left out: batch sizes 64, more than the 32 training examples" in printed
+    assert "2 runs, 0 of them done" in printed
 
 
 def test_a_folder_is_filled_by_one_sweep_at_a_time(run, tmp_path):
     (tmp_path / "sweep").mkdir()
-    busy = pytest.raises(InputError, match="--model_dir=.*sweep: another process is at work")
+    busy = pytest.raises(InputError, match="--model_dir=.*sweep: another process is writing to it")
     with model_folders.held(str(tmp_path / "sweep")), busy:
         run()
 
@@ -111,7 +111,7 @@ def test_a_folder_is_filled_by_one_sweep_at_a_time(run, tmp_path):
 def test_a_folder_of_something_else(run, tmp_path):
     (tmp_path / "sweep").mkdir()
     (tmp_path / "sweep" / "thesis.doc").write_text("years of work")
-    with pytest.raises(InputError, match="holds something else than a sweep"):
+    with pytest.raises(InputError, match="holds something other than a sweep"):
         run()
 
 
@@ -133,5 +133,5 @@ def test_what_goes_with_a_sweep_only(run, task_folder, encoder_folder, tmp_path)
     with pytest.raises(InputError, match=r"--learning_rate=0\.001: a sweep tries its own values"):
         run("--learning_rate=1e-3")
     flags = ["--task=classification", f"--data_dir={task_folder}", f"--init={encoder_folder}"]
-    with pytest.raises(InputError, match="--num_seeds=2: goes with --sweep"):
+    with pytest.raises(InputError, match="--num_seeds=2: needs --sweep"):
         finetune_main([*flags, f"--model_dir={tmp_path / 'm'}", "--num_seeds=2"])
