@@ -69,7 +69,7 @@ def _run(command: Command) -> list[str]:
     previous = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         with subprocess.Popen(
-            [sys.executable, "-m", command.module, *command.arguments],
+            [sys.executable, "-P", "-m", command.module, *command.arguments],
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",

@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from beambert.pipelines.evaluation import blessing
-from beambert.pipelines.evaluation import measures as evaluation
 from beambert.pipelines.evaluation.blessing import Threshold
 from beambert.pipelines.evaluation.job import EvaluationJob
+from beambert.pipelines.evaluation.measures import metric_names
 from beambert.pipelines.evaluation.slices import slice_title
 from beambert.pipelines.jobs import running
 from beambert.pipelines.shared import console, flags
@@ -145,7 +145,7 @@ def parse(argv: Sequence[str]) -> tuple[EvaluationJob, list[str]]:
         raise InputError(f"--min_change={arguments.min_change}: must be a number, such as 0.01")
     task = task_of(arguments)
     thresholds = _thresholds(task, arguments.metric, arguments.threshold)
-    blessing.check_thresholds(thresholds, evaluation.metric_names(task))
+    blessing.check_thresholds(thresholds, metric_names(task))
     job = EvaluationJob(
         task,
         arguments.data_dir,

@@ -188,7 +188,7 @@ def _run(step: str, arguments: Sequence[str], descriptors: tuple[int, ...]) -> N
     print(f"\n[{step}] $ beambert {shlex.join(arguments)}", flush=True)
     started = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-m", "beambert", *arguments],
+        [sys.executable, "-P", "-m", "beambert", *arguments],
         pass_fds=descriptors,
     )
 

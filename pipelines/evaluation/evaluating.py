@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from beambert.pipelines.evaluation import beam_steps, blessing, mistakes, predictions
 from beambert.pipelines.evaluation import folder as evaluation_folder
-from beambert.pipelines.evaluation import measures as evaluation
 from beambert.pipelines.evaluation.baseline import open_baseline
 from beambert.pipelines.evaluation.folder import (
     OFFICIAL,
@@ -18,6 +17,7 @@ from beambert.pipelines.evaluation.folder import (
     TFMA_FOLDER,
 )
 from beambert.pipelines.evaluation.job import EvaluationJob, read_labelled
+from beambert.pipelines.evaluation.measures import by_slice, constant_answers, details, measures_of
 from beambert.pipelines.evaluation.outcomes import OUTCOMES, Outcomes
 from beambert.pipelines.evaluation.records import Mistake
 from beambert.pipelines.evaluation.span_predictions import PREDICTORS
@@ -94,7 +94,7 @@ def _evaluate(
         from beambert.pipelines.evaluation import tfma_metric
 
         PREDICTORS[task.kind].check_model(task, model, examples[0])
-        measures = evaluation.measures_of(task, model.labels)
+        measures = measures_of(task, model.labels)
         baseline = None
         if here.baseline:
             found = open_baseline(here.baseline, task, data_sha256, len(examples))
@@ -111,7 +111,7 @@ def _evaluate(
         records = predictions.read_records(unfinished / PREDICTIONS_FOLDER)
         predictions.check_records(task.kind, records, len(examples), model)
         outcomes = OUTCOMES[task.kind].of_records(records)
-        constants = evaluation.constant_answers(outcomes, measures, model.labels)
+        constants = constant_answers(outcomes, measures, model.labels)
         requirements = blessing.of_thresholds(job.thresholds, constants)
         if baseline:
             requirements.append(baseline.requirement(measures.names[0], job.min_change))
@@ -151,8 +151,8 @@ def _evaluate(
         "blessed": all(verdict["passed"] for verdict in verdicts),
         "thresholds": verdicts,
         "overall": scores[None],
-        "slices": evaluation.by_slice(scores, orders),
-        "details": evaluation.details(outcomes),
+        "slices": by_slice(scores, orders),
+        "details": details(outcomes),
     }
     if official := predictor.official(task, examples, records):
         metrics["details"]["official"], texts = official

@@ -18,7 +18,9 @@ _WORK = "evaluation"
 PREDICTIONS_FOLDER, TFMA_FOLDER = "predictions", "tfma"
 # Folder of the files that an official scorer reads, for the tasks that have one.
 OFFICIAL = "official"
-_RESULTS = (PREDICTIONS_FOLDER, OFFICIAL, TFMA_FOLDER, METRICS_FILE, REPORT_FILE)
+# The results in the order in which they are published. By metrics.json a folder is recognised, also
+# if the publication was interrupted.
+_RESULTS = (METRICS_FILE, PREDICTIONS_FOLDER, OFFICIAL, TFMA_FOLDER, REPORT_FILE)
 
 
 def read_metrics(folder: str) -> dict[str, Any] | None:

@@ -91,8 +91,9 @@ def describe_progress(counts: dict[str, int], seconds: float, total_bytes: int) 
     if not done:
         return ""
     left = duration((total_bytes - done) * seconds / done)
+    rows = counts.get("rows", 0)  # The first file may have none.
     return (
-        f"answering: {counts['rows']:,} rows, {counts['rows'] / seconds:,.0f}/s, "
+        f"answering: {rows:,} rows, {rows / seconds:,.0f}/s, "
         f"{done / 1e6:.1f} of {total_bytes / 1e6:.1f} MB, {left} left"
     )
 

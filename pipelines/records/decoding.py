@@ -71,7 +71,7 @@ class FileReport:
       bytes: number of bytes as stored.
       sha256: hash of those bytes.
       records: number of records that could be read.
-      damage: where and how the file is damaged; empty if it is not.
+      damage: place and kind of the damage; empty if it is not.
       statistics: statistics of the records; None where the features are not known.
       repeats: kind -> hashes and their counts, see `repeats.HASH_KINDS`.
     """

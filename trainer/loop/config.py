@@ -18,7 +18,7 @@ OPTIMIZERS = (ADAMW, ADAMW_CORRECTED, LAMB)
 # Masks of a training: those of the records, or others in every epoch (RoBERTa, arXiv 1907.11692,
 # section 4.1).
 STATIC, DYNAMIC = "static", "dynamic"
-# What `beambert finetune` does unless flags say otherwise: the paper's recipe, appendix A.3, with
+# Defaults of `beambert finetune`: the recipe of the paper's appendix A.3, with
 # run_classifier.py's share of steps that warm up.
 FINETUNING_LEARNING_RATE = 5e-5
 FINETUNING_BATCH_SIZE = 32
