@@ -116,8 +116,8 @@ class TableTask(Task):
         _check_labels(path, examples)
         if (examples[0].text_b is None) != (first.text_b is None):
             raise InputError(
-                f"{path}: only one of this file and the train file has a second text; add the "
-                "column to the other file or delete it"
+                f"{path}: either this file or the train file lacks the second text, "
+                f"{self.text_columns[1]!r}; add the column there or delete it here"
             )
 
     def label_names(self, example: TextExample | ChoiceExample) -> Iterable[str]:

@@ -79,7 +79,7 @@ def test_a_served_model_that_is_gone_is_no_reason_to_serve_anything(folder, tmp_
         ("--metric=f1", "--metric=f1: not a metric of this task"),
         ("--threshold=80", "--threshold=80: cannot be reached"),
         ("--threshold=much", "--threshold: invalid float value"),
-        ("--min_change=nan", "--min_change=nan: give a number"),
+        ("--min_change=nan", "--min_change=nan: must be a number"),
     ],
 )
 def test_what_the_evaluation_would_refuse_is_refused_before_the_training(folder, flag, message):

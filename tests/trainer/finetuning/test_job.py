@@ -267,7 +267,7 @@ def test_an_export_that_fails_leaves_nothing(classifier_folder, tmp_path, monkey
 def test_what_a_killed_export_left_is_told(classifier_folder, tmp_path, capsys):
     (tmp_path / "_tmp-0123-1").mkdir()
     export_main([f"--model={classifier_folder}", f"--output={tmp_path}"])
-    assert f"{tmp_path}/_tmp-0123-1: left by an export" in capsys.readouterr().out
+    assert f"{tmp_path}/_tmp-0123-1: left by a killed export" in capsys.readouterr().out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "_tmp-0123-1"]
 
 
@@ -427,7 +427,7 @@ def test_pairs_in_one_split_only_are_refused(refusal, copied_task, pair_folder):
     text = (pair_folder / "dev.tsv").read_text().replace("\todd\n", "\tbad\n")
     (copied_task / "dev.tsv").write_text(text)
     message = refusal(data_dir=copied_task)
-    assert "dev" in message and "text_b" in message
+    assert "dev.tsv" in message and "text_b" in message
 
 
 def test_fewer_examples_than_a_batch(refusal):

@@ -103,7 +103,7 @@ def test_the_task_decides_whether_there_may_be_no_answer(data, tmp_path):
             (tmp_path / f"{split}-{version}.json").write_text(json.dumps(content))
     told = []
     version_2 = SpanData(find_task("squad2.0"), str(tmp_path), told.append)
-    assert ["no question is impossible" in note for note in told] == [True]
+    assert ["no question is marked as impossible" in note for note in told] == [True]
     # As the official scorer of each version, whatever the file has.
     assert "official_HasAns_f1" in version_2.baseline()
     version_1 = SpanData(find_task("squad1.1"), str(tmp_path), told.append)
