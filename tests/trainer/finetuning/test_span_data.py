@@ -89,7 +89,7 @@ def test_answers_that_are_not_there_are_told(data, encoder_folder, tmp_path, cap
         ]
     )
     printed = capsys.readouterr().out
-    assert "not learned from: train1" in printed and "left out" not in printed
+    assert "left out of training: train1" in printed and "left out:" not in printed
     training = json.loads((tmp_path / "model" / "training.json").read_text())
     assert training["examples"] == {"train": 239, "dev": 40}
 
