@@ -136,29 +136,25 @@ def _cut_off(start: int) -> Reject:
 
 
 def _parse_page(raw: bytes, start: int, prefixes: frozenset[str]) -> Document | Skip | Reject:
+    from beambert.pipelines.corpus.wiki_markup import MarkupError, strip_markup
+
     try:
         raw.decode("utf-8")
-        return _read_page(ElementTree.fromstring(raw), prefixes)
+        wikitext = _wikitext_of(ElementTree.fromstring(raw))
+        return (
+            wikitext if isinstance(wikitext, Skip) else Document(strip_markup(wikitext, prefixes))
+        )
     except UnicodeDecodeError as error:
         return not_utf8(raw, start, error)
-    except (ElementTree.ParseError, _markup_error()) as error:
+    except (ElementTree.ParseError, MarkupError) as error:
         detail = f"the page that starts on line {start} is damaged ({error})"
         return Reject(start, "damaged_page", detail)
 
 
-def _markup_error() -> type[Exception]:
-    from beambert.pipelines.corpus.wiki_markup import MarkupError
-
-    return MarkupError
-
-
-def _read_page(page: ElementTree.Element, media_prefixes: frozenset[str]) -> Document | Skip:
+def _wikitext_of(page: ElementTree.Element) -> str | Skip:
     fields = {element.tag: element for element in page.iter()}
     if "ns" in fields and fields["ns"].text != ARTICLES:
         return Skip("not_an_article")
     if "redirect" in fields:
         return Skip("redirect")
-    text = fields["text"].text if "text" in fields else None
-    from beambert.pipelines.corpus.wiki_markup import strip_markup
-
-    return Document(strip_markup(text or "", media_prefixes))
+    return (fields["text"].text if "text" in fields else None) or ""

@@ -50,7 +50,7 @@ def test_libraries_are_quiet_only_while_the_job_runs(capfd):
     def step(*_):
         logging.getLogger("apache_beam.somewhere").error("a stack trace")
         logging.getLogger("absl").error("a notice")
-        logging.getLogger("of.another.library").warning("no concern of the user's")
+        logging.getLogger("of.another.package").warning("no concern of the user's")
         warnings.warn("deprecated", DeprecationWarning, stacklevel=1)
 
     run(step)
