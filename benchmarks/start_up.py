@@ -6,6 +6,9 @@
   # beside another checkout, in turns
   python -m benchmarks.start_up --against=../older --results=start_up.json
 
+  # the first commands only
+  python -m benchmarks.start_up --last=data
+
 Each command gets its processor seconds, which other work on the machine changes less, and its
 seconds on the clock; both are medians. Processor seconds are those of all threads and processes.
 """
@@ -29,16 +32,19 @@ TEXT = "A river begins in the north. It passes the city.\n\n" * 200
 TABLE = "sentence\tlabel\n" + "a fine river\t1\na poor city\t0\n" * 8
 
 
-def commands_of(folder: pathlib.Path) -> dict[str, list[str]]:
-    """Returns the command lines by title; each one's inputs are made by those before it."""
+def write_inputs(folder: pathlib.Path) -> None:
+    """Writes the text and the task that the commands read."""
     (folder / "text.txt").write_text(TEXT, encoding="utf-8")
-    task = folder / "task"
-    task.mkdir()
+    (folder / "task").mkdir()
     for split in ("train", "dev"):
-        (task / f"{split}.tsv").write_text(TABLE, encoding="utf-8")
+        (folder / "task" / f"{split}.tsv").write_text(TABLE, encoding="utf-8")
+
+
+def commands_of(folder: pathlib.PurePath) -> dict[str, list[str]]:
+    """Returns the command lines by title; each one's inputs are made by those before it."""
     vocabulary, records, model = (f"{folder}/{name}" for name in ("vocab.txt", "records", "model"))
     of_text = [f"--input={folder}/text.txt"]
-    of_task = ["--task=sst-2", f"--data_dir={task}"]
+    of_task = ["--task=sst-2", f"--data_dir={folder}/task"]
     with_vocabulary = [f"--vocab_file={vocabulary}", "--max_seq_length=32"]
     return {
         "--help": ["--help"],
@@ -90,6 +96,13 @@ def main(argv: Sequence[str]) -> None:
     """
     parser = measuring.flag_parser("start_up", __doc__)
     parser.add_argument("--against", metavar="DIR", help="another checkout")
+    parser.add_argument(
+        "--last",
+        metavar="COMMAND",
+        default="predict",
+        choices=tuple(commands_of(pathlib.PurePath())),
+        help="last command to measure; each reads what those before it made (default: %(default)s)",
+    )
     parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
     measuring.add_results_flag(parser)
     flags = parser.parse_args(list(argv))
@@ -108,8 +121,10 @@ def main(argv: Sequence[str]) -> None:
             lines = {}
             for side in checkouts:
                 (folder := pathlib.Path(work, side)).mkdir()
+                write_inputs(folder)
                 lines[side] = commands_of(folder)
-            for title in lines["here"]:
+            titles = list(lines["here"])
+            for title in titles[: titles.index(flags.last) + 1]:
                 for side in checkouts:
                     note(title, side, ["-m", "beambert", *lines[side][title]])
     print(measuring.write_results(flags.results, parser, argv, _medians(found)))

@@ -164,7 +164,10 @@ def probabilities_of(folder, examples) -> np.ndarray:
     return tf.nn.softmax(model(batch)).numpy()
 
 
-@pytest.mark.parametrize("kind", ["classifier_folder", "pair_classifier_folder"])
+@pytest.mark.parametrize(
+    "kind",
+    ["classifier_folder", pytest.param("pair_classifier_folder", marks=pytest.mark.slow)],
+)
 def test_the_saved_model_answers_like_the_trained_one(kind, request, task_folder, pair_folder):
     folder = request.getfixturevalue(kind)
     examples = dev_examples(pair_folder if kind.startswith("pair") else task_folder)
@@ -187,6 +190,7 @@ def test_the_saved_model_answers_like_the_trained_one(kind, request, task_folder
     assert accuracy == pytest.approx(results(folder)["accuracy"])
 
 
+@pytest.mark.slow
 def test_export_makes_versions_that_load_without_this_project(
     classifier_folder, task_folder, tmp_path, capsys
 ):
@@ -370,6 +374,7 @@ def test_a_damaged_evaluation_does_not_count(classifier_folder, tmp_path, conten
     assert "--evaluation=" in message
 
 
+@pytest.mark.slow
 def test_a_text_for_what_gives_no_label_is_refused_before_writing(
     encoder_folder, pair_classifier_folder, tmp_path
 ):

@@ -103,12 +103,13 @@ def results(folder):
     return json.loads((folder / "results.json").read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "metric", "least", "baseline"),
     [
         ("regression", "pearson", 0.8, 0.0),
-        pytest.param("choice", "accuracy", 0.9, 0.6, marks=pytest.mark.slow),
-        pytest.param("tagging", "entity_f1", 0.95, 0.0, marks=pytest.mark.slow),
+        ("choice", "accuracy", 0.9, 0.6),
+        ("tagging", "entity_f1", 0.95, 0.0),
     ],
 )
 def test_learnt(finetuned, lengths_of, kind, metric, least, baseline):
@@ -136,6 +137,7 @@ def served(folder, **inputs):
     return {name: value.numpy() for name, value in model(**inputs).items()}
 
 
+@pytest.mark.slow
 def test_regression_is_served_alike(data, finetuned):
     folder, examples = finetuned("regression"), dev(data, "regression")
     model, batch = trained_path(folder, "regression", examples)

@@ -125,7 +125,9 @@ def test_metrics_of_a_whole_run(whole):
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "Ctrl-C"]
+    ("number", "status"),
+    [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow), (signal.SIGINT, 130)],
+    ids=["SIGTERM", "Ctrl-C"],
 )
 def test_a_signal_saves_and_the_same_command_continues(
     whole, run, tmp_path, monkeypatch, capsys, number, status
