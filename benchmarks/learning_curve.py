@@ -106,6 +106,7 @@ def main(argv: Sequence[str]) -> None:
     parser = measuring.flag_parser("learning_curve", __doc__)
     add = parser.add_argument
     add("--input", nargs="+", required=True, metavar="GLOB", help="corpus to learn from")
+    add("--tasks", nargs="+", default=TASKS, choices=TASKS, help="default: %(default)s")
     add("--glue", required=True, metavar="DIR", help="folder that holds SST-2 and MRPC")
     add("--output", required=True, metavar="DIR", help="folder for the models and results.json")
     add("--vocab_size", type=int, default=10_000, help="number of tokens (default: %(default)s)")
@@ -115,7 +116,7 @@ def main(argv: Sequence[str]) -> None:
     output.mkdir(parents=True, exist_ok=True)
     pretrain(flags.input, flags.vocab_size, flags.num_train_steps, output)
     rows = curve(output / "encoder")
-    tasks = {task: finetune(task, f"{flags.glue}/{task.upper()}", output) for task in TASKS}
+    tasks = {task: finetune(task, f"{flags.glue}/{task.upper()}", output) for task in flags.tasks}
     result = {"held_out": rows, "dev_accuracy": tasks}
     result |= {"end": json.loads((output / "encoder" / "results.json").read_text())}
     measuring.write_results(output / "results.json", parser, argv, result)
