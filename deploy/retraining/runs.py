@@ -159,7 +159,11 @@ def _check_section(section: str, flags: Flags) -> None:
 def _check_commands(config: Retraining) -> None:
     """Refuses values that a command does not accept, so that no run fails after hours."""
     steps = {"data": RECORDS, "pretrain": ENCODER, "finetune": CLASSIFIER, "evaluate": EVALUATION}
-    for run in (Run("run", 1), Run("run", 1, ("records",), "encoder", "classifier")):
+    records = record_folders(config, "run")
+    for run in (
+        Run("run", 1, records),
+        Run("run", 1, records, ("records",), "encoder", "classifier"),
+    ):
         for section, step in steps.items():
             try:
                 arguments = command(step, config, run)[1:]
@@ -181,6 +185,7 @@ class Run:
     Attributes:
       path: folder of the run.
       new_files: number of new files when the run began.
+      records: folders of the records to train on: one, or those of the short and the long length.
       since: records folders that the encoder to continue from was trained on.
       encoder: folder of the encoder to continue from; None for the first run.
       served: folder of the served classifier to compare with; None for the first run.
@@ -188,6 +193,7 @@ class Run:
 
     path: str
     new_files: int
+    records: tuple[str, ...]
     since: tuple[str, ...] = ()
     encoder: str | None = None
     served: str | None = None
@@ -199,7 +205,8 @@ class Run:
     @classmethod
     def from_fields(cls, found: Mapping[str, Any]) -> "Run":
         """Returns the run with the fields of a run.json."""
-        return cls(**found | {"since": tuple(found["since"])})
+        lists = {name: tuple(found[name]) for name in ("records", "since")}
+        return cls(**found | lists)
 
 
 def next_run(config: Retraining, published: Sequence[str], number: int, new_files: int) -> Run:
@@ -216,11 +223,13 @@ def next_run(config: Retraining, published: Sequence[str], number: int, new_file
       new_files: number of files that no finished run has taken.
     """
     path = f"{config.workspace}/runs/{number:06d}"
+    records = record_folders(config, path)
     if not published:
-        return Run(path, new_files)
+        return Run(path, new_files, records)
     return Run(
         path,
         new_files,
+        records,
         since=tuple(f"{run}/{RECORDS}" for run in published),
         encoder=f"{published[-1]}/{ENCODER}",
         served=f"{published[-1]}/{CLASSIFIER}",
@@ -232,12 +241,23 @@ def is_needed(step: str, run: Run) -> bool:
     return step != BASELINE or run.served is not None
 
 
-def markers(step: str, run: Run) -> tuple[str, ...]:
-    """Returns files, one of which exists if and only if the step is done."""
+def record_folders(config: Retraining, run_path: str) -> tuple[str, ...]:
+    """Returns the folders that `beambert data` makes: one, or one of each length, short first."""
+    records = f"{run_path}/{RECORDS}"
+    lengths = str(config.data.get("max_seq_length", "")).split(",")
+    if len(lengths) == 1:
+        return (records,)
+    return tuple(f"{records}/{length}" for length in sorted(lengths, key=int))
+
+
+def markers(step: str, run: Run) -> tuple[tuple[str, ...], ...]:
+    """Returns groups of files. A step is done once each group has a file that exists."""
     if step == SERVING:
-        return (f"{run.path}/result.json",)
+        return ((f"{run.path}/result.json",),)
+    if step == RECORDS:
+        return tuple((f"{folder}/{MARKER_FILE}",) for folder in run.records)
     names = (BLESSED, NOT_BLESSED) if step in (BASELINE, EVALUATION) else (MARKER_FILE,)
-    return tuple(f"{run.folder(step)}/{name}" for name in names)
+    return (tuple(f"{run.folder(step)}/{name}" for name in names),)
 
 
 def command(step: str, config: Retraining, run: Run) -> list[str]:
@@ -261,7 +281,7 @@ def command(step: str, config: Retraining, run: Run) -> list[str]:
         common = {name: value for name, value in config.pretrain.items() if name not in parts}
         more = config.pretrain.get(FURTHER if run.encoder else FIRST, {})
         return [
-            *("pretrain", *_record_folders(config, run)),
+            *("pretrain", *map("--{}={}".format, ("data", "long_data"), run.records)),
             *([f"--init={run.encoder}"] if run.encoder else []),
             f"--model_dir={run.folder(ENCODER)}",
             *to_arguments("pretrain", common | more),
@@ -303,16 +323,6 @@ def _job_name(config: Retraining, run: Run) -> list[str]:
         return []
     workspace = hashlib.sha256(config.workspace.encode()).hexdigest()[:8]
     return [f"--job_name=records-{run.path.rpartition('/')[2]}-{workspace}"]
-
-
-def _record_folders(config: Retraining, run: Run) -> list[str]:
-    """Returns the flags of the records to pre-train on: one length, or a short and a long one."""
-    records = run.folder(RECORDS)
-    lengths = str(config.data.get("max_seq_length", "")).split(",")
-    if len(lengths) == 1:
-        return [f"--data={records}"]
-    short, long = sorted(lengths, key=int)
-    return [f"--data={records}/{short}", f"--long_data={records}/{long}"]
 
 
 def to_arguments(section: str, flags: Flags) -> list[str]:

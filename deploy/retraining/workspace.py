@@ -77,7 +77,7 @@ def _numbers_in(folder: str) -> list[int]:
 
 def is_done(step: str, run: Run) -> bool:
     """Whether a step of a run is finished."""
-    return any(exists(path) for path in markers(step, run))
+    return all(any(map(exists, group)) for group in markers(step, run))
 
 
 def begin(run: Run) -> None:

@@ -14,7 +14,7 @@ from support import growing_corpus as corpus
 from beambert.commands import COMMANDS
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import lock, workspace
-from beambert.deploy.retraining.runs import STEPS, Retraining, Run, command, is_needed
+from beambert.deploy.retraining.runs import STEPS, Retraining, command, is_needed, next_run
 from beambert.pipelines.jobs.input_files import match_inputs
 from beambert.pipelines.pretraining_data.since import new_inputs
 from beambert.pipelines.records.contract import RecordsInfo
@@ -33,7 +33,7 @@ class Commands:
     Attributes:
       accuracies: of the classifier that a run's folder name ends with.
       ran: (step, arguments) of all that ran to their end.
-      kill: a step that is killed half-way, once, and how.
+      kill: a step that is killed, once, and how; or "between lengths" of the records.
     """
 
     def __init__(self):
@@ -66,13 +66,21 @@ class Commands:
         if flags.since:
             inputs = new_inputs(inputs, flags.since, flags.output)
         info = RecordsInfo({}, {}, [vars(file) for file in inputs], [], {}, {})
-        (output / "info.json").write_text(info.to_json())
-        (output / "_SUCCESS").write_text("{}")
+        lengths = flags.max_seq_length
+        for folder in [output] if len(lengths) == 1 else [output / str(n) for n in lengths]:
+            folder.mkdir(exist_ok=True)
+            (folder / "info.json").write_text(info.to_json())
+            (folder / "_SUCCESS").write_text("{}")
+            if self.kill == "between lengths":
+                self._die()
 
     def _pretrain(self, flags, output):
+        for records in filter(None, (flags.data, flags.long_data)):
+            assert pathlib.Path(records, "_SUCCESS").exists()
         (output / "_SUCCESS").write_text("{}")
 
-    _finetune = _pretrain
+    def _finetune(self, flags, output):
+        (output / "_SUCCESS").write_text("{}")
 
     def _evaluate(self, flags, output):
         accuracy = self.accuracies[pathlib.Path(flags.model).parent.name]
@@ -379,13 +387,35 @@ def test_damaged_files_of_a_run(config, commands, name, text):
     assert commands.ran == []
 
 
+def test_records_of_two_lengths(commands, tmp_path):
+    """The step is done once both lengths are, and a further run knows what the first has taken."""
+    corpus.deliver(tmp_path, 1)
+    text = corpus.write_config(tmp_path).read_text()
+    path = tmp_path / "retrain.toml"
+    path.write_text(text.replace("max_seq_length = 32", 'max_seq_length = "32,16"'))
+    config = workspace.read_config(str(path))
+    commands.kill = "between lengths"
+    with pytest.raises(KilledError):
+        retrain.retrain(config)
+    commands.accuracies = {"000001": 0.8, "000002": 0.9}
+    for step in ("plan", *STEPS):  # as the components of a pipeline do them
+        retrain._do_step(config, step, None)
+    records = f"{config.workspace}/runs/000001/records"
+    (encoder,) = (flags for step, flags in commands.ran if step == "encoder")
+    assert (encoder.data, encoder.long_data) == (f"{records}/16", f"{records}/32")
+    assert retrain.plan(config) is None
+    corpus.deliver(tmp_path, 2)
+    retrain.retrain(config)
+    assert sorted(served(config)) == ["1", "2"]
+
+
 def test_a_job_on_dataflow_has_the_name_of_its_run(tmp_path):
     """A second one of that name is refused while the first, of a cut start, is at work."""
     data = 'runner = "DataflowRunner"'
     config = workspace.read_config(str(corpus.write_config(tmp_path, data=data)))
     names = {
         argument
-        for run in (Run("w/runs/000001", 1), Run("w/runs/000001", 1), Run("w/runs/000002", 1))
+        for run in (next_run(config, (), number, 1) for number in (1, 1, 2))
         for argument in command("records", config, run)
         if argument.startswith("--job_name=")
     }
@@ -403,8 +433,8 @@ def test_input_must_be_a_list(tmp_path):
 def test_commands_of_the_example_have_real_flags():
     path = ROOT / "deploy" / "retrain.toml"
     config = Retraining.from_toml(path.read_text(), str(path))
-    one = Run("w/runs/000001", 1)
-    two = Run("w/runs/000002", 1, ("w/runs/000001/records",), "e", "c")
+    one = next_run(config, (), 1, 1)
+    two = next_run(config, ("w/runs/000001",), 2, 1)
     for run in (one, two):
         for step in STEPS:
             if is_needed(step, run):
@@ -412,7 +442,5 @@ def test_commands_of_the_example_have_real_flags():
                 _, others = COMMANDS[name].build_parser().parse_known_args(arguments)
                 assert not others or name in ("data", "evaluate")
     encoder = COMMANDS["pretrain"].build_parser().parse_args(command("encoder", config, two)[1:])
-    assert (encoder.data, encoder.long_data) == (
-        "w/runs/000002/records/128",
-        "w/runs/000002/records/512",
-    )
+    records = "gs://BUCKET/retraining/runs/000002/records"
+    assert (encoder.data, encoder.long_data) == (f"{records}/128", f"{records}/512")
