@@ -18,13 +18,12 @@ provider "google" {
   region  = var.region
 }
 
-data "google_project" "this" {}
-
 resource "google_project_service" "needed" {
   for_each = toset([
     "aiplatform.googleapis.com",
     "artifactregistry.googleapis.com",
     "cloudbuild.googleapis.com",
+    "cloudresourcemanager.googleapis.com",
     "compute.googleapis.com",
     "dataflow.googleapis.com",
     "eventarc.googleapis.com",

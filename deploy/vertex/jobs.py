@@ -11,6 +11,8 @@ With --show, the command prints the request and sends nothing.
 import dataclasses
 import json
 import pathlib
+import signal
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,7 +26,6 @@ FOLDER = pathlib.Path(__file__).parents[1]
 SECONDS_BETWEEN_LOOKS = 30.0
 # The longest time of a job: a week, which is Vertex's default, too.
 TIMEOUT = "604800s"
-SERVING_IMAGE = "tensorflow/serving:2.19.1"
 DISPLAY_NAME = "beambert"
 
 
@@ -147,6 +148,14 @@ def schedule(settings: Settings, pipeline: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def registered_folder(run: str) -> str:
+    """Returns the folder of a run that TensorFlow Serving serves: it has the run's version alone.
+
+    Of the folder of all versions it would serve the highest, whichever run was registered.
+    """
+    return f"{run}/registered"
+
+
 def model(settings: Settings, run: str, result: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a Model for the version that a run published, served by TensorFlow Serving.
 
@@ -160,15 +169,16 @@ def model(settings: Settings, run: str, result: Mapping[str, Any]) -> dict[str, 
     """
     if result.get("version") is None:
         raise InputError(f"{run}: published nothing ({'; '.join(result['reasons'])})")
-    workspace = run.rpartition("/runs/")[0]
     path = f"/v1/models/{DISPLAY_NAME}"
+    number = run.rpartition("/")[2]
     return {
         "display_name": DISPLAY_NAME,
         "description": "; ".join(result["reasons"]),
-        "artifact_uri": f"{workspace}/serving",
-        "labels": {"run": run.rpartition("/")[2], "version": str(result["version"])},
+        "artifact_uri": registered_folder(run),
+        "version_aliases": [f"run-{number}"],
+        "labels": {"run": number, "version": str(result["version"])},
         "container_spec": {
-            "image_uri": SERVING_IMAGE,
+            "image_uri": settings.image("serving"),
             "args": [
                 f"--model_name={DISPLAY_NAME}",
                 "--model_base_path=$(AIP_STORAGE_URI)",
@@ -222,8 +232,12 @@ def _clients(settings: Settings) -> Any:
 def run_job(settings: Settings, job: Mapping[str, Any]) -> None:
     """Runs a job to its end, or waits for a running job of the same name.
 
+    SIGTERM cancels the job. A pipeline that is cancelled sends it to its component, and accelerators
+    that nobody waits for would be paid for a week. After Ctrl-C the job goes on.
+
     Raises:
       InputError: the job failed.
+      SystemExit: SIGTERM.
     """
     aiplatform, options = _clients(settings)
     client = aiplatform.JobServiceClient(client_options=options)
@@ -234,9 +248,25 @@ def run_job(settings: Settings, job: Mapping[str, Any]) -> None:
     if found is None:
         found = client.create_custom_job(parent=settings.parent, custom_job=job)
     print(f"{found.name}: {'waiting' if at_work else 'started'}", flush=True)
-    while not _is_over(found):
-        time.sleep(SECONDS_BETWEEN_LOOKS)
-        found = client.get_custom_job(name=found.name)
+    name = found.name
+
+    def stop(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    previous = signal.signal(signal.SIGTERM, stop)
+    try:
+        while not _is_over(found):
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+            found = client.get_custom_job(name=name)
+    except SystemExit:
+        client.cancel_custom_job(name=name)
+        print(f"{name}: cancelled, as SIGTERM ended the wait for it", file=sys.stderr, flush=True)
+        raise
+    except KeyboardInterrupt:
+        print(f"{name}: goes on; cancel it on Vertex's page of custom jobs", file=sys.stderr)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, previous)
     if found.state.name != "JOB_STATE_SUCCEEDED":
         raise InputError(f"{found.name}: {found.state.name} ({found.error.message})")
 
@@ -286,18 +316,33 @@ def deploy(settings: Settings, show: bool) -> None:
 
 
 def upload(settings: Settings, run: str, show: bool) -> None:
-    """Registers a published model and its evaluation in Vertex's model registry."""
+    """Registers a published model and its evaluation in Vertex's model registry.
+
+    The models of all runs are versions of one model of the registry.
+
+    Raises:
+      InputError: the run published nothing, or its files cannot be read or copied.
+    """
     from beambert.deploy.retraining import workspace
+    from beambert.pipelines.storage import tensorflow_files
 
     run = run.rstrip("/")
-    request = model(settings, run, workspace.read_json(f"{run}/{workspace.RESULT_FILE}"))
+    result = workspace.read_json(f"{run}/{workspace.RESULT_FILE}")
+    request = model(settings, run, result)
     evaluation = model_evaluation(workspace.read_json(f"{run}/evaluation/{METRICS_FILE}"))
     if show:
         print(json.dumps([request, evaluation], indent=1))
         return
     aiplatform, options = _clients(settings)
+    version = result["version"]
+    served = f"{run.rpartition('/runs/')[0]}/serving/{version}"
+    tensorflow_files.copy(served, f"{registered_folder(run)}/{version}")
     client = aiplatform.ModelServiceClient(client_options=options)
-    uploaded = client.upload_model(parent=settings.parent, model=request).result()
+    wanted = {"parent": settings.parent, "filter": f'display_name="{DISPLAY_NAME}"'}
+    upload = {"parent": settings.parent, "model": request}
+    for older in client.list_models(request=wanted):
+        upload["parent_model"] = older.name
+    uploaded = client.upload_model(request=upload).result()
     if evaluation:
         client.import_model_evaluation(parent=uploaded.model, model_evaluation=evaluation)
     print(f"{uploaded.model}: uploaded")

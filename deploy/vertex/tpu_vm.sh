@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs a command of BeamBERT on a TPU VM without Vertex AI. The script makes the VM, runs the command
-# in the trainer's image and deletes the VM. If a spot VM is taken back, it makes another and goes on.
+# in the trainer's image and deletes the VM. If a spot VM is taken back, it makes another and goes on,
+# at most TRIES (20) times. A command that fails on a VM that is still there ends the script.
 #
 #   deploy/vertex/tpu_vm.sh pretrain --recipe=bert_base --data=gs://B/records/128 \
 #       --long_data=gs://B/records/512 --model_dir=gs://B/base --tpu=local --dtype=bfloat16
@@ -32,8 +33,11 @@ COMMAND="curl -sSf -H Metadata-Flavor:Google $TOKEN | sed 's/.*\"access_token\":
 finish() { "${VM[@]}" delete "$NAME" "${WHERE[@]}" || true; }
 trap finish EXIT
 
+ready() { "${VM[@]}" describe "$NAME" "${WHERE[@]}" --format='value(state)' 2>/dev/null | grep -q READY; }
+
+tries=0
 until
-  "${VM[@]}" describe "$NAME" "${WHERE[@]}" --format='value(state)' 2>/dev/null | grep -q READY ||
+  ready ||
     { finish
       "${VM[@]}" create "$NAME" "${WHERE[@]}" --accelerator-type="$TYPE" --spot \
         --version=v2-alpha-tpuv5-lite --service-account="$ACCOUNT"; }
@@ -41,8 +45,14 @@ until
   "${VM[@]}" ssh "$NAME" "${WHERE[@]}" --command="$COMMAND"
 do
   status=$?
-  # Status 2 is an error that a person must correct, so another try is of no use.
-  [ "$status" -eq 2 ] && exit 2
-  echo "the TPU VM is gone or the command failed (status $status); trying again in a minute" >&2
+  # ssh ends with 255 if it has lost the connection. With any other status the command itself has
+  # failed, and another try would cost the same again.
+  if [ "$status" -ne 255 ] && ready; then exit "$status"; fi
+  tries=$((tries + 1))
+  if [ "$tries" -ge "${TRIES:-20}" ]; then
+    echo "no TPU VM lasted long enough in $tries tries; the same command goes on later" >&2
+    exit "$status"
+  fi
+  echo "the TPU VM or the connection to it is gone; trying again in a minute" >&2
   sleep "${PAUSE:-60}"
 done

@@ -75,3 +75,32 @@ def test_workflow():
     assert settings.pipeline == f"gs://b/{steps['pipeline']['args']['object']}"
     given = set(re.findall(r"^    ([A-Z]+) += var", SOURCES, re.MULTILINE))
     assert given == set(re.findall(r'get_env\("(\w+)"\)', str(steps)))
+
+
+def test_the_tpu_image_has_the_runtime_of_v5e():
+    """PJRT by its three variables; a build argument is only known to a stage that declares it."""
+    text = (FOLDER.parent / "vertex" / "Dockerfile").read_text()
+    (stage,) = (part for part in text.split("\nFROM ") if " AS tpu\n" in part)
+    assert "\nARG PYTHON\n" in stage
+    variables = dict(re.findall(r"(\w+)=(\S+)", stage[stage.index("ENV ") :]))
+    assert variables["PJRT_DEVICE"] == "TPU"
+    assert variables["NEXT_PLUGGABLE_DEVICE_USE_C_API"] == "true"
+    # Where the wheel of libtpu puts it.
+    library = variables["TF_PLUGGABLE_DEVICE_LIBRARY_PATH"]
+    assert library == "/usr/local/lib/python${PYTHON}/site-packages/libtpu/libtpu.so"
+
+
+def test_no_state_or_data_in_images_and_commits():
+    """Terraform's state has the project's secrets in it."""
+    root = FOLDER.parents[1]
+    ignored = (root / ".dockerignore").read_text().split()
+    assert {"**/*.tfstate*", "**/.terraform", "text", "glue"} <= set(ignored)
+    assert {"*.tfstate*", ".terraform/"} <= set((root / ".gitignore").read_text().split())
+
+
+def test_what_terraform_asks_first_is_enabled_before_it():
+    """It lists and enables services through these two, so it can't enable them itself."""
+    readme = (FOLDER.parent / "README.md").read_text()
+    services = "cloudresourcemanager.googleapis.com serviceusage.googleapis.com"
+    enabled = readme.index(f"gcloud services enable {services}")
+    assert enabled < readme.index("terraform -chdir=deploy/terraform init")

@@ -4,8 +4,10 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
+import types
 
 import pytest
 import yaml
@@ -76,7 +78,12 @@ METRICS = {
 
 def test_models_are_what_vertex_takes():
     model = aiplatform.Model(vertex.model(SETTINGS, "gs://b/w/runs/000003", RESULT))
-    assert model.artifact_uri == "gs://b/w/serving"
+    # Serving takes the highest number in its folder, so it has the version of this run alone.
+    assert model.artifact_uri == "gs://b/w/runs/000003/registered"
+    # https://cloud.google.com/vertex-ai/docs/model-registry/model-alias
+    assert re.fullmatch("[a-z][a-zA-Z0-9-]{0,126}[a-z0-9]", *model.version_aliases)
+    # Vertex takes images of Artifact Registry only.
+    assert model.container_spec.image_uri.startswith("us-central1-docker.pkg.dev/my-project/")
     assert dict(model.labels) == {"run": "000003", "version": "3"}
     for value in [*model.labels, *model.labels.values()]:
         assert re.fullmatch("[a-z0-9_-]{1,63}", value)
@@ -107,6 +114,7 @@ class Client:
 
     sent = []
     jobs = []
+    models = []
     end = "JOB_STATE_SUCCEEDED"
 
     def __init__(self, client_options):
@@ -122,6 +130,21 @@ class Client:
     def get_custom_job(self, name):
         return aiplatform.CustomJob(name=name, state=self.end, error={"message": "no quota"})
 
+    def cancel_custom_job(self, name):
+        self.sent.append(f"cancel {name}")
+
+    def list_models(self, request):
+        assert request["filter"] == 'display_name="beambert"'
+        return [aiplatform.Model(name=name) for name in self.models]
+
+    def upload_model(self, request):
+        self.sent.append(aiplatform.UploadModelRequest(request))
+        done = aiplatform.UploadModelResponse(model="projects/p/locations/r/models/1")
+        return types.SimpleNamespace(result=lambda: done)
+
+    def import_model_evaluation(self, parent, model_evaluation):
+        self.sent.append((parent, aiplatform.ModelEvaluation(model_evaluation)))
+
     def list_schedules(self, request):
         return [aiplatform.Schedule(name="old")]
 
@@ -136,7 +159,7 @@ class Client:
 @pytest.fixture
 def client(monkeypatch):
     class Service:
-        JobServiceClient = ScheduleServiceClient = Client
+        JobServiceClient = ScheduleServiceClient = ModelServiceClient = Client
 
     monkeypatch.setattr(Client, "sent", [])
     monkeypatch.setattr(vertex, "SECONDS_BETWEEN_LOOKS", 0)
@@ -159,6 +182,42 @@ def test_a_step_that_is_repeated_waits_for_the_job_at_work(client, monkeypatch, 
     monkeypatch.setattr(client, "jobs", [done, running])
     vertex.run_job(SETTINGS, job)
     assert len(client.sent) == 1 and "running: waiting" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("number", "ended", "sent"),
+    [(signal.SIGTERM, SystemExit, ["cancel new"]), (signal.SIGINT, KeyboardInterrupt, [])],
+    ids=["SIGTERM", "Ctrl-C"],
+)
+def test_a_signal_while_waiting(client, monkeypatch, capsys, number, ended, sent):
+    """A cancelled pipeline leaves no accelerators at work; Ctrl-C only ends the wait."""
+    monkeypatch.setattr(client, "end", "JOB_STATE_RUNNING")
+    monkeypatch.setattr(vertex.time, "sleep", lambda _: os.kill(os.getpid(), number))
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(ended):
+        vertex.run_job(SETTINGS, vertex.custom_job(SETTINGS, "x", []))
+    assert client.sent[1:] == sent
+    assert capsys.readouterr().err.startswith("new: ")
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.parametrize("older", [[], ["projects/p/locations/r/models/1"]])
+def test_upload_registers_a_version_of_one_model(client, monkeypatch, tmp_path, older):
+    run = tmp_path / "w" / "runs" / "000003"
+    for name, found in (("result.json", RESULT), ("evaluation/metrics.json", METRICS)):
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_text(json.dumps(found))
+    for version in ("3", "4"):  # the fourth is another run's
+        (tmp_path / "w" / "serving" / version).mkdir(parents=True)
+        (tmp_path / "w" / "serving" / version / "saved_model.pb").write_text(version)
+    monkeypatch.setattr(client, "models", older)
+    for _ in range(2):
+        vertex.upload(SETTINGS, str(run), show=False)
+    request, (parent, _) = client.sent[:2]
+    assert [request.parent_model] == (older or [""])
+    assert parent == "projects/p/locations/r/models/1"
+    there = [str(p.relative_to(tmp_path)) for p in (run / "registered").rglob("*.pb")]
+    assert there == ["w/runs/000003/registered/3/saved_model.pb"]
 
 
 def test_a_job_that_fails(client, monkeypatch):
@@ -317,6 +376,21 @@ def test_tpu_machine_that_is_taken_back(tmp_path):
     assert calls.count("create") == 2 and calls[-1] == "delete"
     first, second = (path.read_text() for path in tmp_path.glob("command*"))
     assert first == second
+
+
+@pytest.mark.parametrize("status", [1, 2, 143])
+def test_a_command_that_fails_on_a_tpu_machine_ends_it(tmp_path, status):
+    done = run_on_tpu_machine(tmp_path, [status])
+    assert done.returncode == status, done.stderr
+    calls = (tmp_path / "calls").read_text().split()
+    assert calls.count("ssh") == 1 and calls[-1] == "delete"
+
+
+def test_machines_that_are_always_taken_back(tmp_path):
+    done = run_on_tpu_machine(tmp_path, [255] * 30)
+    assert done.returncode == 255
+    assert done.stderr.splitlines()[-1].startswith("no TPU VM lasted long enough in 20 tries")
+    assert (tmp_path / "calls").read_text().split()[-1] == "delete"
 
 
 # What the machine has: the metadata server answers as Google's, and docker tells what it was given.
