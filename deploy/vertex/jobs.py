@@ -232,8 +232,8 @@ def _clients(settings: Settings) -> Any:
 def run_job(settings: Settings, job: Mapping[str, Any]) -> None:
     """Runs a job to its end, or waits for a running job of the same name.
 
-    SIGTERM cancels the job. A pipeline that is cancelled sends it to its component, and accelerators
-    that nobody waits for would be paid for a week. After Ctrl-C the job goes on.
+    SIGTERM cancels the job. A pipeline that is cancelled sends it to its component, and
+    accelerators that nobody waits for would be paid for a week. After Ctrl-C the job goes on.
 
     Raises:
       InputError: the job failed.
