@@ -35,11 +35,14 @@ TESTS = {
 # ruff: noqa: E501
 EQUIVALENT: dict[str, dict[str, str]] = {
     "pipelines/instances/pairs": {
+        "is_next: int = 0 -> is_next: int = 1": "It is set, not added to.",
+        "-1 -> -2 #2": "numpy takes any negative size for the rest.",
         "draw() < share -> draw() <= share": "No draw of 53 bits equals the share.",
         "random.random() < short_seq_prob -> random.random() <= short_seq_prob": "No draw of 53 bits equals the share.",
         "sentences <= BALANCE_HORIZON -> sentences < BALANCE_HORIZON": "The number of sentences that makes a document long is a choice; 100 and 101 are as good.",
     },
     "pipelines/instances/masking": {
+        "random.integers(0, 1 << 32, (rows, length), np.uint32) -> random.integers(1, 1 << 32, (rows, length), np.uint32)": "One draw in 2^32 is 0.",
         "1 << 12 -> 1 << 13": "Keys with one random bit less are as good; the flags limit the length.",
         "length - fixed_NL.sum(axis=1) -> length + fixed_NL.sum(axis=1)": "Positions that may not be chosen come last and are left out.",
         "roll_NS < MASK_SHARE -> roll_NS <= MASK_SHARE": "One roll in 2^24 equals the share.",
@@ -47,6 +50,8 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "(key_NW != 4294967295).sum(axis=1).max(initial=0) -> (key_NW != 4294967295).sum(axis=1).max(initial=1)": "A round without words chooses no token.",
     },
     "pipelines/instances/building": {
+        "2 ** 31 - 8 -> 2 ** 31 - 9": "A margin below what 32 bits hold.",
+        "-1 -> -2": "numpy takes any negative size for the rest.",
         "ROWS_AT_A_TIME = 8192 -> ROWS_AT_A_TIME = 8193": "A choice for speed.",
     },
     "pipelines/instances/compact_documents": {

@@ -153,6 +153,8 @@ def test_short_words_are_no_prose():
     pairs = ["".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=2)) for _ in range(60)]
     assert why_dropped(" ".join(pairs), QUALITY) is None
     assert why_dropped(" ".join([*pairs[1:], "a"]), QUALITY) == "word_length"
+    chinese = [chr(draw.randrange(0x4E00, 0x9000)) for _ in range(60)]
+    assert why_dropped(" ".join(chinese), QUALITY) == "word_length"
 
 
 def test_fewer_than_fifty_words_are_not_judged():
@@ -179,6 +181,42 @@ def test_both_symbols_count_alone():
     assert why_dropped(spread(mixed, 60), QUALITY) != "symbols"
     ellipses = [*(f"x{i}…y" for i in range(4)), *(f"x{i}...y" for i in range(4))]
     assert why_dropped(spread(ellipses, 60), QUALITY) == "symbols"
+
+
+def test_symbols_without_spaces_are_judged_by_four_characters_a_word():
+    """400 characters are 100 words, among which ten symbols may be."""
+    draw = random.Random(6)
+    for symbols, reason in ((10, None), (11, "symbols")):
+        chinese = [chr(draw.randrange(0x4E00, 0x9000)) for _ in range(400 - symbols)]
+        for place in range(symbols):
+            chinese.insert(30 * (place + 1), "#")
+        assert why_dropped("".join(chinese), QUALITY) == reason
+
+
+def numbered(count: int, letters: int) -> list[str]:
+    """Returns different words of so many letters."""
+    names = str.maketrans("0123456789", "abcdefghij")
+    return [f"{i:0{letters}d}".translate(names) for i in range(count)]
+
+
+def test_a_fifth_of_the_characters_may_be_repeated_lines():
+    """A line of 40 characters twice more, 36 of them letters; 400 or 399 letters in all."""
+    line = " ".join(["rivers", "stream", "towards", "mountain", "northward"])
+    assert (len(line), len(line.replace(" ", ""))) == (40, 36)
+    others = numbered(40, 7)
+    for last, is_refused in (("abcdefghijkl", False), ("abcdefghijk", True)):
+        rows = [" ".join(others[i : i + 5]) for i in range(0, 40, 5)] + [last]
+        reason = why_dropped("\n".join([line, *rows, line, line]), QUALITY)
+        assert (reason == "repeated_lines") == is_refused
+
+
+def test_a_fifth_of_the_characters_may_be_one_phrase():
+    """Ten letters eight times; 400 or 399 letters in all."""
+    others = numbered(64, 5)
+    for last, is_refused in (("abcde", False), ("abcd", True)):
+        pieces = [w for i in range(8) for w in ("river", "north", *others[8 * i : 8 * i + 8])]
+        reason = why_dropped(" ".join([*pieces[:-1], last[::-1]]), QUALITY)
+        assert (reason == "repeated_phrase") == is_refused
 
 
 def test_punctuation_that_stands_alone_is_no_word():
