@@ -123,6 +123,15 @@ def test_lamb_equals_its_papers_formulas():
         np.testing.assert_allclose(variable.numpy(), weights[name], rtol=1e-4, atol=1e-5)
 
 
+def test_lamb_moves_weights_that_are_zero():
+    """Without a norm there is no trust ratio, so the rate is the common one, as in Keras's Lamb."""
+    variable = tf.Variable(tf.zeros([4, 3]))
+    config = OptimizerConfig(0.02, 60, 0, optimizer="lamb", weight_decay_rate=0.0)
+    optimizer = Optimizer(["bert/dense/kernel"], [variable], config)
+    optimizer.apply([tf.fill([4, 3], 0.01)], tf.constant(0, tf.int64))
+    np.testing.assert_allclose(variable.numpy(), -0.02, rtol=1e-3)
+
+
 @pytest.mark.parametrize("optimizer", ["adamw_corrected", "lamb"])
 def test_a_corrected_decay_starts_where_the_warmup_ends(optimizer):
     config = OptimizerConfig(1.0, 100, 40, optimizer=optimizer)
