@@ -96,6 +96,8 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "MORE_WORDS = 20000 -> MORE_WORDS = 20001": "A choice between time and quality.",
     },
     "trainer/loop/optimization": {
+        "tf.function(_update, jit_compile=is_compiled, reduce_retracing=True, autograph=False) -> tf.function(_update, jit_compile=is_compiled, reduce_retracing=True, autograph=True)": "The function has no Python control flow on tensors.",
+        "strategy.extended.update(variable, self._update_one, args=(mean, variance, gradient, step), kwargs={'decays': decays}, group=False) -> strategy.extended.update(variable, self._update_one, args=(mean, variance, gradient, step), kwargs={'decays': decays}, group=True)": "It shapes what the call returns, which nobody uses.",
         "context.num_replicas_in_sync > 1 -> context.num_replicas_in_sync >= 1": "The sum over one replica is its own value.",
     },
     "trainer/pretraining/dealing": {
