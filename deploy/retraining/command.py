@@ -7,7 +7,6 @@ the last step, and only if the new model is better on the same examples.
 
 import datetime
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -33,6 +32,7 @@ from beambert.deploy.retraining.runs import (
 from beambert.pipelines.shared.console import duration, run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.shared.interrupts import passed_on
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
 
@@ -192,24 +192,10 @@ def _run(step: str, arguments: Sequence[str], descriptors: tuple[int, ...]) -> N
         pass_fds=descriptors,
     )
 
-    received = []
-
-    def pass_on(number: int, _: object) -> None:
-        received.append(number)
-        process.send_signal(number)
-
-    # A spot machine gets SIGTERM before it is taken back. The command then saves its state.
-    previous = signal.signal(signal.SIGTERM, pass_on)
-    try:
+    # A spot machine gets SIGTERM before it is taken back. The command then saves its state. Even if
+    # the step has finished, the next one must not begin.
+    with passed_on(process.terminate):
         status = process.wait()
-    except KeyboardInterrupt:  # the terminal sends Ctrl-C to the command, too
-        process.wait()
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-    if received:  # even if the step has finished, the next one must not begin
-        print(f"[{step}] ended by SIGTERM; the same command continues it", file=sys.stderr)
-        raise SystemExit(128 + signal.SIGTERM)
     if status:
         raise InputError(
             f"{step}: the step failed (status {status}) and the served model is unchanged; correct "
