@@ -16,7 +16,8 @@ from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.shared.interrupts import passed_on
-from beambert.pipelines.storage.claims import BLESSED
+from beambert.pipelines.storage import locks
+from beambert.pipelines.storage.claims import BLESSED, refusal
 
 STEPS_FILE = "steps.json"
 REPORT_FILE = "report.html"
@@ -90,7 +91,15 @@ def run_demo(folder: Path) -> None:
     Raises:
       InputError: a step failed.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    with locks.folders_held([str(folder)], "--output"):
+        _run_steps(folder)
+
+
+def _run_steps(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise refusal(f"--output={folder}", "made", error.strerror, "name a folder") from error
     journal = Journal(folder)
     done = [journal.run(command) for command in plan(folder)]
     for command in judge(folder):

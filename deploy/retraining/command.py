@@ -13,7 +13,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from beambert.deploy.retraining import lock
 from beambert.deploy.retraining.runs import (
     BEAM_SECTIONS,
     EVALUATION,
@@ -34,8 +33,10 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.shared.interrupts import passed_on
 from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage import leases, locks
 from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
 
+LOCK_FILE = "LOCK"
 PLAN, RELEASE = "plan", "release"
 # The outcomes of the step `plan`, on which the pipeline branches.
 NEW, NOTHING_NEW, BUSY = "new", "nothing_new", "busy"
@@ -212,7 +213,7 @@ def retrain(config: Retraining) -> None:
     """
     from beambert.deploy.retraining import workspace
 
-    with lock.one_at_a_time(config.workspace) as descriptors:
+    with locks.held(_lock_path(config), config.workspace, is_kept=True) as descriptors:
         run = plan(config)
         if run is None:
             print(f"{config.workspace}: nothing new")
@@ -222,6 +223,10 @@ def retrain(config: Retraining) -> None:
         print(_describe(run) + (f"; steps done already: {', '.join(before)}" if before else ""))
         for step in STEPS:
             run_step(step, config, run, descriptors)
+
+
+def _lock_path(config: Retraining) -> str:
+    return f"{config.workspace}/{LOCK_FILE}"
 
 
 def _describe(run: Run) -> str:
@@ -259,12 +264,12 @@ def _do_step(config: Retraining, step: str, holder: str | None) -> str | None:
     is_leased = holder and config.workspace.startswith("gs://")
     if step == RELEASE:
         if is_leased:
-            lock.release(config.workspace, holder)
+            leases.release(_lock_path(config), holder)
         return None
     try:
         if is_leased:  # again in every step, as another run may have it by now
-            lock.Lease(config.workspace).acquire(holder, lock.PIPELINE_LEASE)
-    except lock.BusyError as error:
+            leases.Lease(_lock_path(config)).acquire(holder, leases.PIPELINE_LEASE)
+    except locks.BusyError as error:
         if step != PLAN:
             raise
         print(error)
@@ -302,7 +307,7 @@ def main(argv: Sequence[str]) -> None:
                 Path(flags.outcome_file).write_text(outcome)
         else:
             retrain(config)
-    except lock.BusyError as error:
+    except locks.BusyError as error:
         print(f"beambert retrain: {error}", file=sys.stderr)
         raise SystemExit(STATUS_OF_BUSY) from None
 

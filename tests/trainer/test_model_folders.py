@@ -55,7 +55,7 @@ def test_one_process_at_a_time_fills_a_folder(tmp_path):
     command = [sys.executable, "-c", textwrap.dedent(script)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
         assert other.stdout.readline() == b"held\n"
-        busy = pytest.raises(InputError, match="--model_dir=.* another process is writing to it")
+        busy = pytest.raises(InputError, match="--model_dir=.* process .* is at work there")
         with busy, model_folders.held(str(tmp_path)):
             pass
         # Workers that aren't the chief go by it.

@@ -53,10 +53,10 @@ def finetune(
     plan = make_plan(job)
     check_batch(strategy, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)
     chief, model_dir, identity = is_chief(strategy), job.output.model, plan.identity
-    if model_folders.claim(job.output, identity, chief):
-        print(f"{model_dir}: already finished by the same command, nothing to do")
-        return json.loads(tensorflow_files.read_bytes(f"{model_dir}/{RESULTS_FILE}"))
     with model_folders.held(model_dir, chief):
+        if model_folders.claim(job.output, identity, chief):
+            print(f"{model_dir}: already finished by the same command, nothing to do")
+            return json.loads(tensorflow_files.read_bytes(f"{model_dir}/{RESULTS_FILE}"))
         if chief:
             _describe(plan)
         data = plan.data

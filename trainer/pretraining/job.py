@@ -171,10 +171,10 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None
     identity = model_folders.job_identity(training, config)
     model_dir = job.output.model
     chief = is_chief(strategy)
-    if model_folders.claim(job.output, identity, chief):
-        print(f"{model_dir}: already finished by the same command, nothing to do")
-        return
     with model_folders.held(model_dir, chief):
+        if model_folders.claim(job.output, identity, chief):
+            print(f"{model_dir}: already finished by the same command, nothing to do")
+            return
         if chief:
             model_folders.describe_model(model_dir, config, records.vocabulary, training)
         trainer = Trainer(
