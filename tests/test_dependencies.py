@@ -43,7 +43,7 @@ PIPELINES = {
     "corpus": "jobs shared",
     "instances": "records.contract shared wordpiece",
     "text": "corpus shared",
-    "vocabulary_learning": "jobs corpus shared wordpiece",
+    "vocabulary_learning": "jobs corpus shared storage wordpiece",
     "verification": "jobs records shared storage wordpiece",
     "pretraining_data": "jobs corpus instances records shared storage text wordpiece",
     "features": "jobs model_inputs records shared storage tasks wordpiece",

@@ -17,6 +17,7 @@ import keras
 import tensorflow as tf
 
 from beambert.model.config import BertConfig, preset
+from beambert.model.dropout import most_rows
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, locks, tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
@@ -100,6 +101,26 @@ def job_identity(training: Mapping[str, Any], config: BertConfig) -> dict[str, A
     decisive = ("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype")
     loop = {name: training["loop"][name] for name in decisive}
     return job | {"loop": loop, "model": dataclasses.asdict(config)}
+
+
+def check_rows(config: BertConfig, length: int, batch_size: int, parts: int) -> None:
+    """Refuses a batch whose parts are too large for the index of dropout.
+
+    Args:
+      config: configuration of the encoder.
+      length: number of tokens in a sequence.
+      batch_size: number of sequences in an update.
+      parts: number of parts of the batch that are computed by themselves.
+
+    Raises:
+      InputError: a part is too large.
+    """
+    most = most_rows(config, length)
+    if batch_size // parts > most:
+        raise InputError(
+            f"--train_batch_size={batch_size}: at most {most:,} sequences of {length} tokens can "
+            "be computed at once; take fewer, or raise --gradient_accumulation_steps"
+        )
 
 
 def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:

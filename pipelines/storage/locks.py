@@ -51,9 +51,45 @@ def file_held(path: str, flag: str) -> Iterator[None]:
     def is_left(found: str) -> bool:
         return claims.is_aside(found, name)
 
-    lock = os.path.join(folder, f"{claims.LOCK_PREFIX}-{name}")
-    with held(lock, f"{flag}={path}"), _tidied(folder, is_left):
+    with held(_lock_of(path), f"{flag}={path}"), _tidied(folder, is_left):
         yield
+
+
+@contextlib.contextmanager
+def aside_held(temporary: str) -> Iterator[None]:
+    """Holds the lock of a temporary path, in a folder that several commands may fill at once.
+
+    The path is deleted if a signal ends the process. What killed commands left in the folder is
+    deleted first. This does nothing in folders on other machines.
+
+    Args:
+      temporary: path that `claims.aside` has made.
+    """
+    if "://" in temporary:
+        yield
+        return
+    folder = os.path.dirname(temporary)
+    for name in os.listdir(folder):
+        if claims.is_left(name):
+            # Whoever is at work on it holds its lock.
+            with contextlib.suppress(BusyError), held(_lock_of(os.path.join(folder, name)), name):
+                _delete(os.path.join(folder, name))
+    with held(_lock_of(temporary), temporary), undone_at_end(lambda: _delete(temporary)):
+        yield
+
+
+def _lock_of(path: str) -> str:
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f"{claims.LOCK_PREFIX}-{name}")
+
+
+def _delete(path: str) -> None:
+    """Deletes a local file or folder, if that is possible."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 @contextlib.contextmanager
@@ -64,11 +100,9 @@ def _tidied(folder: str, is_left: Callable[[str], bool]) -> Iterator[None]:
         if "://" in folder:  # There the folder's next finished command does it.
             return
         with contextlib.suppress(OSError):
-            for entry in os.scandir(folder or "."):
-                if is_left(entry.name) and entry.is_dir(follow_symlinks=False):
-                    shutil.rmtree(entry.path, ignore_errors=True)
-                elif is_left(entry.name):
-                    os.unlink(entry.path)
+            for name in os.listdir(folder or "."):
+                if is_left(name):
+                    _delete(os.path.join(folder, name))
 
     delete()
     with undone_at_end(delete):

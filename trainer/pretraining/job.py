@@ -167,6 +167,9 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None
     _check_sizes(data, config)
     loop = job.loop
     check_batch(strategy, loop.train_batch_size, loop.gradient_accumulation_steps)
+    parts = strategy.num_replicas_in_sync * loop.gradient_accumulation_steps
+    longest = max(each.records.max_seq_length for each in data)
+    model_folders.check_rows(config, longest, loop.train_batch_size, parts)
     training = _training(job, data, initial)
     identity = model_folders.job_identity(training, config)
     model_dir = job.output.model

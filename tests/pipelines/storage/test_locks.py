@@ -98,6 +98,20 @@ def test_what_was_left_beside_a_file_is_deleted(tmp_path):
     assert sorted(os.listdir(tmp_path)) == [other, "vocab.txt"]
 
 
+def test_a_folder_that_several_commands_fill(tmp_path):
+    """What one of them is writing stays; what a killed one was writing goes, with its lock."""
+    living, dead, mine = (str(tmp_path / f"_tmp-{digit * 32}-1") for digit in "0ab")
+    with holder(f"aside_held({living!r})") as process, holder(f"aside_held({dead!r})") as killed:
+        for folder in (living, dead):
+            os.mkdir(folder)
+        killed.kill()
+        killed.wait()
+        with locks.aside_held(mine):
+            assert os.path.isdir(living) and not os.path.exists(dead)
+        process.communicate("\n")
+    assert os.listdir(tmp_path) == [os.path.basename(living)]
+
+
 def test_a_lock_file_that_its_holder_deletes_at_that_moment(tmp_path, monkeypatch):
     """The lock of a deleted file keeps nobody out, so it is not taken for one."""
     path = str(tmp_path / "_tmp-lock")
