@@ -4,7 +4,7 @@ import sys
 
 from beambert.pipelines.shared import interrupts
 
-if __name__ != "__mp_main__":  # a process of `multiprocessing` imports this, too
+if __name__ == "__main__":
     interrupts.install()  # before the other imports, which take a moment
 
 from beambert.commands import main

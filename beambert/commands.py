@@ -106,11 +106,14 @@ def version() -> str:
 
 
 def main() -> int:
-    """Runs the command of the command line in this process, and returns its exit status."""
+    """Runs the command of the command line as the work of this process; returns its exit status.
+
+    It ends the process on signals, and soon after it returns; see `interrupts`.
+    """
     interrupts.install()
     status: object = 1
     try:
-        status = _run(sys.argv[1:])
+        status = run(sys.argv[1:])
         return status
     except SystemExit as end:
         status = end.code
@@ -119,7 +122,12 @@ def main() -> int:
         interrupts.finish(status)
 
 
-def _run(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str]) -> int:
+    """Runs a command and returns its exit status.
+
+    Args:
+      arguments: name of the command, and its arguments.
+    """
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(usage())
         return 0

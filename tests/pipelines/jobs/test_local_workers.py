@@ -106,3 +106,11 @@ def test_a_worker_that_never_connects(code, monkeypatch, capfd):
 def test_a_worker_that_is_killed_at_work():
     with pytest.raises(InputError, match="^--direct_num_workers: a worker was killed"):
         run(lambda number: os.kill(os.getpid(), 9))
+
+
+def test_a_worker_ends_with_the_process_that_started_it():
+    """The kernel closes the pipe, however that ends."""
+    command = [sys.executable, "-m", "beambert.pipelines.jobs.worker_process"]
+    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    worker.stdin.close()
+    assert worker.wait(timeout=20) == 1
