@@ -23,8 +23,8 @@ from beambert.pipelines.storage.leases import BusyError
 def folders_held(folders: Sequence[str], flag: str) -> Iterator[None]:
     """Holds the locks of output folders, which are made if they don't exist.
 
-    What killed commands left in the folders is deleted, and what this one leaves when a signal ends
-    it. A folder that did not exist before is deleted if it is empty at the end.
+    What killed commands left in folders on this machine is deleted, and what this one leaves when a
+    signal ends it. A folder that did not exist before is deleted if it is empty at the end.
 
     Args:
       folders: paths of the folders; one that lies in another comes after it.
@@ -38,8 +38,8 @@ def folders_held(folders: Sequence[str], flag: str) -> Iterator[None]:
         for folder in folders:
             path = folder.rstrip("/") or "/"
             lock = os.path.join(path, claims.LOCK_PREFIX)
-            stack.enter_context(held(lock, f"{flag}={path}"))
-            stack.enter_context(_tidied(path, claims.is_left))
+            if stack.enter_context(held(lock, f"{flag}={path}")):
+                stack.enter_context(_tidied(path, claims.is_left))
         yield
 
 
@@ -51,7 +51,9 @@ def file_held(path: str, flag: str) -> Iterator[None]:
     def is_left(found: str) -> bool:
         return claims.is_aside(found, name)
 
-    with held(_lock_of(path), f"{flag}={path}"), _tidied(folder, is_left):
+    with held(_lock_of(path), f"{flag}={path}") as descriptors, contextlib.ExitStack() as stack:
+        if descriptors:
+            stack.enter_context(_tidied(folder, is_left))
         yield
 
 
@@ -71,9 +73,11 @@ def aside_held(temporary: str) -> Iterator[None]:
     folder = os.path.dirname(temporary)
     for name in os.listdir(folder):
         if claims.is_left(name):
+            left = os.path.join(folder, name)
             # Whoever is at work on it holds its lock.
-            with contextlib.suppress(BusyError), held(_lock_of(os.path.join(folder, name)), name):
-                _delete(os.path.join(folder, name))
+            with contextlib.suppress(BusyError), held(_lock_of(left), left) as descriptors:
+                if descriptors:
+                    _delete(left)
     with held(_lock_of(temporary), temporary), undone_at_end(lambda: _delete(temporary)):
         yield
 
@@ -94,11 +98,9 @@ def _delete(path: str) -> None:
 
 @contextlib.contextmanager
 def _tidied(folder: str, is_left: Callable[[str], bool]) -> Iterator[None]:
-    """Deletes what has been left in a local folder, now and if a signal ends the process."""
+    """Deletes what has been left in a locked folder, now and if a signal ends the process."""
 
     def delete() -> None:
-        if "://" in folder:  # There the folder's next finished command does it.
-            return
         with contextlib.suppress(OSError):
             for name in os.listdir(folder or "."):
                 if is_left(name):
@@ -121,7 +123,7 @@ def held(path: str, name: str, is_kept: bool = False) -> Iterator[tuple[int, ...
 
     Yields:
       file descriptors that child processes must inherit. A child that outlives its killed parent
-      then still holds the lock.
+      then still holds the lock. There are none if it isn't a lock of the kernel.
 
     Raises:
       BusyError: another command holds the lock.
@@ -166,6 +168,9 @@ def _file_held(path: str, name: str, is_kept: bool) -> Iterator[tuple[int, ...]]
         # it has nothing to write if it has finished before.
         yield ()
         return
+    if descriptor is None:
+        yield ()
+        return
     with contextlib.suppress(OSError):  # the text only informs; the disk may be full
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, _holder().encode(), 0)
@@ -185,8 +190,8 @@ def _file_held(path: str, name: str, is_kept: bool) -> Iterator[tuple[int, ...]]
         os.close(descriptor)
 
 
-def _lock(path: str, name: str) -> int:
-    """Returns the descriptor of a locked file."""
+def _lock(path: str, name: str) -> int | None:
+    """Returns the descriptor of a locked file; None if its file system has no locks."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -199,7 +204,9 @@ def _lock(path: str, name: str) -> int:
             ) from None
         except OSError as error:  # of some network file systems
             _warn(name, f"its file system has no locks ({error.strerror})")
-            return descriptor
+            os.close(descriptor)
+            os.unlink(path)
+            return None
         if _is_at(descriptor, path):
             return descriptor
         os.close(descriptor)  # the holder before has deleted the file in the meantime

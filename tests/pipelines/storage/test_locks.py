@@ -136,8 +136,9 @@ def test_a_file_system_without_locks(tmp_path, monkeypatch, capsys):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(locks.fcntl, "flock", refuse)
+    (tmp_path / "_tmp-x").write_text("perhaps another command is writing it")
     with folders_held([str(tmp_path)], "--output"):
-        pass
+        assert os.listdir(tmp_path) == ["_tmp-x"]
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert said.startswith(
