@@ -268,7 +268,7 @@ def test_what_a_killed_export_left_is_deleted(classifier_folder, tmp_path, capsy
     (tmp_path / "_tmp-0123-1").mkdir()
     export_main([f"--model={classifier_folder}", f"--output={tmp_path}"])
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
-    assert "killed" not in capsys.readouterr().out
+    assert "left by" not in capsys.readouterr().out
 
 
 def test_export_of_an_encoder(encoder_folder, tmp_path, small_config):
