@@ -2,6 +2,11 @@
 
 import sys
 
+from beambert.pipelines.shared import interrupts
+
+if __name__ == "__main__":
+    interrupts.install()  # before the other imports, which take a moment
+
 from beambert.commands import main
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """`beambert COMMAND …`: lists the commands, or runs one and imports only what it needs."""
 
 import sys
+from collections.abc import Sequence
 
+from beambert.pipelines.shared import interrupts, temporary
 from beambert.pipelines.shared.commands import Command
 
 # The commands, in the order of the path from text to a served model.
@@ -24,15 +26,22 @@ _TABLE = (
         "beambert.pipelines.verify",
         needs_beam=True,
     ),
-    Command("pretrain", "records -> encoder", "beambert.trainer.commands.pretrain"),
+    Command("pretrain", "records -> encoder", "beambert.trainer.commands.pretrain", resumes=True),
     Command(
         "features",
         "task -> features to fine-tune on (Beam)",
         "beambert.pipelines.create_task_features",
         needs_beam=True,
     ),
-    Command("finetune", "encoder + task -> model", "beambert.trainer.commands.finetune"),
-    Command("glue", "encoder -> all of GLUE, submission.zip", "beambert.trainer.commands.glue"),
+    Command(
+        "finetune", "encoder + task -> model", "beambert.trainer.commands.finetune", resumes=True
+    ),
+    Command(
+        "glue",
+        "encoder -> all of GLUE, submission.zip",
+        "beambert.trainer.commands.glue",
+        resumes=True,
+    ),
     Command(
         "evaluate",
         "model + task -> metrics, blessing (Beam)",
@@ -51,18 +60,21 @@ _TABLE = (
         "task -> fine-tuned model, evaluated and served if blessed",
         "beambert.deploy.deliver",
         needs_beam=True,
+        resumes=True,
     ),
     Command(
         "retrain",
         "new files -> a new served version, if it is better",
         "beambert.deploy.retraining.command",
         needs_beam=True,
+        resumes=True,
     ),
     Command(
         "demo",
         "all of the above on text that every machine has",
         "beambert.demo.run",
         needs_beam=True,
+        resumes=True,
     ),
 )
 COMMANDS = {command.name: command for command in _TABLE}
@@ -94,8 +106,28 @@ def version() -> str:
 
 
 def main() -> int:
-    """Runs a command and returns its exit status."""
-    arguments = sys.argv[1:]
+    """Runs the command of the command line as the work of this process; returns its exit status.
+
+    It ends the process on signals, and soon after it returns; see `interrupts`.
+    """
+    interrupts.install()
+    status: object = 1
+    try:
+        status = run(sys.argv[1:])
+        return status
+    except SystemExit as end:
+        status = end.code
+        raise
+    finally:
+        interrupts.finish(status)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs a command and returns its exit status.
+
+    Args:
+      arguments: name of the command, and its arguments.
+    """
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(usage())
         return 0
@@ -106,4 +138,5 @@ def main() -> int:
     if name not in COMMANDS:
         print(f"beambert: no command {name!r}; see beambert --help", file=sys.stderr)
         return 2
-    return COMMANDS[name].run(rest)
+    with temporary.own_folder():
+        return COMMANDS[name].run(rest)

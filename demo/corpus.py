@@ -16,6 +16,7 @@ import multiprocessing
 import os
 import re
 import shutil
+import signal
 import sys
 import sysconfig
 import time
@@ -115,7 +116,9 @@ def read_modules(sources: Sequence[tuple[str, str]], workers: int) -> list[Modul
     """Returns the texts of all modules in their order, read in parallel with progress lines."""
     texts = []
     # A caller may have started threads (TensorFlow does), which a forked process can't survive.
-    with multiprocessing.get_context("spawn").Pool(workers) as pool:
+    # A terminal's Ctrl-C is this process's business.
+    ignoring = {"initializer": signal.signal, "initargs": (signal.SIGINT, signal.SIG_IGN)}
+    with multiprocessing.get_context("spawn").Pool(workers, **ignoring) as pool:
         for text in pool.imap(read_module, sources, chunksize=128):
             texts.append(text)
             if len(texts) % MODULES_A_LINE == 0 or len(texts) == len(sources):

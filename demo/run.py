@@ -5,7 +5,6 @@ same command continues an interrupted demo.
 """
 
 import json
-import signal
 import subprocess
 import sys
 import time
@@ -16,12 +15,13 @@ from beambert.demo.steps import Command, Done, judge, plan, read_json
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
-from beambert.pipelines.storage.claims import BLESSED
+from beambert.pipelines.shared.interrupts import passed_on
+from beambert.pipelines.storage import locks
+from beambert.pipelines.storage.claims import BLESSED, refusal
 
 STEPS_FILE = "steps.json"
 REPORT_FILE = "report.html"
 SUMMARY_FILE = "summary.txt"
-EXIT_STATUS_OF_INTERRUPT = 128 + signal.SIGINT
 
 EXAMPLES = """example:
   beambert demo --output=demo-output
@@ -65,22 +65,19 @@ class Journal:
 def _run(command: Command) -> list[str]:
     """Runs a command, prints its output and returns the lines."""
     printed = []
-    # Ctrl-C reaches the step, too, which saves its state. Its output is read until it ends.
-    previous = signal.signal(signal.SIGINT, lambda *_: None)
-    try:
-        with subprocess.Popen(
+    with (
+        subprocess.Popen(
             [sys.executable, "-P", "-m", command.module, *command.arguments],
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
-        ) as process:
-            for line in process.stdout:
-                print(line, end="", flush=True)
-                printed.append(line.rstrip("\n"))
-    finally:
-        signal.signal(signal.SIGINT, previous)
-    if process.returncode in (EXIT_STATUS_OF_INTERRUPT, -signal.SIGINT):
-        raise KeyboardInterrupt
+        ) as process,
+        passed_on(process.terminate),
+    ):
+        # A step that is interrupted saves its state. Its output is read until it ends.
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            printed.append(line.rstrip("\n"))
     if process.returncode:
         raise InputError(
             f"{command.name}: the step failed; correct the error above and run the demo again"
@@ -94,7 +91,15 @@ def run_demo(folder: Path) -> None:
     Raises:
       InputError: a step failed.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    with locks.folders_held([str(folder)], "--output"):
+        _run_steps(folder)
+
+
+def _run_steps(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise refusal(f"--output={folder}", "made", error.strerror, "name a folder") from error
     journal = Journal(folder)
     done = [journal.run(command) for command in plan(folder)]
     for command in judge(folder):

@@ -24,7 +24,10 @@ FORBIDDEN = {
 # But for these: the table of commands stands on what a command is, and names their modules as text,
 # so that Vertex's entry point can take its part of it.
 EXCEPTIONS = {
+    ("beambert.__main__", "pipelines.shared.interrupts"),
     ("beambert.commands", "pipelines.shared.commands"),
+    ("beambert.commands", "pipelines.shared.interrupts"),
+    ("beambert.commands", "pipelines.shared.temporary"),
     ("trainer.task", "beambert.commands"),
 }
 # room of `pipelines` -> the rooms that it may import, besides its own modules. The command modules
@@ -40,7 +43,7 @@ PIPELINES = {
     "corpus": "jobs shared",
     "instances": "records.contract shared wordpiece",
     "text": "corpus shared",
-    "vocabulary_learning": "jobs corpus shared wordpiece",
+    "vocabulary_learning": "jobs corpus shared storage wordpiece",
     "verification": "jobs records shared storage wordpiece",
     "pretraining_data": "jobs corpus instances records shared storage text wordpiece",
     "features": "jobs model_inputs records shared storage tasks wordpiece",

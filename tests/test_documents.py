@@ -6,8 +6,6 @@ import importlib.util
 import io
 import pathlib
 import re
-import sys
-from unittest import mock
 
 import pytest
 
@@ -33,6 +31,7 @@ BEAM_FLAGS = {
     *("--runner", "--machine_type", "--max_num_workers", "--disk_size_gb", "--resource_hint"),
     *("--dataflow_service_options", "--flexrs_goal", "--no_use_public_ips", "--experiments"),
     *("--setup_file", "--project", "--region", "--temp_location", "--flink_master"),
+    "--direct_running_mode",
 }
 OTHER_FLAGS = {"--json", "--show"}
 
@@ -101,9 +100,8 @@ def test_commands_of_python(path):
 def flags_of(command):
     """The flags in a command's help, and Beam's."""
     printed = io.StringIO()
-    arguments = mock.patch.object(sys, "argv", ["beambert", command, "--help"])
-    with arguments, contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
-        commands.main()
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        commands.run([command, "--help"])
     flags = (
         set(re.findall(r"^  (?:-h, )?(--[a-z_]+)", printed.getvalue(), re.MULTILINE)) | BEAM_FLAGS
     )

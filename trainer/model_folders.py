@@ -6,9 +6,9 @@ A model folder holds the files that `pipelines.storage.weights` names, vocab.txt
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,8 +17,9 @@ import keras
 import tensorflow as tf
 
 from beambert.model.config import BertConfig, preset
+from beambert.model.dropout import most_rows
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import claims, tensorflow_files
+from beambert.pipelines.storage import claims, locks, tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 from beambert.pipelines.storage.weights import (
     CHECKPOINTS_FOLDER,
@@ -31,6 +32,9 @@ from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
 # This file marks a folder of checkpoints outside the model folder as the job's own.
 JOB_FILE = "job.json"
+# The names of checkpoints that TensorFlow has begun to write: a folder for the parts, the index,
+# and the list of checkpoints.
+_CUT_CHECKPOINT = re.compile(r"^ckpt-\d+_temp$|\.tempstate\d+$|^checkpoint\.tmp")
 # The kind of a pre-trained encoder in training.json. A fine-tuned model has the kind of its task.
 PRETRAINING = "pretraining"
 
@@ -99,6 +103,26 @@ def job_identity(training: Mapping[str, Any], config: BertConfig) -> dict[str, A
     return job | {"loop": loop, "model": dataclasses.asdict(config)}
 
 
+def check_rows(config: BertConfig, length: int, batch_size: int, parts: int) -> None:
+    """Refuses a batch whose parts are too large for the index of dropout.
+
+    Args:
+      config: configuration of the encoder.
+      length: number of tokens in a sequence.
+      batch_size: number of sequences in an update.
+      parts: number of parts of the batch that are computed by themselves.
+
+    Raises:
+      InputError: a part is too large.
+    """
+    most = most_rows(config, length)
+    if batch_size // parts > most:
+        raise InputError(
+            f"--train_batch_size={batch_size}: at most {most:,} sequences of {length} tokens can "
+            "be computed at once; take fewer, or raise --gradient_accumulation_steps"
+        )
+
+
 def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
     """Reserves the output folders for a job before any work; see `claims.is_finished`.
 
@@ -122,9 +146,17 @@ def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
     if not output.checkpoints.startswith(f"{path}/"):
         _claim_checkpoints(output.checkpoints, job, chief)
     if chief:
+        _delete_cut_checkpoints(output.checkpoints)
         tensorflow_files.write_bytes(f"{path}/{UNFINISHED_FILE}", claims.serialize_job(job))
         tensorflow_files.make_folder(output.tensorboard, "--tensorboard_dir")
     return False
+
+
+def _delete_cut_checkpoints(path: str) -> None:
+    """Deletes what TensorFlow was writing when a run was killed; call it under the lock."""
+    for name in tensorflow_files.list_folder(path):
+        if _CUT_CHECKPOINT.search(name):
+            tensorflow_files.delete(f"{path}/{name}")
 
 
 def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:
@@ -143,30 +175,15 @@ def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:
 
 @contextlib.contextmanager
 def held(path: str, chief: bool = True) -> Iterator[None]:
-    """Locks a local folder, so that no other command fills it at the same time.
+    """Locks a folder, so that no other command fills it at the same time; see `locks`.
 
-    If there are several workers, only the chief holds the lock. The kernel releases it when the
-    process ends, even if it is killed.
+    If there are several workers, only the chief holds the lock.
 
     Raises:
       InputError: another process holds the lock.
     """
-    if "://" in path or not chief:
+    with locks.folders_held([path] if chief else [], "--model_dir"):
         yield
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # some file systems have no locks
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise InputError(
-                    f"--model_dir={path}: another process is writing to it; wait for its end or "
-                    "choose another folder"
-                ) from error
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def finish(path: str, job: Mapping[str, Any]) -> None:

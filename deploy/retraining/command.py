@@ -7,14 +7,12 @@ the last step, and only if the new model is better on the same examples.
 
 import datetime
 import shlex
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from beambert.deploy.retraining import lock
 from beambert.deploy.retraining.runs import (
     BEAM_SECTIONS,
     EVALUATION,
@@ -33,9 +31,12 @@ from beambert.deploy.retraining.runs import (
 from beambert.pipelines.shared.console import duration, run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.shared.interrupts import passed_on
 from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage import leases, locks
 from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
 
+LOCK_FILE = "LOCK"
 PLAN, RELEASE = "plan", "release"
 # The outcomes of the step `plan`, on which the pipeline branches.
 NEW, NOTHING_NEW, BUSY = "new", "nothing_new", "busy"
@@ -192,24 +193,10 @@ def _run(step: str, arguments: Sequence[str], descriptors: tuple[int, ...]) -> N
         pass_fds=descriptors,
     )
 
-    received = []
-
-    def pass_on(number: int, _: object) -> None:
-        received.append(number)
-        process.send_signal(number)
-
-    # A spot machine gets SIGTERM before it is taken back. The command then saves its state.
-    previous = signal.signal(signal.SIGTERM, pass_on)
-    try:
+    # A spot machine gets SIGTERM before it is taken back. The command then saves its state. Even if
+    # the step has finished, the next one must not begin.
+    with passed_on(process.terminate):
         status = process.wait()
-    except KeyboardInterrupt:  # the terminal sends Ctrl-C to the command, too
-        process.wait()
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-    if received:  # even if the step has finished, the next one must not begin
-        print(f"[{step}] ended by SIGTERM; the same command continues it", file=sys.stderr)
-        raise SystemExit(128 + signal.SIGTERM)
     if status:
         raise InputError(
             f"{step}: the step failed (status {status}) and the served model is unchanged; correct "
@@ -226,7 +213,7 @@ def retrain(config: Retraining) -> None:
     """
     from beambert.deploy.retraining import workspace
 
-    with lock.one_at_a_time(config.workspace) as descriptors:
+    with locks.held(_lock_path(config), config.workspace, is_kept=True) as descriptors:
         run = plan(config)
         if run is None:
             print(f"{config.workspace}: nothing new")
@@ -236,6 +223,10 @@ def retrain(config: Retraining) -> None:
         print(_describe(run) + (f"; steps done already: {', '.join(before)}" if before else ""))
         for step in STEPS:
             run_step(step, config, run, descriptors)
+
+
+def _lock_path(config: Retraining) -> str:
+    return f"{config.workspace}/{LOCK_FILE}"
 
 
 def _describe(run: Run) -> str:
@@ -273,12 +264,12 @@ def _do_step(config: Retraining, step: str, holder: str | None) -> str | None:
     is_leased = holder and config.workspace.startswith("gs://")
     if step == RELEASE:
         if is_leased:
-            lock.release(config.workspace, holder)
+            leases.release(_lock_path(config), holder)
         return None
     try:
         if is_leased:  # again in every step, as another run may have it by now
-            lock.Lease(config.workspace).acquire(holder, lock.PIPELINE_LEASE)
-    except lock.BusyError as error:
+            leases.Lease(_lock_path(config)).acquire(holder, leases.PIPELINE_LEASE)
+    except locks.BusyError as error:
         if step != PLAN:
             raise
         print(error)
@@ -316,7 +307,7 @@ def main(argv: Sequence[str]) -> None:
                 Path(flags.outcome_file).write_text(outcome)
         else:
             retrain(config)
-    except lock.BusyError as error:
+    except locks.BusyError as error:
         print(f"beambert retrain: {error}", file=sys.stderr)
         raise SystemExit(STATUS_OF_BUSY) from None
 

@@ -23,7 +23,7 @@ from beambert.pipelines.evaluation.records import Mistake
 from beambert.pipelines.evaluation.span_predictions import PREDICTORS
 from beambert.pipelines.jobs import running
 from beambert.pipelines.prediction import saved_models, worker_folder
-from beambert.pipelines.storage import claims
+from beambert.pipelines.storage import claims, locks
 from beambert.pipelines.storage.claims import METRICS_FILE, REPORT_FILE
 from beambert.pipelines.storage.tensorflow_files import local_folder
 from beambert.pipelines.storage.weights import NOT_TO_USE, weights_sha256
@@ -49,7 +49,11 @@ def evaluate(job: EvaluationJob, options: "PipelineOptions") -> dict[str, Any]:
     job = dataclasses.replace(job, output=job.output.rstrip("/") or "/")
     with running.plain_errors():
         evaluation_folder.check_output(job.output)
-        with _on_this_machine(job) as here, contextlib.ExitStack() as stack:
+        with (
+            locks.folders_held([job.output], "--output"),
+            _on_this_machine(job) as here,
+            contextlib.ExitStack() as stack,
+        ):
             return _evaluate(job, here, options, stack)
 
 

@@ -48,6 +48,7 @@ def check_output(output: str) -> None:
     if tensorflow_files.exists(output) and not tensorflow_files.is_folder(output):
         raise InputError(f"--output={output}: is a file; name a folder")
     names = tensorflow_files.list_folder(output)
+    names = [name for name in names if not name.startswith(claims.LOCK_PREFIX)]
     unfinished = [name for name in names if claims.is_aside(name, _WORK)]
     foreign = set(names) - {*_RESULTS, *MARKERS, *unfinished}
     if foreign or (names and not unfinished and read_metrics(output) is None):

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from beambert.pipelines.features.contract import LOST_TOKENS, FeaturesInfo
 from beambert.pipelines.features.graph import CreateTaskFeatures, plan_features
-from beambert.pipelines.features.job import FeaturesJob
+from beambert.pipelines.features.job import FeaturesJob, FeaturesPlan
 from beambert.pipelines.jobs import files
 from beambert.pipelines.jobs.running import (
     check_reachable,
@@ -14,6 +14,8 @@ from beambert.pipelines.jobs.running import (
 )
 from beambert.pipelines.records.contract import INFO_FILE
 from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage import locks
+from beambert.pipelines.tasks.splits import TaskSplits
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -27,22 +29,29 @@ def create_task_features(job: FeaturesJob, options: "PipelineOptions") -> None:
     """
     check_reachable(options, output=job.output)
     plan, inputs = plan_features(job)
-    if files.claim_output(plan.output, plan.identity()):
-        print(f"{plan.output}: already finished by the same command, nothing to do")
-    else:
-        for sentence in inputs.notes:
-            print(sentence)
-        if works_here(options):
-            with loading():  # its import prints, so it happens here
-                import beambert.pipelines.features.encoding  # noqa: F401
-        run_job(
-            lambda pipeline, folder: pipeline | CreateTaskFeatures(job, folder, (plan, inputs)),
-            options,
-            describe_examples(sum(len(of) for of in inputs.examples.values())),
-            sum(path.stat().st_size for path in inputs.files.values()) / 1e6,
-            "MB",
-        )
+    with locks.folders_held([plan.output], "--output"):
+        if files.claim_output(plan.output, plan.identity()):
+            print(f"{plan.output}: already finished by the same command, nothing to do")
+        else:
+            _run(plan, inputs, job, options)
     print(summarize(plan.output))
+
+
+def _run(
+    plan: FeaturesPlan, inputs: TaskSplits, job: FeaturesJob, options: "PipelineOptions"
+) -> None:
+    for sentence in inputs.notes:
+        print(sentence)
+    if works_here(options):
+        with loading():  # its import prints, so it happens here
+            import beambert.pipelines.features.encoding  # noqa: F401
+    run_job(
+        lambda pipeline, folder: pipeline | CreateTaskFeatures(job, folder, (plan, inputs)),
+        options,
+        describe_examples(sum(len(of) for of in inputs.examples.values())),
+        sum(path.stat().st_size for path in inputs.files.values()) / 1e6,
+        "MB",
+    )
 
 
 def summarize(output: str) -> str:

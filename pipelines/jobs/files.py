@@ -147,8 +147,13 @@ def _is_missing(path: str) -> bool:
         return False
 
 
-def claim_output(folder: str, job: Mapping[str, Any]) -> bool:
+def claim_output(folder: str, job: Mapping[str, Any], inner: Collection[str] = ()) -> bool:
     """Marks an output folder as the job's before any work is done; see `claims.is_finished`.
+
+    Args:
+      folder: path of the folder.
+      job: everything that decides the output.
+      inner: names of folders in it that have claims of their own.
 
     Returns:
       True if the same job has finished there already, and there is nothing to do.
@@ -160,10 +165,17 @@ def claim_output(folder: str, job: Mapping[str, Any]) -> bool:
     def read(name: str) -> bytes:
         return read_bytes(FileSystems.join(folder, name), "--output")
 
-    if claims.is_finished(folder, list_folder(folder), read, job, "--output"):
+    names = [name for name in list_folder(folder) if name not in inner]
+    if claims.is_finished(folder, names, read, job, "--output"):
         return True
     write_bytes(FileSystems.join(folder, UNFINISHED_FILE), claims.serialize_job(job))
     return False
+
+
+def is_only_claimed(folder: str, inner: Collection[str] = ()) -> bool:
+    """Returns whether an output folder holds nothing but a claim; `inner` as in `claim_output`."""
+    known = {UNFINISHED_FILE, *inner}
+    return all(name in known or claims.is_aside(name) for name in list_folder(folder))
 
 
 def reopen_output(folder: str, job: Mapping[str, Any]) -> None:
@@ -181,7 +193,11 @@ def finish_output(folder: str, job: Mapping[str, Any]) -> None:
 
 def delete_prefixed(folder: str, prefix: str) -> None:
     """Deletes the files in a folder whose names start with a prefix."""
-    names = [name for name in list_folder(folder) if name.startswith(prefix)]
+    names = [
+        name
+        for name in list_folder(folder)
+        if name.startswith(prefix) and not name.startswith(claims.LOCK_PREFIX)
+    ]
     delete_quietly([FileSystems.join(folder, name) for name in names])
 
 

@@ -137,8 +137,9 @@ def plain_errors() -> Iterator[None]:
         found = input_error_in(error)
         if found is None and WORKER_GONE in str(error):
             found = InputError(
-                "--direct_num_workers: a worker was killed or ran out of memory; give the same "
-                "command again, with fewer workers if memory ran out (nothing is lost)"
+                "--direct_num_workers: a worker was killed, did not start or ran out of memory; "
+                "give the same command again, with fewer workers if memory ran out (nothing is "
+                "lost)"
             )
         if found is None and (
             isinstance(error, (GoogleAPICallError, GoogleAuthError))
@@ -236,7 +237,12 @@ def translate_job(build: Build, options: "PipelineOptions") -> "PipelineResult":
 
 def _run(build: Build, options: "PipelineOptions", progress_folder: str | None) -> "PipelineResult":
     import apache_beam as beam
+    from apache_beam.options.pipeline_options import DirectOptions
 
+    if options.view_as(DirectOptions).direct_running_mode != "in_memory":
+        from beambert.pipelines.jobs import local_workers
+
+        local_workers.install()
     # Beam looks for it, which would load all of it, to see whether this is a notebook.
     with hidden("IPython"), beam.Pipeline(options=options) as pipeline:
         build(pipeline, progress_folder)

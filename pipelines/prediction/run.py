@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
@@ -13,9 +14,9 @@ from beambert.pipelines.prediction import worker_folder
 from beambert.pipelines.prediction.batches import reading_of
 from beambert.pipelines.prediction.graph import Predict
 from beambert.pipelines.prediction.job import PredictionJob
-from beambert.pipelines.prediction.saved_models import find_model
+from beambert.pipelines.prediction.saved_models import Model, find_model
 from beambert.pipelines.shared.console import duration
-from beambert.pipelines.storage import claims
+from beambert.pipelines.storage import claims, locks
 from beambert.pipelines.storage.tensorflow_files import local_folder
 from beambert.pipelines.storage.weights import NOT_TO_USE, weights_sha256
 
@@ -49,10 +50,22 @@ def _predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
     }
     check_reachable(options, input=job.input, output=job.output)
     output = claims.absolute(job.output)
+    with locks.folders_held([output], "--output"):
+        return _answer(job, model, inputs, identity, output, options)
+
+
+def _answer(
+    job: PredictionJob,
+    model: Model,
+    inputs: Sequence[input_files.InputFile],
+    identity: dict[str, Any],
+    output: str,
+    options: "PipelineOptions",
+) -> dict[str, int]:
     if files.claim_output(output, identity):
         print(f"{output}: already finished by the same command, nothing to do")
         return json.loads(files.read_bytes(f"{output}/{INFO_FILE}", "--output"))
-    for prefix in (f"{PART}-", f"{REJECTS}-", "beam-temp-"):  # left by a run that was killed
+    for prefix in (f"{PART}-", f"{REJECTS}-"):  # left by a run that was killed
         files.delete_prefixed(output, prefix)
     total_bytes = sum(file.bytes for file in inputs)
     print(f"{len(inputs)} files, {total_bytes / 1e6:.1f} MB -> {output}", flush=True)

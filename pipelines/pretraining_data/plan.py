@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import os
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.since import new_inputs
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.claims import UNFINISHED_FILE
 from beambert.pipelines.text.filters import FilterSettings
 from beambert.pipelines.text.preparation import TextOptions
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
@@ -81,6 +83,11 @@ class Plan:
         """Returns the options for reading documents from files."""
         return ReadOptions(self.job.format, self.job.text_column, progress_folder)
 
+    def output_folders(self) -> list[str]:
+        """Returns the paths of all folders to fill, each before those that lie in it."""
+        outer = self.layout.output.rstrip("/") or "/"
+        return sorted({outer, *(folder.path for folder in self.layout.folders())})
+
     def claim_folders(self) -> bool:
         """Claims the output folders for the job; returns whether the job has finished them all.
 
@@ -93,12 +100,29 @@ class Plan:
             files.refuse_others(layout.output, lengths)
         folders = layout.folders()
         # All folders are claimed before anything is written to one.
-        is_finished = [files.claim_output(of.path, manifest.job(of)) for of in folders]
+        is_finished = [
+            files.claim_output(of.path, manifest.job(of), self._folders_in(of.path))
+            for of in folders
+        ]
         if not all(is_finished):
             for folder, finished in zip(folders, is_finished, strict=True):
                 if finished:
                     files.reopen_output(folder.path, manifest.job(folder))
         return all(is_finished)
+
+    def withdraw_claims(self) -> None:
+        """Makes the output folders free again if nothing has been written but the claims.
+
+        So a job that failed does not keep a corrected one out.
+        """
+        folders = self.output_folders()
+        if all(files.is_only_claimed(path, self._folders_in(path)) for path in folders):
+            files.delete_quietly([f"{path}/{UNFINISHED_FILE}" for path in folders])
+
+    def _folders_in(self, path: str) -> set[str]:
+        """Returns the names of the output folders in a folder."""
+        found = (os.path.split(of.path) for of in self.layout.folders())
+        return {name for parent, name in found if parent == path}
 
 
 def find_inputs(job: PretrainingDataJob) -> list[InputFile]:

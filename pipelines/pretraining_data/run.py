@@ -21,6 +21,7 @@ from beambert.pipelines.records.figures import MadeWith, warn
 from beambert.pipelines.records.statistics import RecordStatistics
 from beambert.pipelines.shared.console import duration
 from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage import locks
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -35,10 +36,11 @@ def create_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions")
     plan = _plan(job, options)
     if plan is None:
         return
-    if plan.claim_folders():
-        print(f"{job.output}: already finished by the same command, nothing to do")
-    else:
-        _run(plan, options)
+    with locks.folders_held(plan.output_folders(), "--output"):
+        if plan.claim_folders():
+            print(f"{job.output}: already finished by the same command, nothing to do")
+        else:
+            _run(plan, options)
     for folder in plan.layout.folders():
         path = FileSystems.join(folder.path, INFO_FILE)
         info = RecordsInfo.from_json(files.read_bytes(path, "--output").decode(), path)
@@ -118,6 +120,7 @@ def _run(plan: Plan, options: "PipelineOptions") -> None:
         )
     except BaseException:
         files.delete_prefixed(output, spill_prefix(plan.run))
+        plan.withdraw_claims()
         raise
     if line := describe_stages(stage_seconds(result)):
         print(line)

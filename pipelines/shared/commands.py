@@ -4,7 +4,8 @@ import dataclasses
 import importlib
 from collections.abc import Sequence
 
-from beambert.pipelines.shared.console import run_main
+from beambert.pipelines.shared import interrupts
+from beambert.pipelines.shared.console import interruption, run_main
 from beambert.pipelines.shared.flags import FlagParser
 
 
@@ -18,12 +19,15 @@ class Command:
       module: module that has `build_parser() -> FlagParser` and `main(argv) -> None`.
       needs_beam: True if the command, or a step of it, runs a pipeline. The other commands also run
         on machines without Apache Beam.
+      resumes: True if the command, interrupted, continues what it has begun; the other commands
+        begin anew.
     """
 
     name: str
     about: str
     module: str
     needs_beam: bool = False
+    resumes: bool = False
 
     def build_parser(self) -> FlagParser:
         """Returns the parser of the command's flags."""
@@ -31,4 +35,7 @@ class Command:
 
     def run(self, arguments: Sequence[str]) -> int:
         """Runs the command and returns its exit status."""
-        return run_main(self.name, importlib.import_module(self.module).main, arguments)
+        interrupts.set_sentence(interruption(self.name, self.resumes))
+        return run_main(
+            self.name, importlib.import_module(self.module).main, arguments, self.resumes
+        )

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
+from beambert.pipelines.shared import interrupts
 from beambert.pipelines.shared.errors import InputError
 
 
@@ -25,20 +26,43 @@ class _Quiet:
 _quiet = _Quiet()
 
 
-def run_main(command: str, main: Callable[[Sequence[str]], None], argv: Sequence[str]) -> int:
+def interruption(command: str, resumes: bool) -> str:
+    """Returns the sentence about a command that a signal has ended."""
+    again = "continues it" if resumes else "begins it anew"
+    return f"beambert {command}: interrupted; the same command {again}"
+
+
+def run_main(
+    command: str,
+    main: Callable[[Sequence[str]], None],
+    argv: Sequence[str],
+    resumes: bool = False,
+) -> int:
     """Runs a command's `main` and returns its exit status.
 
     An `InputError` becomes one line on stderr and status 2. An interrupt becomes status 130. Any
     other exception is a fault of the program and keeps its traceback.
+
+    Args:
+      command: name of the command.
+      main: function that runs it.
+      argv: arguments of the command.
+      resumes: see `Command.resumes`.
     """
+    if main.__module__ == "__main__":  # by `python -m` with the module of the command
+        interrupts.install()
+        interrupts.set_sentence(interruption(command, resumes))
     try:
         main(argv)
     except InputError as error:
         print(f"beambert {command}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"beambert {command}: interrupted", file=sys.stderr)
+        print(interruption(command, resumes), file=sys.stderr)
         return 130
+    except interrupts.Terminated as end:
+        print(interruption(command, resumes), file=sys.stderr)
+        return end.code
     return 0
 
 

@@ -28,6 +28,8 @@ BLESSED, NOT_BLESSED = "BLESSED", "NOT_BLESSED"
 METRICS_FILE, REPORT_FILE = "metrics.json", "report.html"
 # Prefix of files and folders that are being written; a killed run may leave some behind.
 TEMPORARY_PREFIX = "_tmp-"
+# Prefix of the names of lock files, which are temporary too, see `locks`.
+LOCK_PREFIX = f"{TEMPORARY_PREFIX}lock"
 
 
 def aside(path: str) -> str:
@@ -43,6 +45,12 @@ def is_aside(name: str, final_name: str = "") -> bool:
         return name.startswith(TEMPORARY_PREFIX)
     pattern = f"{TEMPORARY_PREFIX}[0-9a-f]{{32}}-{re.escape(final_name)}"
     return re.fullmatch(pattern, name) is not None
+
+
+def is_left(name: str) -> bool:
+    """Returns whether only a killed command can have left a file or folder in a locked folder."""
+    # Beam's sink of text files names its temporary folders so.
+    return name.startswith((TEMPORARY_PREFIX, "beam-temp-")) and not name.startswith(LOCK_PREFIX)
 
 
 def absolute(path: str) -> str:

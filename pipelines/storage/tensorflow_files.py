@@ -191,6 +191,8 @@ def written_aside(path: str, name: str = "") -> Iterator[str]:
 def leftovers(folder: str, final_name: str = "") -> list[str]:
     """Returns the temporary paths in a folder, left by killed commands or in use by others.
 
+    The lock of the folder is not among them.
+
     Args:
       folder: folder to search.
       final_name: name that the files were to get; "" for any name.
@@ -199,7 +201,7 @@ def leftovers(folder: str, final_name: str = "") -> list[str]:
       InputError: the folder cannot be listed.
     """
     names = [name for name in list_folder(folder) if claims.is_aside(name, final_name)]
-    return [os.path.join(folder, name) for name in names]
+    return [os.path.join(folder, n) for n in names if not n.startswith(claims.LOCK_PREFIX)]
 
 
 def make_folder(path: str, flag: str = "") -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from beambert.pipelines.jobs.files import list_folder
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.claims import is_aside
 from beambert.pipelines.verification.job import JSON_FILE, OUTPUT_ENDING, PAGE_FILE
 
 
@@ -21,7 +22,11 @@ def choose_output(inputs: Sequence[str], output: str | None) -> str:
         is_nameless = os.path.basename(inputs[0].rstrip("/")) in ("", ".", "..")
         output = (os.path.abspath(inputs[0]) if is_nameless else inputs[0]).rstrip("/")
         output += OUTPUT_ENDING
-    foreign = [name for name in list_folder(output) if name not in (JSON_FILE, PAGE_FILE)]
+    foreign = [
+        name
+        for name in list_folder(output)
+        if name not in (JSON_FILE, PAGE_FILE) and not is_aside(name)
+    ]
     if foreign:
         raise InputError(
             f"--output={output}: already holds something else ({foreign[0]} …); name another folder"

@@ -1,6 +1,7 @@
 """Runs a verification: shows progress, writes the report and prints a summary."""
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.io.filesystems import FileSystems
@@ -8,7 +9,8 @@ from apache_beam.io.filesystems import FileSystems
 from beambert.pipelines.jobs.files import delete_quietly, read_bytes, write_bytes
 from beambert.pipelines.jobs.running import check_reachable, run_job
 from beambert.pipelines.shared.console import duration
-from beambert.pipelines.verification.found_folders import find_folders
+from beambert.pipelines.storage import locks
+from beambert.pipelines.verification.found_folders import FoundFolder, find_folders
 from beambert.pipelines.verification.graph import VerifyRecords
 from beambert.pipelines.verification.job import JSON_FILE, PAGE_FILE, VerificationJob
 from beambert.pipelines.verification.output import choose_output
@@ -31,6 +33,17 @@ def verify_records(job: VerificationJob, options: "PipelineOptions") -> dict[str
     output = choose_output(job.inputs, job.output)
     check_reachable(options, inputs=job.inputs, output=output)
     report, page = (FileSystems.join(output, name) for name in (JSON_FILE, PAGE_FILE))
+    with locks.folders_held([output], "--output"):
+        return _verify(job, folders, report, page, options)
+
+
+def _verify(
+    job: VerificationJob,
+    folders: Sequence[FoundFolder],
+    report: str,
+    page: str,
+    options: "PipelineOptions",
+) -> dict[str, Any]:
     delete_quietly([report, page])  # if this run fails, an earlier report must not be left
     total_bytes = sum(size for folder in folders for size in folder.files.values())
     count = sum(len(folder.files) for folder in folders)

@@ -2,16 +2,18 @@
 
 import contextlib
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.corpus.flags import describe_reading
 from beambert.pipelines.jobs.files import read_bytes, write_bytes
-from beambert.pipelines.jobs.input_files import match_inputs
+from beambert.pipelines.jobs.input_files import InputFile, match_inputs
 from beambert.pipelines.jobs.running import check_reachable, run_job, works_here
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage import locks
 from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary, about_job
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 from beambert.pipelines.vocabulary_learning.word_counts import job_file
@@ -28,6 +30,11 @@ def create_vocabulary(job: VocabularyJob, options: "PipelineOptions") -> None:
     """
     check_reachable(options, input=job.input, output=job.output)
     inputs = match_inputs(job.input)
+    with locks.file_held(job.output, "--output"):
+        _create(job, inputs, options)
+
+
+def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineOptions") -> None:
     about = about_job(job, inputs)
     if is_finished(job.output, about):
         print(f"{job.output}: already finished by the same command, nothing to do")

@@ -84,7 +84,8 @@ def save(*_):
     print("saved", flush=True)
     open({str(saved)!r}, "w").close()
     sys.exit(130)
-signal.signal(signal.SIGINT, save)
+for number in (signal.SIGINT, signal.SIGTERM):  # of the terminal, and of the demo
+    signal.signal(number, save)
 os.kill(os.getppid(), signal.SIGINT)
 os.kill(os.getpid(), signal.SIGINT)
 time.sleep(60)

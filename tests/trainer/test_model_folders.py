@@ -8,8 +8,9 @@ import textwrap
 
 import pytest
 
+from beambert.model.config import preset
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.trainer import model_folders
 from beambert.trainer.loop.progress import MetricsLog
 
@@ -43,6 +44,32 @@ def test_a_folder_stays_ours_on_a_full_disk(full_disk, tmp_path):
     assert model_folders.claim(output, job, chief=True)
 
 
+def test_a_batch_whose_dropout_has_too_many_elements():
+    """An index of more than 31 bits; base has 12 heads, so 12 x 128 x 128 weights a sequence."""
+    config = preset("base", 30522)
+    model_folders.check_rows(config, 128, 10922, 1)
+    for batch_size, parts in ((10923, 1), (100_000, 8)):
+        with pytest.raises(InputError, match=f"--train_batch_size={batch_size}: at most 10,922"):
+            model_folders.check_rows(config, 128, batch_size, parts)
+    model_folders.check_rows(config, 128, 100_000, 10)
+
+
+def test_what_a_killed_run_was_writing_is_deleted(tmp_path):
+    output = model_folders.TrainingFolders.of(str(tmp_path / "model"))
+    checkpoints = tmp_path / "model" / "checkpoints"
+    (checkpoints / "ckpt-7_temp").mkdir(parents=True)
+    (checkpoints / "ckpt-7_temp" / "part-00000-of-00001.index").write_text("cut o")
+    for name in ("ckpt-7.index.tempstate12", "checkpoint.tmp0a", "ckpt-5.index", "checkpoint"):
+        (checkpoints / name).write_text(name)
+    (tmp_path / "model" / "_UNFINISHED").write_bytes(claims.serialize_job({"seed": 1}))
+    (tmp_path / "model" / f"_tmp-{'0' * 32}-vocab.txt").write_text("cut o")
+    with model_folders.held(output.model):
+        assert not model_folders.claim(output, {"seed": 1}, chief=True)
+    assert sorted(path.name for path in checkpoints.iterdir()) == ["checkpoint", "ckpt-5.index"]
+    left = sorted(path.name for path in (tmp_path / "model").iterdir())
+    assert left == ["_UNFINISHED", "checkpoints", "tensorboard"]
+
+
 def test_one_process_at_a_time_fills_a_folder(tmp_path):
     """And a killed one lets go of it."""
     script = f"""
@@ -55,7 +82,7 @@ def test_one_process_at_a_time_fills_a_folder(tmp_path):
     command = [sys.executable, "-c", textwrap.dedent(script)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
         assert other.stdout.readline() == b"held\n"
-        busy = pytest.raises(InputError, match="--model_dir=.* another process is writing to it")
+        busy = pytest.raises(InputError, match="--model_dir=.* process .* is at work there")
         with busy, model_folders.held(str(tmp_path)):
             pass
         # Workers that aren't the chief go by it.

@@ -6,12 +6,14 @@ megabytes for each fine-tuning. This module itself does not import TensorFlow; i
 
 import multiprocessing
 import os
+import signal
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.interrupts import passed_on
 from beambert.pipelines.shared.loading import loading
 
 if TYPE_CHECKING:
@@ -31,7 +33,9 @@ def finetune_in_process(job: "FinetuningJob", strategy: str, tpu: str | None) ->
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_begin) as pool:
         try:
-            return pool.submit(_finetune, job, strategy, tpu).result()
+            # The child saves its state first.
+            with passed_on(_terminate_children):
+                return pool.submit(_finetune, job, strategy, tpu).result()
         except BrokenProcessPool as error:
             raise InputError(
                 f"{job.output.model}: the run was killed, perhaps for want of memory; "
@@ -39,7 +43,14 @@ def finetune_in_process(job: "FinetuningJob", strategy: str, tpu: str | None) ->
             ) from error
 
 
+def _terminate_children() -> None:
+    for child in multiprocessing.active_children():
+        child.terminate()
+
+
 def _begin() -> None:
+    # A terminal sends Ctrl-C to this process, too, and the parent passes it on as SIGTERM.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # A process that outlived its parent would hold the folder when the command is given again.
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # Unpickling the job imports TensorFlow, too. Importing it first hides what it prints.

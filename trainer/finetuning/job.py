@@ -52,11 +52,14 @@ def finetune(
     strategy = strategy or make_strategy("auto")
     plan = make_plan(job)
     check_batch(strategy, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)
+    parts = strategy.num_replicas_in_sync * job.loop.gradient_accumulation_steps
+    length = plan.text_features.max_seq_length
+    model_folders.check_rows(plan.config, length, job.loop.train_batch_size, parts)
     chief, model_dir, identity = is_chief(strategy), job.output.model, plan.identity
-    if model_folders.claim(job.output, identity, chief):
-        print(f"{model_dir}: already finished by the same command, nothing to do")
-        return json.loads(tensorflow_files.read_bytes(f"{model_dir}/{RESULTS_FILE}"))
     with model_folders.held(model_dir, chief):
+        if model_folders.claim(job.output, identity, chief):
+            print(f"{model_dir}: already finished by the same command, nothing to do")
+            return json.loads(tensorflow_files.read_bytes(f"{model_dir}/{RESULTS_FILE}"))
         if chief:
             _describe(plan)
         data = plan.data

@@ -167,14 +167,17 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None
     _check_sizes(data, config)
     loop = job.loop
     check_batch(strategy, loop.train_batch_size, loop.gradient_accumulation_steps)
+    parts = strategy.num_replicas_in_sync * loop.gradient_accumulation_steps
+    longest = max(each.records.max_seq_length for each in data)
+    model_folders.check_rows(config, longest, loop.train_batch_size, parts)
     training = _training(job, data, initial)
     identity = model_folders.job_identity(training, config)
     model_dir = job.output.model
     chief = is_chief(strategy)
-    if model_folders.claim(job.output, identity, chief):
-        print(f"{model_dir}: already finished by the same command, nothing to do")
-        return
     with model_folders.held(model_dir, chief):
+        if model_folders.claim(job.output, identity, chief):
+            print(f"{model_dir}: already finished by the same command, nothing to do")
+            return
         if chief:
             model_folders.describe_model(model_dir, config, records.vocabulary, training)
         trainer = Trainer(

@@ -8,7 +8,7 @@ import tensorflow as tf
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import claims, tensorflow_files, tensorflow_models
+from beambert.pipelines.storage import claims, locks, tensorflow_files, tensorflow_models
 from beambert.pipelines.storage.weights import weights_sha256
 from beambert.pipelines.tasks.task import CLASSIFICATION
 from beambert.trainer import model_folders
@@ -46,7 +46,10 @@ def export(model_dir: str, output: str) -> str:
         module = EncoderModule(pretrained.encoder, text_features)
     else:
         module = task_module(task_model(found), text_features, found.training)
-    with tensorflow_files.written_aside(f"{output}/{version}", output) as temporary:
+    with (
+        tensorflow_files.written_aside(f"{output}/{version}", output) as temporary,
+        locks.aside_held(temporary),
+    ):
         save_module(module, module.functions, temporary)
         _write_source(model_dir, temporary)
     return _publish(temporary, output)

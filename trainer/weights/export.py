@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,7 +12,7 @@ import tensorflow as tf
 from beambert.model.checkpoint_names import hugging_face_name, original_name
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage import locks, tensorflow_files
 from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, VOCABULARY_FILE
 from beambert.trainer import model_folders
@@ -187,11 +186,10 @@ def _write_whole(output: str, write: Callable[[str], None]) -> None:
     output = output.rstrip("/")
     if tensorflow_files.exists(output):
         raise InputError(f"--output={output}: already exists; name a new folder")
-    folder, name = os.path.split(output)
-    # A command that was killed may have left incomplete folders.
-    for left in tensorflow_files.leftovers(folder or ".", name):
-        tensorflow_files.delete(left)
-    with tensorflow_files.written_aside(output, f"--output={output}") as temporary:
+    with (
+        locks.file_held(output, "--output"),
+        tensorflow_files.written_aside(output, f"--output={output}") as temporary,
+    ):
         tensorflow_files.make_folder(temporary)
         write(temporary)
         tensorflow_files.move(temporary, output)

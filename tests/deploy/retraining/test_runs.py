@@ -13,12 +13,13 @@ from support import growing_corpus as corpus
 
 from beambert.commands import COMMANDS
 from beambert.deploy.retraining import command as retrain
-from beambert.deploy.retraining import lock, workspace
+from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import STEPS, Retraining, command, is_needed, next_run
 from beambert.pipelines.jobs.input_files import match_inputs
 from beambert.pipelines.pretraining_data.since import new_inputs
 from beambert.pipelines.records.contract import RecordsInfo
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import leases
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -281,8 +282,8 @@ def test_deliveries_in_a_row_are_taken_together(tmp_path, commands, capsys):
 
 HOLD = """
 import subprocess, sys, time
-from beambert.deploy.retraining import lock
-with lock.one_at_a_time(sys.argv[1]) as descriptors:
+from beambert.pipelines.storage import locks
+with locks.held(sys.argv[1] + '/LOCK', sys.argv[1], is_kept=True) as descriptors:
     child = subprocess.Popen(["sleep", "60"], pass_fds=descriptors)
     print(child.pid, flush=True)
     time.sleep(60)
@@ -305,7 +306,7 @@ def test_two_at_once(tmp_path, config, commands):
         assert stopped.value.code == retrain.STATUS_OF_BUSY
         holder.kill()
         holder.wait()
-        with pytest.raises(lock.BusyError, match=f"process {holder.pid}"):
+        with pytest.raises(leases.BusyError, match=f"process {holder.pid}"):
             retrain.retrain(config)
     finally:
         holder.kill()
@@ -315,7 +316,7 @@ def test_two_at_once(tmp_path, config, commands):
         try:
             retrain.retrain(config)
             break
-        except lock.BusyError:
+        except leases.BusyError:
             time.sleep(0.1)  # the kernel is still at it
     assert sorted(served(config)) == ["1"]
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 import yaml
 from support import growing_corpus as corpus
 
-from beambert.deploy.retraining import command, lock, workspace
+from beambert.deploy.retraining import command, workspace
 from beambert.deploy.retraining.runs import STEPS
 from beambert.deploy.settings import Settings
 from beambert.deploy.vertex import jobs, pipeline
@@ -26,7 +26,7 @@ from beambert.pipelines.jobs import files, input_files
 from beambert.pipelines.pretraining_data import plan
 from beambert.pipelines.pretraining_data.since import new_inputs
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage import leases, tensorflow_files
 from beambert.trainer import model_folders
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -164,22 +164,22 @@ def test_model_folders(gs):
 
 
 def test_the_lease_has_one_holder(gs):
-    first, second = lock.Lease(f"{gs}/one"), lock.Lease(f"{gs}/one")
-    first.acquire("first", lock.LEASE)
-    with pytest.raises(lock.BusyError, match="first .until"):
-        second.acquire("second", lock.LEASE)
-    first.acquire("first", lock.LEASE)  # as in a renewal
+    first, second = leases.Lease(f"{gs}/one/LOCK"), leases.Lease(f"{gs}/one/LOCK")
+    first.acquire("first", leases.LEASE)
+    with pytest.raises(leases.BusyError, match="first .until"):
+        second.acquire("second", leases.LEASE)
+    first.acquire("first", leases.LEASE)  # as in a renewal
     first.release()
-    second.acquire("second", lock.LEASE)
+    second.acquire("second", leases.LEASE)
     first.release()  # no longer its own
     assert json.loads(files.read_bytes(f"{gs}/one/LOCK", ""))["holder"] == "second"
-    lock.release(f"{gs}/one", "second")
+    leases.release(f"{gs}/one/LOCK", "second")
     assert files.list_folder(f"{gs}/one") == []
 
 
 def test_a_lease_of_a_killed_run_ends(gs):
-    lock.Lease(f"{gs}/dead").acquire("killed", datetime.timedelta(seconds=-1))
-    lock.Lease(f"{gs}/dead").acquire("next", lock.LEASE)
+    leases.Lease(f"{gs}/dead/LOCK").acquire("killed", datetime.timedelta(seconds=-1))
+    leases.Lease(f"{gs}/dead/LOCK").acquire("next", leases.LEASE)
 
 
 def test_clocks_that_differ(gs, monkeypatch):
@@ -190,23 +190,23 @@ def test_clocks_that_differ(gs, monkeypatch):
         def now(cls, tz=None):
             return datetime.datetime.now(tz) + datetime.timedelta(days=1)
 
-    lock.Lease(f"{gs}/clocks").acquire("first", lock.LEASE)
+    leases.Lease(f"{gs}/clocks/LOCK").acquire("first", leases.LEASE)
     ahead = types.SimpleNamespace(**vars(datetime) | {"datetime": Tomorrow})
-    monkeypatch.setattr(lock, "datetime", ahead)
-    with pytest.raises(lock.BusyError, match="first .until"):
-        lock.Lease(f"{gs}/clocks").acquire("second", lock.LEASE)
-    assert files.list_folder(f"{gs}/clocks") == [lock.LOCK_FILE]
+    monkeypatch.setattr(leases, "datetime", ahead)
+    with pytest.raises(leases.BusyError, match="first .until"):
+        leases.Lease(f"{gs}/clocks/LOCK").acquire("second", leases.LEASE)
+    assert files.list_folder(f"{gs}/clocks") == [command.LOCK_FILE]
 
 
 def test_a_lock_that_is_damaged(gs):
     files.write_bytes(f"{gs}/damaged/LOCK", b'{"holder": ')
     with pytest.raises(InputError, match="damaged/LOCK: is damaged; delete it"):
-        lock.Lease(f"{gs}/damaged").acquire("me", lock.LEASE)
+        leases.Lease(f"{gs}/damaged/LOCK").acquire("me", leases.LEASE)
 
 
 def test_no_such_bucket(gs):
     with pytest.raises(InputError, match="gs://other/w/LOCK: cannot be read and written .*404"):
-        lock.Lease("gs://other/w").acquire("me", lock.LEASE)
+        leases.Lease("gs://other/w/LOCK").acquire("me", leases.LEASE)
 
 
 def test_nobody_in_particular(gs, monkeypatch):
@@ -214,19 +214,19 @@ def test_nobody_in_particular(gs, monkeypatch):
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere.json")
     monkeypatch.delenv("STORAGE_EMULATOR_HOST")
     with pytest.raises(InputError, match="LOCK: cannot be read and written .*nowhere.json"):
-        lock.Lease(f"{gs}/nobody").acquire("me", lock.LEASE)
+        leases.Lease(f"{gs}/nobody/LOCK").acquire("me", leases.LEASE)
 
 
 def test_many_in_the_same_moment(gs):
     outcomes, barrier = [], threading.Barrier(4)
 
     def take(name):
-        lease = lock.Lease(f"{gs}/race")
+        lease = leases.Lease(f"{gs}/race/LOCK")
         barrier.wait()
         try:
-            lease.acquire(name, lock.LEASE)
+            lease.acquire(name, leases.LEASE)
             outcomes.append(name)
-        except lock.BusyError:
+        except leases.BusyError:
             outcomes.append(None)
 
     threads = [threading.Thread(target=take, args=(f"run {n}",)) for n in range(4)]
@@ -239,7 +239,7 @@ def test_many_in_the_same_moment(gs):
 
 def test_a_bucket_without_permission(gs, tmp_path):
     with pytest.raises(InputError, match="forbidden/LOCK: cannot be read and written .*403"):
-        lock.Lease(f"{gs}/forbidden").acquire("me", lock.LEASE)
+        leases.Lease(f"{gs}/forbidden/LOCK").acquire("me", leases.LEASE)
     with pytest.raises(InputError, match="forbidden/retrain.toml: cannot be read"):
         command.main([f"--config={gs}/forbidden/retrain.toml"])
     with pytest.raises(InputError, match="forbidden/run.json.*: cannot be written"):
@@ -278,8 +278,8 @@ def test_a_plan_on_a_bucket(gs, tmp_path):
 RETRAIN = """
 import sys
 from beambert.deploy.retraining import command as retrain
-from beambert.deploy.retraining import lock
-lock.SECONDS_BETWEEN_RENEWALS = 0.2
+from beambert.pipelines.storage import leases
+leases.SECONDS_BETWEEN_RENEWALS = 0.2
 retrain.main(sys.argv[1:])
 """
 
@@ -303,8 +303,8 @@ def test_a_lease_that_is_lost_stops_the_run(gs, storage_environment, tmp_path):
     for line in run.stdout:
         if line.startswith("[records] $"):
             break
-    with pytest.raises(lock.BusyError, match="process"):
-        lock.Lease(workspace_there).acquire("thief", lock.LEASE)
+    with pytest.raises(leases.BusyError, match="process"):
+        leases.Lease(f"{workspace_there}/LOCK").acquire("thief", leases.LEASE)
     held = json.loads(files.read_bytes(f"{workspace_there}/LOCK", ""))
     assert held["holder"].startswith(f"process {run.pid} on ")
     stolen = json.dumps(held | {"holder": "thief"})
@@ -312,7 +312,9 @@ def test_a_lease_that_is_lost_stops_the_run(gs, storage_environment, tmp_path):
     printed, _ = run.communicate(timeout=60)
     assert run.returncode == 128 + signal.SIGTERM, printed
     # Whose it is can't be said if it was taken between the look at it and its renewal.
-    assert re.search("another run has taken the lock: .* (thief|another run)", printed), printed
+    assert re.search("another command has taken the lock: .* (thief|another command)", printed), (
+        printed
+    )
     assert not workspace.is_done("records", workspace.read_history(workspace_there).open)
     assert files.read_bytes(f"{workspace_there}/LOCK", "") == stolen.encode()
 

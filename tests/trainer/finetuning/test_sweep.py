@@ -103,7 +103,7 @@ def test_a_killed_first_run_is_continued_and_large_batches_are_left_out(
 
 def test_a_folder_is_filled_by_one_sweep_at_a_time(run, tmp_path):
     (tmp_path / "sweep").mkdir()
-    busy = pytest.raises(InputError, match="--model_dir=.*sweep: another process is writing to it")
+    busy = pytest.raises(InputError, match="--model_dir=.*sweep: process .* is at work there")
     with model_folders.held(str(tmp_path / "sweep")), busy:
         run()
 

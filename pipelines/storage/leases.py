@@ -1,24 +1,23 @@
-"""A lock of a workspace for one run at a time; it ends when its holder is killed."""
+"""A lock on gs://: a lease, which its holder renews and which expires when the holder is killed.
+
+`locks` decides where a lease is taken.
+"""
 
 import contextlib
 import dataclasses
 import datetime
-import fcntl
 import json
 import os
 import signal
-import socket
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
 
-LOCK_FILE = "LOCK"
-# A lock on gs:// is a lease, which ends after this time unless its holder renews it.
+# A lease ends after this time unless its holder renews it.
 LEASE = datetime.timedelta(minutes=5)
 SECONDS_BETWEEN_RENEWALS = 60.0
 # The lease of a Vertex pipeline, which runs for at most a week.
@@ -26,57 +25,7 @@ PIPELINE_LEASE = datetime.timedelta(days=7)
 
 
 class BusyError(InputError):
-    """Another run holds the lock of the workspace."""
-
-
-@contextlib.contextmanager
-def one_at_a_time(workspace: str) -> Iterator[tuple[int, ...]]:
-    """Holds the lock of a workspace.
-
-    Yields:
-      file descriptors that child processes must inherit. A child that outlives its killed parent
-      then still holds the lock.
-
-    Raises:
-      BusyError: another process holds the lock.
-      InputError: the workspace cannot be written.
-    """
-    if workspace.startswith("gs://"):
-        lease = Lease(workspace)
-        # The random part is needed because containers often share process ids and host names.
-        holder = f"process {os.getpid()} on {socket.gethostname()} ({uuid.uuid4().hex[:8]})"
-        lease.acquire(holder, LEASE)
-        try:
-            with _renewed(lease, holder):
-                yield ()
-        finally:
-            with contextlib.suppress(InputError):  # otherwise it expires
-                lease.release()
-        return
-    path = os.path.join(workspace, LOCK_FILE)
-    try:
-        os.makedirs(workspace, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise InputError(f"{workspace}: workspace cannot be written ({error.strerror})") from error
-    try:
-        # The kernel releases the lock when the last process with the descriptor ends.
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.read(descriptor, 1000).decode(errors="replace").strip() or "another process"
-        os.close(descriptor)
-        message = f"{workspace}: {holder} is at work there; wait for its end"
-        raise BusyError(message) from None
-    except OSError as error:  # some network file systems have no locks
-        os.close(descriptor)
-        raise InputError(f"{path}: cannot be locked ({error.strerror})") from error
-    try:
-        with contextlib.suppress(OSError):  # the text only informs; the disk may be full
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, f"process {os.getpid()} (or a step it began)\n".encode())
-        yield (descriptor,)
-    finally:
-        os.close(descriptor)
+    """Another command holds the lock."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,23 +47,26 @@ class Holder:
 
 
 class Lease:
-    """The lock of a workspace on gs://.
+    """A lock on gs://.
 
-    Every change names the generation of the object that it replaces, so that two runs cannot both
-    succeed. All times are taken from the storage, because the clocks of machines may differ.
+    Every change names the generation of the object that it replaces, so that two commands cannot
+    both succeed. All times are taken from the storage, because the clocks of machines may differ.
     """
 
-    def __init__(self, workspace: str):
-        """Opens the storage of a workspace.
+    def __init__(self, path: str):
+        """Opens the storage.
+
+        Args:
+          path: path of the lock's object.
 
         Raises:
           InputError: there are no credentials for the storage.
+          ImportError: the library for the storage isn't installed.
         """
         from google.cloud import storage
 
-        bucket, _, folder = workspace.removeprefix("gs://").partition("/")
-        self._name = f"{folder}/{LOCK_FILE}" if folder else LOCK_FILE
-        self._path = f"gs://{bucket}/{self._name}"
+        self._path = path
+        bucket, _, self._name = path.removeprefix("gs://").partition("/")
         with self._told():
             self._bucket = storage.Client().bucket(bucket)
         self._generation = 0
@@ -142,7 +94,7 @@ class Lease:
                 blob.upload_from_string(text, if_generation_match=generation)
                 self._generation = blob.generation
         except exceptions.PreconditionFailed:
-            raise self._busy("another run, which began at the same moment,") from None
+            raise self._busy("another command, which began at the same moment,") from None
 
     def _read(self, blob: Any) -> Holder:
         """Returns the holder in the lock's object, in the generation that was found."""
@@ -155,7 +107,9 @@ class Lease:
         try:
             return Holder.from_json(text)
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{self._path}: is damaged; delete it if no run is at work") from error
+            raise InputError(
+                f"{self._path}: is damaged; delete it if no command is at work"
+            ) from error
 
     def _now(self) -> datetime.datetime:
         """Returns the storage's time, which is that of an object that was just written."""
@@ -170,7 +124,7 @@ class Lease:
     def _busy(self, whom: str) -> BusyError:
         return BusyError(
             f"{self._path}: {whom} is at work there; wait for its end, or delete the object if "
-            "you know that the run has ended"
+            "you know that it has ended"
         )
 
     @contextlib.contextmanager
@@ -200,12 +154,31 @@ class Lease:
             blob.delete(if_generation_match=self._generation)
 
 
-def release(workspace: str, holder: str) -> None:
+def release(path: str, holder: str) -> None:
     """Releases a lease that was taken in another process, unless another holder has it."""
-    lease = Lease(workspace)
+    lease = Lease(path)
     with contextlib.suppress(BusyError):
         lease.acquire(holder, LEASE)
         lease.release()
+
+
+@contextlib.contextmanager
+def held(path: str, holder: str) -> Iterator[None]:
+    """Takes a lease and renews it while the body runs.
+
+    Raises:
+      BusyError: another holder has the lease.
+      InputError: the storage cannot be read or written.
+      ImportError: the library for the storage isn't installed.
+    """
+    lease = Lease(path)
+    lease.acquire(holder, LEASE)
+    try:
+        with _renewed(lease, holder):
+            yield
+    finally:
+        with contextlib.suppress(InputError):  # otherwise it expires
+            lease.release()
 
 
 @contextlib.contextmanager
@@ -222,14 +195,13 @@ def _renewed(lease: Lease, holder: str) -> Iterator[None]:
                 last = begun
                 continue
             except BusyError as error:
-                print(f"another run has taken the lock: {error}", file=sys.stderr, flush=True)
+                print(f"another command has taken the lock: {error}", file=sys.stderr, flush=True)
             except Exception as error:  # mostly of the network, which may recover in time
                 print(f"the lock cannot be renewed: {error}", file=sys.stderr, flush=True)
                 if begun - last < LEASE.total_seconds():
                     continue
-            os.kill(
-                os.getpid(), signal.SIGTERM
-            )  # a running step gets the signal, too, and saves its state
+            # What is at work gets the signal, too, and may save its state.
+            os.kill(os.getpid(), signal.SIGTERM)
             return
 
     thread = threading.Thread(target=keep, daemon=True)

@@ -1,0 +1,224 @@
+"""How a process ends on a signal: at once, with one sentence, whatever its main thread does."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+# Ready when it prints; then the body runs.
+BEGIN = """
+import os, signal, subprocess, sys, threading, time
+from beambert.pipelines.shared import console, interrupts, temporary
+interrupts.install()
+interrupts.set_sentence("beambert test: interrupted")
+def ready(*what):
+    print("ready", *what, flush=True)
+"""
+SWALLOWS = """
+ready()
+while True:
+    try:
+        time.sleep(60)
+    except BaseException:
+        print("caught", flush=True)
+"""
+HIDES_STDERR = """
+with console.quiet_stderr():
+    ready()
+    time.sleep(60)
+"""
+# Waits in native code, as libraries do.
+IN_NATIVE_CODE = """
+import ctypes
+ready()
+ctypes.CDLL(None).sleep(60)
+"""
+WAITS_FOR_A_THREAD = """
+threading.Thread(target=time.sleep, args=(60,)).start()
+ready()
+"""
+BODIES = {
+    "swallows": SWALLOWS,
+    "hides stderr": HIDES_STDERR,
+    "in native code": IN_NATIVE_CODE,
+    "waits for a thread": WAITS_FOR_A_THREAD,
+}
+
+
+def start(body, **settings):
+    process = subprocess.Popen(
+        [sys.executable, "-c", BEGIN + body],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **settings,
+    )
+    line = process.stdout.readline().split()
+    assert line[:1] == ["ready"], process.communicate()[1]
+    return process, line[1:]
+
+
+def end(process, *numbers):
+    """Sends signals; returns the status and what the process printed from then on."""
+    for number in numbers:
+        process.send_signal(number)
+    status = process.wait(timeout=20)
+    return status, process.stdout.read(), process.stderr.read()
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+@pytest.mark.parametrize(
+    "numbers, status",
+    [
+        ([signal.SIGINT], 130),
+        ([signal.SIGTERM], 143),
+        ([signal.SIGINT, signal.SIGINT], 130),
+    ],
+    ids=["Ctrl-C", "SIGTERM", "twice"],
+)
+def test_a_signal_ends_the_process_at_once(body, numbers, status):
+    process, _ = start(body)
+    started = time.monotonic()
+    assert end(process, *numbers) == (status, "", "beambert test: interrupted\n")
+    assert time.monotonic() - started < 5
+
+
+def test_what_must_not_stay_is_undone_and_what_was_printed_is_not_lost(tmp_path):
+    """The newest first, also if one of them fails; nothing of what is over already."""
+    body = f"""
+def note(text):
+    with open({str(tmp_path / "undone")!r}, "a") as file:
+        file.write(text)
+with interrupts.undone_at_end(lambda: note("over")):
+    pass
+with interrupts.undone_at_end(lambda: note("1")), interrupts.undone_at_end(lambda: 1 / 0):
+    with interrupts.undone_at_end(lambda: note("2")):
+        ready()
+        sys.stdout.write("in the buffer")
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+"""
+    process, _ = start(body)
+    status, out, err = end(process)
+    assert (status, out, err) == (143, "in the buffer", "beambert test: interrupted\n")
+    assert (tmp_path / "undone").read_text() == "21"
+
+
+def test_what_cannot_be_undone_does_not_keep_the_process():
+    body = """
+interrupts.SECONDS_TO_UNDO = 0.5
+with interrupts.undone_at_end(lambda: time.sleep(60)):
+    ready()
+    time.sleep(60)
+"""
+    process, _ = start(body)
+    started = time.monotonic()
+    assert end(process, signal.SIGINT)[0] == 130
+    assert time.monotonic() - started < 5
+
+
+def test_another_handler_decides_alone():
+    body = """
+received = []
+signal.signal(signal.SIGTERM, lambda *_: received.append("saved"))
+ready()
+while not received:
+    time.sleep(0.01)
+time.sleep(0.5)  # nothing else ends it
+print(received)
+"""
+    process, _ = start(body)
+    assert end(process, signal.SIGTERM) == (0, "['saved']\n", "")
+
+
+def test_an_ignored_signal_stays_ignored():
+    """As of a command that a shell runs in the background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process, _ = start("ready()\ntime.sleep(0.5)\nprint('done')")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert end(process, signal.SIGINT) == (0, "done\n", "")
+
+
+def test_a_thread_of_a_library_does_not_keep_a_finished_process():
+    body = """
+interrupts.SECONDS_TO_FINISH = 0.5
+threading.Thread(target=time.sleep, args=(60,)).start()
+ready()
+interrupts.finish(3)
+"""
+    process, _ = start(body)
+    started = time.monotonic()
+    assert process.wait(timeout=20) == 3
+    assert time.monotonic() - started < 5
+    process.communicate()
+
+
+@pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_child_saves_first(number, status, tmp_path):
+    saved = tmp_path / "saved"
+    child = f"""
+import signal, sys, time
+def save(*_):
+    time.sleep(0.5)
+    open({str(saved)!r}, "w").close()
+    sys.exit()
+signal.signal(signal.SIGTERM, save)
+print(flush=True)
+time.sleep(60)
+"""
+    body = f"""
+def main(_):
+    child = subprocess.Popen([sys.executable, "-c", {child!r}], stdout=subprocess.PIPE)
+    child.stdout.readline()
+    with interrupts.passed_on(child.terminate):
+        ready()
+        child.wait()
+sys.exit(console.run_main("test", main, []))
+"""
+    process, _ = start(body)
+    found, _, err = end(process, number)
+    assert (found, err) == (status, "beambert test: interrupted; the same command begins it anew\n")
+    assert saved.exists()
+
+
+IN_OWN_FOLDER = """
+import tempfile
+with temporary.own_folder():
+    ready(tempfile.mkdtemp())
+    sys.stdin.read()
+"""
+
+
+def own_folder(tmp_path):
+    process, (inside,) = start(
+        IN_OWN_FOLDER, stdin=subprocess.PIPE, env=os.environ | {"TMPDIR": str(tmp_path)}
+    )
+    return process, inside
+
+
+def test_no_temporary_folder_stays(tmp_path):
+    """Of a process that has ended, that a signal has ended, and at last of one that was killed."""
+    living, inside = own_folder(tmp_path)
+    killed, left = own_folder(tmp_path)
+    killed.kill()
+    killed.communicate()
+    assert os.path.isdir(left)
+    interrupted, _ = own_folder(tmp_path)
+    assert not os.path.isdir(left)
+    assert end(interrupted, signal.SIGINT)[0] == 130
+    assert os.path.isdir(inside)  # it is in use
+    living.communicate("")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_of_another_program_stays(tmp_path):
+    other = tmp_path / "beambert-run-x"
+    other.mkdir()  # without a lock, so whose it is and whether it is in use is not known
+    process, _ = own_folder(tmp_path)
+    process.communicate("")
+    assert list(tmp_path.iterdir()) == [other]

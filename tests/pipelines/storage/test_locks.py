@@ -1,0 +1,174 @@
+"""Locks of output folders: one command at a time, and the dead keep nobody out."""
+
+import errno
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from beambert.pipelines.storage import locks
+from beambert.pipelines.storage.locks import BusyError, file_held, folders_held
+
+
+def holder(call: str) -> subprocess.Popen:
+    """A process that holds a lock until it gets a line."""
+    code = f"""
+        import sys
+        from beambert.pipelines.storage import locks
+        with locks.{call}:
+            print("held", flush=True)
+            sys.stdin.readline()
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_the_second_is_told_who_is_at_work(tmp_path):
+    output = str(tmp_path / "records")
+    with holder(f"folders_held([{output!r}], '--output')") as process:
+        message = (
+            rf"--output={re.escape(output)}: process {process.pid} on \S+ since \d\d \w+ [\d:]+ "
+            "UTC is at work there; wait for its end, or choose another"
+        )
+        with pytest.raises(BusyError, match=f"^{message}$"), folders_held([output], "--output"):
+            pass
+        process.communicate("\n")
+    with folders_held([output], "--output"):
+        pass
+    assert not os.path.exists(output)  # nobody has written to it
+
+
+@pytest.mark.parametrize("call", ["folders_held([{!r}], '')", "file_held({!r}, '')"])
+def test_a_killed_holder_keeps_nobody_out(call, tmp_path):
+    output = str(tmp_path / "output")
+    with holder(call.format(output)) as process:
+        process.kill()
+    with eval(call.format(output)):
+        pass
+    assert os.listdir(tmp_path) in ([], ["output"])
+
+
+def test_folders_in_a_folder(tmp_path):
+    """Whoever fills one of them keeps out who fills all."""
+    outer, inner = str(tmp_path / "records"), str(tmp_path / "records" / "eval")
+    with folders_held([inner], "--output"):
+        with pytest.raises(BusyError, match="eval"), folders_held([outer, inner], "--output"):
+            pass
+        with folders_held([outer], "--output"):
+            pass
+    with folders_held([outer, inner], "--output"):
+        pass
+    assert not os.path.exists(outer) or os.listdir(outer) == []
+
+
+def test_other_files_of_the_same_folder(tmp_path):
+    with file_held(str(tmp_path / "a.txt"), "--output"):
+        with file_held(str(tmp_path / "b.txt"), "--output"):
+            pass
+        busy = pytest.raises(BusyError, match="--output=.*a.txt: ")
+        with busy, file_held(str(tmp_path / "a.txt"), "--output"):
+            pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_killed_commands_left_is_deleted(tmp_path):
+    for name in ("_tmp-0-part", "_tmp-folder", "beam-temp-part-1", "part-0", "_UNFINISHED"):
+        (tmp_path / name).mkdir() if "folder" in name else (tmp_path / name).write_text(name)
+    (tmp_path / "_tmp-folder" / "inner").write_text("x")
+    with folders_held([str(tmp_path)], "--output"):
+        assert sorted(os.listdir(tmp_path)) == ["_UNFINISHED", "_tmp-lock", "part-0"]
+    assert sorted(os.listdir(tmp_path)) == ["_UNFINISHED", "part-0"]
+
+
+def test_what_was_left_beside_a_file_is_deleted(tmp_path):
+    left, other = f"_tmp-{'0' * 32}-vocab.txt", f"_tmp-{'0' * 32}-other.txt"
+    for name in (left, other, "vocab.txt"):
+        (tmp_path / name).write_text(name)
+    with file_held(str(tmp_path / "vocab.txt"), "--output"):
+        assert left not in os.listdir(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == [other, "vocab.txt"]
+
+
+def test_a_folder_that_several_commands_fill(tmp_path):
+    """What one of them is writing stays; what a killed one was writing goes, with its lock."""
+    living, dead, mine = (str(tmp_path / f"_tmp-{digit * 32}-1") for digit in "0ab")
+    with holder(f"aside_held({living!r})") as process, holder(f"aside_held({dead!r})") as killed:
+        for folder in (living, dead):
+            os.mkdir(folder)
+        killed.kill()
+        killed.wait()
+        with locks.aside_held(mine):
+            assert os.path.isdir(living) and not os.path.exists(dead)
+        process.communicate("\n")
+    assert os.listdir(tmp_path) == [os.path.basename(living)]
+
+
+def test_a_lock_file_that_its_holder_deletes_at_that_moment(tmp_path, monkeypatch):
+    """The lock of a deleted file keeps nobody out, so it is not taken for one."""
+    path = str(tmp_path / "_tmp-lock")
+    flock, files = locks.fcntl.flock, []
+
+    def then_delete(descriptor, operation):
+        flock(descriptor, operation)
+        files.append(descriptor)
+        if len(files) == 1:
+            os.unlink(path)
+
+    monkeypatch.setattr(locks.fcntl, "flock", then_delete)
+    with folders_held([str(tmp_path)], "--output"):
+        assert len(files) == 2
+        monkeypatch.undo()
+        with pytest.raises(BusyError), folders_held([str(tmp_path)], "--output"):
+            pass
+
+
+def test_a_file_system_without_locks(tmp_path, monkeypatch, capsys):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(locks.fcntl, "flock", refuse)
+    (tmp_path / "_tmp-x").write_text("perhaps another command is writing it")
+    with folders_held([str(tmp_path)], "--output"):
+        assert os.listdir(tmp_path) == ["_tmp-x"]
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith(
+        f"--output={tmp_path}: its file system has no locks (No locks available)"
+    )
+
+
+def test_a_folder_that_cannot_be_written_is_left_to_the_command(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with folders_held([str(tmp_path / "file" / "folder")], "--output"):
+        pass
+
+
+def test_a_lease(gs):
+    output = f"{gs}/locked/records"
+    with folders_held([output], "--output"):
+        busy = pytest.raises(
+            BusyError, match=rf"gs://.*: process {os.getpid()} on .* is at work there"
+        )
+        with busy, folders_held([output], "--output"):
+            pass
+        with folders_held([f"{gs}/locked/others"], "--output"):
+            pass
+    with folders_held([output], "--output"):
+        pass
+
+
+def test_a_host_without_the_library_for_leases(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "google.cloud.storage", None)
+    monkeypatch.delattr("google.cloud.storage", raising=False)
+    with folders_held(["gs://bucket/model"], "--model_dir"):
+        pass
+    assert "google-cloud-storage is not installed" in capsys.readouterr().err

@@ -1,0 +1,188 @@
+"""Signals at random moments: each command ends at once, with one sentence, and leaves nothing.
+
+The moments are drawn with a seed. `BEAMBERT_INTERRUPTIONS=50` draws as many for each command, in
+place of two, and `BEAMBERT_INTERRUPTIONS_SEED` draws others.
+"""
+
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from support import growing_corpus
+
+from beambert.commands import COMMANDS
+
+ROOT = pathlib.Path(__file__).parents[1]
+MOMENTS = int(os.environ.get("BEAMBERT_INTERRUPTIONS", "2"))
+SEED = int(os.environ.get("BEAMBERT_INTERRUPTIONS_SEED", "0"))
+# A busy machine takes a while to end a process.
+SECONDS_TO_END = 15.0
+# A training first ends the graph call that is running, or even compiles it, and saves its state.
+SECONDS_TO_SAVE = 60.0
+SAVING = ("pretrain", "finetune")
+# Signals, and the statuses that may follow. A second Ctrl-C comes a moment after the first.
+WAYS = {
+    "Ctrl-C": ([signal.SIGINT], 130),
+    "twice": ([signal.SIGINT, signal.SIGINT], 130),
+    "SIGTERM": ([signal.SIGTERM], 143),
+}
+TWO_PROCESSES = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
+
+
+def environment(folder):
+    quiet = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3", "TMPDIR": str(folder)}
+    return os.environ | quiet
+
+
+def start(arguments, folder):
+    """Starts a command in a process group, as a shell does."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return subprocess.Popen(
+        [sys.executable, "-m", "beambert", *map(str, arguments)],
+        cwd=ROOT,
+        env=environment(folder),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """What the commands read, each made by the command before."""
+    root = tmp_path_factory.mktemp("made")
+    growing_corpus.make(root)
+    growing_corpus.deliver(root, 2, documents=4000)
+    (root / "texts.txt").write_text("a river in a village\n" * 2000)
+    for name in ("data", "pretrain", "finetune"):
+        process = start(commands(root, root)[name], root / "temporary")
+        _, error = process.communicate(timeout=300)
+        assert (process.returncode, error) == (0, "")
+    return root
+
+
+def commands(made, out) -> dict[str, list]:
+    """The arguments of each command, which reads from one folder and writes to another."""
+    vocabulary = f"--vocab_file={made / 'vocab.txt'}"
+    text = f"--input={made}/text/*.jsonl"
+    task = ["--task=classification", f"--data_dir={made / 'task'}"]
+    data = ["data", text, vocabulary, "--max_seq_length=32", "--num_shards=2", "--dupe_factor=2"]
+    tiny = ["--recipe=tiny", f"--model={made / 'bert_config.json'}", "--train_batch_size=8"]
+    finetune = ["--max_seq_length=24", "--train_batch_size=8", "--num_train_epochs=2"]
+    return {
+        "vocab": ["vocab", text, "--vocab_size=200", f"--output={out / 'vocabulary.txt'}"],
+        "data": [*data, f"--output={out / 'records'}"],
+        "data in two processes": [*data, f"--output={out / 'records'}", *TWO_PROCESSES],
+        "verify": ["verify", made / "records", f"--output={out / 'verification'}"],
+        "features": ["features", *task, vocabulary, f"--output={out / 'features'}"],
+        "pretrain": [
+            *("pretrain", f"--data={made / 'records'}", *tiny, "--num_train_steps=20"),
+            f"--model_dir={out / 'encoder'}",
+        ],
+        "finetune": [
+            *("finetune", *task, f"--init={made / 'encoder'}", *finetune),
+            f"--model_dir={out / 'classifier'}",
+        ],
+        "predict": [
+            *("predict", f"--model={made / 'classifier'}", f"--input={made / 'texts.txt'}"),
+            f"--output={out / 'answers'}",
+        ],
+        "evaluate": [
+            *("evaluate", *task, f"--model={made / 'classifier'}"),
+            f"--output={out / 'evaluation'}",
+        ],
+        "export": ["export", f"--model={made / 'classifier'}", f"--output={out / 'serving'}"],
+    }
+
+
+NAMES = list(commands(ROOT, ROOT))
+
+
+def wait_until_installed(process):
+    """Waits until the command handles SIGTERM; before, Python itself is starting."""
+    while process.poll() is None:
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+        if int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1:
+            return
+        time.sleep(0.001)
+
+
+def interrupt(arguments, folder, seconds, numbers):
+    """Interrupts a command; returns its status, stdout, stderr and the time to its end."""
+    process = start(arguments, folder)
+    wait_until_installed(process)
+    time.sleep(seconds)
+    for number in numbers:
+        # The terminal sends Ctrl-C to the workers, too.
+        try:
+            (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+        except ProcessLookupError:
+            break
+        time.sleep(0.05)
+    sent = time.monotonic()
+    try:
+        out, error = process.communicate(timeout=2 * SECONDS_TO_SAVE)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        pytest.fail(f"{arguments[0]} hangs {seconds:.2f} s after its start")
+    return process.returncode, out, error, time.monotonic() - sent
+
+
+def processes_of(group) -> list[str]:
+    """The processes of a group that have not ended."""
+    found = subprocess.run(["ps", "-eo", "pgid=,stat=,args="], capture_output=True, text=True)
+    rows = [line.split(None, 2) for line in found.stdout.splitlines()]
+    return [args for pgid, stat, args in rows if pgid == str(group) and not stat.startswith("Z")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_signal_at_any_moment(name, made, tmp_path):
+    generator = random.Random(f"{SEED} {name}")
+    started = time.monotonic()
+    whole = start(commands(made, tmp_path / "whole")[name], tmp_path / "temporary")
+    _, error = whole.communicate(timeout=300)
+    assert (whole.returncode, error) == (0, "")
+    longest = time.monotonic() - started
+    out = tmp_path / "out"
+    for _ in range(MOMENTS):
+        way = generator.choice(list(WAYS))
+        seconds = longest * generator.random()
+        signals, expected = WAYS[way]
+        status, printed, error, took = interrupt(
+            commands(made, out)[name], tmp_path / "temporary", seconds, signals
+        )
+        what = (
+            f"{way} after {seconds:.2f} of {longest:.2f} s: status {status}, {took:.1f} s\n{error}"
+        )
+        print(f"{name}: {what}")
+        assert "Traceback" not in error, what
+        assert took < (SECONDS_TO_SAVE if name in SAVING else SECONDS_TO_END), what
+        if status == 0:  # The signal came when all was done.
+            shutil.rmtree(out)
+        else:
+            assert status == expected, what
+            # The training says where it has stopped on stdout, with its progress.
+            assert re.search("the same command (begins|continues)", printed + error), what
+            assert error.count("\n") <= 2, what
+        assert list((tmp_path / "temporary").iterdir()) == [], what
+        assert not list(out.rglob("_tmp-*")), what
+    again = start(commands(made, out)[name], tmp_path / "temporary")
+    _, error = again.communicate(timeout=300)
+    assert (again.returncode, error) == (0, "")
+
+
+def test_every_command_is_interrupted():
+    """But for those that run the others in processes of their own, or in a row."""
+    of_others = {"glue", "deliver", "retrain", "demo"}
+    assert {name.split()[0] for name in NAMES} == set(COMMANDS) - of_others
