@@ -2,6 +2,9 @@
 
 import dataclasses
 
+from beambert.pipelines.corpus import charsets
+from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
+
 
 @dataclasses.dataclass(frozen=True)
 class Document:
@@ -44,16 +47,35 @@ class Reject:
     detail: str
 
 
-def not_utf8(raw: bytes, line: int, error: UnicodeDecodeError) -> Reject:
-    """Returns the reject for bytes that cannot be decoded; they start on line `line`."""
+def undecodable(
+    raw: bytes, line: int, error: UnicodeDecodeError, assumed: Assumed = NOTHING_ASSUMED
+) -> Reject:
+    """Returns the reject for bytes that cannot be decoded; they start on line `line`.
+
+    Args:
+      raw: the bytes.
+      line: number of their first line.
+      error: the exception of decoding them as UTF-8.
+      assumed: what was assumed for them.
+    """
     bad_line = line + raw.count(b"\n", 0, error.start)
-    detail = f"byte 0x{raw[error.start]:02x} on line {bad_line} is not {error.encoding.upper()}"
+    names = [error.encoding.upper()] + [assumed.encoding.upper()] * bool(assumed.encoding)
+    detail = f"byte 0x{raw[error.start]:02x} on line {bad_line} is not {' or '.join(names)}"
     return Reject(bad_line, "not_utf8", detail)
 
 
-def decode_document(raw: bytes, line: int, is_split: bool = False) -> Document | Reject:
-    """Returns the document in bytes that start on line `line`, or a reject if they aren't UTF-8."""
+def decode_document(
+    raw: bytes, line: int, is_split: bool = False, assumed: Assumed = NOTHING_ASSUMED
+) -> Document | Reject:
+    """Returns the document in bytes that start on line `line`, or a reject if none is certain.
+
+    A document of a larger file is UTF-8 or in the encoding that is assumed for the file. It may be
+    too short to show any other.
+    """
     try:
         return Document(raw.decode("utf-8"), is_split)
     except UnicodeDecodeError as error:
-        return not_utf8(raw, line, error)
+        is_legacy = assumed.is_given or not charsets.is_damaged_utf8(raw)
+        if assumed.encoding and is_legacy and charsets.can_decode(raw, assumed.encoding):
+            return Document(raw.decode(assumed.encoding), is_split, assumed.encoding)
+        return undecodable(raw, line, error, assumed)

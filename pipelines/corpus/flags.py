@@ -29,6 +29,13 @@ def add_input_flags(parser: FlagGroup) -> None:
         help="column of JSON Lines and Parquet that holds the documents (default: text)",
     )
     parser.add_argument(
+        "--encoding",
+        default="auto",
+        metavar="NAME",
+        help="encoding of text that is not UTF-8, such as windows-1252 (default: auto, which takes "
+        "what the files of a folder show, and rejects text where nothing is certain)",
+    )
+    parser.add_argument(
         "--max_reject_fraction",
         type=float,
         default=0.0,

@@ -7,7 +7,8 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, BinaryIO
 from xml.etree import ElementTree
 
-from beambert.pipelines.corpus.documents import Document, Reject, Skip, not_utf8
+from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
+from beambert.pipelines.corpus.documents import Document, Reject, Skip, undecodable
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
 from beambert.pipelines.corpus.multistream import index_path, stream_offsets
 from beambert.pipelines.corpus.parts import FilePart, split_at
@@ -46,9 +47,11 @@ class MediaWiki(LineFormat):
             return split_at(file, self.name, _stream_offsets(file))
         return super().split(file, text_column)
 
-    def lines(self, part: FilePart, stored: BinaryIO) -> Iterator[bytes]:
+    def lines(
+        self, part: FilePart, stored: BinaryIO, wide_encoding: str | None = None
+    ) -> Iterator[bytes]:
         """Yields the lines of a part, completed by the beginning and the end of the dump."""
-        lines = super().lines(part, stored)
+        lines = super().lines(part, stored, wide_encoding)
         first = next(lines, b"")
         if part.start and first:
             # The beginning and the first line count as one line, so that line numbers stay right.
@@ -71,7 +74,7 @@ class MediaWiki(LineFormat):
             return b"".join(takewhile(lambda line: not self.starts_document(line), lines))
 
     def read_lines(
-        self, lines: Iterable[bytes], text_column: str = "text"
+        self, lines: Iterable[bytes], text_column: str = "text", assumed: Assumed = NOTHING_ASSUMED
     ) -> Iterator[Document | Skip | Reject]:
         """Yields the articles of an export; redirects and other pages are skipped.
 
@@ -145,7 +148,7 @@ def _parse_page(raw: bytes, start: int, prefixes: frozenset[str]) -> Document | 
             wikitext if isinstance(wikitext, Skip) else Document(strip_markup(wikitext, prefixes))
         )
     except UnicodeDecodeError as error:
-        return not_utf8(raw, start, error)
+        return undecodable(raw, start, error)
     except (ElementTree.ParseError, MarkupError) as error:
         detail = f"the page that starts on line {start} is damaged ({error})"
         return Reject(start, "damaged_page", detail)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
+from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.format_base import Format
 from beambert.pipelines.corpus.parts import FilePart, split_sections
@@ -40,7 +41,12 @@ class Parquet(Format):
         return split_sections(file, self.name, sizes)
 
     def read(
-        self, part: FilePart, stored: BinaryIO, text_column: str, tell: Callable[[int], None]
+        self,
+        part: FilePart,
+        stored: BinaryIO,
+        text_column: str,
+        tell: Callable[[int], None],
+        assumed: Assumed = NOTHING_ASSUMED,
     ) -> Iterator[Document | Skip | Reject]:
         """Yields the documents of a part's row groups, see `read_parquet`."""
         rows = count_rows(stored, part.sections)

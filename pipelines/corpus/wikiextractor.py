@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.documents import Document, Reject, decode_document
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
 
@@ -18,7 +19,7 @@ class WikiExtractor(LineFormat):
         return line.startswith(b"<doc ")
 
     def read_lines(
-        self, lines: Iterable[bytes], text_column: str = "text"
+        self, lines: Iterable[bytes], text_column: str = "text", assumed: Assumed = NOTHING_ASSUMED
     ) -> Iterator[Document | Reject]:
         """Yields the articles, without the title that each repeats as its first line."""
         body: list[bytes] | None = None
@@ -37,7 +38,7 @@ class WikiExtractor(LineFormat):
             elif line.startswith(b"</doc>"):
                 if body and body[0].strip() == title.strip():
                     body[0] = b"\n"
-                yield decode_document(b"".join(body), start)
+                yield decode_document(b"".join(body), start, assumed=assumed)
                 body = None
             else:
                 body.append(line)

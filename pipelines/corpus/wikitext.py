@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.documents import Document, Reject, decode_document
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
 
@@ -22,7 +23,7 @@ class WikiText(LineFormat):
         return _TITLE.match(line) is not None
 
     def read_lines(
-        self, lines: Iterable[bytes], text_column: str = "text"
+        self, lines: Iterable[bytes], text_column: str = "text", assumed: Assumed = NOTHING_ASSUMED
     ) -> Iterator[Document | Reject]:
         """Yields the articles, without their headings."""
         body: list[bytes] | None = None
@@ -30,7 +31,7 @@ class WikiText(LineFormat):
         for number, line in enumerate(lines, 1):
             if self.starts_document(line):
                 if body is not None:
-                    yield decode_document(b"".join(body), start)
+                    yield decode_document(b"".join(body), start, assumed=assumed)
                 body, start = [], number + 1
             elif body is not None or line.strip():
                 if body is None:
@@ -38,4 +39,4 @@ class WikiText(LineFormat):
                 # A blank line replaces the heading, so that line numbers stay right.
                 body.append(b"\n" if _HEADING.match(line) else line)
         if body is not None:
-            yield decode_document(b"".join(body), start)
+            yield decode_document(b"".join(body), start, assumed=assumed)

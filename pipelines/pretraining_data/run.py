@@ -78,6 +78,8 @@ def estimate_pretraining_data(
         plan.text_options,
         plan.layout,
     )
+    for note in plan.notes:
+        print(note)
     print(estimate.describe(found, plan.layout))
     if on_dataflow and found.used:
         seconds = found.seconds / found.share
@@ -104,6 +106,8 @@ def _run(plan: Plan, options: "PipelineOptions") -> None:
         f"{output}",
         flush=True,
     )
+    for note in plan.notes:
+        print(note, flush=True)
     if works_here(options):
         with loading():  # their import prints; do it now
             import beambert.pipelines.records.decoding

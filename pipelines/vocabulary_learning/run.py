@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.corpus.flags import describe_reading
+from beambert.pipelines.corpus.reading import find_encodings
 from beambert.pipelines.jobs.files import read_bytes, write_bytes
 from beambert.pipelines.jobs.input_files import match_inputs
 from beambert.pipelines.jobs.running import check_reachable, run_job, works_here
@@ -28,7 +29,8 @@ def create_vocabulary(job: VocabularyJob, options: "PipelineOptions") -> None:
     """
     check_reachable(options, input=job.input, output=job.output)
     inputs = match_inputs(job.input)
-    about = about_job(job, inputs)
+    encodings, notes = find_encodings(inputs, job.format, job.encoding)
+    about = about_job(job, inputs, encodings)
     if is_finished(job.output, about):
         print(f"{job.output}: already finished by the same command, nothing to do")
         return
@@ -36,6 +38,8 @@ def create_vocabulary(job: VocabularyJob, options: "PipelineOptions") -> None:
     write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
     total_bytes = sum(file.bytes for file in inputs)
     print(f"{len(inputs)} files, {total_bytes / 1e6:.1f} MB -> {job.output}", flush=True)
+    for note in notes:
+        print(note, flush=True)
     if works_here(options):
         with loading():  # its import prints; do it now
             import beambert.pipelines.wordpiece.tokenization  # noqa: F401
@@ -46,7 +50,7 @@ def create_vocabulary(job: VocabularyJob, options: "PipelineOptions") -> None:
         return f"learning {job.vocab_size:,} word pieces, {seconds:.0f} s since the start"
 
     run_job(
-        lambda pipeline, folder: pipeline | LearnVocabulary(job, folder, inputs),
+        lambda pipeline, folder: pipeline | LearnVocabulary(job, folder, inputs, encodings),
         options,
         describe,
         total_bytes / 1e6,

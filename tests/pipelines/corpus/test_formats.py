@@ -148,7 +148,12 @@ class TestText:
 
     def test_undecodable_bytes_name_their_line(self):
         assert read("text", b"a\nb\ncaf\xe9\n") == [
-            Reject(3, "not_utf8", "byte 0xe9 on line 3 is not UTF-8")
+            Reject(
+                3,
+                "not_utf8",
+                "byte 0xe9 on line 3 is not UTF-8, and no other encoding is certain; give "
+                "--encoding=",
+            )
         ]
 
     def test_another_encoding_is_named(self):
