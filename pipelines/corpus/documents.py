@@ -1,6 +1,7 @@
 """The results of reading: documents, skipped ones, and rejects with their reasons. Pure."""
 
 import dataclasses
+from collections.abc import Callable, Mapping
 
 from beambert.pipelines.corpus import charsets
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
@@ -14,11 +15,18 @@ class Document:
       text: paragraphs (or, if `is_split`, sentences) separated by line feeds.
       is_split: True if each line is one sentence already.
       encoding: encoding of the file's bytes.
+      cleaned: number of remains that were removed from the text, by reason.
     """
 
     text: str
     is_split: bool = False
     encoding: str = "utf-8"
+    cleaned: Mapping[str, int] = dataclasses.field(default_factory=dict, compare=False)
+
+    def clean(self, rule: Callable[[str], tuple[str, Mapping[str, int]]]) -> "Document":
+        """Returns the document with the text and the counts that a rule gives for its text."""
+        text, counts = rule(self.text)
+        return dataclasses.replace(self, text=text, cleaned=counts) if counts else self
 
 
 @dataclasses.dataclass(frozen=True)

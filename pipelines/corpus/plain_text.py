@@ -9,6 +9,7 @@ from beambert.pipelines.corpus.documents import Document, Reject, undecodable
 from beambert.pipelines.corpus.format_base import LineFormat
 from beambert.pipelines.corpus.gutenberg import strip_gutenberg
 from beambert.pipelines.corpus.paragraphs import unwrap
+from beambert.pipelines.corpus.remains import clean_book
 
 
 class PlainText(LineFormat):
@@ -29,7 +30,7 @@ class PlainText(LineFormat):
 
         An encoding other than UTF-8 is used if the text shows it, or if it is assumed. The licence
         of Project Gutenberg around a book is removed. Hard-wrapped lines are joined into
-        paragraphs.
+        paragraphs. Transcribers' marks are removed.
         """
         raw = b"".join(lines)
         try:
@@ -43,4 +44,4 @@ class PlainText(LineFormat):
             return
         del raw  # A file may have hundreds of megabytes.
         text = unwrap(strip_gutenberg("\n".join(text.splitlines())))
-        yield Document(text, encoding=encoding)
+        yield Document(text, encoding=encoding).clean(clean_book)

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from beambert.pipelines.corpus import encodings, parts
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
@@ -127,6 +127,12 @@ def reject_row(part: FilePart, reject: Reject) -> str:
     if part.start and part.sections is None:
         row["detail"] += f", counted from byte {part.start:,} of the file"
     return json.dumps(row, ensure_ascii=False)
+
+
+def counts_by_reason(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
+    """Returns reason -> count for the counts whose names are a prefix and the reason."""
+    named = {name.removeprefix(prefix): n for name, n in counts.items() if name.startswith(prefix)}
+    return {reason: count for reason, count in sorted(named.items()) if count}
 
 
 def check_rejects(rows: list[str], read: int, limit: float, remedy: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from beambert.pipelines.corpus.flags import describe_reading
+from beambert.pipelines.corpus.flags import describe_cleaning, describe_reading
 from beambert.pipelines.corpus.reading import find_encodings
 from beambert.pipelines.jobs.files import read_bytes, write_bytes
 from beambert.pipelines.jobs.input_files import match_inputs
@@ -62,11 +62,13 @@ def create_vocabulary(job: VocabularyJob, options: "PipelineOptions") -> None:
 def summarize(output: str) -> str:
     """Returns the line that sums up a finished vocabulary."""
     counts = json.loads(read_bytes(job_file(output), "--output"))["counts"]
+    cleaned = describe_cleaning(counts["cleaned"])
+    rare = counts["words_with_rare_characters"] / counts["words"]
     return (
         f"{output}: {counts['tokens']:,} tokens, learned from {counts['distinct_words']:,} "
         f"different words that occur {counts['words']:,} times in {counts['documents']:,} "
-        f"documents; {counts['words_with_rare_characters'] / counts['words']:.3%} of the words "
-        "become [UNK], because a character in them is too rare"
+        f"documents{cleaned}; {rare:.3%} of the words become [UNK], because a character in them is "
+        "too rare"
     )
 
 

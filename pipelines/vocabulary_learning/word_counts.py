@@ -15,7 +15,12 @@ import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
-from beambert.pipelines.corpus.reading import ReadOptions, check_rejects, reject_row
+from beambert.pipelines.corpus.reading import (
+    ReadOptions,
+    check_rejects,
+    counts_by_reason,
+    reject_row,
+)
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, Source, read_source
 from beambert.pipelines.jobs.files import write_bytes
 from beambert.pipelines.jobs.running import library_versions
@@ -175,6 +180,9 @@ class CountWords(beam.DoFn):
             counts["documents"] += 1
             self._progress.add(documents=1)
             if isinstance(document, Document):
+                counts["encoding " + document.encoding] += 1
+                for reason, count in document.cleaned.items():
+                    counts["cleaned " + reason] += count
                 self._words.add(document.text)
                 if self._words.is_full:
                     yield from pack_counts(self._words.take())
@@ -228,6 +236,8 @@ class WriteVocabulary(beam.DoFn):
             "documents": documents,
             "skipped": read_counts["skipped"],
             "rejected": read_counts["rejected"],
+            "encodings": counts_by_reason(read_counts, "encoding "),
+            "cleaned": counts_by_reason(read_counts, "cleaned "),
             "words": words.occurrences,
             "distinct_words": words.distinct,
             "words_with_rare_characters": uncovered,
