@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 # namespaces").
 ARTICLES, MEDIA, FILES, CATEGORIES = "0", "-2", "6", "14"
 _PAGE = b"<page>"
+# Matches what stands in a page, and neither before the first page nor after the last one.
+_END_OF_PAGE = re.compile(rb"</(?:page|revision|text)>")
+# What a piece of a dump has, wherever it begins, if it holds the beginning of a page.
+_PIECE_MARKS = (_PAGE, b"<title>", b"<revision>")
 _MEDIA_NAMESPACE = re.compile(
     rf'<namespace\s+key="(?:{MEDIA}|{FILES}|{CATEGORIES})"[^>]*>([^<]*)<'.encode()
 )
@@ -32,6 +36,10 @@ class MediaWiki(LineFormat):
 
     name = "mediawiki"
     beginning = re.compile(BEFORE_TEXT + rb"(<\?xml[^>]*>\s*)?<mediawiki")
+
+    def recognises(self, sample: bytes) -> bool:
+        """Returns whether a file is a dump, or a piece of one that lacks its beginning."""
+        return super().recognises(sample) or all(mark in sample for mark in _PIECE_MARKS)
 
     def starts_document(self, line: bytes) -> bool:
         """Returns whether a page starts on this line."""
@@ -64,6 +72,7 @@ class MediaWiki(LineFormat):
         elif part.start and not first:
             # The last part has no page, only the end of the dump. The reader of the part before
             # has read beyond that end without looking for it, so it is checked here.
+            yield self._before_pages(part.file)
             stored.seek(part.start)
             yield from (line.rpartition(b"page>")[2] for line in stored)
 
@@ -86,7 +95,7 @@ class MediaWiki(LineFormat):
 
         prefixes = set(ENGLISH_PREFIXES)
         page: list[bytes] | None = None
-        start, has_end = 0, False
+        start, has_end, has_beginning, is_headless = 0, False, False, False
         number = 0
         for number, line in enumerate(lines, 1):
             # A line is split only where it has a tag of a page inside.
@@ -101,6 +110,10 @@ class MediaWiki(LineFormat):
                     for match in _MEDIA_NAMESPACE.finditer(piece):
                         prefixes.add(html.unescape(match[1].decode("utf-8", "replace")).lower())
                     has_end = has_end or b"</mediawiki>" in piece
+                    has_beginning = has_beginning or b"<mediawiki" in piece
+                    if not (has_beginning or is_headless) and _END_OF_PAGE.search(piece):
+                        is_headless = True
+                        yield Reject(number, "cut_off", f"the XML before line {number} is missing")
                     continue
                 page.append(piece)
                 if piece.endswith(b"</page>"):
@@ -108,7 +121,7 @@ class MediaWiki(LineFormat):
                     page = None
         if page is not None:
             yield _cut_off(start)
-        elif not has_end:
+        elif not has_end and has_beginning:
             yield Reject(number + 1, "cut_off", f"the XML breaks off after line {number}")
 
 

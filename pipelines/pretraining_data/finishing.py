@@ -13,6 +13,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.corpus.reading import check_rejects, counts_by_reason
 from beambert.pipelines.jobs.files import delete_prefixed, finish_output, write_bytes
+from beambert.pipelines.jobs.input_files import check_unchanged
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.plan import Manifest
 from beambert.pipelines.pretraining_data.transforms import ShardEntry
@@ -48,8 +49,11 @@ class FinishFolders(beam.DoFn):
         """Runs once, after all shards are written.
 
         Raises:
-          InputError: too many documents were rejected, or a folder has no instance.
+          InputError: an input was changed, too many documents were rejected, or a folder has no
+            instance.
         """
+        remedy = "wait until nothing writes to it, then delete --output or choose another"
+        check_unchanged(self._manifest.inputs, self._manifest.patterns, remedy)
         folders, shards = self._layout.folders(), list(shards)
         read: Counter[str] = sum(read_counts, Counter())
         rejected = sorted(rejects)

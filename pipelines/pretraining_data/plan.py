@@ -34,6 +34,7 @@ class Manifest:
       parameters: parameters of the job that are the same for all its folders.
       vocabulary, inputs, versions: see `RecordsInfo`.
       max_reject_fraction: share of rejected documents above which the job fails.
+      patterns: patterns of --input, which matched the inputs.
     """
 
     parameters: Mapping[str, Any]
@@ -41,6 +42,7 @@ class Manifest:
     inputs: list[InputFile]
     versions: Mapping[str, str]
     max_reject_fraction: float
+    patterns: Sequence[str] = ()
 
     def parameters_of(self, folder: RecordsFolder) -> dict[str, Any]:
         """Returns all parameters that shape a folder's records."""
@@ -143,6 +145,7 @@ def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
         inputs=inputs,
         versions=library_versions(),
         max_reject_fraction=job.max_reject_fraction,
+        patterns=job.input,
     )
     return Plan(job, manifest, layout, uuid.uuid4().hex[:8], encodings, notes)
 

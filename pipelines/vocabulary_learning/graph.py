@@ -112,7 +112,9 @@ class LearnVocabulary(beam.PTransform):
             | "SumUncovered" >> beam.CombineGlobally(sum)
         )
         return words | "Learn" >> beam.ParDo(
-            word_counts.WriteVocabulary(job, about_job(job, self._inputs, self._encodings)),
+            word_counts.WriteVocabulary(
+                job, self._inputs, about_job(job, self._inputs, self._encodings)
+            ),
             beam.pvalue.AsSingleton(characters),
             beam.pvalue.AsSingleton(uncovered),
             beam.pvalue.AsIter(counted[COUNTS]),

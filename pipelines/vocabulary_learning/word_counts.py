@@ -23,6 +23,7 @@ from beambert.pipelines.corpus.reading import (
 )
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, Source, read_source
 from beambert.pipelines.jobs.files import write_bytes
+from beambert.pipelines.jobs.input_files import InputFile, check_unchanged
 from beambert.pipelines.jobs.running import library_versions
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
@@ -203,9 +204,10 @@ class CountWords(beam.DoFn):
 class WriteVocabulary(beam.DoFn):
     """Learns the vocabulary from all word counts, writes it and its job file, and returns it."""
 
-    def __init__(self, job: VocabularyJob, about: Mapping[str, Any]):
-        """Takes the job, and the values about it that go into the file beside vocab.txt."""
+    def __init__(self, job: VocabularyJob, inputs: Sequence[InputFile], about: Mapping[str, Any]):
+        """Takes the job, its files, and the values that go into the file beside vocab.txt."""
         self._job = job
+        self._inputs = inputs
         self._about = about
 
     def process(
@@ -219,9 +221,12 @@ class WriteVocabulary(beam.DoFn):
         """Runs once, after all words are counted.
 
         Raises:
-          InputError: too many documents were rejected, or there were no words.
+          InputError: an input was changed, too many documents were rejected, or there were no
+            words.
         """
         job = self._job
+        remedy = "wait until nothing writes to it, then give the same command again"
+        check_unchanged(self._inputs, job.input, remedy)
         read_counts = sum(read, Counter({"documents": 0}))
         documents, rejected = read_counts["documents"], sorted(rejects)
         if rejected:

@@ -182,6 +182,22 @@ def test_byte_order_mark(tmp_path, corpus):
     assert [d.text.split("\n")[0].strip() for d in found] == [d[0] for d in corpus]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("name", ["lines", "jsonl", "wikiextractor", "text"])
+def test_wide_encodings_by_their_mark(tmp_path, corpus, name, encoding):
+    path = write(tmp_path, name, corpus)
+    _, expected = read(path, ReadOptions(name))
+    path.write_bytes(path.read_text().encode(encoding))
+    divided, found = read(path, ReadOptions(name))
+    assert len(divided) == 1
+    assert [document.text for document in found] == [document.text for document in expected]
+    assert {document.encoding for document in found} == {encoding}
+    packed = tmp_path / "packed.bz2"
+    packed.write_bytes(bz2.compress(path.read_bytes()[:-1]))
+    *_, reject = read(packed, ReadOptions(name))[1]
+    assert reject.reason == "not_utf8"
+
+
 def test_parquet_without_the_column(tmp_path, corpus):
     path = write(tmp_path, "parquet", corpus)
     for column_of in (
