@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.documents import Document, Reject, Skip, undecodable
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
+from beambert.pipelines.corpus.markup_bounds import is_tangled
 from beambert.pipelines.corpus.multistream import index_path, stream_offsets
 from beambert.pipelines.corpus.parts import FilePart, split_at
 from beambert.pipelines.jobs.compression import CorruptFileError, decompress
@@ -157,9 +158,12 @@ def _parse_page(raw: bytes, start: int, prefixes: frozenset[str]) -> Document | 
     try:
         raw.decode("utf-8")
         wikitext = _wikitext_of(ElementTree.fromstring(raw))
-        return (
-            wikitext if isinstance(wikitext, Skip) else Document(strip_markup(wikitext, prefixes))
-        )
+        if isinstance(wikitext, Skip):
+            return wikitext
+        if is_tangled(wikitext):
+            detail = f"the page that starts on line {start} has too much markup without an end"
+            return Reject(start, "tangled_markup", detail)
+        return Document(strip_markup(wikitext, prefixes))
     except UnicodeDecodeError as error:
         return undecodable(raw, start, error)
     except (ElementTree.ParseError, MarkupError) as error:
