@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO
 
+from beambert.pipelines.corpus import line_reading
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.line_reading import (
-    MOST_DOCUMENT_BYTES,
     CountedLines,
     TooLargeError,
     lines_of,
@@ -184,7 +184,7 @@ class LineFormat(Format):
                     yield found
                 return
             except TooLargeError:
-                limit = MOST_DOCUMENT_BYTES
+                limit = line_reading.MOST_DOCUMENT_BYTES
                 detail = f"the document that reaches line {lines.number} has over {limit:,} bytes"
                 yield Reject(lines.number, "too_large", detail)
                 has_more = self.is_divisible and lines.skip_to(self.starts_document)

@@ -22,9 +22,13 @@ class _Gzip:
         self._stream = zlib.decompressobj(wbits=31)
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        while data or self._stream.unconsumed_tail:
-            yield self._stream.decompress(data or self._stream.unconsumed_tail, DECOMPRESSED_BYTES)
-            data = b""
+        piece = self._stream.decompress(data, DECOMPRESSED_BYTES)
+        yield piece
+        while not self._stream.eof and (
+            self._stream.unconsumed_tail or len(piece) == DECOMPRESSED_BYTES
+        ):
+            piece = self._stream.decompress(self._stream.unconsumed_tail, DECOMPRESSED_BYTES)
+            yield piece
 
     @property
     def eof(self) -> bool:
