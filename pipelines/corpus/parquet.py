@@ -111,7 +111,8 @@ def read_parquet(
     try:
         with _opened(file) as parquet:
             _check_column(parquet, text_column)
-        with _opened(file, text_column) as parquet:
+            has_dictionary = _has_dictionary(parquet.metadata, text_column)
+        with _opened(file, text_column if has_dictionary else "") as parquet:
             if row_groups is None:
                 row_groups = range(parquet.num_row_groups)
             for group in row_groups:
@@ -143,6 +144,15 @@ def row_group_bytes(file: BinaryIO, text_column: str = "text") -> list[int]:
         _check_column(parquet, text_column)
         groups = range(parquet.num_row_groups)
         return [_text_bytes(parquet.metadata, group, text_column)[0] for group in groups]
+
+
+def _has_dictionary(metadata: "pq.FileMetaData", text_column: str) -> bool:
+    """Returns whether a row group has texts in a dictionary."""
+    return any(
+        column.path_in_schema == text_column and column.has_dictionary_page
+        for group in range(metadata.num_row_groups)
+        for column in map(metadata.row_group(group).column, range(metadata.num_columns))
+    )
 
 
 def _text_bytes(metadata: "pq.FileMetaData", group: int, text_column: str) -> tuple[int, int]:
