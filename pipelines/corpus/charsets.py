@@ -69,7 +69,7 @@ _ENOUGH_EVIDENCE = 32
 _LANGUAGE_BYTES = 1 << 18
 # Control characters that occur in no text, in any of these encodings.
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x19\x1c-\x1f]")
-# What bytes become that form no character of an encoding, and the control characters of ISO 8859.
+# Matches what replaces bytes that form no character, and the control characters of ISO 8859.
 _IMPOSSIBLE = re.compile("[\ufffd\x80-\x9f]")
 _ASCII = bytes(range(0x80))
 _ASCII_LETTERS = re.compile(rb"[A-Za-z]")

@@ -25,7 +25,7 @@ ARTICLES, MEDIA, FILES, CATEGORIES = "0", "-2", "6", "14"
 _PAGE = b"<page>"
 # Matches what stands in a page, and neither before the first page nor after the last one.
 _END_OF_PAGE = re.compile(rb"</(?:page|revision|text)>")
-# What a piece of a dump has, wherever it begins, if it holds the beginning of a page.
+# The marks in a piece of a dump, wherever it begins, if it holds the beginning of a page.
 _PIECE_MARKS = (_PAGE, b"<title>", b"<revision>")
 _MEDIA_NAMESPACE = re.compile(
     rf'<namespace\s+key="(?:{MEDIA}|{FILES}|{CATEGORIES})"[^>]*>([^<]*)<'.encode()

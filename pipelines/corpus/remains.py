@@ -23,7 +23,7 @@ _TAG = re.compile(
 )
 _BREAK = re.compile(r"<br\b[^<>]{0,100}>", re.IGNORECASE)
 _MAGIC_WORD = re.compile(r"__[A-Z]{3,30}__")
-# What WikiExtractor writes for formulas and code.
+# WikiExtractor writes these for formulas and code.
 _PLACEHOLDER = re.compile(r"\b(?:formula|codice)_\d+")
 _BRACKETS = re.compile(r"\[\[|\]\]")
 _BRACES = re.compile(r"\{\{|\}\}")
