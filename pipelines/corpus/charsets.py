@@ -1,13 +1,16 @@
 """Decodes the bytes of a text file. Pure.
 
-Most files are UTF-8. Any other encoding is guessed, but only where the guess is safe: to lose a
-book costs less than to learn from one with wrong letters.
+Most files are UTF-8. Any other encoding is used only where it is certain, or where the files beside
+a text have it: to lose a book costs less than to learn from one with wrong letters.
 """
 
 import codecs
+import dataclasses
 import re
 
 import charset_normalizer
+
+from beambert.pipelines.corpus.latin_languages import ACCEPTED, expectations, languages_of
 
 # The four-byte marks begin with two-byte ones, so they are tried first.
 _BYTE_ORDER_MARKS = (
@@ -18,14 +21,9 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 # Encodings by their Python names, and the languages whose files are found in them. These are the
-# HTML standard's default encoding of each language (section 13.2.3.2, "Determining the character
-# encoding") and one or two older encodings of that standard. The detector also knows the code pages
-# of IBM and Apple, but its guesses at those are nearly always wrong about short accented words.
+# HTML standard's default encoding of each language without Latin letters (section 13.2.3.2,
+# "Determining the character encoding") and one or two older encodings of that standard.
 _ENCODINGS = {
-    "cp1252": (
-        "Danish", "Dutch", "English", "Finnish", "French", "German", "Indonesian", "Italian",
-        "Norwegian", "Portuguese", "Spanish", "Swedish",
-    ),
     "cp1251": ("Bulgarian", "Russian", "Ukrainian"),
     "koi8_r": ("Russian",),
     "cp1253": ("Greek",),
@@ -37,56 +35,124 @@ _ENCODINGS = {
     "cp949": ("Korean",),
     "gb18030": ("Chinese",),
     "big5": ("Chinese",),
-}  # fmt: skip
-# Encodings of other Latin alphabets. They look too much like Western European ones to be accepted,
-# but the detector must compare with them.
-_RIVALS = ("cp1250", "iso8859_2", "cp1254", "cp1257")
-# Encodings without letter frequencies in the detector. Bytes that form their characters are proof
-# enough.
-_MULTIBYTE = ("cp932", "euc_jp", "cp949", "gb18030", "big5")
+}
+# Encodings of Latin alphabets, with which the detector must compare.
+_RIVALS = ("cp1252", "cp1250", "iso8859_2", "cp1254", "cp1257")
+# The commonest characters of languages in encodings of several bytes a character, where almost any
+# bytes form characters. They make a fifth and more of prose in the right encoding.
+_COMMON = {
+    "cp932": "のにたをいはてとしるがなでもっられかこ、。",
+    "euc_jp": "のにたをいはてとしるがなでもっられかこ、。",
+    "cp949": "이다는에의을고가지하로도기어사자리한나서은를",
+    "gb18030": "的一是不了在人有我他这个们中来上大为和国地到以说，。",
+    "big5": "的一是不了在人有我他這個們中來上大為和國地到以說，。",
+}
+_LEAST_COMMON = 0.15
+_TIMES_AS_COMMON = 2
 # Limits on charset-normalizer's scores. With its own limits, 0.2 of mess and 0.1 of coherence, it
-# often takes French for a Baltic encoding. With the limits below, no guess was wrong on sentences
-# in 20 languages.
+# is often wrong. With the limits below, no guess was wrong on sentences in 20 languages.
 _MOST_MESS = 0.05
 _LEAST_COHERENCE = 0.25
 _CLEARLY_BETTER = 0.2
 # A shorter text, of less than a few sentences, has no reliable letter frequencies.
 _FEWEST_BYTES = 64
-# Signs of a wrong guess. If a DOS or Macintosh file is decoded as Western European, its accented
-# letters become signs inside words, or capitals after small letters.
-_MISPLACED = re.compile(
-    r"(?<=[^\W\d_])[^\w\s\x00-\x7f’–—…\xad](?=[^\W\d_])|(?<=[a-zß-ÿ])[À-ÞŠŒŽŸ]|(?<=[^\W\d_])[‚„¡¿]"
-)
+# Least share of bytes beyond ASCII among the letters of a text without Latin letters. It is at most
+# 0.2 in languages with them, and 0.5 or more in Russian, Greek or Japanese prose.
+_OTHER_SCRIPT = 0.25
+# Least expectation of the characters of a text with Latin letters (those of names have more), and
+# how much less it must be in every other encoding for the characters that differ.
+_LEAST_EXPECTED = 0.55
+_LESS_EXPECTED = 0.2
+# Number of bytes beyond ASCII from which a file's own evidence counts more than the other files'.
+_ENOUGH_EVIDENCE = 32
+# Number of bytes whose words show the language.
+_LANGUAGE_BYTES = 1 << 18
 # Control characters that occur in no text, in any of these encodings.
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x19\x1c-\x1f]")
+# Matches what replaces bytes that form no character, and the control characters of ISO 8859.
+_IMPOSSIBLE = re.compile("[\ufffd\x80-\x9f]")
+_ASCII = bytes(range(0x80))
+_ASCII_LETTERS = re.compile(rb"[A-Za-z]")
 
 
-def decode(raw: bytes) -> tuple[str, str]:
+@dataclasses.dataclass(frozen=True)
+class Assumed:
+    """The encoding that is assumed for text that isn't UTF-8.
+
+    Attributes:
+      encoding: Python's name of the encoding; "" for none.
+      is_given: True if the user names it, so that nothing else is tried.
+    """
+
+    encoding: str = ""
+    is_given: bool = False
+
+
+NOTHING_ASSUMED = Assumed()
+
+
+def decode(raw: bytes, assumed: Assumed = NOTHING_ASSUMED) -> tuple[str, str]:
     """Decodes a text file.
 
+    Args:
+      raw: the whole file.
+      assumed: encoding of the files beside it.
+
     Returns:
-      The text without a byte order mark, and the name of its encoding.
+      The text without byte order marks, and the name of its encoding.
 
     Raises:
       UnicodeDecodeError: the text is not UTF-8, and no other encoding is certain.
     """
-    for mark, name in _BYTE_ORDER_MARKS:
-        if raw.startswith(mark):
-            return raw.decode(name), name.removesuffix("-sig")
+    if (mark := find_mark(raw)) is not None:
+        return raw.decode(mark).lstrip("\ufeff"), mark.removesuffix("-sig")
     try:
         return raw.decode("utf-8"), "utf-8"
     except UnicodeDecodeError:
-        encoding = None if _is_damaged_utf8(raw) else detect_encoding(raw)
-        if encoding is None:
+        encoding = choose_encoding(raw, assumed)
+        if not encoding:
             raise
         return raw.decode(encoding), encoding
 
 
-def _is_damaged_utf8(raw: bytes) -> bool:
+def find_mark(raw: bytes) -> str | None:
+    """Returns the encoding that a byte order mark at the beginning shows, or None."""
+    return next((name for mark, name in _BYTE_ORDER_MARKS if raw.startswith(mark)), None)
+
+
+def choose_encoding(raw: bytes, assumed: Assumed) -> str:
+    """Returns the encoding of text that isn't UTF-8, or "" if it isn't certain.
+
+    Enough evidence in the text itself decides. Otherwise the assumed encoding does, unless the text
+    shows another one.
+    """
+    if assumed.is_given:
+        return assumed.encoding if can_decode(raw, assumed.encoding) else ""
+    if is_damaged_utf8(raw):
+        return ""
+    found = detect_encoding(raw) or ""
+    if not assumed.encoding or len(raw.translate(None, _ASCII)) >= _ENOUGH_EVIDENCE and found:
+        return found
+    if not can_decode(raw, assumed.encoding) or _CONTROLS.search(raw):
+        return ""
+    agree = not found or raw.decode(found) == raw.decode(assumed.encoding)
+    return assumed.encoding if agree else ""
+
+
+def can_decode(raw: bytes, encoding: str) -> bool:
+    """Returns whether bytes are text in an encoding."""
+    try:
+        raw.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def is_damaged_utf8(raw: bytes) -> bool:
     """Returns whether most bytes beyond ASCII are UTF-8, which other encodings hardly ever form."""
-    ascii_bytes = len(raw) - sum(map(raw.count, map(bytes, zip(range(0x80, 0x100), strict=True))))
-    utf8_bytes = len(raw.decode("utf-8", "ignore").encode()) - ascii_bytes
-    return 2 * utf8_bytes > len(raw) - ascii_bytes
+    beyond = len(raw.translate(None, _ASCII))
+    utf8_bytes = len(raw.decode("utf-8", "ignore").encode().translate(None, _ASCII))
+    return 2 * utf8_bytes > beyond
 
 
 def detect_encoding(raw: bytes) -> str | None:
@@ -96,16 +162,63 @@ def detect_encoding(raw: bytes) -> str | None:
     """
     if len(raw) < _FEWEST_BYTES or _CONTROLS.search(raw):
         return None
+    beyond = len(raw.translate(None, _ASCII))
+    is_latin = beyond < _OTHER_SCRIPT * (beyond + len(_ASCII_LETTERS.findall(raw)))
+    return _detect_latin(raw) or (None if is_latin else _detect_other_script(raw))
+
+
+def _detect_latin(raw: bytes) -> str | None:
+    """Returns the encoding of a text with Latin letters, or None if it isn't certain."""
+    languages = languages_of(raw[:_LANGUAGE_BYTES])
+    if not languages:
+        return None
+    # Lines of ASCII alone tell nothing.
+    lines = b"\n".join(line for line in raw.splitlines() if not line.isascii())
+    readings = []  # (how expected the text is, encoding, characters beyond ASCII)
+    for encoding in languages[0].encodings:
+        text = lines.decode(encoding, "replace")
+        if not _IMPOSSIBLE.search(text):
+            expected = max((expectations(text, of) for of in languages), key=sum)
+            readings.append((expected, encoding, [c for c in text if not c.isascii()]))
+    best = max(readings, key=lambda reading: sum(reading[0]), default=None)
+    if best is None or sum(best[0]) < _LEAST_EXPECTED * len(best[0]):
+        return None
+    for other in readings:
+        # Only the bytes count that are different characters in the two encodings.
+        pairs = zip(best[0], other[0], best[2], other[2], strict=True)
+        gains = [mine - its for mine, its, here, there in pairs if here != there]
+        if sum(gains) < _LESS_EXPECTED * len(gains):
+            return None
+    is_accepted = best[1] in languages[0].encodings[:ACCEPTED]
+    return best[1] if is_accepted and can_decode(raw, best[1]) else None
+
+
+def _detect_multibyte(raw: bytes) -> str | None:
+    """Returns the encoding of Japanese, Korean or Chinese, or None if it isn't certain."""
+    scores = [(0.0, ""), (0.0, "")]
+    for encoding, common in _COMMON.items():
+        if can_decode(raw, encoding):
+            text = "".join(raw.decode(encoding).split())
+            beyond = len(text) - len(text.encode("ascii", "ignore"))
+            scores.append((sum(map(text.count, common)) / max(beyond, 1), encoding))
+    scores.sort(reverse=True)
+    (most, best), (second, _) = scores[:2]
+    return best if most >= max(_LEAST_COMMON, _TIMES_AS_COMMON * second) else None
+
+
+def _detect_other_script(raw: bytes) -> str | None:
+    """Returns the encoding of a text without Latin letters, or None if it isn't certain."""
+    if found := _detect_multibyte(raw):
+        return found
     matches = [
         match
         for match in charset_normalizer.from_bytes(raw, cp_isolation=[*_ENCODINGS, *_RIVALS])
         if match.chaos <= _MOST_MESS
     ]
     best = max((match.coherence for match in matches), default=0.0)
-    if best >= _LEAST_COHERENCE:
-        matches = [match for match in matches if match.coherence >= best - _CLEARLY_BETTER]
-    else:
-        matches = [match for match in matches if match.encoding in _MULTIBYTE]
+    if best < _LEAST_COHERENCE:
+        return None
+    matches = [match for match in matches if match.coherence >= best - _CLEARLY_BETTER]
     languages = {match.language for match in matches}
     if len(languages) != 1:
         return None
@@ -115,16 +228,5 @@ def detect_encoding(raw: bytes) -> str | None:
         for match in matches
     ]
     fits = [names for names in fits if names]
-    if len(fits) != 1:
-        return None
-    return fits[0][0] if _reads_well(raw, fits[0][0]) else None
-
-
-def _reads_well(raw: bytes, encoding: str) -> bool:
-    """Returns whether the encoding fits the whole text; the detector sees only samples of it."""
-    try:
-        text = raw.decode(encoding)
-    except UnicodeDecodeError:
-        return False
-    beyond_ascii = len(text) - len(text.encode("ascii", "ignore"))
-    return encoding in _MULTIBYTE or len(_MISPLACED.findall(text)) <= 0.1 * beyond_ascii
+    # The detector sees only samples of the text.
+    return fits[0][0] if len(fits) == 1 and can_decode(raw, fits[0][0]) else None

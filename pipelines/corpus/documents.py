@@ -1,6 +1,10 @@
 """The results of reading: documents, skipped ones, and rejects with their reasons. Pure."""
 
 import dataclasses
+from collections.abc import Callable, Mapping
+
+from beambert.pipelines.corpus import charsets
+from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -11,11 +15,18 @@ class Document:
       text: paragraphs (or, if `is_split`, sentences) separated by line feeds.
       is_split: True if each line is one sentence already.
       encoding: encoding of the file's bytes.
+      cleaned: number of remains that were removed from the text, by reason.
     """
 
     text: str
     is_split: bool = False
     encoding: str = "utf-8"
+    cleaned: Mapping[str, int] = dataclasses.field(default_factory=dict, compare=False)
+
+    def clean(self, rule: Callable[[str], tuple[str, Mapping[str, int]]]) -> "Document":
+        """Returns the document with the text and the counts that a rule gives for its text."""
+        text, counts = rule(self.text)
+        return dataclasses.replace(self, text=text, cleaned=counts) if counts else self
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,16 +55,35 @@ class Reject:
     detail: str
 
 
-def not_utf8(raw: bytes, line: int, error: UnicodeDecodeError) -> Reject:
-    """Returns the reject for bytes that cannot be decoded; they start on line `line`."""
+def undecodable(
+    raw: bytes, line: int, error: UnicodeDecodeError, assumed: Assumed = NOTHING_ASSUMED
+) -> Reject:
+    """Returns the reject for bytes that cannot be decoded; they start on line `line`.
+
+    Args:
+      raw: the bytes.
+      line: number of their first line.
+      error: the exception of decoding them as UTF-8.
+      assumed: what was assumed for them.
+    """
     bad_line = line + raw.count(b"\n", 0, error.start)
-    detail = f"byte 0x{raw[error.start]:02x} on line {bad_line} is not {error.encoding.upper()}"
+    names = [error.encoding.upper()] + [assumed.encoding.upper()] * bool(assumed.encoding)
+    detail = f"byte 0x{raw[error.start]:02x} on line {bad_line} is not {' or '.join(names)}"
     return Reject(bad_line, "not_utf8", detail)
 
 
-def decode_document(raw: bytes, line: int, is_split: bool = False) -> Document | Reject:
-    """Returns the document in bytes that start on line `line`, or a reject if they aren't UTF-8."""
+def decode_document(
+    raw: bytes, line: int, is_split: bool = False, assumed: Assumed = NOTHING_ASSUMED
+) -> Document | Reject:
+    """Returns the document in bytes that start on line `line`, or a reject if none is certain.
+
+    A document of a larger file is UTF-8 or in the encoding that is assumed for the file. It may be
+    too short to show any other.
+    """
     try:
         return Document(raw.decode("utf-8"), is_split)
     except UnicodeDecodeError as error:
-        return not_utf8(raw, line, error)
+        is_legacy = assumed.is_given or not charsets.is_damaged_utf8(raw)
+        if assumed.encoding and is_legacy and charsets.can_decode(raw, assumed.encoding):
+            return Document(raw.decode(assumed.encoding), is_split, assumed.encoding)
+        return undecodable(raw, line, error, assumed)

@@ -1,5 +1,7 @@
 """The flags of the commands that read a corpus, and their progress line."""
 
+from collections.abc import Mapping
+
 from beambert.pipelines.shared.console import duration
 from beambert.pipelines.shared.flags import FlagGroup
 
@@ -29,6 +31,13 @@ def add_input_flags(parser: FlagGroup) -> None:
         help="column of JSON Lines and Parquet that holds the documents (default: text)",
     )
     parser.add_argument(
+        "--encoding",
+        default="auto",
+        metavar="NAME",
+        help="encoding of text that is not UTF-8, such as windows-1252 (default: auto, which takes "
+        "what the files of a folder show, and rejects text where nothing is certain)",
+    )
+    parser.add_argument(
         "--max_reject_fraction",
         type=float,
         default=0.0,
@@ -53,3 +62,9 @@ def describe_reading(counts: dict[str, int], seconds: float, total_bytes: int) -
         f"{total_bytes / 1e6:.1f} MB, {rate / 1e6:.2f} MB/s, "
         f"{duration((total_bytes - done) / rate)} left"
     )
+
+
+def describe_cleaning(cleaned: Mapping[str, int]) -> str:
+    """Returns the part of a summary about the remains that were removed, by reason; "" if none."""
+    counts = (f"{name.replace('_', ' ')} {count:,}" for name, count in cleaned.items())
+    return f"; cleaned: {', '.join(counts)}" if cleaned else ""

@@ -1,11 +1,22 @@
 """Base classes of formats: how files are recognised, divided among workers, and read. Pure."""
 
+import contextlib
+import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO
 
+from beambert.pipelines.corpus import line_reading
+from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
+from beambert.pipelines.corpus.line_reading import (
+    CountedLines,
+    TooLargeError,
+    lines_of,
+    utf8_lines,
+    wide_encoding,
+)
 from beambert.pipelines.corpus.parts import FilePart, lines_of_part, split_evenly
 from beambert.pipelines.jobs.compression import CorruptFileError, decompress
 
@@ -13,8 +24,8 @@ if TYPE_CHECKING:
     from beambert.pipelines.jobs.input_files import InputFile
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# Start of a regular expression for the beginning of a text file: a byte order mark and white space.
-BEFORE_TEXT = rb"(?:\xef\xbb\xbf)?\s*"
+# Start of a regular expression for the beginning of a text file: byte order marks and white space.
+BEFORE_TEXT = rb"(?:\xef\xbb\xbf)*\s*"
 BYTES_BETWEEN_TALLIES = 1 << 18
 
 
@@ -24,10 +35,13 @@ class Format:
     Attributes:
       name: value of --format.
       beginning: regular expression that matches the beginning of its files.
+      is_utf8: True if programs write its files, and always as UTF-8. Other files may have any
+        encoding.
     """
 
     name: str
     beginning: re.Pattern[bytes]
+    is_utf8: bool = True
 
     def recognises(self, sample: bytes) -> bool:
         """Returns whether a file has this format, by its first (decompressed) bytes."""
@@ -42,7 +56,12 @@ class Format:
         return [FilePart(file, self.name)]
 
     def read(
-        self, part: FilePart, stored: BinaryIO, text_column: str, tell: Callable[[int], None]
+        self,
+        part: FilePart,
+        stored: BinaryIO,
+        text_column: str,
+        tell: Callable[[int], None],
+        assumed: Assumed = NOTHING_ASSUMED,
     ) -> Iterator[Document | Skip | Reject]:
         """Yields the documents of a part.
 
@@ -51,6 +70,7 @@ class Format:
           stored: the part's file, open and seekable, with its bytes as stored.
           text_column: column that holds the documents, in formats that have columns.
           tell: function that is called with the number of bytes of the part read so far, as stored.
+          assumed: encoding of text that isn't UTF-8.
 
         Raises:
           InputError: the file cannot be used.
@@ -75,7 +95,7 @@ class LineFormat(Format):
         raise NotImplementedError
 
     def read_lines(
-        self, lines: Iterable[bytes], text_column: str = "text"
+        self, lines: Iterable[bytes], text_column: str = "text", assumed: Assumed = NOTHING_ASSUMED
     ) -> Iterator[Document | Skip | Reject]:
         """Yields the documents in some lines, which still have their line feeds."""
         raise NotImplementedError
@@ -86,42 +106,95 @@ class LineFormat(Format):
             return split_evenly(file, self.name)
         return super().split(file, text_column)
 
-    def lines(self, part: FilePart, stored: BinaryIO) -> Iterator[bytes]:
-        """Yields the lines of a part's documents; `stored` is the open file."""
-        lines: Iterator[bytes]
-        if part.is_whole or part.file.is_compressed:
-            stored.seek(part.start)
-            # The chain keeps the file open when the caller stops reading half-way.
-            lines = chain(decompress(part.file.path, stored, part.end))
-        else:
+    def lines(
+        self, part: FilePart, stored: BinaryIO, wide_encoding: str | None = None
+    ) -> Iterator[bytes]:
+        """Yields the lines of a part's documents.
+
+        Args:
+          part: the part to read.
+          stored: the part's file, open and seekable.
+          wide_encoding: UTF-16 or UTF-32 if the file has it; its lines are yielded as UTF-8.
+        """
+        if not (part.is_whole or part.file.is_compressed):
             lines = lines_of_part(stored, part.start, part.end, self.starts_document)
-        if not part.start and (first := next(lines, b"").removeprefix(BYTE_ORDER_MARK)):
-            yield first
+        else:
+            stored.seek(part.start)
+            opened = decompress(part.file.path, stored, part.end)
+            lines = utf8_lines(opened, wide_encoding) if wide_encoding else lines_of(opened)
+            # The chain keeps the file open when the caller stops reading half-way.
+            lines = chain(lines)
+        if not part.start:
+            first = next(lines, b"")
+            while first.startswith(BYTE_ORDER_MARK):
+                first = first.removeprefix(BYTE_ORDER_MARK)
+            if first:
+                yield first
         yield from lines
 
     def read(
-        self, part: FilePart, stored: BinaryIO, text_column: str, tell: Callable[[int], None]
+        self,
+        part: FilePart,
+        stored: BinaryIO,
+        text_column: str,
+        tell: Callable[[int], None],
+        assumed: Assumed = NOTHING_ASSUMED,
     ) -> Iterator[Document | Skip | Reject]:
         """Yields the documents of a part. If the file is corrupt, the last result is a reject."""
-        lines_read = 0
+        if self.is_utf8 and not assumed.is_given:
+            assumed = NOTHING_ASSUMED
+        untold = 0
 
-        def counted(lines: Iterable[bytes]) -> Iterator[bytes]:
-            nonlocal lines_read
-            untold = 0
-            for line in lines:
-                lines_read += 1
-                yield line
-                untold += len(line)
-                if untold >= BYTES_BETWEEN_TALLIES:
-                    tell(stored.tell() - part.start)
-                    untold = 0
+        def count(size: int) -> None:
+            nonlocal untold
+            untold += size
+            if untold >= BYTES_BETWEEN_TALLIES:
+                tell(stored.tell() - part.start)
+                untold = 0
 
+        wide = None if part.start else _wide_encoding_of(part, stored, assumed)
+        lines = CountedLines(self.lines(part, stored, wide), count)
         try:
-            yield from self.read_lines(counted(self.lines(part, stored)), text_column)
+            for found in self._read_bounded(lines, text_column, assumed):
+                is_wide = wide and isinstance(found, Document)
+                yield dataclasses.replace(found, encoding=wide) if is_wide else found
         except CorruptFileError as error:
-            detail = f"unreadable after line {lines_read} ({error})"
-            yield Reject(lines_read + 1, "corrupt_file", detail)
+            detail = f"unreadable after line {lines.number} ({error})"
+            yield Reject(lines.number + 1, "corrupt_file", detail)
+        except UnicodeDecodeError as error:
+            detail = f"the text after line {lines.number} is not {error.encoding.upper()}"
+            yield Reject(lines.number + 1, "not_utf8", detail)
         except GeneratorExit:
             # The caller stops half-way and needs the number of bytes read so far.
             tell(stored.tell() - part.start)
             raise
+
+    def _read_bounded(
+        self, lines: CountedLines, text_column: str, assumed: Assumed
+    ) -> Iterator[Document | Skip | Reject]:
+        """Yields the documents in lines; one that is too large is rejected, and the next read."""
+        before, has_more = 0, True
+        while has_more:
+            try:
+                for found in self.read_lines(lines, text_column, assumed):
+                    lines.pending = 0
+                    if before and isinstance(found, Reject):
+                        detail = f"{found.detail}, counted from line {before + 1:,}"
+                        found = dataclasses.replace(found, line=before + found.line, detail=detail)
+                    yield found
+                return
+            except TooLargeError:
+                limit = line_reading.MOST_DOCUMENT_BYTES
+                detail = f"the document that reaches line {lines.number} has over {limit:,} bytes"
+                yield Reject(lines.number, "too_large", detail)
+                has_more = self.is_divisible and lines.skip_to(self.starts_document)
+                before = lines.number
+
+
+def _wide_encoding_of(part: FilePart, stored: BinaryIO, assumed: Assumed) -> str | None:
+    """Returns the UTF-16 or UTF-32 of a part at the beginning of a file, or None."""
+    beginning = b""
+    with contextlib.suppress(CorruptFileError):  # The reader meets the damage again.
+        beginning = decompress(part.file.path, stored, part.end).read(4)
+    stored.seek(0)
+    return wide_encoding(beginning, assumed)

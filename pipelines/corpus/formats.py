@@ -11,6 +11,7 @@ To add a format, say EPUB, write a module `epub.py` with a subclass of `format_b
 Then add an instance of the class to `_TRIED`.
 """
 
+from beambert.pipelines.corpus import charsets
 from beambert.pipelines.corpus.format_base import Format
 from beambert.pipelines.corpus.jsonl import JsonLines
 from beambert.pipelines.corpus.mediawiki import MediaWiki
@@ -39,5 +40,10 @@ SAMPLE_BYTES = 1 << 16
 
 
 def recognise(sample: bytes) -> Format:
-    """Returns the format of a file, given its first `SAMPLE_BYTES` bytes."""
+    """Returns the format of a file, given its first `SAMPLE_BYTES` bytes.
+
+    The last character of the sample may be cut.
+    """
+    if mark := charsets.find_mark(sample):
+        sample = sample.decode(mark, "ignore").encode()
     return next(found for found in FORMATS.values() if found.recognises(sample))

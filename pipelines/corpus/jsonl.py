@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from beambert.pipelines.corpus.documents import Document, Reject, Skip, not_utf8
+from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
+from beambert.pipelines.corpus.documents import Document, Reject, Skip, decode_document
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -24,30 +25,34 @@ class JsonLines(LineFormat):
         return True
 
     def read_lines(
-        self, lines: Iterable[bytes], text_column: str = "text"
+        self, lines: Iterable[bytes], text_column: str = "text", assumed: Assumed = NOTHING_ASSUMED
     ) -> Iterator[Document | Skip | Reject]:
         """Yields the documents of the objects; a null is skipped."""
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
+            # Given bytes, `loads` would also accept UTF-16 and halves of surrogate pairs.
+            decoded = decode_document(line, number, assumed=assumed)
+            if isinstance(decoded, Reject):
+                yield decoded
+                continue
             try:
-                # Given bytes, `loads` would also accept UTF-16 and halves of surrogate pairs.
-                row = json.loads(line.decode("utf-8"))
-            except UnicodeDecodeError as error:
-                yield not_utf8(line, number, error)
+                row = json.loads(decoded.text)
             except (ValueError, RecursionError) as error:
                 yield Reject(number, "not_json", f"line {number} is not JSON ({error})")
             else:
-                yield _row_document(row, number, text_column)
+                yield _row_document(row, number, text_column, decoded.encoding)
 
 
-def _row_document(row: Any, number: int, text_column: str) -> Document | Skip | Reject:
+def _row_document(
+    row: Any, number: int, text_column: str, encoding: str
+) -> Document | Skip | Reject:
     text = row.get(text_column) if isinstance(row, dict) else None
     if isinstance(text, str):
         if _SURROGATE.search(text):
             detail = f"line {number} has an escape that is half of a surrogate pair"
             return Reject(number, "not_utf8", detail)
-        return Document(text)
+        return Document(text, encoding=encoding)
     if isinstance(row, dict) and text_column in row and text is None:
         return Skip("null_text")
     detail = f'line {number} has no string under "{text_column}" (--text_column)'

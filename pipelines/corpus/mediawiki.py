@@ -7,8 +7,10 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, BinaryIO
 from xml.etree import ElementTree
 
-from beambert.pipelines.corpus.documents import Document, Reject, Skip, not_utf8
+from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
+from beambert.pipelines.corpus.documents import Document, Reject, Skip, undecodable
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
+from beambert.pipelines.corpus.markup_bounds import is_tangled
 from beambert.pipelines.corpus.multistream import index_path, stream_offsets
 from beambert.pipelines.corpus.parts import FilePart, split_at
 from beambert.pipelines.jobs.compression import CorruptFileError, decompress
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 # namespaces").
 ARTICLES, MEDIA, FILES, CATEGORIES = "0", "-2", "6", "14"
 _PAGE = b"<page>"
+# Matches what stands in a page, and neither before the first page nor after the last one.
+_END_OF_PAGE = re.compile(rb"</(?:page|revision|text)>")
+# The marks in a piece of a dump, wherever it begins, if it holds the beginning of a page.
+_PIECE_MARKS = (_PAGE, b"<title>", b"<revision>")
 _MEDIA_NAMESPACE = re.compile(
     rf'<namespace\s+key="(?:{MEDIA}|{FILES}|{CATEGORIES})"[^>]*>([^<]*)<'.encode()
 )
@@ -31,6 +37,10 @@ class MediaWiki(LineFormat):
 
     name = "mediawiki"
     beginning = re.compile(BEFORE_TEXT + rb"(<\?xml[^>]*>\s*)?<mediawiki")
+
+    def recognises(self, sample: bytes) -> bool:
+        """Returns whether a file is a dump, or a piece of one that lacks its beginning."""
+        return super().recognises(sample) or all(mark in sample for mark in _PIECE_MARKS)
 
     def starts_document(self, line: bytes) -> bool:
         """Returns whether a page starts on this line."""
@@ -46,9 +56,11 @@ class MediaWiki(LineFormat):
             return split_at(file, self.name, _stream_offsets(file))
         return super().split(file, text_column)
 
-    def lines(self, part: FilePart, stored: BinaryIO) -> Iterator[bytes]:
+    def lines(
+        self, part: FilePart, stored: BinaryIO, wide_encoding: str | None = None
+    ) -> Iterator[bytes]:
         """Yields the lines of a part, completed by the beginning and the end of the dump."""
-        lines = super().lines(part, stored)
+        lines = super().lines(part, stored, wide_encoding)
         first = next(lines, b"")
         if part.start and first:
             # The beginning and the first line count as one line, so that line numbers stay right.
@@ -61,6 +73,7 @@ class MediaWiki(LineFormat):
         elif part.start and not first:
             # The last part has no page, only the end of the dump. The reader of the part before
             # has read beyond that end without looking for it, so it is checked here.
+            yield self._before_pages(part.file)
             stored.seek(part.start)
             yield from (line.rpartition(b"page>")[2] for line in stored)
 
@@ -71,7 +84,7 @@ class MediaWiki(LineFormat):
             return b"".join(takewhile(lambda line: not self.starts_document(line), lines))
 
     def read_lines(
-        self, lines: Iterable[bytes], text_column: str = "text"
+        self, lines: Iterable[bytes], text_column: str = "text", assumed: Assumed = NOTHING_ASSUMED
     ) -> Iterator[Document | Skip | Reject]:
         """Yields the articles of an export; redirects and other pages are skipped.
 
@@ -83,7 +96,7 @@ class MediaWiki(LineFormat):
 
         prefixes = set(ENGLISH_PREFIXES)
         page: list[bytes] | None = None
-        start, has_end = 0, False
+        start, has_end, has_beginning, is_headless = 0, False, False, False
         number = 0
         for number, line in enumerate(lines, 1):
             # A line is split only where it has a tag of a page inside.
@@ -98,6 +111,10 @@ class MediaWiki(LineFormat):
                     for match in _MEDIA_NAMESPACE.finditer(piece):
                         prefixes.add(html.unescape(match[1].decode("utf-8", "replace")).lower())
                     has_end = has_end or b"</mediawiki>" in piece
+                    has_beginning = has_beginning or b"<mediawiki" in piece
+                    if not (has_beginning or is_headless) and _END_OF_PAGE.search(piece):
+                        is_headless = True
+                        yield Reject(number, "cut_off", f"the XML before line {number} is missing")
                     continue
                 page.append(piece)
                 if piece.endswith(b"</page>"):
@@ -105,7 +122,7 @@ class MediaWiki(LineFormat):
                     page = None
         if page is not None:
             yield _cut_off(start)
-        elif not has_end:
+        elif not has_end and has_beginning:
             yield Reject(number + 1, "cut_off", f"the XML breaks off after line {number}")
 
 
@@ -141,11 +158,14 @@ def _parse_page(raw: bytes, start: int, prefixes: frozenset[str]) -> Document | 
     try:
         raw.decode("utf-8")
         wikitext = _wikitext_of(ElementTree.fromstring(raw))
-        return (
-            wikitext if isinstance(wikitext, Skip) else Document(strip_markup(wikitext, prefixes))
-        )
+        if isinstance(wikitext, Skip):
+            return wikitext
+        if is_tangled(wikitext):
+            detail = f"the page that starts on line {start} has too much markup without an end"
+            return Reject(start, "tangled_markup", detail)
+        return Document(strip_markup(wikitext, prefixes))
     except UnicodeDecodeError as error:
-        return not_utf8(raw, start, error)
+        return undecodable(raw, start, error)
     except (ElementTree.ParseError, MarkupError) as error:
         detail = f"the page that starts on line {start} is damaged ({error})"
         return Reject(start, "damaged_page", detail)

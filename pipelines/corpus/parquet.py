@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
+from beambert.pipelines.corpus import line_reading
+from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.format_base import Format
 from beambert.pipelines.corpus.parts import FilePart, split_sections
@@ -17,8 +19,13 @@ if TYPE_CHECKING:
 
     from beambert.pipelines.jobs.input_files import InputFile
 
-# Number of rows to decode at a time. Such a batch of articles takes a few MB.
+# Greatest number of rows and of their bytes to decode at a time.
 _BATCH_ROWS = 1000
+_BATCH_BYTES = 16 << 20
+# A row group whose texts grow more than this many times and take more than these bytes is a bomb:
+# one page of it could be larger than memory.
+_MOST_GROWTH = 200
+_MOST_GROWN_BYTES = 1 << 28
 
 
 class Parquet(Format):
@@ -40,7 +47,12 @@ class Parquet(Format):
         return split_sections(file, self.name, sizes)
 
     def read(
-        self, part: FilePart, stored: BinaryIO, text_column: str, tell: Callable[[int], None]
+        self,
+        part: FilePart,
+        stored: BinaryIO,
+        text_column: str,
+        tell: Callable[[int], None],
+        assumed: Assumed = NOTHING_ASSUMED,
     ) -> Iterator[Document | Skip | Reject]:
         """Yields the documents of a part's row groups, see `read_parquet`."""
         rows = count_rows(stored, part.sections)
@@ -61,8 +73,8 @@ def _naming(file: "InputFile") -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _opened(file: BinaryIO) -> Iterator["pq.ParquetFile"]:
-    """Opens a Parquet file for reading.
+def _opened(file: BinaryIO, text_column: str = "") -> Iterator["pq.ParquetFile"]:
+    """Opens a Parquet file for reading. Equal texts of a dictionary share their memory.
 
     Raises:
       CorruptFileError: the file is damaged or cut off.
@@ -71,8 +83,10 @@ def _opened(file: BinaryIO) -> Iterator["pq.ParquetFile"]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    options = {"read_dictionary": [text_column]} if text_column else {}
     try:
-        with pq.ParquetFile(file, pre_buffer=False) as parquet:
+        # The buffer keeps a row group from being read as a whole.
+        with pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20, **options) as parquet:
             yield parquet
     except (pa.ArrowException, OSError) as error:
         raise CorruptFileError(str(error)) from error
@@ -97,11 +111,20 @@ def read_parquet(
     try:
         with _opened(file) as parquet:
             _check_column(parquet, text_column)
+            has_dictionary = _has_dictionary(parquet.metadata, text_column)
+        with _opened(file, text_column if has_dictionary else "") as parquet:
             if row_groups is None:
                 row_groups = range(parquet.num_row_groups)
             for group in row_groups:
                 row = sum(parquet.metadata.row_group(g).num_rows for g in range(group))
-                batches = parquet.iter_batches(_BATCH_ROWS, [group], [text_column])
+                stored, grown = _text_bytes(parquet.metadata, group, text_column)
+                if grown > max(_MOST_GROWTH * stored, _MOST_GROWN_BYTES):
+                    detail = f"the {grown:,} bytes of the texts after row {row} are {stored:,} here"
+                    yield Reject(row + 1, "too_large", detail)
+                    continue
+                rows = parquet.metadata.row_group(group).num_rows
+                at_once = max(1, min(_BATCH_ROWS, _BATCH_BYTES * rows // max(grown, 1)))
+                batches = parquet.iter_batches(at_once, [group], [text_column])
                 for batch in batches:
                     for value in batch.column(0):
                         row += 1
@@ -119,13 +142,25 @@ def row_group_bytes(file: BinaryIO, text_column: str = "text") -> list[int]:
     """
     with _opened(file) as parquet:
         _check_column(parquet, text_column)
-        metadata = parquet.metadata
-        sizes = []
-        for group in range(metadata.num_row_groups):
-            columns = map(metadata.row_group(group).column, range(metadata.num_columns))
-            texts = (c for c in columns if c.path_in_schema == text_column)
-            sizes.append(sum(c.total_compressed_size for c in texts))
-        return sizes
+        groups = range(parquet.num_row_groups)
+        return [_text_bytes(parquet.metadata, group, text_column)[0] for group in groups]
+
+
+def _has_dictionary(metadata: "pq.FileMetaData", text_column: str) -> bool:
+    """Returns whether a row group has texts in a dictionary."""
+    return any(
+        column.path_in_schema == text_column and column.has_dictionary_page
+        for group in range(metadata.num_row_groups)
+        for column in map(metadata.row_group(group).column, range(metadata.num_columns))
+    )
+
+
+def _text_bytes(metadata: "pq.FileMetaData", group: int, text_column: str) -> tuple[int, int]:
+    """Returns the compressed and the uncompressed size of the texts in a row group."""
+    columns = map(metadata.row_group(group).column, range(metadata.num_columns))
+    texts = [column for column in columns if column.path_in_schema == text_column]
+    compressed = sum(column.total_compressed_size for column in texts)
+    return compressed, sum(column.total_uncompressed_size for column in texts)
 
 
 def count_rows(file: BinaryIO, row_groups: range | None = None) -> int:
@@ -145,6 +180,8 @@ def _check_column(parquet: "pq.ParquetFile", text_column: str) -> None:
     if text_column not in schema.names:
         columns = ", ".join(schema.names)
         raise InputError(f"--text_column={text_column}: no such column; name one of {columns}")
+    if schema.names.count(text_column) > 1:
+        raise InputError(f"--text_column={text_column}: two columns have that name; rename one")
     kind = schema.field(text_column).type
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     is_text = pa.types.is_string(value) or pa.types.is_large_string(value)
@@ -158,4 +195,10 @@ def _row_document(value: "pa.Scalar", row: int) -> Document | Skip | Reject:
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         return Reject(row, "not_utf8", f"byte 0x{byte:02x} in row {row} is not UTF-8")
-    return Skip("null_text") if text is None else Document(text)
+    if text is None:
+        return Skip("null_text")
+    if len(text) > line_reading.MOST_DOCUMENT_BYTES:
+        most = line_reading.MOST_DOCUMENT_BYTES
+        detail = f"the document in row {row} has over {most:,} characters"
+        return Reject(row, "too_large", detail)
+    return Document(text)

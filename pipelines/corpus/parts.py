@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, BinaryIO
 
+from beambert.pipelines.corpus.line_reading import lines_of
+
 if TYPE_CHECKING:
     from beambert.pipelines.jobs.input_files import InputFile
 
@@ -97,9 +99,13 @@ def lines_of_part(
     if start:
         # Reading starts one byte earlier. So a line that starts exactly here isn't passed over.
         opened.seek(start - 1)
-        position += len(opened.readline()) - 1
+        for piece in lines_of(opened):
+            position += len(piece)
+            if piece.endswith(b"\n"):
+                break
+        position -= 1
     is_owned = start == 0
-    for line in opened:
+    for line in lines_of(opened):
         if end is not None and position >= end and (not is_owned or starts_document(line)):
             return
         is_owned = is_owned or starts_document(line)

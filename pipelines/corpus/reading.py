@@ -3,12 +3,14 @@
 import contextlib
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from beambert.pipelines.corpus import parts
+from beambert.pipelines.corpus import encodings, parts
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
+from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.corpus.format_base import Format
 from beambert.pipelines.corpus.formats import AUTO, FORMATS, SAMPLE_BYTES, recognise
+from beambert.pipelines.corpus.line_reading import wide_encoding
 from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.jobs.compression import CorruptFileError, decompress
 from beambert.pipelines.jobs.input_files import InputFile
@@ -24,11 +26,13 @@ class ReadOptions:
       format: format of the files, a key of `formats.FORMATS` or `formats.AUTO`.
       text_column: column that holds the documents, in formats that have columns.
       progress_folder: folder of a `ProgressDisplay`, or None.
+      encodings: how text that isn't UTF-8 is decoded.
     """
 
     format: str = AUTO
     text_column: str = "text"
     progress_folder: str | None = None
+    encodings: Encodings = Encodings()
 
 
 def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
@@ -39,13 +43,45 @@ def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
     """
     if file.bytes < 2 * parts.PART_BYTES:
         return [FilePart(file, options.format)]
-    return _format_of(file, options.format).split(file, options.text_column)
+    beginning = _beginning(file)
+    found = _format_of(beginning, options.format)
+    if wide_encoding(beginning, options.encodings.of(file.path)):
+        return [FilePart(file, found.name)]
+    return found.split(file, options.text_column)
 
 
-def _format_of(file: InputFile, name: str) -> Format:
-    """Returns the format of a name; with `AUTO`, the format that the file's beginning shows."""
-    if name != AUTO:
-        return FORMATS[name]
+def find_encodings(
+    files: Sequence[InputFile], format_name: str, given: str
+) -> tuple[Encodings, list[str]]:
+    """Returns how text that isn't UTF-8 is decoded, and the lines that say what is assumed.
+
+    It reads the beginnings of a limited number of files.
+
+    Args:
+      files: all files of the corpus.
+      format_name: see `ReadOptions`.
+      given: the value of --encoding.
+
+    Raises:
+      InputError: there is no such encoding, or a file cannot be opened.
+    """
+    encodings.check_encoding(given)
+    if given != encodings.AUTO:
+        return Encodings(encodings.python_name(given)), []
+    if format_name != AUTO and FORMATS[format_name].is_utf8:
+        return Encodings(), []
+
+    def begin(file: InputFile) -> bytes:
+        beginning = _beginning(file)
+        return b"" if _format_of(beginning, format_name).is_utf8 else beginning
+
+    samples, sampled = encodings.sample_files(files, begin)
+    found = encodings.assume(samples)
+    return found, encodings.describe(samples, found, sampled if sampled < len(files) else 0)
+
+
+def _beginning(file: InputFile) -> bytes:
+    """Returns the first `SAMPLE_BYTES` bytes of a file, decompressed."""
     sample = b""
     with file.open() as stored:
         opened = decompress(file.path, stored)
@@ -53,7 +89,12 @@ def _format_of(file: InputFile, name: str) -> Format:
         with contextlib.suppress(CorruptFileError):
             while len(sample) < SAMPLE_BYTES and (chunk := opened.read(4096)):
                 sample += chunk
-    return recognise(sample)
+    return sample
+
+
+def _format_of(beginning: bytes, name: str) -> Format:
+    """Returns the format of a name; with `AUTO`, the format that the file's beginning shows."""
+    return recognise(beginning) if name == AUTO else FORMATS[name]
 
 
 def read_part(
@@ -72,9 +113,11 @@ def read_part(
         progress.add(bytes=done - told)
         told = done
 
-    found = _format_of(part.file, part.format)
+    beginning = _beginning(part.file) if part.format == AUTO else b""
+    found = _format_of(beginning, part.format)
+    assumed = options.encodings.of(part.file.path)
     with part.file.open() as stored:
-        yield from found.read(part, stored, options.text_column, tell)
+        yield from found.read(part, stored, options.text_column, tell, assumed)
     tell(part.bytes)
 
 
@@ -84,6 +127,12 @@ def reject_row(part: FilePart, reject: Reject) -> str:
     if part.start and part.sections is None:
         row["detail"] += f", counted from byte {part.start:,} of the file"
     return json.dumps(row, ensure_ascii=False)
+
+
+def counts_by_reason(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
+    """Returns reason -> count for the counts whose names are a prefix and the reason."""
+    named = {name.removeprefix(prefix): n for name, n in counts.items() if name.startswith(prefix)}
+    return {reason: count for reason, count in sorted(named.items()) if count}
 
 
 def check_rejects(rows: list[str], read: int, limit: float, remedy: str) -> None:

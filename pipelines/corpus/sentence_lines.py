@@ -4,14 +4,16 @@ import re
 import statistics
 from collections.abc import Iterable, Iterator
 
+from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.documents import Document, Reject, decode_document
-from beambert.pipelines.corpus.format_base import BYTE_ORDER_MARK, LineFormat
+from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
 
 
 class SentenceLines(LineFormat):
     """Sentence lines: one sentence a line, and a blank line between documents."""
 
     name = "lines"
+    is_utf8 = False
 
     def recognises(self, sample: bytes) -> bool:
         """Returns whether a file has this format rather than plain text.
@@ -19,7 +21,7 @@ class SentenceLines(LineFormat):
         In this format most lines end a sentence, few lines hold several sentences (as paragraphs
         do), and documents have several lines.
         """
-        text = sample.removeprefix(BYTE_ORDER_MARK).strip()
+        text = re.sub(rb"\A" + BEFORE_TEXT, b"", sample).strip()
         blocks = [block.splitlines() for block in re.split(rb"(?:\r?\n[ \t]*){2,}", text)]
         lines = [line.rstrip() for block in blocks for line in block]
         if len(blocks) < 2 or statistics.median(len(block) for block in blocks) < 2:
@@ -43,7 +45,7 @@ class SentenceLines(LineFormat):
         )
 
     def read_lines(
-        self, lines: Iterable[bytes], text_column: str = "text"
+        self, lines: Iterable[bytes], text_column: str = "text", assumed: Assumed = NOTHING_ASSUMED
     ) -> Iterator[Document | Reject]:
         """Yields documents that are split into sentences already."""
         body: list[bytes] = []
@@ -52,7 +54,7 @@ class SentenceLines(LineFormat):
             if not self.starts_document(line):
                 body.append(line)
             elif body:
-                yield decode_document(b"".join(body), number - len(body), is_split=True)
+                yield decode_document(b"".join(body), number - len(body), True, assumed)
                 body = []
         if body:
-            yield decode_document(b"".join(body), number - len(body) + 1, is_split=True)
+            yield decode_document(b"".join(body), number - len(body) + 1, True, assumed)

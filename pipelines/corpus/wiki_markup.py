@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from mwparserfromhell.parser import CTokenizer, ParserError, tokens
 from mwparserfromhell.parser.tokenizer import Tokenizer
 
+from beambert.pipelines.corpus.mending import GAP, mend
+
 MarkupError = ParserError
 
 # English names of namespaces, which wikis of every language understand besides their own names.
@@ -33,7 +35,7 @@ _DROPPED_TO = {
 # Matches links to the same article in another language ("fr:", "be-x-old:"), in dumps before 2013.
 _LANGUAGE_LINK = re.compile(r"(?:[a-z]{2,3}(?:-[a-z-]+)?|simple):")
 # Marks in the text of a list item and of dropped markup. XML cannot contain these characters.
-_LIST_ITEM, _DROPPED = "\x00", "\x01"
+_LIST_ITEM, _DROPPED = "\x00", GAP
 
 
 def strip_markup(
@@ -54,25 +56,9 @@ def strip_markup(
     # words are dropped next.
     text = re.sub(r"^[ \t]*'''[^'\n]+'''[ \t]*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"'{2,5}|__[A-Z]+__", "", text)
-    text = _mend(text)
+    text = mend(text)
     lines = (re.sub(r"[ \t\xa0]+", " ", line).strip() for line in text.split("\n"))
     return "\n".join(line for line in lines if re.search(r"\w", line) and _LIST_ITEM not in line)
-
-
-def _mend(text: str) -> str:
-    """Removes the brackets, commas and spaces around templates that have been dropped.
-
-    Each pattern matches from the start of a run of such characters, so that the time grows only
-    linearly with the length of the run.
-    """
-    gap = _DROPPED
-    text = re.sub(rf"\([\s;,{gap}]*\)", gap, text)
-    text = re.sub(rf"\([\s;,:]*{gap}[\s;,:{gap}]*", "(", text)
-    text = re.sub(rf"(?<![\s;,:{gap}])[\s;,:{gap}]*{gap}[\s;,:]*\)", ")", text)
-    text = re.sub(rf"([,;])(?:[ \xa0]*{gap}[ \xa0{gap}]*[,;])+", r"\1", text)
-    text = re.sub(rf"(?<![ \xa0])[ \xa0]+{gap}[ \xa0{gap}]*(?=[,.;:])", "", text)
-    text = re.sub(rf"^[ {gap}]*{gap}[ ]*[,.;:]", "", text, flags=re.MULTILINE)
-    return text.replace(gap, "")
 
 
 @dataclasses.dataclass(slots=True)

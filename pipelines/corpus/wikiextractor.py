@@ -3,8 +3,12 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from beambert.pipelines.corpus.documents import Document, Reject, decode_document
+from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
+from beambert.pipelines.corpus.documents import Document, Reject, Skip, decode_document
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
+from beambert.pipelines.corpus.remains import clean_wikiextractor
+
+_REDIRECT = re.compile(rb"\s*#REDIRECT", re.IGNORECASE)
 
 
 class WikiExtractor(LineFormat):
@@ -18,9 +22,9 @@ class WikiExtractor(LineFormat):
         return line.startswith(b"<doc ")
 
     def read_lines(
-        self, lines: Iterable[bytes], text_column: str = "text"
-    ) -> Iterator[Document | Reject]:
-        """Yields the articles, without the title that each repeats as its first line."""
+        self, lines: Iterable[bytes], text_column: str = "text", assumed: Assumed = NOTHING_ASSUMED
+    ) -> Iterator[Document | Skip | Reject]:
+        """Yields the prose of articles, without the title that each repeats as its first line."""
         body: list[bytes] | None = None
         start, title, is_outside = 0, b"", False
         for number, line in enumerate(lines, 1):
@@ -37,12 +41,19 @@ class WikiExtractor(LineFormat):
             elif line.startswith(b"</doc>"):
                 if body and body[0].strip() == title.strip():
                     body[0] = b"\n"
-                yield decode_document(b"".join(body), start)
+                yield _article(b"".join(body), start, assumed)
                 body = None
             else:
                 body.append(line)
         if body is not None:
             yield _cut_off(start)
+
+
+def _article(raw: bytes, start: int, assumed: Assumed) -> Document | Skip | Reject:
+    if _REDIRECT.match(raw):
+        return Skip("redirect")
+    found = decode_document(raw, start, assumed=assumed)
+    return found.clean(clean_wikiextractor) if isinstance(found, Document) else found
 
 
 def _cut_off(start: int) -> Reject:

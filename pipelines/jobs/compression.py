@@ -6,22 +6,83 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
+# Number of compressed bytes to read at a time.
+COMPRESSED_BYTES = 1 << 16
+# Greatest number of bytes to decompress at a time. Repetitive data grows more than a thousandfold.
+DECOMPRESSED_BYTES = 1 << 20
+# Number of compressed bytes to give to zstandard at a time, which has no such limit. A block of 128
+# KiB takes four bytes or more (RFC 8878, section 3.1.1.2).
+_ZSTANDARD_BYTES = 1 << 8
 
-def _zstandard_decompressor() -> Any:
-    import zstandard  # The parser of a command's flags needs no library that reads files.
 
-    return zstandard.ZstdDecompressor().decompressobj()
+class _Gzip:
+    """Decompresses one stream of gzip."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(wbits=31)
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        piece = self._stream.decompress(data, DECOMPRESSED_BYTES)
+        yield piece
+        while not self._stream.eof and (
+            self._stream.unconsumed_tail or len(piece) == DECOMPRESSED_BYTES
+        ):
+            piece = self._stream.decompress(self._stream.unconsumed_tail, DECOMPRESSED_BYTES)
+            yield piece
+
+    @property
+    def eof(self) -> bool:
+        return self._stream.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._stream.unused_data
+
+
+class _Bzip2:
+    """Decompresses one stream of bzip2."""
+
+    def __init__(self) -> None:
+        self._stream = bz2.BZ2Decompressor()
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        yield self._stream.decompress(data, DECOMPRESSED_BYTES)
+        while not (self._stream.eof or self._stream.needs_input):
+            yield self._stream.decompress(b"", DECOMPRESSED_BYTES)
+
+    @property
+    def eof(self) -> bool:
+        return self._stream.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._stream.unused_data
+
+
+class _Zstandard:
+    """Decompresses one frame of zstandard."""
+
+    def __init__(self) -> None:
+        import zstandard  # The parser of a command's flags needs no library that reads files.
+
+        self._stream = zstandard.ZstdDecompressor().decompressobj()
+        self.unused_data = b""
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        for start in range(0, len(data), _ZSTANDARD_BYTES):
+            yield self._stream.decompress(data[start : start + _ZSTANDARD_BYTES])
+            if self._stream.eof:
+                self.unused_data = self._stream.unused_data + data[start + _ZSTANDARD_BYTES :]
+                return
+
+    @property
+    def eof(self) -> bool:
+        return self._stream.eof
 
 
 # Decompressors by the ending of a file's name. They exist because Beam's own decompression takes a
 # file that is cut off for a complete one.
-DECOMPRESSORS: dict[str, Callable[[], Any]] = {
-    ".gz": lambda: zlib.decompressobj(wbits=31),
-    ".bz2": bz2.BZ2Decompressor,
-    ".zst": _zstandard_decompressor,
-}
-# Number of compressed bytes to read at a time. Highly repetitive data grows a thousandfold.
-COMPRESSED_BYTES = 1 << 16
+DECOMPRESSORS: dict[str, Callable[[], Any]] = {".gz": _Gzip, ".bz2": _Bzip2, ".zst": _Zstandard}
 
 
 class CorruptFileError(Exception):
@@ -73,7 +134,7 @@ class _Decompressed(io.RawIOBase):
             while data := data if decompressor else data.lstrip(b"\0"):
                 decompressor = decompressor or self._new_decompressor()
                 try:
-                    yield decompressor.decompress(data)
+                    yield from decompressor.pieces(data)
                 except _errors_of_damage() as error:
                     raise CorruptFileError(f"the compressed data is damaged: {error}") from error
                 data, is_cut_off = b"", not decompressor.eof

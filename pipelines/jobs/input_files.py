@@ -1,7 +1,9 @@
 """Input files of a command: the files that match its patterns, and their bytes as stored."""
 
 import dataclasses
+import glob
 import os
+import stat
 from collections.abc import Sequence
 from typing import BinaryIO
 
@@ -44,29 +46,104 @@ class InputFile:
 def match_inputs(patterns: Sequence[str]) -> list[InputFile]:
     """Returns the files that match any of the patterns, each once, sorted by path.
 
+    A name that exists is that file, even if it would also be a pattern.
+
     Raises:
-      InputError: a pattern matches nothing, or it names a folder.
+      InputError: a pattern matches nothing, or it names something other than regular files.
     """
     found: dict[str, InputFile] = {}
     for pattern in patterns:
+        name = _printable(pattern)
         if os.path.isdir(pattern):
-            raise InputError(
-                f"--input={pattern}: is a folder; name its files: '{pattern.rstrip('/')}/*'"
-            )
-        try:
-            (result,) = FileSystems.match([pattern])
-            matched = [m for m in result.metadata_list if m.size_in_bytes is not None]
-        except (*STORAGE_ERRORS, ValueError) as error:
-            raise InputError(
-                f"--input={pattern}: cannot be listed ({error}); check the path and your access"
-            ) from error
+            raise InputError(f"--input={name}: is a folder; name its files: '{name.rstrip('/')}/*'")
+        matched = [_file_here(pattern)] if os.path.lexists(pattern) else _match(pattern)
         if not matched:
-            raise InputError(f"--input={pattern}: matches no file; check the path and the quotes")
-        for m in matched:
-            modified = m.last_updated_in_seconds or 0.0
-            path = absolute(m.path)
-            found[path] = InputFile(path, m.size_in_bytes, modified)
+            raise InputError(f"--input={name}: matches no file; check the path and the quotes")
+        found |= {file.path: file for file in matched}
     return [found[path] for path in sorted(found)]
+
+
+def _match(pattern: str) -> list[InputFile]:
+    """Returns the files that match a pattern."""
+    try:
+        (result,) = FileSystems.match([pattern])
+    except (*STORAGE_ERRORS, ValueError) as error:
+        raise InputError(
+            f"--input={_printable(pattern)}: cannot be listed ({error}); check the path and your "
+            "access"
+        ) from error
+    matched = [m for m in result.metadata_list if m.size_in_bytes is not None]
+    if "://" in pattern:
+        return [
+            InputFile(absolute(m.path), m.size_in_bytes, m.last_updated_in_seconds or 0.0)
+            for m in matched
+        ]
+    # Beam passes over links whose file is gone.
+    gone = {path for path in glob.glob(pattern, recursive=True) if not os.path.exists(path)}
+    return [_file_here(path) for path in sorted({*gone, *(m.path for m in matched)})]
+
+
+def _file_here(path: str) -> InputFile:
+    """Returns a regular file on this machine.
+
+    Raises:
+      InputError: it is no regular file, or its name is not UTF-8.
+    """
+    name = _printable(path)
+    if name != path:
+        raise InputError(f"--input={name}: the name is not UTF-8; rename the file")
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        is_link = os.path.islink(path)
+        why = f"is a link to {os.readlink(path)}, which cannot be read" if is_link else "is gone"
+        raise InputError(
+            f"--input={path}: {why} ({error.strerror}); mend that or leave it out"
+        ) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(
+            f"--input={path}: is not a regular file; write its content to one and name that"
+        )
+    return InputFile(absolute(path), status.st_size, status.st_mtime)
+
+
+def check_unchanged(inputs: Sequence[InputFile], patterns: Sequence[str], remedy: str) -> None:
+    """Refuses inputs that were changed since they were listed.
+
+    Args:
+      inputs: the files as they were listed.
+      patterns: the patterns that matched them.
+      remedy: advice for the message.
+
+    Raises:
+      InputError: a file has another size or time of change, or is gone.
+    """
+    elsewhere = [pattern for pattern in patterns if "://" in pattern]
+    now = {file.path: file for pattern in elsewhere for file in _match(pattern)}
+    for file in inputs:
+        found = now.get(file.path) if "://" in file.path else _file_now(file.path)
+        if found != file:
+            if found is None:
+                what = "is gone"
+            elif found.bytes != file.bytes:
+                what = f"has {found.bytes:,} bytes now and had {file.bytes:,}"
+            else:
+                what = "has another date"
+            raise InputError(f"{file.path}: was changed while it was read ({what}); {remedy}")
+
+
+def _file_now(path: str) -> InputFile | None:
+    """Returns a file on this machine as it is now, or None if it is gone."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return InputFile(path, status.st_size, status.st_mtime)
+
+
+def _printable(path: str) -> str:
+    """Returns a path with the bytes that aren't UTF-8 written out."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def open_stored(path: str) -> BinaryIO:

@@ -80,6 +80,8 @@ def _answer(
             total_bytes / 1e6,
             "MB",
         )
+    remedy = "wait until nothing writes to it, then delete --output or choose another"
+    input_files.check_unchanged(inputs, job.input, remedy)
     counts = {"answers": _count(result, PART), "rejects": _count(result, REJECTS)}
     files.write_bytes(f"{output}/{INFO_FILE}", json.dumps(identity | counts, indent=1).encode())
     files.finish_output(output, identity)

@@ -11,8 +11,9 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
-from beambert.pipelines.corpus.reading import check_rejects
+from beambert.pipelines.corpus.reading import check_rejects, counts_by_reason
 from beambert.pipelines.jobs.files import delete_prefixed, finish_output, write_bytes
+from beambert.pipelines.jobs.input_files import check_unchanged
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.plan import Manifest
 from beambert.pipelines.pretraining_data.transforms import ShardEntry
@@ -48,8 +49,11 @@ class FinishFolders(beam.DoFn):
         """Runs once, after all shards are written.
 
         Raises:
-          InputError: too many documents were rejected, or a folder has no instance.
+          InputError: an input was changed, too many documents were rejected, or a folder has no
+            instance.
         """
+        remedy = "wait until nothing writes to it, then delete --output or choose another"
+        check_unchanged(self._manifest.inputs, self._manifest.patterns, remedy)
         folders, shards = self._layout.folders(), list(shards)
         read: Counter[str] = sum(read_counts, Counter())
         rejected = sorted(rejects)
@@ -83,7 +87,7 @@ class FinishFolders(beam.DoFn):
         counts = _sum(shard.counts for shard in mine)
         instances = _sum(entry["counts"] for entry in entries)
         of_all = _sum(shard.counts for shard in shards)
-        dropped = _reasons(read, "dropped ") | {
+        dropped = counts_by_reason(read, "dropped ") | {
             name: of_all[name] for name in ("duplicates", "near_duplicates") if of_all[name]
         }
         documents = {
@@ -91,8 +95,9 @@ class FinishFolders(beam.DoFn):
             "used": counts["documents"],
             "in_other_split": used - counts["documents"],
             "dropped": dropped,
-            "rejected": _reasons(read, "rejected "),
-            "encodings": _reasons(read, "encoding "),
+            "rejected": counts_by_reason(read, "rejected "),
+            "encodings": counts_by_reason(read, "encoding "),
+            "cleaned": counts_by_reason(read, "cleaned "),
         }
         if not instances["instances"]:
             self._refuse_empty(folder, documents)
@@ -148,7 +153,8 @@ def count_documents(shards: Iterable[ShardEntry], read: Mapping[str, int]) -> in
     of_all = _sum(shard.counts for shard in shards)
     used = of_all["documents"]
     left_out = of_all["duplicates"] + of_all["near_duplicates"]
-    left_out += sum(_reasons(read, "dropped ").values()) + sum(_reasons(read, "rejected ").values())
+    for prefix in ("dropped ", "rejected "):
+        left_out += sum(counts_by_reason(read, prefix).values())
     if read["read"] != used + left_out:
         raise RuntimeError(f"documents were lost: {dict(read)} read, {dict(of_all)} in the shards")
     return used
@@ -159,11 +165,6 @@ def _sum(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
     for each in counts:
         total.update(each)
     return total
-
-
-def _reasons(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
-    named = {name.removeprefix(prefix): n for name, n in counts.items() if name.startswith(prefix)}
-    return {reason: count for reason, count in sorted(named.items()) if count}
 
 
 def _record_counts(

@@ -22,6 +22,7 @@ class PretrainingDataJob:
       output: path of the records folder to make.
       input: patterns of the files to read; none if a pipeline provides the documents.
       format, text_column: see `reading.ReadOptions`.
+      encoding: encoding of text that isn't UTF-8, or "auto".
       max_reject_fraction: share of the documents that may be unreadable.
       since: patterns of records folders whose files are left out.
       do_lower_case, language, sentences, duplicates: see `preparation.TextOptions`.
@@ -44,6 +45,7 @@ class PretrainingDataJob:
     input: tuple[str, ...] = ()
     format: str = "auto"
     text_column: str = "text"
+    encoding: str = "auto"
     max_reject_fraction: float = 0.0
     since: tuple[str, ...] = ()
     do_lower_case: bool = True

@@ -7,7 +7,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beambert.pipelines.corpus.reading import ReadOptions
+from beambert.pipelines.corpus.encodings import Encodings
+from beambert.pipelines.corpus.reading import ReadOptions, find_encodings
 from beambert.pipelines.jobs import files
 from beambert.pipelines.jobs.input_files import InputFile, match_inputs
 from beambert.pipelines.jobs.running import library_versions
@@ -35,6 +36,7 @@ class Manifest:
       parameters: parameters of the job that are the same for all its folders.
       vocabulary, inputs, versions: see `RecordsInfo`.
       max_reject_fraction: share of rejected documents above which the job fails.
+      patterns: patterns of --input, which matched the inputs.
     """
 
     parameters: Mapping[str, Any]
@@ -42,6 +44,7 @@ class Manifest:
     inputs: list[InputFile]
     versions: Mapping[str, str]
     max_reject_fraction: float
+    patterns: Sequence[str] = ()
 
     def parameters_of(self, folder: RecordsFolder) -> dict[str, Any]:
         """Returns all parameters that shape a folder's records."""
@@ -65,12 +68,16 @@ class Plan:
       manifest: inputs, vocabulary and parameters for the small files.
       layout: folders and shards.
       run: unique name of this run, for temporary files.
+      encodings: how text that isn't UTF-8 is decoded.
+      notes: lines that say what is assumed about the files.
     """
 
     job: PretrainingDataJob
     manifest: Manifest
     layout: Layout
     run: str
+    encodings: Encodings = Encodings()
+    notes: Sequence[str] = ()
 
     @property
     def text_options(self) -> TextOptions:
@@ -81,7 +88,8 @@ class Plan:
 
     def read_options(self, progress_folder: str | None = None) -> ReadOptions:
         """Returns the options for reading documents from files."""
-        return ReadOptions(self.job.format, self.job.text_column, progress_folder)
+        job = self.job
+        return ReadOptions(job.format, job.text_column, progress_folder, self.encodings)
 
     def output_folders(self) -> list[str]:
         """Returns the paths of all folders to fill, each before those that lie in it."""
@@ -149,18 +157,21 @@ def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
         raise InputError(
             "--num_shards: must be given, because the size of a pipeline's documents is unknown"
         )
+    encodings, notes = find_encodings(inputs, job.format, job.encoding)
     num_shards = job.num_shards or default_num_shards(inputs)
     layout = Layout(job.output, job.lengths(), num_shards, job.eval_fraction, job.compression)
     names = ("do_lower_case", "eval_fraction", "format", "text_column", "language", "sentences")
-    names += ("min_document_characters", "quality_filter", "duplicates", "compression")
+    names += ("encoding", "min_document_characters", "quality_filter", "duplicates", "compression")
+    parameters = {name: getattr(job, name) for name in names} | {"num_shards": num_shards}
     manifest = Manifest(
-        parameters={name: getattr(job, name) for name in names} | {"num_shards": num_shards},
+        parameters=parameters | {"assumed_encodings": encodings.to_json()},
         vocabulary=vocabulary,
         inputs=inputs,
         versions=library_versions(),
         max_reject_fraction=job.max_reject_fraction,
+        patterns=job.input,
     )
-    return Plan(job, manifest, layout, uuid.uuid4().hex[:8])
+    return Plan(job, manifest, layout, uuid.uuid4().hex[:8], encodings, notes)
 
 
 def default_num_shards(inputs: Sequence[InputFile]) -> int:

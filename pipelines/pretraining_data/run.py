@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import StandardOptions
 
-from beambert.pipelines.corpus.flags import describe_reading
+from beambert.pipelines.corpus.flags import describe_cleaning, describe_reading
 from beambert.pipelines.jobs import files
 from beambert.pipelines.jobs.clock import describe_stages, stage_seconds
 from beambert.pipelines.jobs.running import check_reachable, run_job, translate_job, works_here
@@ -80,6 +80,8 @@ def estimate_pretraining_data(
         plan.text_options,
         plan.layout,
     )
+    for note in plan.notes:
+        print(note)
     print(estimate.describe(found, plan.layout))
     if on_dataflow and found.used:
         seconds = found.seconds / found.share
@@ -106,6 +108,8 @@ def _run(plan: Plan, options: "PipelineOptions") -> None:
         f"{output}",
         flush=True,
     )
+    for note in plan.notes:
+        print(note, flush=True)
     if works_here(options):
         with loading():  # their import prints; do it now
             import beambert.pipelines.records.decoding
@@ -156,10 +160,11 @@ def summarize(info: RecordsInfo, folder: str) -> str:
     documents = counts["documents"]
     dropped = sum(documents["dropped"].values()) + sum(documents["rejected"].values())
     size = sum(file["bytes"] for file in info.files)
+    cleaned = describe_cleaning(documents.get("cleaned", {}))
     return (
         f"{folder}: {counts['instances']:,} instances in {len(info.files)} files "
         f"({size / 1e6:.1f} MB) from {documents['used']:,} of {documents['read']:,} documents "
-        f"({dropped:,} dropped); {counts['is_next_share']:.2%} of the instances is next, "
+        f"({dropped:,} dropped{cleaned}); {counts['is_next_share']:.2%} of the instances is next, "
         f"{counts['filled_share']:.1%} of the positions filled, "
         f"{counts['unknown_share']:.3%} of the tokens [UNK]"
     )

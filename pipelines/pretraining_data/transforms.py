@@ -129,6 +129,8 @@ class Tokenize(beam.DoFn):
                 self._counts["dropped " + document.reason] += 1
             else:
                 self._counts["encoding " + document.encoding] += 1
+                for reason, count in document.cleaned.items():
+                    self._counts["cleaned " + reason] += count
                 self._documents.append(document)
                 self._characters += len(document.text)
                 del document

@@ -7,7 +7,8 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
-from beambert.pipelines.corpus.reading import ReadOptions
+from beambert.pipelines.corpus.encodings import Encodings
+from beambert.pipelines.corpus.reading import ReadOptions, find_encodings
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, add_sources
 from beambert.pipelines.jobs.input_files import InputFile, match_inputs
 from beambert.pipelines.shared.errors import InputError
@@ -16,11 +17,14 @@ from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 
-def about_job(job: VocabularyJob, inputs: Sequence[InputFile]) -> dict[str, Any]:
+def about_job(
+    job: VocabularyJob, inputs: Sequence[InputFile], encodings: Encodings
+) -> dict[str, Any]:
     """Returns the values that decide the output; two jobs with the same values are the same."""
-    names = ("vocab_size", "do_lower_case", "format", "text_column")
+    names = ("vocab_size", "do_lower_case", "format", "text_column", "encoding")
+    parameters = {name: getattr(job, name) for name in names}
     return {
-        "parameters": {name: getattr(job, name) for name in names},
+        "parameters": parameters | {"assumed_encodings": encodings.to_json()},
         "inputs": [dataclasses.asdict(file) for file in inputs],
     }
 
@@ -53,6 +57,7 @@ class LearnVocabulary(beam.PTransform):
         job: VocabularyJob,
         progress_folder: str | None = None,
         inputs: Sequence[InputFile] | None = None,
+        encodings: Encodings | None = None,
     ):
         """Lists the files to read.
 
@@ -60,6 +65,7 @@ class LearnVocabulary(beam.PTransform):
           job: the vocabulary to learn.
           progress_folder: folder of a `ProgressDisplay`, or None.
           inputs: files that match the patterns of the job, if they are listed already.
+          encodings: result of `find_encodings` for the inputs, if it exists already.
 
         Raises:
           InputError: a pattern matches no file.
@@ -67,6 +73,9 @@ class LearnVocabulary(beam.PTransform):
         super().__init__()
         self._job = job
         self._inputs = match_inputs(job.input) if inputs is None else inputs
+        self._encodings = encodings
+        if encodings is None:
+            self._encodings, _ = find_encodings(self._inputs, job.format, job.encoding)
         self._progress_folder = progress_folder
 
     def expand(
@@ -83,7 +92,7 @@ class LearnVocabulary(beam.PTransform):
             )
         job, size, do_lower_case = self._job, self._job.vocab_size, self._job.do_lower_case
         most = learning.words_needed(size)
-        options = ReadOptions(job.format, job.text_column, self._progress_folder)
+        options = ReadOptions(job.format, job.text_column, self._progress_folder, self._encodings)
         counted = add_sources(documents, self._inputs, options) | "CountWords" >> beam.ParDo(
             word_counts.CountWords(do_lower_case, options)
         ).with_outputs(COUNTS, REJECTS, main="words")
@@ -103,7 +112,9 @@ class LearnVocabulary(beam.PTransform):
             | "SumUncovered" >> beam.CombineGlobally(sum)
         )
         return words | "Learn" >> beam.ParDo(
-            word_counts.WriteVocabulary(job, about_job(job, self._inputs)),
+            word_counts.WriteVocabulary(
+                job, self._inputs, about_job(job, self._inputs, self._encodings)
+            ),
             beam.pvalue.AsSingleton(characters),
             beam.pvalue.AsSingleton(uncovered),
             beam.pvalue.AsIter(counted[COUNTS]),

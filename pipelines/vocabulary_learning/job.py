@@ -17,6 +17,7 @@ class VocabularyJob:
       do_lower_case: True to lower-case the text and strip its accents.
       format: format of the files, a key of `formats.FORMATS` or `formats.AUTO`.
       text_column: column of JSON Lines and Parquet that holds the documents.
+      encoding: encoding of text that isn't UTF-8, or "auto".
       max_reject_fraction: share of the documents that may be unreadable.
 
     Raises:
@@ -29,6 +30,7 @@ class VocabularyJob:
     do_lower_case: bool = True
     format: str = "auto"
     text_column: str = "text"
+    encoding: str = "auto"
     max_reject_fraction: float = 0.0
 
     def __post_init__(self) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from beambert.pipelines.corpus.flags import describe_reading
+from beambert.pipelines.corpus.flags import describe_cleaning, describe_reading
+from beambert.pipelines.corpus.reading import find_encodings
 from beambert.pipelines.jobs.files import read_bytes, write_bytes
 from beambert.pipelines.jobs.input_files import InputFile, match_inputs
 from beambert.pipelines.jobs.running import check_reachable, run_job, works_here
@@ -35,7 +36,8 @@ def create_vocabulary(job: VocabularyJob, options: "PipelineOptions") -> None:
 
 
 def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineOptions") -> None:
-    about = about_job(job, inputs)
+    encodings, notes = find_encodings(inputs, job.format, job.encoding)
+    about = about_job(job, inputs, encodings)
     if is_finished(job.output, about):
         print(f"{job.output}: already finished by the same command, nothing to do")
         return
@@ -43,6 +45,8 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
     write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
     total_bytes = sum(file.bytes for file in inputs)
     print(f"{len(inputs)} files, {total_bytes / 1e6:.1f} MB -> {job.output}", flush=True)
+    for note in notes:
+        print(note, flush=True)
     if works_here(options):
         with loading():  # its import prints; do it now
             import beambert.pipelines.wordpiece.tokenization  # noqa: F401
@@ -53,7 +57,7 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
         return f"learning {job.vocab_size:,} word pieces, {seconds:.0f} s since the start"
 
     run_job(
-        lambda pipeline, folder: pipeline | LearnVocabulary(job, folder, inputs),
+        lambda pipeline, folder: pipeline | LearnVocabulary(job, folder, inputs, encodings),
         options,
         describe,
         total_bytes / 1e6,
@@ -65,11 +69,13 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
 def summarize(output: str) -> str:
     """Returns the line that sums up a finished vocabulary."""
     counts = json.loads(read_bytes(job_file(output), "--output"))["counts"]
+    cleaned = describe_cleaning(counts["cleaned"])
+    rare = counts["words_with_rare_characters"] / counts["words"]
     return (
         f"{output}: {counts['tokens']:,} tokens, learned from {counts['distinct_words']:,} "
         f"different words that occur {counts['words']:,} times in {counts['documents']:,} "
-        f"documents; {counts['words_with_rare_characters'] / counts['words']:.3%} of the words "
-        "become [UNK], because a character in them is too rare"
+        f"documents{cleaned}; {rare:.3%} of the words become [UNK], because a character in them is "
+        "too rare"
     )
 
 

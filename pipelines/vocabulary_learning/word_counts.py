@@ -15,9 +15,15 @@ import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
-from beambert.pipelines.corpus.reading import ReadOptions, check_rejects, reject_row
+from beambert.pipelines.corpus.reading import (
+    ReadOptions,
+    check_rejects,
+    counts_by_reason,
+    reject_row,
+)
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, Source, read_source
 from beambert.pipelines.jobs.files import write_bytes
+from beambert.pipelines.jobs.input_files import InputFile, check_unchanged
 from beambert.pipelines.jobs.running import library_versions
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
@@ -175,6 +181,9 @@ class CountWords(beam.DoFn):
             counts["documents"] += 1
             self._progress.add(documents=1)
             if isinstance(document, Document):
+                counts["encoding " + document.encoding] += 1
+                for reason, count in document.cleaned.items():
+                    counts["cleaned " + reason] += count
                 self._words.add(document.text)
                 if self._words.is_full:
                     yield from pack_counts(self._words.take())
@@ -195,9 +204,10 @@ class CountWords(beam.DoFn):
 class WriteVocabulary(beam.DoFn):
     """Learns the vocabulary from all word counts, writes it and its job file, and returns it."""
 
-    def __init__(self, job: VocabularyJob, about: Mapping[str, Any]):
-        """Takes the job, and the values about it that go into the file beside vocab.txt."""
+    def __init__(self, job: VocabularyJob, inputs: Sequence[InputFile], about: Mapping[str, Any]):
+        """Takes the job, its files, and the values that go into the file beside vocab.txt."""
         self._job = job
+        self._inputs = inputs
         self._about = about
 
     def process(
@@ -211,9 +221,12 @@ class WriteVocabulary(beam.DoFn):
         """Runs once, after all words are counted.
 
         Raises:
-          InputError: too many documents were rejected, or there were no words.
+          InputError: an input was changed, too many documents were rejected, or there were no
+            words.
         """
         job = self._job
+        remedy = "wait until nothing writes to it, then give the same command again"
+        check_unchanged(self._inputs, job.input, remedy)
         read_counts = sum(read, Counter({"documents": 0}))
         documents, rejected = read_counts["documents"], sorted(rejects)
         if rejected:
@@ -228,6 +241,8 @@ class WriteVocabulary(beam.DoFn):
             "documents": documents,
             "skipped": read_counts["skipped"],
             "rejected": read_counts["rejected"],
+            "encodings": counts_by_reason(read_counts, "encoding "),
+            "cleaned": counts_by_reason(read_counts, "cleaned "),
             "words": words.occurrences,
             "distinct_words": words.distinct,
             "words_with_rare_characters": uncovered,

@@ -1,5 +1,6 @@
 """Readers on literal bytes: what is a document, what is rejected, and that nothing else is lost."""
 
+import codecs
 import io
 import json
 import re
@@ -148,7 +149,12 @@ class TestText:
 
     def test_undecodable_bytes_name_their_line(self):
         assert read("text", b"a\nb\ncaf\xe9\n") == [
-            Reject(3, "not_utf8", "byte 0xe9 on line 3 is not UTF-8")
+            Reject(
+                3,
+                "not_utf8",
+                "byte 0xe9 on line 3 is not UTF-8, and no other encoding is certain; give "
+                "--encoding=",
+            )
         ]
 
     def test_another_encoding_is_named(self):
@@ -186,7 +192,7 @@ class TestNothingIsLost:
         assert [document.text for document in read("jsonl", data.encode())] == rows
 
     @exact
-    @given(st.lists(texts.filter(lambda text: "<" not in text), max_size=4))
+    @given(st.lists(texts.filter(lambda text: not set(text) & set("<&|!{}[](=,_\x01")), max_size=4))
     def test_wikiextractor(self, rows):
         data = "".join(f'<doc id="1" title="no such">\n{text}\n</doc>\n' for text in rows)
         found = [visible(document.text) for document in read("wikiextractor", data.encode())]
@@ -216,6 +222,11 @@ class TestDetectFormat:
             (b"\n \n", "text"),
             (b"PAR1\x15\x04", "parquet"),
             ("A line.\n\nAnother.\n".encode("utf-16"), "text"),
+            ('{"text": "a"}\n'.encode("utf-16"), "jsonl"),
+            (codecs.BOM_UTF32_BE + '<doc id="1" title="T">\n'.encode("utf-32-be"), "wikiextractor"),
+            (BYTE_ORDER_MARK * 2 + b'{"text": "a"}\n', "jsonl"),
+            (b"  <page>\n    <title>A</title>\n    <revision>\n", "mediawiki"),
+            (b"{{a}} b.</text>\n</page>\n<page>\n<title>A</title>\n<revision>\n", "mediawiki"),
             (b"\0" * 100, "text"),
             (b"\xff\xfe\x00", "text"),
         ],
@@ -327,6 +338,20 @@ class TestMediaWiki:
         reject, *others = read("mediawiki", data.replace(old, new))
         assert (reject.reason, reject.line) == (reason, line)
         assert others == read("mediawiki", data)[1:]
+
+    def test_a_piece_without_the_beginning(self):
+        """Its whole pages are read, and what is left of the one before is rejected."""
+        data = DUMP.encode()
+        documents = read("mediawiki", data)
+        piece = data[data.index(b"Second &amp;") :]
+        reject, *others = read("mediawiki", piece)
+        assert (reject.line, reject.reason) == (2, "cut_off")
+        assert others == documents[1:]
+        assert read("mediawiki", data[data.index(b"<page>") :]) == [
+            # German names of namespaces stand in the beginning.
+            Document("First bold link.\nmini|A caption here\nSecond & last.\nKategorie:X"),
+            *documents[1:],
+        ]
 
     def test_all_on_one_line(self):
         data = re.sub(r">\s+<", "><", DUMP).encode()

@@ -109,6 +109,41 @@ def test_damage_in_the_second_row_group():
     assert (reject.line, reject.reason) == (2001, "corrupt_file")
 
 
+def test_two_columns_of_the_name():
+    column = pa.array(["a"])
+    file = written(pa.Table.from_arrays([column, column], ["text", "text"]))
+    with pytest.raises(InputError, match=r"^--text_column=text: two columns have that name"):
+        list(read_parquet(file))
+
+
+def test_equal_large_texts_share_their_memory():
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 1000, pa.int32()), ["a" * 1_000_000])
+    file = written(pa.table({"text": texts}), compression="zstd")
+    assert len(file.getvalue()) < 10_000
+    before = pa.total_allocated_bytes()
+    for document in read_parquet(file):
+        assert len(document.text) == 1_000_000
+        assert pa.total_allocated_bytes() - before < 50_000_000
+
+
+def test_a_row_group_that_would_not_fit_is_rejected():
+    table = pa.table({"text": ["a" * 10_000_000] * 30})
+    file = written(table, compression="zstd", use_dictionary=False, row_group_size=29)
+    reject, document = read_parquet(file)
+    assert (reject.line, reject.reason) == (1, "too_large")
+    assert len(document.text) == 10_000_000
+
+
+def test_large_rows_are_read_a_few_at_a_time():
+    texts = [str(n) * 1_000_000 for n in range(60)]
+    # A page is decoded as a whole, so pages are small here.
+    file = written(pa.table({"text": texts}), use_dictionary=False, write_batch_size=1)
+    before = pa.total_allocated_bytes()
+    for document, text in zip(read_parquet(file), texts, strict=True):
+        assert document.text == text
+        assert pa.total_allocated_bytes() - before < 60_000_000
+
+
 def test_real_articles(shared_data):
     with (shared_data / "wiki_extracted" / "wiki_00").open("rb") as file:
         documents = list(WikiExtractor().read_lines(file))

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.sample_text import make_document
 
-from beambert.pipelines.corpus import parts
+from beambert.pipelines.corpus import line_reading, parts
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row, split_file
 from beambert.pipelines.jobs.input_files import match_inputs
@@ -180,6 +180,56 @@ def test_byte_order_mark(tmp_path, corpus):
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     _, found = read(path)
     assert [d.text.split("\n")[0].strip() for d in found] == [d[0] for d in corpus]
+
+
+class TestTooLarge:
+    """A document above the limit is rejected, and those after it are read."""
+
+    @pytest.fixture(autouse=True)
+    def small_documents(self, monkeypatch):
+        monkeypatch.setattr(line_reading, "MOST_DOCUMENT_BYTES", 2000)
+
+    @pytest.mark.parametrize("name", ["lines", "jsonl", "wikiextractor", "wikitext", "mediawiki"])
+    @pytest.mark.parametrize("large", [["A long line. " * 300], ["Many lines."] * 300])
+    def test_alone(self, tmp_path, corpus, name, large):
+        # One large document, and nine small ones.
+        few = [document[:3] for document in corpus[:9]]
+        path = write(tmp_path, name, [*few[:4], large, *few[4:]])
+        options = ReadOptions(name)
+        found = read(path, options)[1]
+        rejects = [document for document in found if isinstance(document, Reject)]
+        texts = [document.text.split() for document in found if isinstance(document, Document)]
+        assert [reject.reason for reject in rejects] == ["too_large"]
+        assert "has over 2,000 bytes" in rejects[0].detail
+        assert texts == [" ".join(document).split() for document in few]
+
+    def test_a_file_of_zeros(self, tmp_path):
+        path = tmp_path / "zeros.bz2"
+        path.write_bytes(bz2.compress(bytes(100_000)))
+        (reject,) = read(path, ReadOptions("text"))[1]
+        assert reject.reason == "too_large"
+
+    def test_lines_after_it_are_counted_from_the_beginning(self, tmp_path):
+        path = tmp_path / "a.jsonl"
+        path.write_text('{"text": "a"}\n{"text": "' + "b" * 3000 + '"}\n{"text": "c"}\n[]\n')
+        first, large, third, last = read(path)[1]
+        assert (first.text, large.line, third.text, last.line) == ("a", 2, "c", 4)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("name", ["lines", "jsonl", "wikiextractor", "text"])
+def test_wide_encodings_by_their_mark(tmp_path, corpus, name, encoding):
+    path = write(tmp_path, name, corpus)
+    _, expected = read(path, ReadOptions(name))
+    path.write_bytes(path.read_text().encode(encoding))
+    divided, found = read(path, ReadOptions(name))
+    assert len(divided) == 1
+    assert [document.text for document in found] == [document.text for document in expected]
+    assert {document.encoding for document in found} == {encoding}
+    packed = tmp_path / "packed.bz2"
+    packed.write_bytes(bz2.compress(path.read_bytes()[:-1]))
+    *_, reject = read(packed, ReadOptions(name))[1]
+    assert reject.reason == "not_utf8"
 
 
 def test_parquet_without_the_column(tmp_path, corpus):

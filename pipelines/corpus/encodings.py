@@ -1,0 +1,215 @@
+"""Decides for a corpus how text that isn't UTF-8 is decoded, from samples of its files.
+
+One file may have too few bytes beyond ASCII to tell its encoding: a single pound sign, say. The
+files in its folder tell it then. The decision is made before a pipeline starts and sent to all
+workers, so that they agree.
+"""
+
+import codecs
+import dataclasses
+import posixpath
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from beambert.pipelines.corpus import charsets
+from beambert.pipelines.corpus.charsets import Assumed
+from beambert.pipelines.jobs.input_files import InputFile
+from beambert.pipelines.shared.errors import InputError
+
+# The value of --encoding that has the encoding decided.
+AUTO = "auto"
+# Greatest number of files to sample on this machine and elsewhere. A file elsewhere takes a request
+# of up to 16 MiB.
+SAMPLED_FILES = 1000
+SAMPLED_FILES_ELSEWHERE = 64
+# Share of a folder's files with a certain encoding that must have the same one.
+_AGREEMENT = 0.9
+# Number of characters around the first one beyond ASCII that an example shows on either side.
+_EXAMPLE_CHARACTERS = 25
+# Python's names of encodings -> those of the web, where they differ (WHATWG, "Encoding").
+_WEB_NAMES = {"cp932": "shift_jis", "cp949": "euc-kr", "tis_620": "windows-874"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Encodings:
+    """How text that isn't UTF-8 is decoded.
+
+    Attributes:
+      given: encoding that the user names; "" if it is decided.
+      by_folder: folder -> the encoding that is assumed for its files.
+      elsewhere: the encoding that is assumed in other folders; "" for none.
+    """
+
+    given: str = ""
+    by_folder: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    elsewhere: str = ""
+
+    def of(self, path: str) -> Assumed:
+        """Returns what is assumed for a file."""
+        if self.given:
+            return Assumed(self.given, is_given=True)
+        return Assumed(self.by_folder.get(posixpath.dirname(path), self.elsewhere))
+
+    def to_json(self) -> dict[str, str]:
+        """Returns what is assumed, by folder; "*" stands for all others."""
+        return dict(self.by_folder) | ({"*": self.elsewhere} if self.elsewhere else {})
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """The beginning of a file that isn't UTF-8.
+
+    Attributes:
+      path: path of the file.
+      raw: its first bytes, up to the end of a line if possible.
+      encoding: the encoding that it shows; "" if none is certain.
+    """
+
+    path: str
+    raw: bytes
+    encoding: str
+
+
+def check_encoding(given: str) -> None:
+    """Refuses an encoding that Python doesn't know.
+
+    Raises:
+      InputError: there is no such encoding of text.
+    """
+    if given == AUTO:
+        return
+    try:
+        b"x".decode(given)
+    except (LookupError, ValueError) as error:
+        raise InputError(
+            f"--encoding={given}: not known; name one such as windows-1252, shift_jis or utf-8, or "
+            f"take {AUTO}"
+        ) from error
+
+
+def python_name(given: str) -> str:
+    """Returns Python's name of an encoding that is given by any of its names."""
+    return codecs.lookup(given).name
+
+
+def web_name(encoding: str) -> str:
+    """Returns the name of an encoding as the web has it, such as windows-1252."""
+    if encoding in _WEB_NAMES:
+        return _WEB_NAMES[encoding]
+    is_windows = encoding.startswith("cp125")
+    return encoding.replace("cp", "windows-", 1) if is_windows else encoding.replace("_", "-")
+
+
+def choose_files(files: Sequence[InputFile]) -> list[InputFile]:
+    """Returns the files to sample, spread evenly over all files."""
+    is_here = all("://" not in file.path for file in files)
+    most = SAMPLED_FILES if is_here else SAMPLED_FILES_ELSEWHERE
+    step = max(1.0, len(files) / most)
+    return [files[int(n * step)] for n in range(min(most, len(files)))]
+
+
+def sample_of(file: InputFile, raw: bytes) -> Sample | None:
+    """Returns the sample of a file, given its first bytes; None if it is UTF-8 or damaged UTF-8."""
+    if charsets.find_mark(raw):
+        return None
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(raw)  # The last character may be cut.
+    except UnicodeDecodeError:
+        if not charsets.is_damaged_utf8(raw):
+            whole_lines = raw[: raw.rfind(b"\n") + 1]
+            raw = raw if whole_lines.isascii() else whole_lines
+            return Sample(file.path, raw, charsets.detect_encoding(raw) or "")
+    return None
+
+
+def assume(samples: Sequence[Sample]) -> Encodings:
+    """Returns what is assumed for each folder whose encoding is certain.
+
+    A folder's encoding is that of nearly all its files whose own encoding is certain. If there is
+    no such file, all samples of the folder are judged as one text, and then the other folders are
+    asked.
+    """
+    folders: dict[str, list[Sample]] = {}
+    for sample in samples:
+        folders.setdefault(posixpath.dirname(sample.path), []).append(sample)
+    everywhere = _agreed(samples)
+    found = {}
+    for folder, inside in folders.items():
+        if any(sample.encoding for sample in inside):
+            found[folder] = _agreed(inside)
+        else:
+            joined = b"\n".join(sample.raw for sample in inside)
+            found[folder] = charsets.detect_encoding(joined) or everywhere
+    # A folder whose files disagree has none, whatever the others have.
+    told = {folder: found[folder] for folder in sorted(found) if found[folder] or everywhere}
+    return Encodings("", told, everywhere)
+
+
+def _agreed(samples: Iterable[Sample]) -> str:
+    """Returns the encoding of nearly all samples that show one, or ""."""
+    votes = Counter(sample.encoding for sample in samples if sample.encoding)
+    if not votes:
+        return ""
+    (encoding, most) = votes.most_common(1)[0]
+    return encoding if most >= _AGREEMENT * votes.total() else ""
+
+
+def sample_files(
+    files: Sequence[InputFile], begin: Callable[[InputFile], bytes]
+) -> tuple[list[Sample], int]:
+    """Returns the samples of those of some files that aren't UTF-8, and the number looked at.
+
+    Args:
+      files: the files of the corpus.
+      begin: function that returns the first bytes of a file, or b"" if its format is always UTF-8.
+    """
+    chosen = choose_files(files)
+    # Files elsewhere take most of the time to wait for them.
+    with ThreadPoolExecutor(16) as pool:
+        found = pool.map(lambda file: sample_of(file, begin(file)), chosen)
+        return [sample for sample in found if sample], len(chosen)
+
+
+def describe(samples: Sequence[Sample], encodings: Encodings, sampled: int = 0) -> list[str]:
+    """Returns the lines that say what is assumed, each with an example.
+
+    Args:
+      samples: samples of the files that aren't UTF-8.
+      encodings: what is assumed.
+      sampled: number of files that were looked at; 0 if these were all.
+    """
+    of_all = f" of {sampled:,} sampled" if sampled else ""
+    by_encoding: dict[str, list[Sample]] = {}
+    for sample in samples:
+        encoding = charsets.choose_encoding(sample.raw, encodings.of(sample.path))
+        by_encoding.setdefault(encoding, []).append(sample)
+    lines = []
+    for encoding, found in sorted(by_encoding.items(), key=lambda item: -len(item[1])):
+        count = f"{len(found):,}{of_all} file{'' if max(len(found), sampled) == 1 else 's'}"
+        name = posixpath.basename(found[0].path)
+        if encoding:
+            lines.append(
+                f"assumed {web_name(encoding)} for {count}, such as {name}: "
+                f"“{_example(found[0].raw, encoding)}”; give --encoding= to decide"
+            )
+        else:
+            lines.append(
+                f"no encoding is certain for {count}, such as {name}: "
+                f"{_around(found[0].raw)!r}; give --encoding= to decide"
+            )
+    return lines
+
+
+def _around(raw: bytes) -> bytes:
+    """Returns the bytes around the first byte beyond ASCII."""
+    at = next(at for at, byte in enumerate(raw) if byte >= 0x80)
+    return raw[max(0, at - _EXAMPLE_CHARACTERS) : at + _EXAMPLE_CHARACTERS]
+
+
+def _example(raw: bytes, encoding: str) -> str:
+    """Returns the text around the first character beyond ASCII, on one line."""
+    text = raw.decode(encoding, "replace")
+    at = next(at for at, character in enumerate(text) if not character.isascii())
+    around = text[max(0, at - _EXAMPLE_CHARACTERS) : at + _EXAMPLE_CHARACTERS]
+    return "… " + " ".join(around.split()) + " …"

@@ -1,0 +1,105 @@
+"""Reads lines of files within bounds of memory, also of files in UTF-16 and UTF-32. Pure."""
+
+import codecs
+import functools
+import io
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import BinaryIO
+
+from beambert.pipelines.corpus import charsets
+from beambert.pipelines.corpus.charsets import Assumed
+
+# Greatest size of a document in bytes. Its reader needs about six times as much memory.
+MOST_DOCUMENT_BYTES = 1 << 27
+# Encodings in which a line feed isn't the byte 0x0A alone.
+_WIDE = ("utf-16", "utf-32")
+
+
+class TooLargeError(Exception):
+    """A document has more than `MOST_DOCUMENT_BYTES` bytes."""
+
+
+def lines_of(opened: BinaryIO) -> Iterator[bytes]:
+    """Yields the lines of an open file; a line above the greatest size comes in pieces."""
+    return iter(functools.partial(opened.readline, MOST_DOCUMENT_BYTES + 1), b"")
+
+
+def wide_encoding(beginning: bytes, assumed: Assumed) -> str | None:
+    """Returns the UTF-16 or UTF-32 that a file has by its mark or the user's word, or None.
+
+    Args:
+      beginning: the first four bytes of the file.
+      assumed: encoding of text that isn't UTF-8.
+    """
+    found = charsets.find_mark(beginning) or (assumed.encoding if assumed.is_given else "")
+    return found if found.startswith(_WIDE) else None
+
+
+def utf8_lines(opened: BinaryIO, encoding: str) -> Iterator[bytes]:
+    """Yields the lines of a file in another encoding, as UTF-8.
+
+    Raises:
+      UnicodeDecodeError: the file isn't in that encoding.
+    """
+    decoder = codecs.getincrementaldecoder(encoding)()
+    buffered = io.BytesIO()
+    for data in chain(iter(functools.partial(opened.read, 1 << 16), b""), [b""]):
+        text = decoder.decode(data, final=not data)
+        *whole, rest = text.encode().split(b"\n")
+        for line in whole:
+            buffered.write(line)
+            yield buffered.getvalue() + b"\n"
+            buffered = io.BytesIO()
+        buffered.write(rest)
+        if buffered.tell() > MOST_DOCUMENT_BYTES:
+            raise TooLargeError
+    if buffered.tell():
+        yield buffered.getvalue()
+
+
+class CountedLines:
+    """Lines that are counted, and whose bytes since the last document are bounded.
+
+    Attributes:
+      number: number of lines so far.
+      pending: number of bytes since the caller has last set it to 0.
+    """
+
+    def __init__(self, lines: Iterable[bytes], tell: Callable[[int], None]):
+        """Takes the lines, and a function that is called with each line's number of bytes."""
+        self._lines = iter(lines)
+        self._tell = tell
+        self.number = 0
+        self.pending = 0
+        self._last = b""
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yields the lines that are left.
+
+        Raises:
+          TooLargeError: too many bytes are pending.
+        """
+        for line in self._lines:
+            self.number += 1
+            self.pending += len(line)
+            if self.pending > MOST_DOCUMENT_BYTES:
+                self._last = line
+                raise TooLargeError
+            yield line
+            self._tell(len(line))
+
+    def skip_to(self, starts_document: Callable[[bytes], bool]) -> bool:
+        """Passes over the lines before the next document; returns False if there is none.
+
+        The rest of the last line, which may have come in pieces, belongs to the document before.
+        """
+        self.pending = 0
+        is_whole = self._last.endswith(b"\n")
+        for line in self._lines:
+            if is_whole and starts_document(line):
+                self._lines = chain([line], self._lines)
+                return True
+            self.number += is_whole
+            is_whole = line.endswith(b"\n")
+        return False

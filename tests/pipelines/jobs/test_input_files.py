@@ -1,0 +1,81 @@
+"""Input files: a name that exists is itself, only regular files are read, and changes are seen."""
+
+import os
+
+import pytest
+
+from beambert.pipelines.jobs.files import read_bytes
+from beambert.pipelines.jobs.input_files import check_unchanged, match_inputs
+from beambert.pipelines.shared.errors import InputError
+
+
+def names(*patterns) -> list[str]:
+    return [os.path.basename(file.path) for file in match_inputs([str(p) for p in patterns])]
+
+
+def test_a_name_that_exists_is_itself(tmp_path):
+    for name in ("a1.jsonl", "a[1].jsonl", "b*.txt", "b2.txt"):
+        (tmp_path / name).write_text("x")
+    assert names(tmp_path / "a1.jsonl", tmp_path / "a[1].jsonl") == ["a1.jsonl", "a[1].jsonl"]
+    assert names(tmp_path / "b*.txt") == ["b*.txt"]
+    assert names(tmp_path / "a[12].jsonl") == ["a1.jsonl"]
+    assert names(tmp_path / "*") == ["a1.jsonl", "a[1].jsonl", "b*.txt", "b2.txt"]
+
+
+@pytest.mark.parametrize("pattern", ["gone.txt", "*.txt"])
+def test_a_link_to_nothing_is_named(tmp_path, pattern):
+    (tmp_path / "a.txt").write_text("x")
+    (tmp_path / "gone.txt").symlink_to(tmp_path / "nothing")
+    with pytest.raises(InputError, match=r"gone\.txt: is a link to .*nothing, which cannot be"):
+        names(tmp_path / pattern)
+
+
+def test_only_regular_files(tmp_path):
+    os.mkfifo(tmp_path / "pipe.txt")
+    for path in ("/dev/zero", tmp_path / "pipe.txt", tmp_path / "*.txt"):
+        with pytest.raises(InputError, match="is not a regular file"):
+            names(path)
+    for path in ("/dev/zero", tmp_path / "pipe.txt"):
+        with pytest.raises(InputError, match="--vocab_file=.*not a regular file"):
+            read_bytes(str(path), "--vocab_file")
+
+
+def test_a_name_that_is_not_utf8(tmp_path):
+    path = os.fsencode(tmp_path) + b"/caf\xe9.txt"
+    with open(path, "w") as file:
+        file.write("x")
+    for pattern in (os.fsdecode(path), str(tmp_path / "*")):
+        with pytest.raises(InputError, match=r"caf\\xe9\.txt: the name is not UTF-8") as caught:
+            match_inputs([pattern])
+        str(caught.value).encode()
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda path: path.write_text(""), "has 0 bytes now and had 5"),
+        (lambda path: path.write_text("longer text"), "has 11 bytes now"),
+        (lambda path: os.utime(path, (1, 1)), "has another date"),
+        (lambda path: path.unlink(), "is gone"),
+    ],
+)
+def test_changes_are_seen(tmp_path, change, what):
+    path = tmp_path / "a.txt"
+    path.write_text("text\n")
+    inputs = match_inputs([str(path)])
+    check_unchanged(inputs, [str(path)], "wait")
+    change(path)
+    with pytest.raises(InputError, match=f"was changed while it was read .{what}.*; wait"):
+        check_unchanged(inputs, [str(path)], "wait")
+
+
+def test_changes_of_objects_are_seen(gs):
+    from beambert.pipelines.jobs.files import write_bytes
+
+    write_bytes(f"{gs}/inputs/a.txt", b"text")
+    patterns = [f"{gs}/inputs/*"]
+    inputs = match_inputs(patterns)
+    check_unchanged(inputs, patterns, "wait")
+    write_bytes(f"{gs}/inputs/a.txt", b"longer text")
+    with pytest.raises(InputError, match=r"a\.txt: was changed .*11 bytes now and had 4"):
+        check_unchanged(inputs, patterns, "wait")
