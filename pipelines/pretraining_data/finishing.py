@@ -5,7 +5,7 @@ import functools
 import json
 import operator
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -93,18 +93,26 @@ class FinishFolders(beam.DoFn):
             "dropped": dropped,
             "rejected": _reasons(read, "rejected "),
             "encodings": _reasons(read, "encoding "),
+            "with_replacement_characters": read["with_replacement_characters"],
         }
         if not instances["instances"]:
             self._refuse_empty(folder, documents)
         names = ("name", "instances", "bytes", "sha256")
         files = [{name: entry[name] for name in names} for entry in entries]
         parameters = manifest.parameters_of(folder)
+        sources = {
+            name: {"documents": documents, "tokens": tokens}
+            for name, (documents, tokens) in zip(
+                manifest.sources, _sum_sources(shard.sources for shard in mine), strict=False
+            )
+        }
         return RecordsInfo(
             parameters=parameters,
             vocabulary={"size": len(manifest.vocabulary), "sha256": manifest.vocabulary.sha256},
             inputs=[dataclasses.asdict(file) for file in manifest.inputs],
             files=sorted(files, key=lambda file: file["name"]),
-            counts={"documents": documents} | _record_counts(counts, instances, parameters),
+            counts={"documents": documents, "sources": sources}
+            | _record_counts(counts, instances, parameters),
             versions=manifest.versions,
         )
 
@@ -159,6 +167,12 @@ def _sum(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
     for each in counts:
         total.update(each)
     return total
+
+
+def _sum_sources(counts: Iterable[Sequence[tuple[int, int]]]) -> list[tuple[int, ...]]:
+    """Returns the documents and tokens of each source, of all shards."""
+    by_source = zip(*counts, strict=True)
+    return [tuple(map(sum, zip(*of_shards, strict=True))) for of_shards in by_source]
 
 
 def _reasons(counts: Mapping[str, int], prefix: str) -> dict[str, int]:

@@ -13,6 +13,7 @@ from beambert.pipelines.jobs.running import library_versions
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.since import new_inputs
+from beambert.pipelines.pretraining_data.sources import find_sources
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.text.filters import FilterSettings
 from beambert.pipelines.text.preparation import TextOptions
@@ -32,12 +33,14 @@ class Manifest:
     Attributes:
       parameters: parameters of the job that are the same for all its folders.
       vocabulary, inputs, versions: see `RecordsInfo`.
+      sources: names of the sources, see `sources.find_sources`.
       max_reject_fraction: share of rejected documents above which the job fails.
     """
 
     parameters: Mapping[str, Any]
     vocabulary: Vocabulary
     inputs: list[InputFile]
+    sources: list[str]
     versions: Mapping[str, str]
     max_reject_fraction: float
 
@@ -63,12 +66,14 @@ class Plan:
       manifest: inputs, vocabulary and parameters for the small files.
       layout: folders and shards.
       run: unique name of this run, for temporary files.
+      source_of: path of a file -> number of its source; empty if there is one source.
     """
 
     job: PretrainingDataJob
     manifest: Manifest
     layout: Layout
     run: str
+    source_of: Mapping[str, int]
 
     @property
     def text_options(self) -> TextOptions:
@@ -129,14 +134,16 @@ def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
     layout = Layout(job.output, job.lengths(), num_shards, job.eval_fraction, job.compression)
     names = ("do_lower_case", "eval_fraction", "format", "text_column", "language", "sentences")
     names += ("min_document_characters", "quality_filter", "duplicates", "compression")
+    sources, source_of = find_sources(job.input, inputs)
     manifest = Manifest(
         parameters={name: getattr(job, name) for name in names} | {"num_shards": num_shards},
         vocabulary=vocabulary,
         inputs=inputs,
+        sources=sources,
         versions=library_versions(),
         max_reject_fraction=job.max_reject_fraction,
     )
-    return Plan(job, manifest, layout, uuid.uuid4().hex[:8])
+    return Plan(job, manifest, layout, uuid.uuid4().hex[:8], source_of)
 
 
 def default_num_shards(inputs: Sequence[InputFile]) -> int:

@@ -61,6 +61,7 @@ class FoundFolder:
             self.info.parameters.get("dupe_factor"),
             self.info.counts.get("documents", {}).get("used"),
             vocab_size,
+            self.info.parameters.get("pairs"),
         )
 
 
