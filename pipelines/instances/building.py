@@ -85,7 +85,7 @@ def order_documents(
             "fit; make more shards"
         )
     words, pieces = _words(documents.hashes), documents.pieces
-    # Of copies from several sources, the first source's comes first.
+    # The copy from the first source comes first, in whatever order the copies arrived.
     order = np.lexsort((documents.sources, pieces, *words.T))
     if drop_duplicates and len(order):
         same = (words[order[1:]] == words[order[:-1]]).all(axis=1)

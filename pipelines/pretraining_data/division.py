@@ -13,9 +13,9 @@ import numpy as np
 from beambert.pipelines.instances.compact_documents import CompactDocuments, is_held_out
 from beambert.pipelines.shared.ragged import starts_of
 
-# Number of tokens of a stretch, about four pages. A shorter document is never divided. Held-out
-# tokens of a genre then vary by about as much as one stretch for each ten long documents.
-STRETCH_TOKENS = 2048
+# Number of tokens of a stretch, about two pages. A shorter document is never divided. Of 10, 30 and
+# 70 books of 50,000 tokens, 2 % are then 2.0 % ± 0.3, 0.14 and 0.09 (standard deviation).
+STRETCH_TOKENS = 1024
 
 
 def divide(

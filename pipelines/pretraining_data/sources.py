@@ -4,11 +4,11 @@ Documents of a source are alike in kind. Records of several sources have pairs w
 different kinds, and `beambert verify` says how many.
 """
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 
 from apache_beam.io.filesystem import FileSystem
-from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.jobs.input_files import InputFile
 from beambert.pipelines.storage.claims import absolute
@@ -44,4 +44,4 @@ def find_sources(
 
 
 def _source_of(pattern: str) -> str:
-    return pattern if set(pattern) & set("*?[") else FileSystems.split(pattern)[0] or "."
+    return pattern if set(pattern) & set("*?[") else os.path.dirname(pattern) or "."

@@ -261,15 +261,12 @@ def test_dry_run_tells_what_cannot_be_read(run, tmp_path, corpus):
 
 
 def test_b_of_the_same_source(run, tmp_path, corpus, vocabulary):
-    """Two sources that no word tells apart, but the first one's documents are all upper-case."""
     letters = [" ".join(sentence[:4]) + "." for document in corpus[:20] for sentence in document]
     (tmp_path / "letters").mkdir()
     write_lines(tmp_path / "letters" / "a.txt", [letters[n : n + 9] for n in range(0, 90, 9)])
     source = write_lines(tmp_path / "words.txt", corpus)
     flags = ["--max_seq_length=64", "--num_shards=1", "--eval_fraction=0.2"]
-    both = [str(source), f"--input={source}", f"{tmp_path}/letters/*.txt"]
     arguments = ["--input", str(source), f"{tmp_path}/letters/*.txt"]
-    del both
     folder, printed = run("mixed", source, *arguments, *flags)
     found = info(folder)["counts"]
     assert list(found["sources"]) == [str(tmp_path), f"{tmp_path}/letters/*.txt"]
@@ -286,7 +283,7 @@ def test_a_book_is_on_both_sides_of_the_split(run, tmp_path):
     generator = random.Random(5)
     book = make_document(generator, 2000)
     source = write_lines(tmp_path / "books.txt", [book, book, *[book[n:] for n in (900, 950)]])
-    flags = ["--max_seq_length=64", "--eval_fraction=0.3", "--duplicates=near"]
+    flags = ["--max_seq_length=64", "--eval_fraction=0.3", "--duplicates=near", "--format=lines"]
     folder, printed = run("books", source, *flags)
     training, held_out = info(folder)["counts"], info(folder / "eval")["counts"]
     share = held_out["tokens"] / (training["tokens"] + held_out["tokens"])
