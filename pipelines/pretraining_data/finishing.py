@@ -54,13 +54,15 @@ class FinishFolders(beam.DoFn):
         read: Counter[str] = sum(read_counts, Counter())
         rejected = sorted(rejects)
         if rejected:
-            rejects_path = FileSystems.join(folders[0].path, REJECTS_FILE)
-            write_bytes(rejects_path, "".join(row + "\n" for row in rejected).encode())
-            remedy = (
-                f"mend them (all are in {rejects_path}) and choose another --output or delete this "
-                "one"
-            )
-            check_rejects(rejected, read["read"], self._manifest.max_reject_fraction, remedy)
+            rows = "".join(row + "\n" for row in rejected).encode()
+            limit = self._manifest.max_reject_fraction
+            # A failed job leaves nothing in the folder, so that its rejects go beside it.
+            if len(rejected) > limit * read["read"]:
+                beside = f"{self._layout.output.rstrip('/')}-{REJECTS_FILE}"
+                write_bytes(beside, rows)
+                remedy = f"mend them (all are in {beside})"
+                check_rejects(rejected, read["read"], limit, remedy)
+            write_bytes(FileSystems.join(folders[0].path, REJECTS_FILE), rows)
         # All folders are checked before any is finished. The held-out ones are finished first.
         used = count_documents(shards, read)
         infos = [self._info(folder, shards, read, used) for folder in folders]
@@ -121,8 +123,7 @@ class FinishFolders(beam.DoFn):
         if folder.is_eval:
             raise InputError(
                 f"--eval_fraction={fraction}: held out {documents['used']} of {documents['read']} "
-                "documents, too few for an instance; raise it or leave it out, and choose another "
-                "--output or delete this one"
+                "documents, too few for an instance; raise it or leave it out"
             )
         raise InputError(
             f"--input: no document gave an instance ({documents['read']} documents in "

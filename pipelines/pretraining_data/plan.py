@@ -1,10 +1,14 @@
 """The plan of a job before any work: its inputs, vocabulary, folders and shards."""
 
+import contextlib
 import dataclasses
 import math
+import os
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.corpus.reading import ReadOptions
 from beambert.pipelines.jobs import files
@@ -14,16 +18,21 @@ from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.since import new_inputs
 from beambert.pipelines.pretraining_data.sources import find_sources
+from beambert.pipelines.records.contract import INFO_FILE, REJECTS_FILE, STATISTICS_FILE
+from beambert.pipelines.records.schema import SCHEMA_FILE
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.claims import TEMPORARY_PREFIX, UNFINISHED_FILE
 from beambert.pipelines.text.filters import FilterSettings
 from beambert.pipelines.text.preparation import TextOptions
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
 # Number of bytes of text for one shard (default of --num_shards). At dupe_factor 10 its records
 # take about 120 MB. TensorFlow's input guide advises files of 100 to 200 MB.
 TEXT_BYTES_PER_SHARD = 8 << 20
 # Usual compression ratio of text, which is used only to choose the number of shards.
 COMPRESSION_RATIO = 3.5
+# Files of a records folder besides the shards, which may be there before info.json.
+SMALL_FILES = (REJECTS_FILE, STATISTICS_FILE, SCHEMA_FILE, VOCABULARY_FILE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +113,35 @@ class Plan:
                 if finished:
                     files.reopen_output(folder.path, manifest.job(folder))
         return all(is_finished)
+
+    def release_folders(self) -> None:
+        """Deletes what a failed run wrote, so that a job with other flags may use the folders.
+
+        If a folder of the job was finished before, all stay as they are: the same job repairs them.
+        """
+        folders = self.layout.folders()
+        there = {folder.path: files.list_folder(folder.path) for folder in folders}
+        if any(INFO_FILE in names for names in there.values()):
+            return
+        shards: dict[str, list[str]] = {}
+        for key in range(self.layout.total_shards):
+            for folder, name in self.layout.files_of(key):
+                shards.setdefault(folder.path, []).append(name)
+        for folder in reversed(folders):  # The held-out folder stands inside the other one.
+            ours = {*shards[folder.path], *SMALL_FILES}
+            mine = [name for name in there[folder.path] if name in ours]
+            files.delete_prefixed(folder.path, TEMPORARY_PREFIX)
+            # The mark goes last: if the deletion is cut off, the folder is still the job's.
+            for name in (*mine, UNFINISHED_FILE):
+                files.delete_quietly([FileSystems.join(folder.path, name)])
+            _delete_if_empty(folder.path)
+        _delete_if_empty(self.layout.output)
+
+
+def _delete_if_empty(folder: str) -> None:
+    if "://" not in folder:  # Object storage has no folders.
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
 
 
 def find_inputs(job: PretrainingDataJob) -> list[InputFile]:

@@ -25,6 +25,7 @@ from beambert.pipelines.records.contract import INFO_FILE, STATISTICS_FILE, Reco
 from beambert.pipelines.records.figures import MadeWith, warn
 from beambert.pipelines.records.statistics import RecordStatistics
 from beambert.pipelines.shared.console import duration
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
 
 if TYPE_CHECKING:
@@ -129,8 +130,10 @@ def _run(plan: Plan, options: "PipelineOptions") -> None:
             total_bytes / 1e6,
             "MB",
         )
-    except BaseException:
+    except BaseException as error:
         files.delete_prefixed(output, spill_prefix(plan.run))
+        if isinstance(error, InputError):
+            plan.release_folders()
         raise
     if line := describe_stages(stage_seconds(result)):
         print(line)
