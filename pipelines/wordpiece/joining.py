@@ -19,7 +19,8 @@ def join_pieces(pieces: Iterable[str]) -> str:
     """
     text, before, before_that = "", "", ""
     for piece in pieces:
-        is_ending = before in _APOSTROPHES and before_that[-1:].isalpha() and piece in _ENDINGS
+        has_word = before_that[-1:].isalpha() or before_that.endswith("]")
+        is_ending = before in _APOSTROPHES and has_word and piece in _ENDINGS
         if piece.startswith(_CONTINUES) and len(piece) > len(_CONTINUES):
             text += piece.removeprefix(_CONTINUES)
         elif is_ending:

@@ -11,6 +11,7 @@ from beambert.pipelines.wordpiece.joining import join_pieces
         ("un ##want ##ed , he said .", "unwanted, he said."),
         ("( it isn ' t theirs )", "(it isn't theirs)"),
         ("the dogs ' house", "the dogs ' house"),
+        ("his [MASK→friend] ' s", "his [MASK→friend]'s"),
         ("tom & amp ; jerry", "tom & amp; jerry"),
         ("##ing at the start", "ing at the start"),
         ("a ## b", "a ## b"),
