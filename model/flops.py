@@ -3,7 +3,9 @@
 from beambert.model.config import BertConfig
 
 
-def training_flops(config: BertConfig, sequences: int, length: int, predictions: int) -> float:
+def training_flops(
+    config: BertConfig, sequences: float, length: int, predictions: float
+) -> float:
     """Returns the floating-point operations of an update of the pre-training model.
 
     A multiplication and an addition are two operations. The backward pass takes twice as many as

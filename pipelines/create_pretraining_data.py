@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from beambert.pipelines.corpus.flags import add_input_flags
-from beambert.pipelines.instances.parameters import BALANCED, REFERENCE
+from beambert.pipelines.instances.parameters import BALANCED, CORPUS, REFERENCE, SOURCE
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.records.contract import EVAL_FOLDER
@@ -104,6 +104,14 @@ def build_parser() -> FlagParser:
         "reference: the rules of the original script, including its flaws (default: %(default)s)",
     )
     add(
+        "--random_next",
+        choices=[CORPUS, SOURCE],
+        default=defaults.random_next,
+        help="where the B of a random next pair comes from; corpus: any other document; source: "
+        "another document of the same pattern of --input, so that the topic alone does not tell "
+        "(default: %(default)s)",
+    )
+    add(
         "--random_seed",
         type=int,
         default=defaults.random_seed,
@@ -117,7 +125,8 @@ def build_parser() -> FlagParser:
         "--eval_fraction",
         type=float,
         default=0.0,
-        help=f"share of the documents to hold out in DIR/{EVAL_FOLDER} (default: 0)",
+        help=f"share of the text to hold out in DIR/{EVAL_FOLDER} (default: 0); of a long document "
+        "a part is held out",
     )
     add(
         "--compression",

@@ -12,8 +12,8 @@ import numpy as np
 
 from beambert.pipelines.instances.compact_documents import HASH_BYTES, CompactDocuments
 from beambert.pipelines.instances.masking import TokenIds, assemble_rows, mask_rows, with_frame
-from beambert.pipelines.instances.pairs import Balance, PairCounts, build_pairs
-from beambert.pipelines.instances.parameters import BALANCED, InstanceParameters
+from beambert.pipelines.instances.pairs import Balance, PairCounts, Partners, build_pairs
+from beambert.pipelines.instances.parameters import BALANCED, SOURCE, InstanceParameters
 from beambert.pipelines.records.contract import LABEL_FEATURE
 from beambert.pipelines.shared.errors import InputError
 
@@ -29,7 +29,7 @@ class DocumentCounts:
 
     Attributes:
       documents, sentences, tokens, unknown_tokens: number of those used; passes over the same text
-        count once.
+        count once, and a divided document counts where its first piece is.
       duplicates: number of documents left out because an equal one is used.
       near_duplicates: number of documents left out because a similar one is used.
     """
@@ -64,6 +64,7 @@ def order_documents(
     *,
     drop_duplicates: bool = False,
     near_duplicates: np.ndarray | None = None,
+    by_source: bool = False,
 ) -> CompactDocuments:
     """Puts a shard's documents in the order of their hashes, whatever order they arrived in.
 
@@ -73,6 +74,7 @@ def order_documents(
       counts: counts that are filled in here.
       drop_duplicates: whether to keep only one of equal documents.
       near_duplicates: hashes of documents to leave out, `V16` [n]; None leaves out none.
+      by_source: whether to put the documents of a source together, as `--random_next=source` needs.
 
     Raises:
       InputError: the shard is too large for offsets of 32 bits.
@@ -82,22 +84,74 @@ def order_documents(
             f"--num_shards: a shard has {len(documents.tokens)} tokens, but at most {MOST_TOKENS} "
             "fit; make more shards"
         )
-    words = documents.hashes.view(np.uint64).reshape(-1, HASH_BYTES // 8)
-    order = np.lexsort(words.T)
+    words, pieces = _words(documents.hashes), documents.pieces
+    # The copy from the first source comes first, in whatever order the copies arrived.
+    order = np.lexsort((documents.sources, pieces, *words.T))
     if drop_duplicates and len(order):
-        is_first = np.concatenate(([True], (words[order[1:]] != words[order[:-1]]).any(axis=1)))
-        counts.duplicates = len(order) - int(is_first.sum())
-        order = order[is_first]
+        same = (words[order[1:]] == words[order[:-1]]).all(axis=1)
+        same &= pieces[order[1:]] == pieces[order[:-1]]
+        counts.duplicates = int((pieces[order[1:]][same] == 0).sum())
+        order = order[np.concatenate(([True], ~same))]
     if near_duplicates is not None and len(near_duplicates):
         is_kept = ~np.isin(documents.hashes[order].view("S16"), near_duplicates.view("S16"))
-        counts.near_duplicates = len(order) - int(is_kept.sum())
+        counts.near_duplicates = int((pieces[order[~is_kept]] == 0).sum())
         order = order[is_kept]
+    if by_source:
+        order = order[np.argsort(documents.sources[order], kind="stable")]
     documents = documents.take(order)
-    counts.documents = len(documents.hashes)
+    counts.documents = int((documents.pieces == 0).sum())
     counts.sentences = len(documents.sentence_lengths)
     counts.tokens = len(documents.tokens)
     counts.unknown_tokens = int((documents.tokens == ids.unknown).sum())
     return documents
+
+
+def _words(hashes: np.ndarray) -> np.ndarray:
+    """Returns hashes as numbers, uint64 [documents, 2]."""
+    return hashes.view(np.uint64).reshape(-1, HASH_BYTES // 8)
+
+
+def find_partners(documents: CompactDocuments, by_source: bool) -> list[Partners] | None:
+    """Returns the documents that each may take a random B from; None for all others.
+
+    Args:
+      documents: documents in the order of `order_documents`.
+      by_source: whether B comes from A's own source. A source with no other document takes any.
+    """
+    count = len(documents.hashes)
+    if not by_source and not documents.pieces.any():
+        return None
+    words, numbers = _words(documents.hashes), np.arange(count)
+    run = np.cumsum(np.concatenate(([0], (words[1:] != words[:-1]).any(axis=1)))[:count])
+    is_divided = np.bincount(run, documents.pieces) > 0
+    # Copies of a document are other documents, but the pieces of one are not.
+    own = np.where(is_divided[run], np.searchsorted(run, run), numbers)
+    own_end = np.where(is_divided[run], np.searchsorted(run, run, "right"), numbers + 1)
+    first, end = np.zeros(count, int), np.full(count, count)
+    if by_source:
+        first = np.searchsorted(documents.sources, documents.sources)
+        end = np.searchsorted(documents.sources, documents.sources, "right")
+        is_alone = end - first == own_end - own
+        first, end = np.where(is_alone, 0, first), np.where(is_alone, count, end)
+    columns = (column.tolist() for column in (first, end, own, own_end))
+    return [Partners(*row) for row in zip(*columns, strict=True)]
+
+
+def count_sources(documents: CompactDocuments, sources: int) -> list[tuple[int, int]]:
+    """Returns the numbers of documents and of tokens of each source; see `DocumentCounts`."""
+    last_tokens = np.cumsum(documents.sentence_lengths)
+    last_sentences = np.cumsum(documents.document_sentences)
+    tokens = np.diff(last_tokens[last_sentences - 1].astype(np.int64), prepend=0)
+    begun = np.bincount(documents.sources, documents.pieces == 0, minlength=sources)
+    in_all = np.bincount(documents.sources, tokens, minlength=sources)
+    return [(int(number), int(size)) for number, size in zip(begun, in_all, strict=True)]
+
+
+def _from_another_source(documents: CompactDocuments, pairs: np.ndarray) -> int:
+    """Returns the number of random next pairs whose B comes from another source than A."""
+    owner = np.repeat(documents.sources, documents.document_sentences)
+    sources = np.repeat(owner, documents.sentence_lengths)
+    return int((sources[pairs[:, 0]] != sources[pairs[:, 2]]).sum()) if len(pairs) else 0
 
 
 def pair_documents(
@@ -121,6 +175,7 @@ def pair_documents(
     sentences = documents.document_sentences.tolist()
     passes = []
     balance = Balance() if parameters.pairs == BALANCED else None
+    partners = find_partners(documents, parameters.random_next == SOURCE)
     for duplicate in range(parameters.dupe_factor):
         pairs, pair_counts = build_pairs(
             lengths,
@@ -129,7 +184,9 @@ def pair_documents(
             short_seq_prob=parameters.short_seq_prob,
             balance=balance,
             random=Random(f"pairs {parameters.random_seed} {stream} {duplicate}"),
+            partners=partners,
         )
+        pair_counts.random_next_other_source = _from_another_source(documents, pairs)
         passes.append(pairs)
         for name, value in dataclasses.asdict(pair_counts).items():
             setattr(counts, name, getattr(counts, name) + value)

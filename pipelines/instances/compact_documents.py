@@ -11,6 +11,9 @@ from beambert.pipelines.shared.ragged import ranges
 
 # Bytes of a document's hash. With 16 of them 10^12 documents do not collide.
 HASH_BYTES = 16
+# Fractional part of the golden ratio, of 2^64. Multiples of it spread evenly over the 64 bits,
+# however many they are (Knuth, The Art of Computer Programming, section 6.4).
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 # The numbers of documents, sentences and tokens.
 _HEADER = struct.Struct("<III")
 
@@ -31,12 +34,16 @@ class CompactDocuments:
 
     Attributes:
       hashes: `V16` [documents].
+      sources: uint32 [documents], number of the --input that each document comes from.
+      pieces: uint32 [documents]; 0, or for a piece of a divided document its number in it.
       document_sentences: uint32 [documents], each document's number of sentences; none is 0.
       sentence_lengths: uint32 [sentences], each sentence's number of tokens; none is 0.
       tokens: [tokens], uint16, or uint32 for vocabularies of more than 65,536 tokens.
     """
 
     hashes: np.ndarray
+    sources: np.ndarray
+    pieces: np.ndarray
     document_sentences: np.ndarray
     sentence_lengths: np.ndarray
     tokens: np.ndarray
@@ -45,23 +52,28 @@ class CompactDocuments:
     def empty(cls) -> "CompactDocuments":
         """Returns no documents."""
         none = np.zeros(0, np.uint32)
-        return cls(np.zeros(0, f"V{HASH_BYTES}"), none, none, np.zeros(0, np.uint16))
+        return cls(np.zeros(0, f"V{HASH_BYTES}"), none, none, none, none, np.zeros(0, np.uint16))
+
+    def columns(self) -> tuple[np.ndarray, ...]:
+        """Returns the arrays in the order of the attributes."""
+        return tuple(getattr(self, field.name) for field in dataclasses.fields(self))
 
     def pack(self) -> bytes:
         """Returns the documents as bytes, for Beam's shuffle."""
         counts = (len(self.hashes), len(self.sentence_lengths), len(self.tokens))
-        arrays = (self.hashes, self.document_sentences, self.sentence_lengths, self.tokens)
-        return _HEADER.pack(*counts) + b"".join(array.tobytes() for array in arrays)
+        return _HEADER.pack(*counts) + b"".join(array.tobytes() for array in self.columns())
 
     @classmethod
     def unpack(cls, data: bytes) -> "CompactDocuments":
         """Returns the documents of the bytes that `pack` returned."""
         documents, sentences, tokens = _HEADER.unpack_from(data)
         arrays, offset = [], _HEADER.size
-        token_bytes = len(data) - offset - (HASH_BYTES + 4) * documents - 4 * sentences
+        token_bytes = len(data) - offset - (HASH_BYTES + 12) * documents - 4 * sentences
         token_type = np.uint16 if token_bytes == 2 * tokens else np.uint32
         for dtype, count in (
             (f"V{HASH_BYTES}", documents),
+            (np.uint32, documents),
+            (np.uint32, documents),
             (np.uint32, documents),
             (np.uint32, sentences),
             (token_type, tokens),
@@ -73,10 +85,7 @@ class CompactDocuments:
     @classmethod
     def concatenate(cls, parts: Iterable["CompactDocuments"]) -> "CompactDocuments":
         """Returns the documents of all parts, in the order given."""
-        columns = zip(
-            *((p.hashes, p.document_sentences, p.sentence_lengths, p.tokens) for p in parts),
-            strict=True,
-        )
+        columns = zip(*(part.columns() for part in parts), strict=True)
         return cls(*(np.concatenate(column) for column in columns))
 
     def take(self, order: np.ndarray) -> "CompactDocuments":
@@ -99,6 +108,8 @@ class CompactDocuments:
         token_index = ranges(token_ends[sentence_index] - sentence_lengths, sentence_lengths)
         return CompactDocuments(
             self.hashes[order],
+            self.sources[order],
+            self.pieces[order],
             document_lengths,
             sentence_lengths,
             self.tokens[token_index],
@@ -118,7 +129,11 @@ class CompactDocuments:
 
 
 def compact_documents(
-    sentences: Sequence[Sequence[str]], tokens: np.ndarray, lengths: np.ndarray, vocab_size: int
+    sentences: Sequence[Sequence[str]],
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+    vocab_size: int,
+    sources: Sequence[int] | None = None,
 ) -> CompactDocuments:
     """Returns tokenized documents in compact form, without those that have no token.
 
@@ -127,13 +142,17 @@ def compact_documents(
       tokens: ids of all sentences, end to end.
       lengths: number of ids of each sentence.
       vocab_size: size of the vocabulary, which decides how many bytes an id takes.
+      sources: number of the --input of each document; None if they have the same one.
     """
     owner = np.repeat(np.arange(len(sentences)), np.array([len(of) for of in sentences], int))
     per_document = np.bincount(owner[lengths > 0], minlength=len(sentences))
     has_tokens = per_document > 0
     hashes = [document_hash(sentences[i]) for i in np.flatnonzero(has_tokens)]
+    numbers = np.zeros(len(sentences), np.uint32) if sources is None else np.array(sources)
     return CompactDocuments(
         np.frombuffer(b"".join(hashes), f"V{HASH_BYTES}"),
+        numbers[has_tokens].astype(np.uint32),
+        np.zeros(len(hashes), np.uint32),
         per_document[has_tokens].astype(np.uint32),
         lengths[lengths > 0].astype(np.uint32),
         tokens.astype(np.uint32 if vocab_size > 1 << 16 else np.uint16),
@@ -145,9 +164,19 @@ def shard_of(hashes: np.ndarray, num_shards: int) -> np.ndarray:
     return (hashes.view("<u8")[::2] % np.uint64(num_shards)).astype(np.int64)
 
 
-def is_held_out(hashes: np.ndarray, eval_fraction: float) -> np.ndarray:
-    """Returns whether each document is held out, bool [documents].
+def is_held_out(
+    hashes: np.ndarray, eval_fraction: float, stretches: np.ndarray | int = 0
+) -> np.ndarray:
+    """Returns whether a stretch of each document is held out, bool [documents].
 
-    The other half of the hash decides that, so that it does not depend on the shard.
+    The other half of the hash decides that, so that it does not depend on the shard. The first
+    stretch is held out with the probability `eval_fraction`. Of all stretches of a long document
+    very nearly this share is.
+
+    Args:
+      hashes: hashes of the documents, `V16` [documents].
+      eval_fraction: share to hold out.
+      stretches: number of the stretch in its document, int [documents]; 0 is the first.
     """
-    return hashes.view("<u8")[1::2] < np.uint64(eval_fraction * 2**64)
+    halves = hashes.view("<u8")[1::2] + np.asarray(stretches).astype(np.uint64) * _GOLDEN
+    return halves < np.uint64(eval_fraction * 2**64)

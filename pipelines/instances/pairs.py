@@ -10,6 +10,7 @@ import dataclasses
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,25 @@ SHORTEST_TARGET = 2
 BALANCE_HORIZON = 100
 # The original draws another document for B so many times before it takes A's own.
 REFERENCE_DRAWS = 10
+
+
+class Partners(NamedTuple):
+    """The documents that a random B of a document may come from: a range without another one.
+
+    Attributes:
+      first, end: the first document, and the one after the last.
+      own_first, own_end: the document itself, with the other pieces of it if it is divided.
+    """
+
+    first: int
+    end: int
+    own_first: int
+    own_end: int
+
+    @property
+    def count(self) -> int:
+        """Number of the documents."""
+        return (self.end - self.first) - (self.own_end - self.own_first)
 
 
 @dataclasses.dataclass
@@ -52,6 +72,7 @@ class PairCounts:
     Attributes:
       is_next: number of pairs whose B follows A.
       random_next: number of pairs whose B comes from another document.
+      random_next_other_source: number of those whose B comes from another --input than A.
       forced_random_next: number of `random_next` pairs whose chunk had only one sentence.
       without_partner: number of one-sentence chunks left out because there was no other document.
       truncated_tokens: number of tokens cut off to fit the sequence length.
@@ -59,6 +80,7 @@ class PairCounts:
 
     is_next: int = 0
     random_next: int = 0
+    random_next_other_source: int = 0
     forced_random_next: int = 0
     without_partner: int = 0
     truncated_tokens: int = 0
@@ -72,6 +94,7 @@ def build_pairs(
     short_seq_prob: float,
     balance: Balance | None,
     random: Random,
+    partners: Sequence[Partners] | None = None,
 ) -> tuple[np.ndarray, PairCounts]:
     """Goes over the documents once and pairs their sentences.
 
@@ -95,6 +118,7 @@ def build_pairs(
         distribution: a fair coin for chunks of several sentences, and rarely a "random" B from A's
         own document.
       random: source of every draw.
+      partners: documents that each document may take a random B from; None for all others.
 
     Returns:
       int32 [n, 5] and the counts. The columns are start and end of A, start and end of B (offsets
@@ -122,6 +146,8 @@ def build_pairs(
     for document, target in targets if is_reference else sorted(targets, key=is_steady):
         sentence, end = firsts[document], firsts[document + 1]
         counts_for_rate = is_steady((document, target))
+        others = partners[document] if partners else Partners(0, documents, document, document + 1)
+        is_alone = others.count == 0
         tokens_left -= starts[end] - starts[sentence]
         # The coin will decide about so many more chunks.
         horizon = max(BALANCE_HORIZON, tokens_left * free // (limit * (free + forced)))
@@ -138,8 +164,8 @@ def build_pairs(
             elif sentences > 1:
                 free += counts_for_rate
                 share = 0.5 * (1 + forced / free) + 0.5 * ahead / horizon
-                is_next = draw() < share or documents == 1
-            elif documents == 1 and not is_reference:
+                is_next = draw() < share or is_alone
+            elif is_alone and not is_reference:
                 counts.without_partner += 1
                 sentence = chunk_end
                 continue
@@ -155,10 +181,11 @@ def build_pairs(
             else:
                 ahead += 1
                 if is_reference:
-                    other = _draw_as_the_original(document, documents, random)
+                    other = _draw_as_the_original(others, random)
                 else:
-                    other = int(draw() * (documents - 1))
-                    other += other >= document
+                    other = others.first + int(draw() * others.count)
+                    if other >= others.own_first:
+                        other += others.own_end - others.own_first
                 first, last = firsts[other], firsts[other + 1]
                 b_first = first + int(draw() * (last - first))
                 b_start = starts[b_first]
@@ -188,12 +215,12 @@ def _draw_target(limit: int, short_seq_prob: float, random: Random) -> int:
     return limit
 
 
-def _draw_as_the_original(document: int, documents: int, random: Random) -> int:
-    """Returns a random document: nearly always another one than the given."""
-    other = document
+def _draw_as_the_original(others: Partners, random: Random) -> int:
+    """Returns a random document: nearly always another one than A's own."""
+    other = others.own_first
     for _ in range(REFERENCE_DRAWS):
-        other = int(random.random() * documents)
-        if other != document:
+        other = others.first + int(random.random() * (others.end - others.first))
+        if not others.own_first <= other < others.own_end:
             break
     return other
 

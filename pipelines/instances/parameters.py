@@ -4,6 +4,8 @@ import dataclasses
 
 # Values of --pairs.
 BALANCED, REFERENCE = "balanced", "reference"
+# Values of --random_next.
+CORPUS, SOURCE = "corpus", "source"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +20,7 @@ class InstanceParameters:
       dupe_factor: number of passes over the documents, each with other pairs and masks.
       do_whole_word_mask: whether to hide all pieces of a word or none.
       random_seed: seed of every draw.
+      random_next: "corpus", or "source" to draw a random B from a document of A's own --input.
       pairs: "balanced", or "reference" for the original's distribution of pairs and masks.
     """
 
@@ -29,3 +32,4 @@ class InstanceParameters:
     do_whole_word_mask: bool = False
     random_seed: int = 12345
     pairs: str = BALANCED
+    random_next: str = CORPUS

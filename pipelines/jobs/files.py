@@ -176,12 +176,6 @@ def claim_output(folder: str, job: Mapping[str, Any], inner: Collection[str] = (
     return False
 
 
-def is_only_claimed(folder: str, inner: Collection[str] = ()) -> bool:
-    """Returns whether an output folder holds nothing but a claim; `inner` as in `claim_output`."""
-    known = {UNFINISHED_FILE, *inner}
-    return all(name in known or claims.is_aside(name) for name in list_folder(folder))
-
-
 def reopen_output(folder: str, job: Mapping[str, Any]) -> None:
     """Marks a finished output folder as unfinished, before it is filled again."""
     write_bytes(FileSystems.join(folder, UNFINISHED_FILE), claims.serialize_job(job))

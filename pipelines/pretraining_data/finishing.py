@@ -5,7 +5,7 @@ import functools
 import json
 import operator
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -58,13 +58,15 @@ class FinishFolders(beam.DoFn):
         read: Counter[str] = sum(read_counts, Counter())
         rejected = sorted(rejects)
         if rejected:
-            rejects_path = FileSystems.join(folders[0].path, REJECTS_FILE)
-            write_bytes(rejects_path, "".join(row + "\n" for row in rejected).encode())
-            remedy = (
-                f"mend them (all are in {rejects_path}) and choose another --output or delete this "
-                "one"
-            )
-            check_rejects(rejected, read["read"], self._manifest.max_reject_fraction, remedy)
+            rows = "".join(row + "\n" for row in rejected).encode()
+            limit = self._manifest.max_reject_fraction
+            # A failed job leaves nothing in the folder, so that its rejects go beside it.
+            if len(rejected) > limit * read["read"]:
+                beside = f"{self._layout.output.rstrip('/')}-{REJECTS_FILE}"
+                write_bytes(beside, rows)
+                remedy = f"mend them (all are in {beside})"
+                check_rejects(rejected, read["read"], limit, remedy)
+            write_bytes(FileSystems.join(folders[0].path, REJECTS_FILE), rows)
         # All folders are checked before any is finished. The held-out ones are finished first.
         used = count_documents(shards, read)
         infos = [self._info(folder, shards, read, used) for folder in folders]
@@ -98,18 +100,26 @@ class FinishFolders(beam.DoFn):
             "rejected": counts_by_reason(read, "rejected "),
             "encodings": counts_by_reason(read, "encoding "),
             "cleaned": counts_by_reason(read, "cleaned "),
+            "with_replacement_characters": read["with_replacement_characters"],
         }
         if not instances["instances"]:
             self._refuse_empty(folder, documents)
         names = ("name", "instances", "bytes", "sha256")
         files = [{name: entry[name] for name in names} for entry in entries]
         parameters = manifest.parameters_of(folder)
+        sources = {
+            name: {"documents": documents, "tokens": tokens}
+            for name, (documents, tokens) in zip(
+                manifest.sources, _sum_sources(shard.sources for shard in mine), strict=False
+            )
+        }
         return RecordsInfo(
             parameters=parameters,
             vocabulary={"size": len(manifest.vocabulary), "sha256": manifest.vocabulary.sha256},
             inputs=[dataclasses.asdict(file) for file in manifest.inputs],
             files=sorted(files, key=lambda file: file["name"]),
-            counts={"documents": documents} | _record_counts(counts, instances, parameters),
+            counts={"documents": documents, "sources": sources}
+            | _record_counts(counts, instances, parameters),
             versions=manifest.versions,
         )
 
@@ -118,8 +128,7 @@ class FinishFolders(beam.DoFn):
         if folder.is_eval:
             raise InputError(
                 f"--eval_fraction={fraction}: held out {documents['used']} of {documents['read']} "
-                "documents, too few for an instance; raise it or leave it out, and choose another "
-                "--output or delete this one"
+                "documents, too few for an instance; raise it or leave it out"
             )
         raise InputError(
             f"--input: no document gave an instance ({documents['read']} documents in "
@@ -165,6 +174,12 @@ def _sum(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
     for each in counts:
         total.update(each)
     return total
+
+
+def _sum_sources(counts: Iterable[Sequence[tuple[int, int]]]) -> list[tuple[int, ...]]:
+    """Returns the documents and tokens of each source, of all shards."""
+    by_source = zip(*counts, strict=True)
+    return [tuple(map(sum, zip(*of_shards, strict=True))) for of_shards in by_source]
 
 
 def _record_counts(

@@ -93,7 +93,12 @@ class CreatePretrainingData(beam.PTransform):
             documents, plan.manifest.inputs, read_options
         ) | "Tokenize" >> beam.ParDo(
             transforms.Tokenize(
-                plan.manifest.vocabulary, read_options, plan.text_options, plan.layout, plan.run
+                plan.manifest.vocabulary,
+                read_options,
+                plan.text_options,
+                plan.layout,
+                plan.run,
+                plan.source_of,
             )
         ).with_outputs(COUNTS, REJECTS, transforms.BANDS, main="documents")
 
@@ -118,7 +123,11 @@ class CreatePretrainingData(beam.PTransform):
             | "WriteShards"
             >> beam.ParDo(
                 transforms.WriteShard(
-                    plan.manifest.vocabulary, layout, plan.job.duplicates, self._progress_folder
+                    plan.manifest.vocabulary,
+                    layout,
+                    plan.job.duplicates,
+                    max(1, len(plan.manifest.sources)),
+                    self._progress_folder,
                 )
             )
         )

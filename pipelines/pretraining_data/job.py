@@ -31,8 +31,8 @@ class PretrainingDataJob:
       max_seq_length: number of tokens in an instance; several lengths make a folder each.
       max_predictions_per_seq: one number for each length; None for the share `masked_lm_prob` of
         the length, rounded up.
-      masked_lm_prob, short_seq_prob, dupe_factor, do_whole_word_mask, pairs, random_seed: see
-        `parameters.InstanceParameters`.
+      masked_lm_prob, short_seq_prob, dupe_factor, do_whole_word_mask, pairs, random_next,
+        random_seed: see `parameters.InstanceParameters`.
       num_shards: number of files to write; None for one file per 8 MB of text.
       eval_fraction, compression: see `layout.Layout`.
 
@@ -61,6 +61,7 @@ class PretrainingDataJob:
     dupe_factor: int = _DEFAULTS.dupe_factor
     do_whole_word_mask: bool = _DEFAULTS.do_whole_word_mask
     pairs: str = _DEFAULTS.pairs
+    random_next: str = _DEFAULTS.random_next
     random_seed: int = _DEFAULTS.random_seed
     num_shards: int | None = None
     eval_fraction: float = 0.0

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from beambert.pipelines.instances.compact_documents import is_held_out, shard_of
+from beambert.pipelines.instances.compact_documents import shard_of
 from beambert.pipelines.instances.parameters import InstanceParameters
 from beambert.pipelines.records.contract import EVAL_FOLDER, shard_name
 
@@ -39,7 +39,7 @@ class Layout:
       output: path of the output folder.
       lengths: parameters of the instances for every sequence length.
       num_shards: number of training shards.
-      eval_fraction: share of the documents to hold out.
+      eval_fraction: share of the text to hold out, see `division.divide`.
       compression: "none" or "gzip".
     """
 
@@ -72,12 +72,17 @@ class Layout:
                 found.append(RecordsFolder(path or "/", is_eval, parameters))
         return found
 
-    def keys(self, hashes: np.ndarray) -> np.ndarray:
-        """Returns the shard number of each document, int64 [documents], given their hashes."""
+    def keys(self, hashes: np.ndarray, is_eval: np.ndarray | bool) -> np.ndarray:
+        """Returns the shard number of each document, int64 [documents].
+
+        Args:
+          hashes: hashes of the documents, `V16` [documents].
+          is_eval: whether each is held out, bool [documents], or one answer for all.
+        """
         keys = shard_of(hashes, self.num_shards)
         if self.eval_fraction:
             eval_keys = self.num_shards + shard_of(hashes, self.eval_shards)
-            keys = np.where(is_held_out(hashes, self.eval_fraction), eval_keys, keys)
+            keys = np.where(is_eval, eval_keys, keys)
         return keys
 
     def files_of(self, key: int) -> Iterator[tuple[RecordsFolder, str]]:

@@ -1,11 +1,14 @@
 """The plan of a job before any work: its inputs, vocabulary, folders and shards."""
 
+import contextlib
 import dataclasses
 import math
 import os
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings
@@ -15,17 +18,22 @@ from beambert.pipelines.jobs.running import library_versions
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.since import new_inputs
+from beambert.pipelines.pretraining_data.sources import find_sources
+from beambert.pipelines.records.contract import INFO_FILE, REJECTS_FILE, STATISTICS_FILE
+from beambert.pipelines.records.schema import SCHEMA_FILE
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage.claims import UNFINISHED_FILE
+from beambert.pipelines.storage.claims import TEMPORARY_PREFIX, UNFINISHED_FILE
 from beambert.pipelines.text.filters import FilterSettings
 from beambert.pipelines.text.preparation import TextOptions
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
 # Number of bytes of text for one shard (default of --num_shards). At dupe_factor 10 its records
 # take about 120 MB. TensorFlow's input guide advises files of 100 to 200 MB.
 TEXT_BYTES_PER_SHARD = 8 << 20
 # Usual compression ratio of text, which is used only to choose the number of shards.
 COMPRESSION_RATIO = 3.5
+# Files of a records folder besides the shards, which may be there before info.json.
+SMALL_FILES = (REJECTS_FILE, STATISTICS_FILE, SCHEMA_FILE, VOCABULARY_FILE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +43,7 @@ class Manifest:
     Attributes:
       parameters: parameters of the job that are the same for all its folders.
       vocabulary, inputs, versions: see `RecordsInfo`.
+      sources: names of the sources, see `sources.find_sources`.
       max_reject_fraction: share of rejected documents above which the job fails.
       patterns: patterns of --input, which matched the inputs.
     """
@@ -42,6 +51,7 @@ class Manifest:
     parameters: Mapping[str, Any]
     vocabulary: Vocabulary
     inputs: list[InputFile]
+    sources: list[str]
     versions: Mapping[str, str]
     max_reject_fraction: float
     patterns: Sequence[str] = ()
@@ -68,6 +78,7 @@ class Plan:
       manifest: inputs, vocabulary and parameters for the small files.
       layout: folders and shards.
       run: unique name of this run, for temporary files.
+      source_of: path of a file -> number of its source; empty if there is one source.
       encodings: how text that isn't UTF-8 is decoded.
       notes: lines that say what is assumed about the files.
     """
@@ -76,6 +87,7 @@ class Plan:
     manifest: Manifest
     layout: Layout
     run: str
+    source_of: Mapping[str, int]
     encodings: Encodings = Encodings()
     notes: Sequence[str] = ()
 
@@ -118,19 +130,39 @@ class Plan:
                     files.reopen_output(folder.path, manifest.job(folder))
         return all(is_finished)
 
-    def withdraw_claims(self) -> None:
-        """Makes the output folders free again if nothing has been written but the claims.
-
-        So a job that failed does not keep a corrected one out.
-        """
-        folders = self.output_folders()
-        if all(files.is_only_claimed(path, self._folders_in(path)) for path in folders):
-            files.delete_quietly([f"{path}/{UNFINISHED_FILE}" for path in folders])
-
     def _folders_in(self, path: str) -> set[str]:
         """Returns the names of the output folders in a folder."""
         found = (os.path.split(of.path) for of in self.layout.folders())
         return {name for parent, name in found if parent == path}
+
+    def release_folders(self) -> None:
+        """Deletes what a failed run wrote, so that a job with other flags may use the folders.
+
+        If a folder of the job was finished before, all stay as they are: the same job repairs them.
+        """
+        folders = self.layout.folders()
+        there = {folder.path: files.list_folder(folder.path) for folder in folders}
+        if any(INFO_FILE in names for names in there.values()):
+            return
+        shards: dict[str, list[str]] = {}
+        for key in range(self.layout.total_shards):
+            for folder, name in self.layout.files_of(key):
+                shards.setdefault(folder.path, []).append(name)
+        for folder in reversed(folders):  # The held-out folder stands inside the other one.
+            ours = {*shards[folder.path], *SMALL_FILES}
+            mine = [name for name in there[folder.path] if name in ours]
+            files.delete_prefixed(folder.path, TEMPORARY_PREFIX)
+            # The mark goes last: if the deletion is cut off, the folder is still the job's.
+            for name in (*mine, UNFINISHED_FILE):
+                files.delete_quietly([FileSystems.join(folder.path, name)])
+            _delete_if_empty(folder.path)
+        _delete_if_empty(self.layout.output)
+
+
+def _delete_if_empty(folder: str) -> None:
+    if "://" not in folder:  # Object storage has no folders.
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
 
 
 def find_inputs(job: PretrainingDataJob) -> list[InputFile]:
@@ -163,15 +195,17 @@ def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
     names = ("do_lower_case", "eval_fraction", "format", "text_column", "language", "sentences")
     names += ("encoding", "min_document_characters", "quality_filter", "duplicates", "compression")
     parameters = {name: getattr(job, name) for name in names} | {"num_shards": num_shards}
+    sources, source_of = find_sources(job.input, inputs)
     manifest = Manifest(
         parameters=parameters | {"assumed_encodings": encodings.to_json()},
         vocabulary=vocabulary,
         inputs=inputs,
+        sources=sources,
         versions=library_versions(),
         max_reject_fraction=job.max_reject_fraction,
         patterns=job.input,
     )
-    return Plan(job, manifest, layout, uuid.uuid4().hex[:8], encodings, notes)
+    return Plan(job, manifest, layout, uuid.uuid4().hex[:8], source_of, encodings, notes)
 
 
 def default_num_shards(inputs: Sequence[InputFile]) -> int:

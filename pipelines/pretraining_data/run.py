@@ -1,8 +1,8 @@
 """Runs a job that makes records: checks the output, shows the progress, sums up the result."""
 
 import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import StandardOptions
@@ -16,10 +16,16 @@ from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.plan import Plan, find_inputs, make_plan
 from beambert.pipelines.pretraining_data.spills import spill_prefix
+from beambert.pipelines.pretraining_data.split_shares import (
+    describe_shares,
+    held_out_shares,
+    share_warning,
+)
 from beambert.pipelines.records.contract import INFO_FILE, STATISTICS_FILE, RecordsInfo
 from beambert.pipelines.records.figures import MadeWith, warn
 from beambert.pipelines.records.statistics import RecordStatistics
 from beambert.pipelines.shared.console import duration
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage import locks
 
@@ -41,11 +47,19 @@ def create_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions")
             print(f"{job.output}: already finished by the same command, nothing to do")
         else:
             _run(plan, options)
+    training: dict[int, RecordsInfo] = {}
     for folder in plan.layout.folders():
         path = FileSystems.join(folder.path, INFO_FILE)
         info = RecordsInfo.from_json(files.read_bytes(path, "--output").decode(), path)
         print(summarize(info, folder.path))
-        for warning in read_warnings(info, folder.path):
+        warnings = read_warnings(info, folder.path)
+        if folder.is_eval:
+            shares = held_out_shares(training[folder.parameters.max_seq_length], info)
+            print(describe_shares(shares, job.eval_fraction))
+            warnings += filter(None, [share_warning(shares, job.eval_fraction)])
+        else:
+            training[folder.parameters.max_seq_length] = info
+        for warning in warnings:
             print(f"  warning: {warning}")
 
 
@@ -122,9 +136,10 @@ def _run(plan: Plan, options: "PipelineOptions") -> None:
             total_bytes / 1e6,
             "MB",
         )
-    except BaseException:
+    except BaseException as error:
         files.delete_prefixed(output, spill_prefix(plan.run))
-        plan.withdraw_claims()
+        if isinstance(error, InputError):
+            plan.release_folders()
         raise
     if line := describe_stages(stage_seconds(result)):
         print(line)
@@ -158,16 +173,38 @@ def summarize(info: RecordsInfo, folder: str) -> str:
     """Returns the line that sums up a finished records folder."""
     counts = info.counts
     documents = counts["documents"]
-    dropped = sum(documents["dropped"].values()) + sum(documents["rejected"].values())
     size = sum(file["bytes"] for file in info.files)
     cleaned = describe_cleaning(documents.get("cleaned", {}))
     return (
         f"{folder}: {counts['instances']:,} instances in {len(info.files)} files "
         f"({size / 1e6:.1f} MB) from {documents['used']:,} of {documents['read']:,} documents "
-        f"({dropped:,} dropped{cleaned}); {counts['is_next_share']:.2%} of the instances is next, "
+        f"({describe_dropped(documents)}{cleaned}); "
+        f"{counts['is_next_share']:.2%} of the instances is next, "
         f"{counts['filled_share']:.1%} of the positions filled, "
         f"{counts['unknown_share']:.3%} of the tokens [UNK]"
     )
+
+
+# Reason under which info.json counts dropped documents -> the reason as a summary says it.
+_REASONS = {
+    "empty": "without text, such as a page of a title only",
+    "no_tokens": "without a word",
+    "duplicates": "equal to another",
+    "near_duplicates": "similar to another",
+}
+
+
+def describe_dropped(documents: Mapping[str, Any]) -> str:
+    """Returns how many documents were left out, and why: "3 dropped: 2 without text, 1 redirect".
+
+    Args:
+      documents: counts of documents in info.json.
+    """
+    dropped: Mapping[str, int] = documents["dropped"]
+    reasons = [f"{count:,} {_REASONS.get(name, name)}" for name, count in dropped.items()]
+    reasons += [f"{count:,} unreadable ({name})" for name, count in documents["rejected"].items()]
+    total = sum(dropped.values()) + sum(documents["rejected"].values())
+    return f"{total:,} dropped: {', '.join(reasons)}" if reasons else "none dropped"
 
 
 def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
@@ -178,5 +215,6 @@ def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
         info.parameters["dupe_factor"],
         info.counts["documents"]["used"],
         info.vocabulary["size"],
+        info.parameters["pairs"],
     )
     return warn(RecordStatistics.from_json(found["counts"]), {}, made_with)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -19,6 +19,7 @@ from beambert.pipelines.instances.building import (
     DocumentCounts,
     InstanceCounts,
     build_instances,
+    count_sources,
     order_documents,
     pair_documents,
 )
@@ -28,9 +29,10 @@ from beambert.pipelines.instances.compact_documents import (
     document_hash,
 )
 from beambert.pipelines.instances.masking import TokenIds
-from beambert.pipelines.instances.parameters import REFERENCE
+from beambert.pipelines.instances.parameters import REFERENCE, SOURCE
 from beambert.pipelines.jobs.clock import StageClock
 from beambert.pipelines.jobs.files import open_atomically
+from beambert.pipelines.pretraining_data.division import divide
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.near_duplicates import (
     NearDuplicateSettings,
@@ -68,11 +70,13 @@ class ShardEntry:
 
     Attributes:
       counts: counts of the shard's documents, see `building.DocumentCounts`.
+      sources: for each source, its number of documents and of tokens in the shard.
       files: folder -> entry of the shard's file in info.json, together with its `counts` (see
         `building.InstanceCounts`) and `statistics` (see `statistics.RecordStatistics`).
     """
 
     counts: dict[str, int]
+    sources: list[tuple[int, int]]
     files: dict[str, dict[str, Any]]
 
 
@@ -90,13 +94,18 @@ class Tokenize(beam.DoFn):
         text_options: TextOptions,
         layout: Layout,
         run: str,
+        source_of: Mapping[str, int],
     ):
-        """Takes the settings. The tokenizer is built later, in each worker."""
+        """Takes the settings, and the number of each file's source (0 if it is missing).
+
+        The tokenizer is built later, in each worker.
+        """
         self._vocabulary = vocabulary
         self._read_options = read_options
         self._text_options = text_options
         self._layout = layout
         self._run = run
+        self._source_of = source_of
         self._documents_read = Metrics.counter("beambert", "documents")
 
     def setup(self) -> None:
@@ -111,7 +120,7 @@ class Tokenize(beam.DoFn):
     def start_bundle(self) -> None:
         """Resets the collected documents and counts."""
         self._counts: Counter[str] = Counter()
-        self._documents: list[Document] = []
+        self._documents: dict[int, list[Document]] = {}
         self._characters = 0
         self._tokenized: list[CompactDocuments] = []
         self._bands: list[np.ndarray] = []
@@ -119,6 +128,7 @@ class Tokenize(beam.DoFn):
     def process(self, source: Source) -> Iterator[Any]:
         """Reads one source, and yields segments when there is enough for a file."""
         self._clock.start()
+        number = 0 if isinstance(source, str) else self._source_of.get(source.file.path, 0)
         for document in read_source(source, self._read_options, self._progress):
             self._counts["read"] += 1
             self._progress.add(documents=1)
@@ -131,7 +141,8 @@ class Tokenize(beam.DoFn):
                 self._counts["encoding " + document.encoding] += 1
                 for reason, count in document.cleaned.items():
                     self._counts["cleaned " + reason] += count
-                self._documents.append(document)
+                self._counts["with_replacement_characters"] += "\ufffd" in document.text
+                self._documents.setdefault(number, []).append(document)
                 self._characters += len(document.text)
                 del document
                 if self._characters >= BATCH_CHARACTERS:
@@ -154,7 +165,11 @@ class Tokenize(beam.DoFn):
         """Splits and tokenizes the collected documents; drops filtered and empty ones."""
         self._clock.lap("read")
         options = self._text_options
-        sentences = prepare_documents(self._documents, options, self._counts)
+        sentences: list[list[str]] = []
+        sources: list[int] = []
+        for number, documents in self._documents.items():
+            sentences += prepare_documents(documents, options, self._counts)
+            sources += [number] * (len(sentences) - len(sources))
         if options.duplicates == NEAR:
             self._bands += [band_rows(document_hash(of), of, NEAR_DUPLICATES) for of in sentences]
         self._characters = 0
@@ -162,7 +177,7 @@ class Tokenize(beam.DoFn):
         if not sentences:
             return
         tokens, lengths = self._tokenizer.tokenize_batch([s for of in sentences for s in of])
-        compact = compact_documents(sentences, tokens, lengths, len(self._vocabulary))
+        compact = compact_documents(sentences, tokens, lengths, len(self._vocabulary), sources)
         self._counts["dropped no_tokens"] += len(sentences) - len(compact.hashes)
         self._tokenized.append(compact)
         self._clock.lap("tokenize")
@@ -173,7 +188,8 @@ class Tokenize(beam.DoFn):
         if self._tokenized:
             documents = CompactDocuments.concatenate(self._tokenized)
             self._tokenized = []
-            items = documents.pack_by_key(layout.keys(documents.hashes))
+            documents, is_eval = divide(documents, layout.eval_fraction)
+            items = documents.pack_by_key(layout.keys(documents.hashes, is_eval))
             yield from write_spill(layout.output, self._run, items)
         if self._bands:
             rows = np.concatenate(self._bands)
@@ -202,9 +218,11 @@ class FindNearDuplicates(beam.DoFn):
         """Compares the documents of one bucket."""
         data = b"".join(read_segments(element[1]))
         hashes = near_duplicates(np.frombuffer(data, NEAR_DUPLICATES.row_type), NEAR_DUPLICATES)
-        keys = self._layout.keys(hashes)
-        for key in np.unique(keys):
-            yield int(key), hashes[keys == key].tobytes()
+        # The pieces of a divided document are in a shard of each split.
+        for is_eval in (False, True) if self._layout.eval_fraction else (False,):
+            keys = self._layout.keys(hashes, is_eval)
+            for key in np.unique(keys):
+                yield int(key), hashes[keys == key].tobytes()
 
 
 class WriteShard(beam.DoFn):
@@ -215,14 +233,16 @@ class WriteShard(beam.DoFn):
         vocabulary: Vocabulary,
         layout: Layout,
         duplicates: str,
+        sources: int,
         progress_folder: str | None,
     ):
-        """Takes the settings."""
+        """Takes the settings; `sources` is the number of sources."""
         is_reference = layout.lengths[0].pairs == REFERENCE
         self._ids = TokenIds.of(vocabulary, is_reference)
         self._vocabulary_ids = VocabularyIds.of(vocabulary)
         self._layout = layout
         self._duplicates = duplicates
+        self._sources = sources
         self._progress_folder = progress_folder
         self._instances = Metrics.counter("beambert", "instances")
 
@@ -249,6 +269,7 @@ class WriteShard(beam.DoFn):
             counts,
             drop_duplicates=self._duplicates != KEEP,
             near_duplicates=np.frombuffer(marked, documents.hashes.dtype),
+            by_source=self._layout.lengths[0].random_next == SOURCE,
         )
         self._clock.lap("shuffle")
         files = {}
@@ -256,7 +277,8 @@ class WriteShard(beam.DoFn):
             files[folder.path] = self._write(documents, key, folder, name)
         self._progress.add(shards=1)
         self._progress.flush()
-        yield ShardEntry(dataclasses.asdict(counts), files)
+        sources = count_sources(documents, self._sources)
+        yield ShardEntry(dataclasses.asdict(counts), sources, files)
 
     def _write(
         self, documents: CompactDocuments, key: int, folder: RecordsFolder, name: str

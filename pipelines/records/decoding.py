@@ -6,15 +6,22 @@ and its records are decoded to Arrow columns and counted.
 
 import dataclasses
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders import example_coder
 
+from beambert.pipelines.records.artefacts import ArtefactCounts, TokenTable, count_artefacts
 from beambert.pipelines.records.reading import CorruptRecordsError, open_hashed, read_records
-from beambert.pipelines.records.repeats import HashCounts, count_hashes, sum_repeats
+from beambert.pipelines.records.repeats import (
+    HashCounts,
+    count_hashes,
+    hash_records,
+    sum_repeats,
+)
+from beambert.pipelines.records.samples import SampledRecord, merge_samples, sample_rows
 from beambert.pipelines.records.schema import records_schema
 from beambert.pipelines.records.statistics import (
     FEATURES,
@@ -74,6 +81,8 @@ class FileReport:
       damage: place and kind of the damage; empty if it is not.
       statistics: statistics of the records; None where the features are not known.
       repeats: kind -> hashes and their counts, see `repeats.HASH_KINDS`.
+      sample: some of the records, see `samples.merge_samples`.
+      artefacts: traces of faulty input; None without a vocabulary.
     """
 
     path: str
@@ -83,6 +92,8 @@ class FileReport:
     damage: str
     statistics: RecordStatistics | None
     repeats: Mapping[str, HashCounts]
+    sample: Sequence[SampledRecord] = ()
+    artefacts: ArtefactCounts | None = None
 
 
 def first_record(path: str) -> bytes | None:
@@ -182,7 +193,17 @@ def count_batch(
 ) -> tuple[RecordStatistics, dict[str, HashCounts]]:
     """Decodes and counts records; see `examine_file`."""
     rows, faults = decode_rows(records, features)
-    restored = restore_ids(rows)
+    return _count_rows(rows, restore_ids(rows), faults, features, vocabulary, limit)
+
+
+def _count_rows(
+    rows: Mapping[str, np.ndarray],
+    restored: np.ndarray,
+    faults: Mapping[str, int],
+    features: RecordFeatures,
+    vocabulary: VocabularyIds | None,
+    limit: int | None,
+) -> tuple[RecordStatistics, dict[str, HashCounts]]:
     unmeasured = dataclasses.replace(
         RecordStatistics.empty(features.max_seq_length, features.max_predictions_per_seq),
         instances=sum(faults.values()),
@@ -198,6 +219,8 @@ def examine_file(
     vocabulary: VocabularyIds | None,
     limit: int | None,
     tell: Callable[[int, int], None] = lambda new_bytes, new_records: None,
+    table: TokenTable | None = None,
+    phrase_limit: int = 0,
 ) -> FileReport:
     """Reads a file from end to end.
 
@@ -207,11 +230,15 @@ def examine_file(
       vocabulary: ids of the vocabulary; None leaves out the counts that need them.
       limit: largest hash to keep, see `repeats.hash_limit`; None leaves out the repeats.
       tell: function that is called with the numbers of bytes and records read since its last call.
+      table: table of the vocabulary; None leaves out the artefacts.
+      phrase_limit: see `artefacts.phrase_limit`.
 
     Raises:
       InputError: the file cannot be opened.
     """
     statistics, rows_at_a_time = None, POSITIONS_AT_A_TIME
+    sample: Sequence[SampledRecord] = ()
+    artefacts: ArtefactCounts | None = None
     if features is not None:
         statistics = RecordStatistics.empty(
             features.max_seq_length, features.max_predictions_per_seq
@@ -223,11 +250,21 @@ def examine_file(
         file = io.BufferedReader(opened, 1 << 20)
         try:
             for records in _batches(read_records(file), rows_at_a_time):
-                count += len(records)
                 if features is not None:
-                    counted, repeated = count_batch(records, features, vocabulary, limit)
+                    rows, faults = decode_rows(records, features)
+                    restored = restore_ids(rows)
+                    counted, repeated = _count_rows(
+                        rows, restored, faults, features, vocabulary, limit
+                    )
                     statistics += counted
                     repeats.append(repeated)
+                    hashes = hash_records(rows, restored)
+                    drawn = sample_rows(rows, hashes, path, count + 1)
+                    sample = merge_samples((sample, drawn))
+                    if table is not None:
+                        found = count_artefacts(restored, hashes, table, phrase_limit)
+                        artefacts = found if artefacts is None else artefacts + found
+                count += len(records)
                 tell(opened.bytes - told, len(records))
                 told = opened.bytes
         except CorruptRecordsError as error:
@@ -235,8 +272,8 @@ def examine_file(
             while file.read(1 << 20):
                 pass  # the hash covers the bytes behind the damage too
         tell(opened.bytes - told, 0)
-        found = (opened.bytes, opened.sha256, count, damage, statistics)
-        return FileReport(path, *found, sum_repeats(repeats))
+        read = (opened.bytes, opened.sha256, count, damage)
+        return FileReport(path, *read, statistics, sum_repeats(repeats), sample, artefacts)
 
 
 def check_encoded(

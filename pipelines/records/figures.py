@@ -46,12 +46,14 @@ class MadeWith:
       dupe_factor: number of passes over the documents.
       documents: number of documents that the records are made of.
       vocab_size: number of tokens in the vocabulary.
+      pairs: value of --pairs.
     """
 
     masked_lm_prob: float | None = None
     dupe_factor: int | None = None
     documents: int | None = None
     vocab_size: int | None = None
+    pairs: str | None = None
 
     @property
     def prediction_share(self) -> float:
@@ -145,11 +147,12 @@ def _label_warning(statistics: RecordStatistics, made_with: MadeWith) -> str:
             "documents only"
         )
     if share > 0.5 + tolerance and made_with.documents is not None:
+        remedy = "raise --max_seq_length or --dupe_factor, or give longer documents"
+        if made_with.pairs == "reference":
+            remedy = "leave --pairs=reference out, which labels every such chunk so"
         return (
             f"{share:.1%} of the labels are random next, because too many chunks have one sentence "
-            "only, and a model that always predicts random next would be right so often; raise "
-            "--max_seq_length or --dupe_factor, give longer documents, or leave --pairs=reference "
-            "out"
+            f"only, and a model that always predicts random next would be right so often; {remedy}"
         )
     if share > 0.5 + tolerance:
         return (

@@ -67,9 +67,23 @@ class HashCounts:
         return int(self.counts[np.isin(self.hashes, other.hashes, assume_unique=True)].sum())
 
 
-def hash_limit(expected_records: int) -> int:
-    """Returns the largest hash to keep, so that about `MOST_HASHES` of so many texts are kept."""
-    return min(EVERY_HASH, EVERY_HASH * MOST_HASHES // max(expected_records, 1))
+def hash_limit(expected_records: int, most: int = MOST_HASHES) -> int:
+    """Returns the largest hash to keep, so that about `most` of so many texts are kept."""
+    return min(EVERY_HASH, EVERY_HASH * most // max(expected_records, 1))
+
+
+def hash_records(rows: Mapping[str, np.ndarray], restored_NL: np.ndarray) -> np.ndarray:
+    """Returns a hash of the tokens of each record and of what is hidden, uint64 [N]."""
+    hidden = _hash_rows(rows["input_ids"], 1) + _hash_rows(rows["masked_lm_positions"], 2)
+    return _mix(_hash_rows(restored_NL) + hidden)
+
+
+def hash_windows(rows: np.ndarray, width: int) -> np.ndarray:
+    """Returns a hash of every `width` neighbours in each row, uint64 [N, L - width + 1]."""
+    ids = np.ascontiguousarray(rows, np.int64).view(np.uint64)
+    places = ids.shape[1] - width + 1
+    columns = (ids[:, i : i + places] * factor for i, factor in enumerate(_factors(width, 0)))
+    return _mix(sum(columns, np.zeros((len(ids), places), np.uint64)))
 
 
 def count_hashes(
@@ -87,12 +101,11 @@ def count_hashes(
     """
     # [SEP] counts as a token: the same text with another end of A is another sequence.
     sequences = _hash_rows(restored_NL)
-    hidden = _hash_rows(rows["input_ids"], 1) + _hash_rows(rows["masked_lm_positions"], 2)
     a_N = np.count_nonzero((rows["segment_ids"] == 0) & (rows["input_mask"] != 0), axis=1) - 2
     is_long_N = a_N >= OPENING_TOKENS
     openings = restored_NL[is_long_N, 1 : 1 + OPENING_TOKENS]
     return {
-        "records": HashCounts.of(_mix(sequences + hidden), limit),
+        "records": HashCounts.of(hash_records(rows, restored_NL), limit),
         "sequences": HashCounts.of(_mix(sequences), limit),
         "openings": HashCounts.of(_mix(_hash_rows(openings)), limit),
     }
@@ -110,9 +123,13 @@ def _hash_rows(rows: np.ndarray, stream: int = 0) -> np.ndarray:
     This is multilinear hashing (Carter and Wegman, 1979). Two different rows of ids below 2^17 have
     the same hash with a probability of at most 2^-46.
     """
+    return np.ascontiguousarray(rows, np.int64).view(np.uint64) @ _factors(rows.shape[1], stream)
+
+
+def _factors(count: int, stream: int) -> np.ndarray:
+    """Returns random odd numbers, uint64 [count], that are the same on every machine."""
     random = np.random.Generator(np.random.PCG64([20181011, stream]))
-    factors = random.integers(0, 1 << 64, rows.shape[1], np.uint64) | np.uint64(1)
-    return np.ascontiguousarray(rows, np.int64).view(np.uint64) @ factors
+    return random.integers(0, 1 << 64, count, np.uint64) | np.uint64(1)
 
 
 def _mix(hashes: np.ndarray) -> np.ndarray:

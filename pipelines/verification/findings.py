@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from beambert.pipelines.records.artefacts import ArtefactCounts
 from beambert.pipelines.records.contract import INFO_FILE
 from beambert.pipelines.records.decoding import FileReport
 from beambert.pipelines.records.figures import (
@@ -18,8 +19,10 @@ from beambert.pipelines.records.figures import (
     warn,
 )
 from beambert.pipelines.records.repeats import HashCounts, hash_limit, sum_repeats
+from beambert.pipelines.records.samples import SampledRecord, decode_record, merge_samples
 from beambert.pipelines.records.statistics import FAULTS, RecordStatistics
 from beambert.pipelines.verification.found_folders import FoundFolder
+from beambert.pipelines.verification.text_findings import text_figures, text_warnings
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
 
 KIND = "beambert verification"
@@ -34,11 +37,15 @@ class Findings:
       files: reports of the files, in the order of their paths.
       statistics: statistics of all records; None if no record could be read.
       repeats: kind -> counts of all records, see `repeats.count_hashes`.
+      sample: a few of the records, to show.
+      artefacts: traces of faulty input in all records; None without a vocabulary.
     """
 
     files: tuple[FileReport, ...]
     statistics: RecordStatistics | None
     repeats: Mapping[str, HashCounts]
+    sample: tuple[SampledRecord, ...]
+    artefacts: ArtefactCounts | None
 
     @classmethod
     def of(cls, reports: Iterable[FileReport]) -> "Findings":
@@ -46,7 +53,14 @@ class Findings:
         reports = tuple(sorted(reports, key=lambda report: report.path))
         counted = [r.statistics for r in reports if r.statistics is not None]
         statistics = functools.reduce(operator.add, counted) if counted else None
-        return cls(reports, statistics, sum_repeats(report.repeats for report in reports))
+        looked_at = [r.artefacts for r in reports if r.artefacts is not None]
+        return cls(
+            reports,
+            statistics,
+            sum_repeats(report.repeats for report in reports),
+            tuple(merge_samples(report.sample for report in reports)),
+            functools.reduce(operator.add, looked_at) if looked_at else None,
+        )
 
 
 def verify(
@@ -106,6 +120,7 @@ def _folder_result(
         "not_checked": _not_checked(folder, findings, training),
         "figures": {},
         "histograms": {},
+        "sample": [],
     }
     if statistics is None:
         result["faults"] = result["faults"] or [f"{folder.path}: has no records; make it again"]
@@ -116,12 +131,16 @@ def _folder_result(
         **_shares_from_info(folder, statistics),
         "lost_predictions_share": lost_predictions_share(statistics, made_with.prediction_share),
         **repeat_shares(findings.repeats, made_with),
+        **text_figures(findings.artefacts, folder.info),
     }
+    tokens = folder.vocabulary and folder.vocabulary.tokens
+    result["sample"] = [decode_record(record, tokens) for record in findings.sample]
     result["histograms"] = {name: getattr(statistics, name).tolist() for name in HISTOGRAMS}
     if not result["faults"]:  # other faults would explain different counts
         result["faults"] += _count_faults(folder, statistics)
     result["faults"] += _record_faults(findings)
     result["warnings"] = warn(statistics, findings.repeats, made_with)
+    result["warnings"] += text_warnings(findings.artefacts, folder.info, made_with)
     if training is not None:
         shares = overlap_shares(findings.repeats, training.repeats)
         result["figures"] |= shares
@@ -198,8 +217,9 @@ def _not_checked(folder: FoundFolder, findings: Findings, training: Findings | N
     missing = []
     if folder.vocabulary is None:
         missing.append(
-            "special tokens, [MASK] / another / the same, unknown tokens and the range of the ids: "
-            f"there is no {VOCABULARY_FILE} beside the records; give one with --vocab_file"
+            "special tokens, [MASK] / another / the same, unknown tokens, the range of the ids, "
+            f"markup, boilerplate and scripts: there is no {VOCABULARY_FILE} beside the records; "
+            "give one with --vocab_file"
         )
     if folder.info is None:
         missing.append(

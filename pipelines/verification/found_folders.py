@@ -15,7 +15,6 @@ from beambert.pipelines.jobs.files import STORAGE_ERRORS, read_bytes
 from beambert.pipelines.records.contract import EVAL_FOLDER, INFO_FILE, RecordsInfo
 from beambert.pipelines.records.decoding import RecordFeatures, find_features, first_record
 from beambert.pipelines.records.figures import MadeWith
-from beambert.pipelines.records.statistics import VocabularyIds
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import MARKER_FILE, TEMPORARY_PREFIX, UNFINISHED_FILE
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
@@ -35,7 +34,7 @@ class FoundFolder:
       path: path of the folder, or the pattern that its files match.
       files: path -> bytes of the record files.
       info: content of info.json; None if the folder has none.
-      vocabulary: ids of the vocabulary; None if there is no vocabulary.
+      vocabulary: vocabulary of the records; None if there is none.
       features: names and lengths of the records' features; None if no record can be read.
       training: path of the folder with the training records, if these are held out; else empty.
       faults: faults of the folder itself, one sentence each.
@@ -45,7 +44,7 @@ class FoundFolder:
     path: str
     files: Mapping[str, int]
     info: RecordsInfo | None
-    vocabulary: VocabularyIds | None
+    vocabulary: Vocabulary | None
     features: RecordFeatures | None
     training: str
     faults: tuple[str, ...]
@@ -54,7 +53,7 @@ class FoundFolder:
     @property
     def made_with(self) -> MadeWith:
         """The parameters that the records were made with, as far as they are known."""
-        vocab_size = self.vocabulary.size if self.vocabulary else None
+        vocab_size = len(self.vocabulary) if self.vocabulary else None
         if self.info is None:
             return MadeWith(vocab_size=vocab_size)
         return MadeWith(
@@ -62,6 +61,7 @@ class FoundFolder:
             self.info.parameters.get("dupe_factor"),
             self.info.counts.get("documents", {}).get("used"),
             vocab_size,
+            self.info.parameters.get("pairs"),
         )
 
 
@@ -233,7 +233,7 @@ def _records_folder(
         path,
         files,
         info,
-        VocabularyIds.of(vocabulary) if vocabulary else None,
+        vocabulary,
         features,
         training,
         faults=(),

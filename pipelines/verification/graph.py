@@ -8,7 +8,9 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.jobs.files import write_bytes
+from beambert.pipelines.records.artefacts import TokenTable, phrase_limit
 from beambert.pipelines.records.decoding import FileReport, examine_file
+from beambert.pipelines.records.statistics import VocabularyIds
 from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.verification.findings import sample_limit, verify
 from beambert.pipelines.verification.found_folders import FoundFolder, find_folders
@@ -81,8 +83,10 @@ class ExamineFile(beam.DoFn):
         self._progress_folder = progress_folder
 
     def setup(self) -> None:
-        """Opens the worker's tally."""
+        """Opens the worker's tally, and looks at the vocabularies."""
         self._progress = ProgressTally(self._progress_folder)
+        self._ids = [of.vocabulary and VocabularyIds.of(of.vocabulary) for of in self._folders]
+        self._tables = [of.vocabulary and TokenTable.of(of.vocabulary) for of in self._folders]
 
     def process(self, element: tuple[int, str]) -> Iterator[tuple[int, FileReport]]:
         """Yields the index and the report of one file."""
@@ -93,9 +97,11 @@ class ExamineFile(beam.DoFn):
             examine_file(
                 file,
                 folder.features,
-                folder.vocabulary,
+                self._ids[index],
                 self._limit,
                 lambda new_bytes, records: progress.add(bytes=new_bytes, instances=records),
+                self._tables[index],
+                phrase_limit(folder.expected_records),
             ),
         )
 

@@ -1,10 +1,11 @@
 """verification.json -> lines to print, and a page with plots."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from beambert.pipelines.records.artefacts import BROKEN_SHARE, PHRASE_TOKENS
 from beambert.pipelines.records.repeats import OPENING_TOKENS
 from beambert.pipelines.shared.report_page import (
     AMBER,
@@ -69,6 +70,13 @@ def figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
         ("repeated records", _percent(figures["repeated_records_share"], 2)),
         ("repeated sequences", _percent(figures["repeated_sequences_share"], 2)),
         ("repeated text, at least", _percent(figures["repeated_text_share"], 2)),
+        ("B of another source", _percent(figures["random_next_other_source_share"], 2)),
+        ("HTML entities", _percent(figures["entities_share"], 2)),
+        ("markup", _percent(figures["markup_share"], 2)),
+        ("undecodable", _percent(figures["replacements_share"], 2)),
+        ("broken words", _percent(figures["broken_words_share"], 2)),
+        ("scripts", _scripts(figures["scripts"])),
+        ("commonest phrase", _phrase(figures["commonest_phrase"])),
     ]
     if "sequences_also_in_training" in figures:
         rows += [
@@ -93,6 +101,14 @@ _MEANINGS = {
     "the corpus make some",
     "repeated text, at least": f"records whose first {OPENING_TOKENS} tokens of A occur more often "
     "than the passes over the corpus explain",
+    "B of another source": "random next pairs whose B is of another pattern of --input than A",
+    "HTML entities": "records with an entity that was not decoded",
+    "markup": "records with HTML tags or wiki markup",
+    "undecodable": "records with characters in place of bytes that could not be decoded",
+    "broken words": f"records in which more than {BROKEN_SHARE:.0%} of the tokens continue a word, "
+    "as in another language than the vocabulary's",
+    "scripts": "shares of the words",
+    "commonest phrase": f"{PHRASE_TOKENS} tokens, and the share of the records that have them",
     "whole, in training": "held-out records that equal a training record before masking",
     "opening, in training": f"held-out records whose first {OPENING_TOKENS} tokens of A begin a "
     "training record's A",
@@ -109,6 +125,18 @@ def _number(value: float | None) -> str:
 
 def _average(one: float | None, other: float | None) -> str:
     return f"{_number(one)} and {_number(other)}"
+
+
+def _scripts(shares: Mapping[str, float] | None) -> str:
+    if not shares:
+        return _UNKNOWN
+    return ", ".join(f"{name} {_percent(share, 2)}" for name, share in shares.items())
+
+
+def _phrase(found: Mapping[str, Any] | None) -> str:
+    if not found or not found["text"]:
+        return _UNKNOWN
+    return f"“{found['text']}”, {_percent(found['share'], 2)}"
 
 
 def _count(value: int | None, unit: str = "") -> str:
@@ -134,7 +162,9 @@ def _folder(folder: dict[str, Any]) -> Html:
     role = f", held out of {folder['held_out_of']}" if folder["held_out_of"] else ""
     found = folder["figures"]
     drawn = [_cards(found), figures(*_plots(folder)), _table(found)] if found else []
-    return section(folder["path"] + role, _findings(folder), *drawn, _files(folder["files"]))
+    sample = [_sample(folder["sample"])] if folder["sample"] else []
+    files = _files(folder["files"])
+    return section(folder["path"] + role, _findings(folder), *drawn, *sample, files)
 
 
 def _findings(folder: dict[str, Any]) -> Html:
@@ -179,6 +209,49 @@ def _table(figures: dict[str, Any]) -> Html:
         for name, value in figure_rows(figures)
     ]
     return table((), rows, ("name", "", ""))
+
+
+# How a predicted token is shown, see `samples.decode_record`.
+_NOTATION = "[shown→label] is a predicted piece: what the model sees, and what it has to predict"
+
+
+def sample_lines(sample: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """Returns the lines that show records on the console.
+
+    Args:
+      sample: records of verification.json.
+      width: number of characters of a segment; the rest is left to the page.
+    """
+    lines = [f"  {plural(len(sample), 'record')}, drawn at random. {_NOTATION}."]
+    for number, record in enumerate(sample, 1):
+        lines.append(f"  {number:>2}  {_about(record)}")
+        for name in ("a", "b"):
+            text = record[name]
+            shown = text if len(text) <= width else text[: width - 1] + "…"
+            lines.append(f"      {name.upper()}: {shown}")
+    return lines
+
+
+def _about(record: Mapping[str, Any]) -> str:
+    """Describes a record in a line."""
+    label = "is next" if record["is_next"] else "random next"
+    name = record["file"].rpartition("/")[2]
+    return (
+        f"{label}; {record['filled']} of {record['positions']} positions, "
+        f"{plural(record['predictions'], 'prediction')}; record {record['number']:,} of {name}"
+    )
+
+
+def _sample(sample: Sequence[Mapping[str, Any]]) -> Html:
+    rows = [
+        (str(number), _about(record), record["a"], record["b"])
+        for number, record in enumerate(sample, 1)
+    ]
+    classes = ("number", "short", "text", "text")
+    return join(
+        tag("p", f"{plural(len(sample), 'record')}, drawn at random. {_NOTATION}.", kind="soft"),
+        table(("", "record", "A", "B"), rows, classes),
+    )
 
 
 def _files(files: Sequence[dict[str, Any]]) -> Html:

@@ -14,10 +14,13 @@ from beambert.pipelines.verification.found_folders import FoundFolder, find_fold
 from beambert.pipelines.verification.graph import VerifyRecords
 from beambert.pipelines.verification.job import JSON_FILE, PAGE_FILE, VerificationJob
 from beambert.pipelines.verification.output import choose_output
-from beambert.pipelines.verification.report import figure_rows, plural, render
+from beambert.pipelines.verification.report import figure_rows, plural, render, sample_lines
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
+
+# Number of characters that the console shows of a segment.
+SEGMENT_CHARACTERS = 150
 
 
 def verify_records(job: VerificationJob, options: "PipelineOptions") -> dict[str, Any]:
@@ -83,6 +86,9 @@ def summarize(result: dict[str, Any]) -> str:
         lines += [f"  FAULT    {text}" for text in folder["faults"]]
         lines += [f"  warning  {text}" for text in folder["warnings"]]
         lines += [f"  not checked: {text}" for text in folder["not_checked"]]
+    # The console shows the records of one folder, and the page those of all.
+    if sample := next((folder["sample"] for folder in result["folders"] if folder["sample"]), None):
+        lines += sample_lines(sample, SEGMENT_CHARACTERS)
     if result["hashes_sampled"] < 1:
         lines.append(
             f"repeats are counted in a sample of {result['hashes_sampled']:.2%} of the texts"

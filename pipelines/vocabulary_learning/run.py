@@ -17,6 +17,7 @@ from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage import locks
 from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary, about_job
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
+from beambert.pipelines.vocabulary_learning.learning import special_tokens
 from beambert.pipelines.vocabulary_learning.word_counts import job_file
 
 if TYPE_CHECKING:
@@ -67,15 +68,25 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
 
 
 def summarize(output: str) -> str:
-    """Returns the line that sums up a finished vocabulary."""
-    counts = json.loads(read_bytes(job_file(output), "--output"))["counts"]
+    """Returns the line that sums up a finished vocabulary, with a warning if it isn't full."""
+    about = json.loads(read_bytes(job_file(output), "--output"))
+    counts, parameters = about["counts"], about["parameters"]
     cleaned = describe_cleaning(counts["cleaned"])
     rare = counts["words_with_rare_characters"] / counts["words"]
-    return (
+    line = (
         f"{output}: {counts['tokens']:,} tokens, learned from {counts['distinct_words']:,} "
         f"different words that occur {counts['words']:,} times in {counts['documents']:,} "
         f"documents{cleaned}; {rare:.3%} of the words become [UNK], because a character in them is "
         "too rare"
+    )
+    reserved = special_tokens(parameters["vocab_size"], parameters["do_lower_case"])
+    wanting = counts["unused_tokens"] - sum(token.startswith("[unused") for token in reserved)
+    if not wanting:
+        return line
+    return (
+        f"{line}\n  warning: the text has too few words for {counts['tokens']:,} tokens, and "
+        f"{wanting:,} of them are [unusedN], which no text contains; give more text, or "
+        f"--vocab_size={counts['tokens'] - wanting}"
     )
 
 

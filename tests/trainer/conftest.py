@@ -49,6 +49,8 @@ def make_documents(vocabulary: Vocabulary, count: int, seed: int) -> CompactDocu
             sentences.append(np.append(words, stop))
     return CompactDocuments(
         np.frombuffer(random.bytes(HASH_BYTES * count), f"V{HASH_BYTES}"),
+        np.zeros(count, np.uint32),
+        np.zeros(count, np.uint32),
         np.array(lengths, np.uint32),
         np.array([len(sentence) for sentence in sentences], np.uint32),
         np.concatenate(sentences).astype(np.uint16),

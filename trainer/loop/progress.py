@@ -78,6 +78,8 @@ class Meter:
             return {}
         self._seconds_a_step = (now - self._started) / steps
         self._steps += steps
+        # The peak was measured once, perhaps beside other work. It is at least what was reached.
+        self._peak = max(self._peak, self._phase.flops_a_step / self._seconds_a_step)
         # The time of evaluations and checkpoints is included, since there will be more of them.
         seconds_a_token = (now - self._compiled) / self._steps / self._phase.tokens_a_step
         tokens = (self._phase.last_step - step) * self._phase.tokens_a_step + self._tokens_later

@@ -9,7 +9,6 @@ import numpy as np
 import tensorflow as tf
 
 from beambert.model.config import BertConfig
-from beambert.model.flops import training_flops
 from beambert.model.packing import Capacity
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.records.contract import EVAL_FOLDER
@@ -25,7 +24,7 @@ from beambert.trainer.loop.strategy import check_batch, is_chief, make_strategy
 from beambert.trainer.model_folders import model_config
 from beambert.trainer.pretraining import recipes
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
-from beambert.trainer.pretraining.capacity import capacity_for
+from beambert.trainer.pretraining.capacity import capacity_for, flops_a_step
 from beambert.trainer.pretraining.objective import PretrainingObjective
 from beambert.trainer.pretraining.records import (
     Records,
@@ -285,13 +284,13 @@ def _phase(
             lambda context: evaluation_batches(data.held_out, batch_size, max_batches, context)
         )
 
-    length, predictions = records.max_seq_length, records.max_predictions_per_seq
+    parts = strategy.num_replicas_in_sync * loop.gradient_accumulation_steps
     return Phase(
         data.last_step,
         batches_from,
         evaluation if data.held_out else None,
-        batch_size * length,
-        training_flops(config, batch_size, length, predictions),
+        batch_size * records.max_seq_length,
+        flops_a_step(config, records, batch_size, parts),
     )
 
 

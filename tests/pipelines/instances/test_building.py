@@ -47,6 +47,8 @@ def compact(rows, dtype=np.uint16) -> CompactDocuments:
     tokens = [token for document in rows for sentence in document for token in sentence]
     return CompactDocuments(
         np.frombuffer(hashes, "V16"),
+        np.zeros(len(rows), np.uint32),
+        np.zeros(len(rows), np.uint32),
         np.array([len(document) for document in rows], np.uint32),
         np.array(lengths, np.uint32),
         np.array(tokens, dtype),

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from beambert.pipelines.instances.masking import TokenIds, mask_rows
-from beambert.pipelines.instances.pairs import _draw_as_the_original, build_pairs
+from beambert.pipelines.instances.pairs import Partners, _draw_as_the_original, build_pairs
 from beambert.pipelines.records.contract import RANDOM_NEXT
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
@@ -95,7 +95,8 @@ class TestPairs:
     def test_after_ten_draws_the_same_document_is_taken(self):
         """Of two documents each draw takes the wrong one half of the time: once in 2^10."""
         generator, draws = random.Random(0), 300_000
-        own = sum(_draw_as_the_original(0, 2, generator) == 0 for _ in range(draws))
+        both = Partners(first=0, end=2, own_first=0, own_end=1)
+        own = sum(_draw_as_the_original(both, generator) == 0 for _ in range(draws))
         expected = draws / 2**10
         assert abs(own - expected) < 5 * np.sqrt(expected)
 

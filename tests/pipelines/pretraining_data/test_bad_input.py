@@ -29,13 +29,13 @@ class TestRejects:
         line = broken.read_bytes().split(b"\xe9")[0].count(b"\n") + 1
         result = data(capsys, vocab_file, output, f"--input={broken}")
         refused(result, broken, f"byte 0xe9 on line {line}", "--max_reject_fraction", "1 of 10")
-        (reject,) = map(json.loads, (output / "rejects.jsonl").read_text().splitlines())
+        (reject,) = map(json.loads, (tmp_path / "out-rejects.jsonl").read_text().splitlines())
         assert (reject["file"], reject["line"], reject["reason"]) == (str(broken), line, "not_utf8")
         assert not (output / "_SUCCESS").exists()
         # The same command with leave to lose that one goes on in the same folder.
         flags = [f"--input={broken}", "--max_reject_fraction=0.1"]
         status, out, err = data(capsys, vocab_file, output, *flags)
-        assert (status, err) == (0, "") and "(1 dropped)" in out
+        assert (status, err) == (0, "") and "(1 dropped: 1 unreadable (not_utf8))" in out
         counts = info(output)["counts"]["documents"]
         assert counts["rejected"] == {"not_utf8": 1}
         assert (counts["read"], counts["used"], counts["in_other_split"]) == (10, 9, 0)
@@ -267,3 +267,29 @@ class TestNothingIsLeftBehind:
         result = data(capsys, vocab_file, output, f"--input={path}")
         refused(result, f"{index}: not the index of {path}", "delete it")
         assert not temporary(output)
+
+    @pytest.mark.parametrize("lengths", ["32", "32,64"])
+    def test_other_flags_after_a_failure(self, capsys, tmp_path, corpus_file, vocab_file, lengths):
+        """A failed job doesn't block its own output."""
+        output = tmp_path / "out"
+        flags = [f"--input={corpus_file}", f"--max_seq_length={lengths}"]
+        flags += ["--max_predictions_per_seq=" + ",".join(["5"] * len(lengths.split(",")))]
+        failed = data(capsys, vocab_file, output, *flags, "--eval_fraction=0.000001")
+        refused(failed, "held out 0 of")
+        assert "delete" not in failed[2] and not list(tmp_path.rglob("out/*"))
+        others = [f"--input={corpus_file}", "--dupe_factor=1"]
+        assert data(capsys, vocab_file, output, *others)[0] == 0
+
+    def test_files_of_others_stay(self, capsys, tmp_path, corpus_file, vocab_file, monkeypatch):
+        """Whoever puts a file beside the shards while they are written finds it again."""
+        output = tmp_path / "out"
+
+        def noted(path):
+            if "info.json" in path:
+                (output / "notes.txt").write_text("mine")
+            return "info.json" in path
+
+        with monkeypatch.context() as patch:
+            self.full(patch, noted)
+            assert data(capsys, vocab_file, output, f"--input={corpus_file}")[0] == 2
+        assert [path.name for path in output.iterdir()] == ["notes.txt"]

@@ -123,10 +123,10 @@ def test_lost_documents_are_noticed(vocabulary):
     from beambert.pipelines.pretraining_data.transforms import ShardEntry
 
     layout = Layout("nowhere", (InstanceParameters(max_seq_length=32),), 1)
-    finish = FinishFolders(Manifest({}, vocabulary, [], {}, 0.0), layout)
+    finish = FinishFolders(Manifest({}, vocabulary, [], [], {}, 0.0), layout)
     entry = {"name": "part", "counts": {"instances": 5}}
     counts = {"documents": 2, "duplicates": 1, "near_duplicates": 0}
-    shards = [ShardEntry(counts, {"nowhere": entry})]
+    shards = [ShardEntry(counts, [(1, 1)], {"nowhere": entry})]
     read = [Counter({"read": 5, "dropped empty": 1})]
     with pytest.raises(RuntimeError, match="lost"):
         list(finish.process(None, shards, read, []))

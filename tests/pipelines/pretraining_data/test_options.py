@@ -258,3 +258,37 @@ def test_dry_run_tells_what_cannot_be_read(run, tmp_path, corpus):
     source.write_text('{"')
     _, printed = run("out", source, "--dry_run")
     assert "line 1 is not JSON" in printed and "no document to use" in printed
+
+
+def test_b_of_the_same_source(run, tmp_path, corpus, vocabulary):
+    letters = [" ".join(sentence[:4]) + "." for document in corpus[:20] for sentence in document]
+    (tmp_path / "letters").mkdir()
+    write_lines(tmp_path / "letters" / "a.txt", [letters[n : n + 9] for n in range(0, 90, 9)])
+    source = write_lines(tmp_path / "words.txt", corpus)
+    flags = ["--max_seq_length=64", "--num_shards=1", "--eval_fraction=0.2"]
+    arguments = ["--input", str(source), f"{tmp_path}/letters/*.txt"]
+    folder, printed = run("mixed", source, *arguments, *flags)
+    found = info(folder)["counts"]
+    assert list(found["sources"]) == [str(tmp_path), f"{tmp_path}/letters/*.txt"]
+    assert sum(of["tokens"] for of in found["sources"].values()) == found["tokens"]
+    assert sum(of["documents"] for of in found["sources"].values()) == documents(folder)["used"]
+    assert found["random_next_other_source"] > 0.1 * found["random_next"]
+    assert "held out: " in printed and f"of the tokens of {tmp_path}/letters/*.txt" in printed
+    folder, _ = run("same", source, *arguments, *flags, "--random_next=source")
+    assert info(folder)["counts"]["random_next_other_source"] == 0
+    assert info(folder)["parameters"]["random_next"] == "source"
+
+
+def test_a_book_is_on_both_sides_of_the_split(run, tmp_path):
+    generator = random.Random(5)
+    book = make_document(generator, 2000)
+    source = write_lines(tmp_path / "books.txt", [book, book, *[book[n:] for n in (900, 950)]])
+    flags = ["--max_seq_length=64", "--eval_fraction=0.3", "--duplicates=near", "--format=lines"]
+    folder, printed = run("books", source, *flags)
+    training, held_out = info(folder)["counts"], info(folder / "eval")["counts"]
+    share = held_out["tokens"] / (training["tokens"] + held_out["tokens"])
+    assert share == pytest.approx(0.3, abs=0.1)
+    used = documents(folder)["used"] + documents(folder / "eval")["used"]
+    dropped = documents(folder)["dropped"]
+    assert used + sum(dropped.values()) == 4 and dropped["duplicates"] == 1
+    assert "dropped: 1 equal to another" in printed

@@ -135,9 +135,17 @@ def test_case_is_kept_when_asked(capsys, tmp_path, documents):
 
 def test_few_words_are_filled_up(capsys, tmp_path):
     source = write(tmp_path / "corpus", ["a b c ab abc\n"], 1)
-    assert vocab(capsys, tmp_path / "v.txt", source, "--vocab_size=200")[0] == 0
+    status, printed, _ = vocab(capsys, tmp_path / "v.txt", source, "--vocab_size=200")
     tokens = (tmp_path / "v.txt").read_text().split()
-    assert len(tokens) == 200 and tokens[-1].startswith("[unused")
+    assert status == 0 and len(tokens) == 200 and tokens[-1].startswith("[unused")
+    unused = sum(token.startswith("[unused") for token in tokens)
+    assert f"warning: the text has too few words for 200 tokens, and {unused} of them" in printed
+    assert f"--vocab_size={200 - unused}" in printed
+
+
+def test_a_full_vocabulary_needs_no_warning(capsys, tmp_path, learned):
+    status, printed, _ = vocab(capsys, tmp_path / "v.txt", learned[1], "--vocab_size=200")
+    assert status == 0 and "200 tokens" in printed and "warning" not in printed
 
 
 def test_same_command_again_is_nothing_to_do(capsys, learned):

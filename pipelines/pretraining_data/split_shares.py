@@ -1,0 +1,49 @@
+"""The shares of the text that a held-out split has, and a warning where they are not as wanted."""
+
+from collections.abc import Mapping
+
+from beambert.pipelines.records.contract import RecordsInfo
+
+# A share may differ from --eval_fraction by so much of it.
+TOLERANCE = 0.25
+
+
+def held_out_shares(training: RecordsInfo, held_out: RecordsInfo) -> dict[str, float]:
+    """Returns the shares that are held out of the documents, tokens and instances, and of sources.
+
+    Args:
+      training, held_out: info.json of the two splits, of the same length.
+
+    Returns:
+      unit -> share; the tokens of each source, if there are several, are units too.
+    """
+    counts = [info.counts for info in (held_out, training)]
+    units = {
+        "documents": [of["documents"]["used"] for of in counts],
+        "tokens": [of["tokens"] for of in counts],
+        "instances": [of["instances"] for of in counts],
+    }
+    sources: list[Mapping] = [of.get("sources", {}) for of in counts]
+    if len(sources[0]) > 1:
+        for name in sources[0]:
+            units[f"tokens of {name}"] = [of[name]["tokens"] for of in sources]
+    return {name: out / (out + rest) for name, (out, rest) in units.items() if out + rest}
+
+
+def describe_shares(shares: Mapping[str, float], eval_fraction: float) -> str:
+    """Returns the line about the shares of a held-out split."""
+    listed = ", ".join(f"{share:.2%} of the {unit}" for unit, share in shares.items())
+    return f"  held out: {listed} (--eval_fraction={eval_fraction:g})"
+
+
+def share_warning(shares: Mapping[str, float], eval_fraction: float) -> str:
+    """Returns the warning about shares that differ by more than `TOLERANCE`; empty if none does."""
+    least, most = ((1 + sign * TOLERANCE) * eval_fraction for sign in (-1, 1))
+    wrong = {unit: share for unit, share in shares.items() if not least <= share <= most}
+    if not wrong:
+        return ""
+    listed = ", ".join(f"{share:.2%} of the {unit}" for unit, share in wrong.items())
+    return (
+        f"--eval_fraction={eval_fraction:g} held out {listed}: the corpus is so small that single "
+        "documents decide it; raise --eval_fraction, or give more text"
+    )

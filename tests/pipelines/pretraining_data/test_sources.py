@@ -1,0 +1,53 @@
+"""The sources of a corpus: the patterns of --input."""
+
+import pytest
+
+from beambert.pipelines.jobs.input_files import match_inputs
+from beambert.pipelines.pretraining_data.sources import find_sources
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch):
+    for name in ("wiki/AA/wiki_00", "wiki/AB/wiki_00", "books/a.txt", "books/b.txt", "one.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("text\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def sources_of(corpus, *patterns):
+    """Names, and file -> name."""
+    names, numbers = find_sources(patterns, match_inputs(patterns))
+    paths = {path.removeprefix(f"{corpus}/"): names[n] for path, n in numbers.items()}
+    return names, paths
+
+
+def test_a_pattern_is_a_source(corpus):
+    names, paths = sources_of(corpus, "wiki/*/wiki_*", f"{corpus}/books/*.txt")
+    assert names == ["wiki/*/wiki_*", f"{corpus}/books/*.txt"]
+    assert paths == {
+        "wiki/AA/wiki_00": names[0],
+        "wiki/AB/wiki_00": names[0],
+        "books/a.txt": names[1],
+        "books/b.txt": names[1],
+    }
+
+
+def test_files_as_a_shell_gives_them_are_of_their_folder(corpus):
+    names, paths = sources_of(corpus, "books/a.txt", "books/b.txt", "one.txt")
+    assert names == ["books", "."]
+    assert paths == {"books/a.txt": "books", "books/b.txt": "books", "one.txt": "."}
+
+
+def test_the_first_pattern_counts(corpus):
+    assert sources_of(corpus, "books/a*", "books/*")[1] == {
+        "books/a.txt": "books/a*",
+        "books/b.txt": "books/*",
+    }
+
+
+def test_one_source_needs_no_table(corpus):
+    assert sources_of(corpus, "wiki/*/wiki_*") == (["wiki/*/wiki_*"], {})
+    assert sources_of(corpus, "books/a.txt", "books/b.txt") == (["books"], {})
+    assert find_sources((), []) == ([], {})
