@@ -35,8 +35,10 @@ class Answers(abc.ABC):
 
     @staticmethod
     @abc.abstractmethod
-    def answer(labels: Sequence[str], outputs: Mapping[str, Any], i: int) -> dict[str, Any]:
-        """Returns row i of a SavedModel's outputs in plain types."""
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
+        """Returns row i of a SavedModel's outputs, for the example, in plain types."""
 
 
 class LabelAnswers(Answers):
@@ -50,7 +52,9 @@ class LabelAnswers(Answers):
         return TextExample(texts[0], texts[1] if len(texts) > 1 else None, None, {})
 
     @staticmethod
-    def answer(labels: Sequence[str], outputs: Mapping[str, Any], i: int) -> dict[str, Any]:
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
         """Returns the likeliest label, and the probability of each label."""
         probabilities = outputs["probabilities"][i].tolist()
         return {
@@ -65,7 +69,9 @@ class NumberAnswers(LabelAnswers):
     OUTPUTS = ("score",)
 
     @staticmethod
-    def answer(labels: Sequence[str], outputs: Mapping[str, Any], i: int) -> dict[str, Any]:
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
         """Returns the number."""
         return {"score": float(outputs["score"][i])}
 
@@ -104,9 +110,12 @@ class TagAnswers(Answers):
         return TaggedExample(tuple(texts[0].split()), None)
 
     @staticmethod
-    def answer(labels: Sequence[str], outputs: Mapping[str, Any], i: int) -> dict[str, Any]:
-        """Returns the tag of each word."""
-        return {"tags": [tag.decode() for tag in outputs["tags"][i] if tag]}
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
+        """Returns the words and the tag of each."""
+        tags = [tag.decode() for tag in outputs["tags"][i] if tag]
+        return {"words": list(example.words), "tags": tags}
 
 
 class SpanAnswers(Answers):
@@ -120,7 +129,9 @@ class SpanAnswers(Answers):
         return Question("", texts[0], texts[1], (), False, "")
 
     @staticmethod
-    def answer(labels: Sequence[str], outputs: Mapping[str, Any], i: int) -> dict[str, Any]:
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
         """Returns the answer, its characters in the context and its score."""
         names = [name for name in SPAN_ANSWER if name in outputs]
         return {"answer": outputs["answer"][i].decode()} | {n: outputs[n][i].item() for n in names}

@@ -34,7 +34,7 @@ from beambert.pipelines.tasks.task import (
     ExampleFile,
     Task,
 )
-from beambert.pipelines.tasks.word_tags import read_sentences
+from beambert.pipelines.tasks.word_tags import WORDS_ENDING, read_sentences
 
 _TABLE_FLAGS = frozenset({"text_columns", "label_column"})
 NO_ANSWER_REASON = "has no answer that is in its context"
@@ -242,7 +242,7 @@ class Tagging(Task):
     kind: str = dataclasses.field(default=TAGGING, init=False)
     metrics: tuple[str, ...] = ("entity_f1", "entity_precision", "entity_recall")
 
-    ENDINGS = (".conll", ".txt", ".tsv")
+    ENDINGS = (WORDS_ENDING, ".txt", ".tsv")
     COLUMN_FLAGS = frozenset({"labels"})
 
     def read(

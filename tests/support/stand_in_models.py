@@ -18,7 +18,7 @@ class Classifier(tf.Module):
         joined = text if text_b is None else text + text_b
         probabilities = tf.broadcast_to(tf.constant(RULES[-1][1]), [tf.size(text), 2])
         for keyword, values in reversed(RULES[:-1]):
-            matches = tf.strings.regex_full_match(joined, f".*{keyword}.*")
+            matches = tf.strings.regex_full_match(joined, f"(?s).*{keyword}.*")
             probabilities = tf.where(matches[:, None], tf.constant(values), probabilities)
         names = tf.gather(tf.constant(LABELS), tf.argmax(probabilities, axis=1))
         return {"label": names, "probabilities": probabilities}
