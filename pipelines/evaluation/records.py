@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from beambert.pipelines.evaluation.excerpts import excerpt
 from beambert.pipelines.evaluation.outcomes import Record
 from beambert.pipelines.prediction.saved_models import Model
 from beambert.pipelines.shared.errors import InputError
@@ -32,6 +33,8 @@ OWN_FEATURES = (
     *("tags", "predicted_tags", "impossible", "answer", "probability", "n_best", "null_odds"),
     *("exact_match", "squad_f1"),
 )
+# Greatest numbers of characters in an excerpt of a context: all, and those before the answer.
+_MOST_OF_CONTEXT, _BEFORE_ANSWER = 280, 120
 # Labels and predictions of questions if some have no answer.
 ANSWER, NO_ANSWER = "answer", "no answer"
 
@@ -288,8 +291,10 @@ class SpanRecords(Records):
     def mistake(record: Record, example: Question) -> Mistake:
         """Returns a mistake whose weight is the probability of an answer without any right word."""
         answers = dict.fromkeys(answer.text for answer in example.answers)
+        start = next((answer.start for answer in example.answers if answer.start is not None), 0)
+        context = excerpt(example.context, _MOST_OF_CONTEXT, max(start - _BEFORE_ANSWER, 0))
         return Mistake(
-            f"{example.question}\n\n{example.context}",
+            f"{example.question}\n\n{context}",
             "\n".join(answers) or "–",
             record["answer"][0].decode() or "–",
             0.0 if record["squad_f1"][0] else record["probability"][0],

@@ -72,8 +72,8 @@ def reading_of(job: PredictionJob, model: saved_models.Model) -> Reading:
     training = model.training
     if job.unit == FILE and training["kind"] == TAGGING:
         raise InputError(
-            f"--unit={job.unit}: a tagging model takes sentences; put each on a line of its own and "
-            "leave the flag out"
+            f"--unit={job.unit}: a tagging model takes sentences; put each on a line of its own "
+            "and leave the flag out"
         )
     answers = ANSWERS[training["kind"]]
     columns = list(job.text_columns or answers.text_columns(training))

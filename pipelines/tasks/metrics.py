@@ -33,6 +33,10 @@ class Metric:
     greatest: float = 1.0
     greater_is_better: bool = True
 
+    def is_better(self, score: float, other: float) -> bool:
+        """Whether a score is better than another."""
+        return score > other if self.greater_is_better else score < other
+
 
 # All metrics that a task can name. `scores` computes them except those of entities (see
 # `entities.entity_scores`) and of answers to questions, which are means over the questions.
