@@ -119,7 +119,14 @@ TASKS: dict[str, Task] = {
             ),
         ),
         # Named entity recognition (Tjong Kim Sang and De Meulder 2003; Derczynski et al. 2017).
-        Tagging("conll2003", {TRAIN: "eng.train", DEV: "eng.testa", TEST: "eng.testb"}),
+        Tagging(
+            "conll2003",
+            {
+                TRAIN: ("eng.train", "train.txt"),
+                DEV: ("eng.testa", "valid.txt", "dev.txt"),
+                TEST: ("eng.testb", "test.txt"),
+            },
+        ),
         Tagging(
             "wnut17",
             {

@@ -47,7 +47,7 @@ def filled(path: pathlib.Path, line: int, row: dict[str, str], name: str) -> str
       InputError: there is no such column.
     """
     if name not in row:
-        reason = f"has no column {name!r} (it has {', '.join(row)})"
+        reason = f"has no column {name!r} (it has {', '.join(row) or 'none'})"
         remedy = "rename the column or, if the data is your own, name yours with "
         raise lacks_column(path, line, reason, f"{remedy}--text_columns or --label_column")
     if not row[name].strip():

@@ -52,8 +52,8 @@ class Task(abc.ABC):
     Attributes:
       name: name of the task, the value of `--task=`.
       kind: name of its kind, a key of `kinds.KINDS`.
-      files: split -> file name. A name without an ending stands for that name with any ending of
-        the kind.
+      files: split -> file name, or the names that the file may have. A name without an ending
+        stands for that name with any ending of the kind.
       text_columns: column of the text and, for a pair, that of the second text. In a choice the
         second column holds the words that every ending begins with.
       label_column: column of the label; in a choice it holds the index of the right ending.
@@ -78,7 +78,7 @@ class Task(abc.ABC):
 
     name: str
     kind: str = dataclasses.field(default="", init=False)
-    files: Mapping[str, str] = dataclasses.field(
+    files: Mapping[str, str | tuple[str, ...]] = dataclasses.field(
         default_factory=lambda: {TRAIN: "train.tsv", DEV: "dev.tsv", TEST: "test.tsv"}
     )
     text_columns: tuple[str, ...] = ("sentence",)

@@ -9,9 +9,10 @@ from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files, tensorflow_models
-from beambert.pipelines.storage.weights import weights_sha256
+from beambert.pipelines.storage.weights import RESULTS_FILE, weights_sha256
 from beambert.pipelines.tasks.task import CLASSIFICATION
 from beambert.trainer import model_folders
+from beambert.trainer.serving.card import CARD_FILE, model_card
 from beambert.trainer.serving.saved_model import EncoderModule, save_module, task_module
 from beambert.trainer.task_models import task_model
 
@@ -24,7 +25,7 @@ def export(model_dir: str, output: str) -> str:
 
     Two exports at the same time make two versions. An existing version is never changed, and a new
     one gets its number only when it is complete. `SOURCE_FILE` in its `assets.extra`, which servers
-    ignore, records the model that it was made from.
+    ignore, records the model that it was made from; `CARD_FILE` says how to load the version.
 
     Args:
       model_dir: folder of a fine-tuned model or an encoder.
@@ -49,7 +50,15 @@ def export(model_dir: str, output: str) -> str:
     with tensorflow_files.written_aside(f"{output}/{version}", output) as temporary:
         save_module(module, module.functions, temporary)
         _write_source(model_dir, temporary)
+        card = model_card(module.functions["serving_default"], found.training, _results(found.path))
+        tensorflow_files.write_bytes(f"{temporary}/{CARD_FILE}", card.encode())
     return _publish(temporary, output)
+
+
+def _results(model_dir: str) -> dict[str, float] | None:
+    """Returns the metrics of a fine-tuned model on dev; None for an encoder."""
+    path = f"{model_dir}/{RESULTS_FILE}"
+    return json.loads(tensorflow_files.read_bytes(path)) if tensorflow_files.exists(path) else None
 
 
 def _publish(temporary: str, output: str) -> str:
