@@ -7,7 +7,14 @@ import keras
 from beambert.model.classifier import BertClassifier, BertTokenClassifier
 from beambert.model.config import BertConfig
 from beambert.pipelines.tasks.entities import OUTSIDE
-from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
+from beambert.pipelines.tasks.task import (
+    CHOICE,
+    CLASSIFICATION,
+    MULTI_LABEL,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+)
 from beambert.trainer import model_folders
 
 
@@ -29,6 +36,7 @@ def _finder(config: BertConfig, num_labels: int, seed: int, freeze: bool) -> ker
 
 MODELS: dict[str, Callable[[BertConfig, int, int, bool], keras.Model]] = {
     CLASSIFICATION: _classifier,
+    MULTI_LABEL: _classifier,
     REGRESSION: _scorer,
     CHOICE: _scorer,
     TAGGING: _tagger,

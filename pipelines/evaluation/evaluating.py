@@ -168,7 +168,7 @@ def _evaluate(
         "thresholds": verdicts,
         "overall": scores[None],
         "slices": by_slice(scores, orders),
-        "details": details(outcomes),
+        "details": details(outcomes, labels),
     }
     if official := predictor.official(task, examples, records):
         metrics["details"]["official"], texts = official

@@ -68,15 +68,16 @@ def constant_answers(
     return found
 
 
-def details(outcomes: Outcomes) -> dict[str, Any]:
+def details(outcomes: Outcomes, labels: Sequence[str]) -> dict[str, Any]:
     """Returns further results over all examples; which there are depends on the kind.
 
     A classification has `confusion_matrix`, whose [i][j] counts the examples of label i that were
     predicted as label j, and `calibration`. A choice and questions have `calibration`. Tags have
-    the scores of entities `by_type`.
+    the scores of entities `by_type`, and several labels have scores `by_label`.
     """
     confidence = outcomes.confidence()
-    return outcomes.details() | ({"calibration": calibration(*confidence)} if confidence else {})
+    calibrated = {"calibration": calibration(*confidence)} if confidence else {}
+    return outcomes.details(labels) | calibrated
 
 
 def by_slice(

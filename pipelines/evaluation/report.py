@@ -173,7 +173,9 @@ def _calibration(metrics: dict[str, Any]) -> Html | None:
 
 
 def _by_type(metrics: dict[str, Any]) -> Html | None:
-    by_type = metrics["details"].get("by_type")
+    details = metrics["details"]
+    title, first = ("By label", "label") if "by_label" in details else ("Entities by type", "type")
+    by_type = details.get("by_label", details.get("by_type"))
     if by_type is None:
         return None
     rows = [
@@ -187,7 +189,7 @@ def _by_type(metrics: dict[str, Any]) -> Html | None:
     ]
     titles = [*_ENTITY_COUNTS.values(), *_ENTITY_SCORES.values()]
     kinds = ("", *["number"] * len(titles), "bar")
-    return section("Entities by type", table(("type", *titles, ""), rows, kinds))
+    return section(title, table((first, *titles, ""), rows, kinds))
 
 
 def _official(metrics: dict[str, Any]) -> Html | None:
@@ -205,7 +207,7 @@ def _official(metrics: dict[str, Any]) -> Html | None:
     )
 
 
-_ENTITY_COUNTS = {"true": "entities", "predicted": "predicted", "correct": "right"}
+_ENTITY_COUNTS = {"true": "true", "predicted": "predicted", "correct": "right"}
 _ENTITY_SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 
 

@@ -6,7 +6,14 @@ from typing import Any
 
 from beambert.pipelines.tasks.examples import ChoiceExample, TaggedExample, TextExample
 from beambert.pipelines.tasks.squad import Question
-from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
+from beambert.pipelines.tasks.task import (
+    CHOICE,
+    CLASSIFICATION,
+    MULTI_LABEL,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+)
 
 # Outputs that describe an answer to a question; models of SQuAD 2.0 also have null odds.
 SPAN_ANSWER = ("start", "end", "score", "null_odds")
@@ -60,6 +67,22 @@ class LabelAnswers(Answers):
         return {
             "label": outputs["label"][i].decode(),
             "probabilities": dict(zip(labels, probabilities, strict=True)),
+        }
+
+
+class MultiLabelAnswers(LabelAnswers):
+    """Answers of several labels: the labels that apply to texts or pairs of texts."""
+
+    OUTPUTS = ("labels", "probabilities")
+
+    @staticmethod
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
+        """Returns the labels that apply, and the probability of each label."""
+        return {
+            "labels": [label.decode() for label in outputs["labels"][i] if label],
+            "probabilities": dict(zip(labels, outputs["probabilities"][i].tolist(), strict=True)),
         }
 
 
@@ -139,6 +162,7 @@ class SpanAnswers(Answers):
 
 ANSWERS: dict[str, type[Answers]] = {
     CLASSIFICATION: LabelAnswers,
+    MULTI_LABEL: MultiLabelAnswers,
     REGRESSION: NumberAnswers,
     CHOICE: ChoiceAnswers,
     TAGGING: TagAnswers,

@@ -13,7 +13,7 @@ from beambert.pipelines.tasks.declarations import (
 from beambert.pipelines.tasks.task import Task
 
 # Flags that only the tasks on one's own data take.
-_COLUMN_FLAGS = ("text_columns", "label_column", "choice_columns", "labels")
+_COLUMN_FLAGS = ("text_columns", "label_column", "choice_columns", "labels", "label_separator")
 
 
 def add_task_flags(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +45,12 @@ def add_task_flags(parser: argparse.ArgumentParser) -> None:
         metavar="A,B,…",
         help="for your own data: labels in the order of the model's outputs (default: those of "
         "the training data, sorted)",
+    )
+    add(
+        "--label_separator",
+        metavar="TEXT",
+        help="for --task=multi_label: what stands between the labels of a row (default: a comma); "
+        "a JSON list needs none",
     )
     add_skip_bad_rows_flag(parser)
 
@@ -82,6 +88,8 @@ def task_of(flags: argparse.Namespace) -> Task:
                 f"--text_columns={','.join(given['text_columns'])}: name one or two columns"
             )
         given["text_b_is_optional"] = False
+    if given.get("label_separator") == "":
+        raise InputError("--label_separator: is empty; give at least one character")
     labels = given.get("labels")
     if labels is not None and (len(labels) < 2 or len({*labels, ""}) <= len(labels)):
         raise InputError(f"--labels={','.join(labels)}: name at least two labels, each once")

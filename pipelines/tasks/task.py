@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 from beambert.pipelines.tasks.tables import BadRow
 
-# The kinds of tasks. They ask for a label of a text or a pair; a number; one of several endings; a
-# label of each word; the place of an answer in a text.
-CLASSIFICATION, REGRESSION, CHOICE, TAGGING, SPAN = (
+# The kinds of tasks. They ask for a label of a text or a pair; for any number of labels of it; a
+# number; one of several endings; a label of each word; the place of an answer in a text.
+CLASSIFICATION, MULTI_LABEL, REGRESSION, CHOICE, TAGGING, SPAN = (
     "classification",
+    "multi_label",
     "regression",
     "choice",
     "tagging",

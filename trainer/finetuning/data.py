@@ -11,6 +11,7 @@ from beambert.pipelines.features.contract import TaskFeatureFiles
 from beambert.pipelines.model_inputs.examples import count_cut, first_pieces, make_features
 from beambert.pipelines.model_inputs.features import TaskFeatures
 from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.tasks import multi_label
 from beambert.pipelines.tasks.entities import entity_scores
 from beambert.pipelines.tasks.metrics import scores
 from beambert.pipelines.tasks.splits import read_splits
@@ -153,6 +154,25 @@ class ClassData(TextData):
             probabilities=probabilities,
             positive=index.get(self.task.positive_label, 1),
         )
+
+
+class MultiLabelData(TextData):
+    """Texts with any number of labels each."""
+
+    def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """Returns the task's metrics of a model's outputs for dev."""
+        return self._scores(outputs["probabilities"] > multi_label.THRESHOLD)
+
+    def baseline(self) -> dict[str, float]:
+        """Returns the metrics for predicting the commonest labels of train for every example."""
+        sets = collections.Counter(frozenset(of.labels) for of in self._examples[TRAIN])
+        commonest = min(sets, key=lambda labels: (-sets[labels], sorted(labels)))
+        row = [label in commonest for label in self.labels]
+        return self._scores(np.tile(row, (self.counts[DEV], 1)))
+
+    def _scores(self, predictions: np.ndarray) -> dict[str, float]:
+        true = [[label in of.labels for label in self.labels] for of in self._examples[DEV]]
+        return multi_label.scores(self.task.metrics, np.array(true), predictions)
 
 
 class ChoiceData(ClassData):

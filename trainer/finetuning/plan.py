@@ -13,6 +13,7 @@ from beambert.pipelines.storage import claims
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
+    MULTI_LABEL,
     REGRESSION,
     SHORTEST_LENGTH,
     SPAN,
@@ -22,7 +23,14 @@ from beambert.pipelines.tasks.task import (
 )
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
-from beambert.trainer.finetuning.data import ChoiceData, ClassData, NumberData, TagData, TaskData
+from beambert.trainer.finetuning.data import (
+    ChoiceData,
+    ClassData,
+    MultiLabelData,
+    NumberData,
+    TagData,
+    TaskData,
+)
 from beambert.trainer.finetuning.span_data import SpanData
 from beambert.trainer.loop.config import (
     FINETUNING_BATCH_SIZE,
@@ -39,6 +47,7 @@ from beambert.trainer.weights.initial import InitialWeights, open_initial
 RANDOM = "random"
 DATA: dict[str, type[TaskData]] = {
     CLASSIFICATION: ClassData,
+    MULTI_LABEL: MultiLabelData,
     REGRESSION: NumberData,
     CHOICE: ChoiceData,
     TAGGING: TagData,

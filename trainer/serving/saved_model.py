@@ -9,7 +9,15 @@ import tensorflow as tf
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
+from beambert.pipelines.tasks.multi_label import THRESHOLD
+from beambert.pipelines.tasks.task import (
+    CHOICE,
+    CLASSIFICATION,
+    MULTI_LABEL,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+)
 from beambert.trainer.serving.question_answering import AnswerModule
 from beambert.trainer.task_models import outside_index
 
@@ -55,6 +63,14 @@ class _Classifier(_TaskModule):
         return self._likeliest(self._model(self._text_features(*texts)))
 
 
+class _MultiLabelClassifier(_TaskModule):
+    def _answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        probabilities = tf.sigmoid(self._model(self._text_features(*texts)))
+        names = tf.broadcast_to(self._labels, tf.shape(probabilities))
+        applying = tf.ragged.boolean_mask(names, probabilities > THRESHOLD)
+        return {"labels": applying.to_tensor(""), "probabilities": probabilities}
+
+
 class _Scorer(_TaskModule):
     def _answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"score": self._model(self._text_features(*texts))[:, 0]}
@@ -91,6 +107,7 @@ def _finder(
 # The module for each kind of task.
 ANSWER_MODULES: dict[str, Callable[..., _TaskModule | AnswerModule]] = {
     CLASSIFICATION: _Classifier,
+    MULTI_LABEL: _MultiLabelClassifier,
     REGRESSION: _Scorer,
     CHOICE: _Chooser,
     TAGGING: _Tagger,
@@ -131,6 +148,8 @@ def save_task_model(
     kinds but span take `text`, string [n], and for pairs `text_b`, string [n].
 
     * Classification returns `label`, string [n], and `probabilities`, float32 [n, labels].
+    * Multi-label classification returns `labels`, string [n, most labels of a text], with empty
+      labels behind the last one, and `probabilities`, float32 [n, labels].
     * Regression returns `score`, float32 [n].
     * Choice also takes `choices`, string [n, N]. It returns `label`, string [n], and
       `probabilities`, float32 [n, N].

@@ -10,7 +10,7 @@ from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files, tensorflow_models
 from beambert.pipelines.storage.weights import RESULTS_FILE, weights_sha256
-from beambert.pipelines.tasks.task import CLASSIFICATION
+from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL
 from beambert.trainer import model_folders
 from beambert.trainer.serving.card import CARD_FILE, model_card
 from beambert.trainer.serving.saved_model import EncoderModule, save_module, task_module
@@ -136,7 +136,7 @@ def labels_of(model_dir: str) -> list[str]:
       InputError: the model is no classifier, or takes pairs of texts.
     """
     found = model_folders.open_model(model_dir, "--model")
-    if found.training["kind"] != CLASSIFICATION:
+    if found.training["kind"] not in (CLASSIFICATION, MULTI_LABEL):
         raise InputError(f"--text: {model_dir} is no classifier; leave --text out")
     if found.training["is_pair"]:
         raise InputError(f"--text: {model_dir} takes pairs of texts; leave --text out")

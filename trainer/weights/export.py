@@ -14,7 +14,14 @@ from beambert.model.checkpoint_names import hugging_face_name, original_name
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
+from beambert.pipelines.tasks.task import (
+    CHOICE,
+    CLASSIFICATION,
+    MULTI_LABEL,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+)
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, VOCABULARY_FILE
 from beambert.trainer import model_folders
 from beambert.trainer.task_models import task_model
@@ -54,6 +61,11 @@ HUGGING_FACE = {
         names_labels=True,
         # Without it `transformers` takes a single label for a regression.
         config={"problem_type": "single_label_classification"},
+    ),
+    MULTI_LABEL: _HuggingFaceClass(
+        "BertForSequenceClassification",
+        names_labels=True,
+        config={"problem_type": "multi_label_classification"},
     ),
     REGRESSION: _HuggingFaceClass(
         "BertForSequenceClassification", config={"problem_type": "regression", "num_labels": 1}

@@ -30,7 +30,7 @@ def test_task_names_ignore_case_and_hyphens(name):
 
 def test_unknown_task_lists_the_known_ones():
     """The remedy is in the message."""
-    with refused("--task=sst-3: not a task; choose one of classification, regression"):
+    with refused("--task=sst-3: not a task; choose one of classification, multi_label"):
         declarations.find_task("sst-3")
 
 

@@ -1,0 +1,162 @@
+"""The base class of the kinds whose examples are rows of tables, and what all kinds check."""
+
+import abc
+import pathlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks import tables
+from beambert.pipelines.tasks.examples import TextExample
+from beambert.pipelines.tasks.tables import BadRow
+from beambert.pipelines.tasks.task import ExampleFile, Task
+
+# The flags that name the columns of tables.
+TABLE_FLAGS = frozenset({"text_columns", "label_column"})
+
+
+class TableTask(Task):
+    """A task whose examples are the rows of tables."""
+
+    ENDINGS = tables.ENDINGS
+    COLUMN_FLAGS = TABLE_FLAGS
+
+    def read(
+        self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
+    ) -> ExampleFile:
+        """Reads the rows."""
+        rows = tables.read_rows(path, self.headerless_columns if is_labelled else ())
+        return parted(self._example(path, line, row, is_labelled, labels) for line, row in rows)
+
+    def _example(
+        self,
+        path: pathlib.Path,
+        line: int,
+        row: dict[str, str] | BadRow,
+        is_labelled: bool,
+        labels: Sequence[str] | None,
+    ) -> Any:
+        if isinstance(row, BadRow):
+            return row
+        try:
+            texts = [tables.filled(path, line, row, name) for name in self._text_columns(row)]
+            choices = self._choice_columns(path, line, row)
+            endings = tuple(tables.filled(path, line, row, name) for name in choices)
+            label = None
+            if is_labelled or self.label_column in row:
+                label = self._label(path, line, row, endings or labels)
+        except BadRow as error:
+            return error
+        used = {*self.text_columns, *choices, self.label_column}
+        others = {name: field for name, field in row.items() if name not in used}
+        text_b = texts[1] if len(texts) > 1 else None
+        return self._make(endings, text=texts[0], text_b=text_b, label=label, columns=others)
+
+    def _text_columns(self, row: dict[str, str]) -> tuple[str, ...]:
+        if self.text_b_is_optional and self.text_columns[1] not in row:
+            return self.text_columns[:1]
+        return self.text_columns
+
+    def _choice_columns(
+        self, path: pathlib.Path, line: int, row: dict[str, str]
+    ) -> tuple[str, ...]:
+        return ()
+
+    def _label(
+        self,
+        path: pathlib.Path,
+        line: int,
+        row: dict[str, str],
+        possible: Sequence[str] | None,
+    ) -> Any:
+        """Returns the truth of a row.
+
+        Raises:
+          BadRow: the label cannot be used.
+          InputError: there is no column of labels.
+        """
+        label = tables.filled(path, line, row, self.label_column)
+        self._check_label(path, line, label, possible)
+        return label
+
+    @abc.abstractmethod
+    def _check_label(
+        self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
+    ) -> None:
+        """Refuses a label that is not among the possible labels or endings.
+
+        Raises:
+          BadRow: the label cannot be used.
+        """
+
+    def _make(self, endings: tuple[str, ...], **fields: Any) -> Any:
+        return TextExample(**fields)
+
+    def check_file(self, path: pathlib.Path, examples: Sequence[Any]) -> None:
+        """Refuses a file in which only some rows have a second text."""
+        if len({example.text_b is None for example in examples}) > 1:
+            raise InputError(
+                f"{path}: has {self.text_columns[1]!r} in some rows only; fill it in for all of "
+                "them or for none"
+            )
+
+    def check_split(
+        self, path: pathlib.Path, is_labelled: bool, examples: Sequence[Any], first: Any
+    ) -> None:
+        """Refuses labels in some rows only, and pairs if train has none or the reverse."""
+        check_labels(path, examples)
+        if (examples[0].text_b is None) != (first.text_b is None):
+            raise InputError(
+                f"{path}: either this file or the train file lacks the second text, "
+                f"{self.text_columns[1]!r}; add the column there or delete it here"
+            )
+
+    def label_names(self, example: Any) -> Iterable[str]:
+        """Returns the label."""
+        return () if example.label is None else (example.label,)
+
+
+def parted(found: Iterable[Any]) -> ExampleFile:
+    """Separates examples from bad rows."""
+    examples: list[Any] = []
+    bad: list[BadRow] = []
+    for example in found:
+        (bad if isinstance(example, BadRow) else examples).append(example)
+    return ExampleFile(examples, bad)
+
+
+def check_labels(path: pathlib.Path, examples: Sequence[Any]) -> None:
+    """Refuses a file with labels in some rows only.
+
+    Raises:
+      InputError: it has.
+    """
+    if len({example.truth is None for example in examples}) > 1:
+        raise InputError(f"{path}: has labels in some rows only; fill them in, or remove all")
+
+
+def check_name(
+    path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
+) -> None:
+    """Refuses a name that cannot be a label.
+
+    Raises:
+      BadRow: it has several lines, or is not among the possible labels.
+    """
+    if len(label.splitlines()) > 1:
+        raise BadRow(path, line, "has a label of several lines", "correct the row")
+    if possible is not None and label not in possible:
+        raise tables.unknown_label(path, line, label, possible)
+
+
+def several(path: pathlib.Path, found: set[str], where: str) -> tuple[str, ...]:
+    """Returns the labels, sorted.
+
+    Raises:
+      InputError: there are fewer than two.
+    """
+    labels = sorted(found)
+    if len(labels) < 2:
+        has = f"has the one label {labels[0]!r} only" if labels else "has no labels"
+        raise InputError(f"{path}: {has}; a classifier needs at least two, {where}")
+    return tuple(labels)
