@@ -64,8 +64,10 @@ def made_from(
       max_seq_length: greatest number of tokens in a sequence.
       data_sha256: split -> SHA-256 of its file.
     """
+    of_task = dataclasses.asdict(task)
+    of_task.pop("class_weights", None)  # they belong to the loss
     decided = {
-        "task": dataclasses.asdict(task),
+        "task": of_task,
         "labels": list(labels),
         "vocabulary_sha256": vocabulary.sha256,
         "do_lower_case": do_lower_case,

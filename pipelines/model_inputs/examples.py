@@ -109,7 +109,7 @@ class ExampleInputs(ModelInputs):
         features: TaskFeatures,
     ) -> int:
         """See the function `count_cut`."""
-        length = text_features.max_seq_length
+        length = text_features.longest
         full = np.flatnonzero(features.example_lengths == length)
         if not len(full):
             return 0
@@ -278,9 +278,8 @@ def count_cut(
 
 @functools.lru_cache(maxsize=1)
 def _longer(text_features: TextFeatures) -> TextFeatures:
-    """Returns the converter to sequences that are one token longer; it is cached, see `_graph`."""
-    of = text_features
-    return TextFeatures(of.vocabulary, of.do_lower_case, of.max_seq_length + 1)
+    """Returns the converter with more room; it is cached, see `_graph`."""
+    return text_features.with_more_room()
 
 
 def first_pieces(

@@ -33,6 +33,7 @@ from beambert.pipelines.tasks.examples import (
 from beambert.pipelines.tasks.squad import Question, read_questions
 from beambert.pipelines.tasks.table_task import (
     TABLE_FLAGS,
+    LabelledTextTask,
     TableTask,
     check_labels,
     check_name,
@@ -57,7 +58,7 @@ NO_ANSWER_REASON = "has no answer that is in its context"
 
 
 @dataclasses.dataclass(frozen=True)
-class Classification(TableTask):
+class Classification(LabelledTextTask):
     """A task that asks for the label of a text or of a pair of texts."""
 
     kind: str = dataclasses.field(default=CLASSIFICATION, init=False)
@@ -79,7 +80,7 @@ class Classification(TableTask):
 
 
 @dataclasses.dataclass(frozen=True)
-class MultiLabel(TableTask):
+class MultiLabel(LabelledTextTask):
     """A task that asks for any number of labels of a text or of a pair of texts.
 
     Attributes:

@@ -24,7 +24,7 @@ def scores(
     """Returns metrics by name.
 
     Args:
-      names: of micro_f1, macro_f1, exact_match and cross_entropy.
+      names: some among micro_f1, macro_f1, exact_match and cross_entropy.
       labels: whether each label applies.
       predictions: whether each label is predicted.
       probabilities: probability of each label; cross_entropy needs them.

@@ -1,8 +1,9 @@
 """The base class of the kinds whose examples are rows of tables, and what all kinds check."""
 
 import abc
+import dataclasses
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
@@ -13,6 +14,12 @@ from beambert.pipelines.tasks.task import ExampleFile, Task
 
 # The flags that name the columns of tables.
 TABLE_FLAGS = frozenset({"text_columns", "label_column"})
+# How a text is read that is longer than an input: its beginning, or windows of it.
+TRUNCATE, WINDOWS = "truncate", "windows"
+# Greatest number of windows without --max_windows.
+DEFAULT_WINDOWS = 8
+# Weights of labels with which all labels count alike.
+BALANCED = "balanced"
 
 
 class TableTask(Task):
@@ -114,6 +121,44 @@ class TableTask(Task):
     def label_names(self, example: Any) -> Iterable[str]:
         """Returns the label."""
         return () if example.label is None else (example.label,)
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledTextTask(TableTask):
+    """A task that asks for labels of a text or of a pair of texts.
+
+    Attributes:
+      long_documents: how a text is read that is longer than an input: `TRUNCATE` or `WINDOWS`.
+      max_windows: greatest number of windows of a text.
+      class_weights: see `class_weights.label_weights`; None if all labels count alike.
+    """
+
+    long_documents: str = TRUNCATE
+    max_windows: int = DEFAULT_WINDOWS
+    class_weights: str | Mapping[str, float] | None = None
+
+    LEARNING_FLAGS = frozenset({"long_documents", "max_windows", "class_weights"})
+
+    @property
+    def windows(self) -> int:
+        """The greatest number of windows that a text becomes."""
+        return self.max_windows if self.long_documents == WINDOWS else 1
+
+    def learning_settings(self) -> dict[str, Any]:
+        """Returns the windows and the weights, if there are any."""
+        found: dict[str, Any] = {"windows": self.windows} if self.windows > 1 else {}
+        return found | ({"class_weights": self.class_weights} if self.class_weights else {})
+
+    def check_split(
+        self, path: pathlib.Path, is_labelled: bool, examples: Sequence[Any], first: Any
+    ) -> None:
+        """Refuses also pairs, if long texts are read in windows."""
+        super().check_split(path, is_labelled, examples, first)
+        if self.windows > 1 and first.text_b is not None:
+            raise InputError(
+                f"--long_documents={self.long_documents}: {path} has pairs of texts, which have no "
+                "windows; leave the flag out"
+            )
 
 
 def parted(found: Iterable[Any]) -> ExampleFile:

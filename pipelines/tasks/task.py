@@ -74,6 +74,13 @@ class Task(abc.ABC):
     ENDINGS: ClassVar[tuple[str, ...]]
     # Flags that a task on one's own data takes.
     COLUMN_FLAGS: ClassVar[frozenset[str]] = frozenset()
+    # Flags about the learning that a task of the kind takes.
+    LEARNING_FLAGS: ClassVar[frozenset[str]] = frozenset()
+    # Greatest number of windows that a text becomes.
+    windows: ClassVar[int] = 1
+    # How much the labels count in the loss, see `class_weights`; None if all count alike. It has no
+    # annotation, as kinds that have weights make a field of it.
+    class_weights = None
     # Whether the answers are labels; a model keeps them in labels.txt.
     HAS_LABELS: ClassVar[bool] = True
 
@@ -152,6 +159,10 @@ class Task(abc.ABC):
     def label_names(self, example: Any) -> Iterable[str]:
         """Returns the labels of an example, to be counted; nothing for a number."""
         return ()
+
+    def learning_settings(self) -> dict[str, Any]:
+        """Returns the settings of the learning that differ from the defaults, for training.json."""
+        return {}
 
     def sequences(self, example: Any) -> int:
         """Returns the number of sequences of tokens that an example becomes."""

@@ -2,6 +2,7 @@
 
 import abc
 import collections
+import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 
@@ -12,6 +13,7 @@ from beambert.pipelines.model_inputs.examples import count_cut, first_pieces, ma
 from beambert.pipelines.model_inputs.features import TaskFeatures
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.tasks import multi_label
+from beambert.pipelines.tasks.class_weights import loss_weights
 from beambert.pipelines.tasks.entities import entity_scores
 from beambert.pipelines.tasks.metrics import scores
 from beambert.pipelines.tasks.splits import read_splits
@@ -104,7 +106,16 @@ class ExampleData(TaskData):
                 given = self.task.kind, examples, self.labels, text_features
                 features = make_features(*given)
                 cut = count_cut(*given, features)
+            if self.task.class_weights and split == TRAIN:
+                features = self._weighted(features)
             self._features[split], self._cut[split] = features, cut
+
+    def _weighted(self, features: TaskFeatures) -> TaskFeatures:
+        """Returns features with the weight of each target in the loss."""
+        targets = dict(features.targets)
+        given = self.task.class_weights, self.labels, targets["label_ids"]
+        targets["loss_weights"] = loss_weights(*given)
+        return dataclasses.replace(features, targets=targets)
 
     def notes(self) -> list[str]:
         """Returns a sentence for each split with sequences that were cut."""

@@ -82,6 +82,14 @@ class TaskObjective(Objective):
         """Returns the outputs that predictions are made from, with a row for each example."""
 
 
+def loss_weights(features: Features) -> tf.Tensor | float:
+    """Returns the weight of each target in the loss, see `class_weights`; 1 if there are none.
+
+    Only training batches have them, so that held-out losses can be compared.
+    """
+    return features.get("loss_weights", 1.0)
+
+
 class ClassificationObjective(TaskObjective):
     """Softmax over a task's labels (run_classifier.py)."""
 
@@ -98,8 +106,9 @@ class ClassificationObjective(TaskObjective):
         """Returns the sums over the examples of the loss (nats) and of correct answers."""
         logits = self.logits(model, features, dropout_seed)
         rows, labels = example_weights(features), features["label_ids"]
+        losses = cross_entropy(logits, labels)
         return {
-            "cross_entropy": tf.reduce_sum(rows * cross_entropy(logits, labels)),
+            "cross_entropy": tf.reduce_sum(rows * loss_weights(features) * losses),
             "accuracy": tf.reduce_sum(rows * is_correct(logits, labels)),
         }
 
@@ -121,6 +130,7 @@ class MultiLabelObjective(ClassificationObjective):
         logits = self.logits(model, features, dropout_seed)
         rows, labels = example_weights(features), features["label_ids"]
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+        losses *= loss_weights(features)
         is_right = tf.cast((logits > 0) == (labels > 0), tf.float32)
         return {
             "cross_entropy": tf.reduce_sum(rows * tf.reduce_mean(losses, axis=1)),

@@ -144,6 +144,7 @@ class FinetuningPlan:
             "labels": list(data.labels),
             "is_pair": data.is_pair,
             "freeze_encoder": self.job.freeze_encoder,
+            **task.learning_settings(),
             "init": claims.absolute(self.weights.path) if self.weights else RANDOM,
             "init_sha256": self.weights.sha256 if self.weights else None,
             "do_lower_case": self.text_features.do_lower_case,
@@ -171,7 +172,9 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
     start = _start(job)
     notes: list[str] = []
     data = DATA[job.task.kind](job.task, job.data_dir, notes.append, job.skip_bad_rows)
-    text_features = TextFeatures(start.vocabulary, start.do_lower_case, start.max_seq_length)
+    text_features = TextFeatures(
+        start.vocabulary, start.do_lower_case, start.max_seq_length, job.task.windows
+    )
     if job.features:
         job.features.check(
             made_from(

@@ -87,7 +87,7 @@ def model_card(
     outputs = list(function.structured_outputs)
     return _CARD.format(
         title=f"{training['task']}: {training['kind']}" if "task" in training else "Encoder",
-        made=f"An input of the model has at most {training['max_seq_length']} tokens.",
+        made=_inputs(training["max_seq_length"], training.get("windows", 1)),
         tensorflow=tf.__version__,
         tensorflow_text=tf_text.__version__,
         arguments="\n".join(f"    {name}=tf.constant({_EXAMPLES[name]})," for name in inputs),
@@ -99,6 +99,13 @@ def model_card(
         labels=_labels(training.get("labels", ())),
         results=_results(results or {}),
     )
+
+
+def _inputs(length: int, windows: int) -> str:
+    said = f"An input of the model has at most {length} tokens."
+    if windows > 1:
+        said += f" A longer text is read in up to {windows} windows, whose logits are averaged."
+    return said
 
 
 def _labels(labels: Sequence[str]) -> str:

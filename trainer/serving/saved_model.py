@@ -25,6 +25,9 @@ _TEXT = tf.TensorSpec([None], tf.string, name="text")
 _TEXT_B = tf.TensorSpec([None], tf.string, name="text_b")
 _CHOICES = tf.TensorSpec([None, None], tf.string, name="choices")
 
+# Number of texts in a batch of the model if they have windows, of which there may be many.
+_TEXTS_AT_A_TIME = 8
+
 
 def _traced(function: Callable[..., dict[str, tf.Tensor]], *texts: Any, **choices: Any) -> Any:
     # AutoGraph is not needed, because no Python condition depends on a tensor.
@@ -51,6 +54,27 @@ class _TaskModule(tf.Module):
     def _answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         raise NotImplementedError
 
+    def _logits(self, *texts: tf.Tensor) -> tf.Tensor:
+        """Returns the logits of texts; those in windows are computed a few texts at a time."""
+        features = self._text_features(*texts)
+        width = self._text_features.window_length
+        if width is None:
+            return self._model(features)
+        lengths = tf.reduce_sum(features["input_mask"], axis=1)
+
+        def some(first: tf.Tensor) -> tf.Tensor:
+            part = slice(first, first + _TEXTS_AT_A_TIME)
+            windows = (tf.reduce_max(lengths[part]) + width - 1) // width
+            return self._model({n: of[part, : windows * width] for n, of in features.items()})
+
+        labels = len(self._labels)
+        parts = tf.map_fn(
+            some,
+            tf.range(0, tf.size(lengths), _TEXTS_AT_A_TIME),
+            fn_output_signature=tf.RaggedTensorSpec([None, labels], tf.float32, ragged_rank=0),
+        )
+        return tf.reshape(parts.values, [-1, labels])
+
     def _likeliest(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         return {
             "label": tf.gather(self._labels, tf.argmax(logits, axis=-1)),
@@ -60,12 +84,12 @@ class _TaskModule(tf.Module):
 
 class _Classifier(_TaskModule):
     def _answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self._likeliest(self._model(self._text_features(*texts)))
+        return self._likeliest(self._logits(*texts))
 
 
 class _MultiLabelClassifier(_TaskModule):
     def _answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        probabilities = tf.sigmoid(self._model(self._text_features(*texts)))
+        probabilities = tf.sigmoid(self._logits(*texts))
         names = tf.broadcast_to(self._labels, tf.shape(probabilities))
         applying = tf.ragged.boolean_mask(names, probabilities > THRESHOLD)
         return {"labels": applying.to_tensor(""), "probabilities": probabilities}

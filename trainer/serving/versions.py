@@ -39,8 +39,8 @@ def export(model_dir: str, output: str) -> str:
     """
     found = model_folders.open_model(model_dir, "--model")
     version = next_version(output)
-    length = found.training["max_seq_length"]
-    text_features = TextFeatures(found.vocabulary, found.do_lower_case, length)
+    length, windows = found.training["max_seq_length"], found.training.get("windows", 1)
+    text_features = TextFeatures(found.vocabulary, found.do_lower_case, length, windows)
     if found.training["kind"] == model_folders.PRETRAINING:
         pretrained = BertPretrainer(found.config)
         model_folders.load_weights(pretrained, found.path)

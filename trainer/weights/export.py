@@ -93,6 +93,11 @@ def export_hugging_face(model_dir: str, output: str) -> None:
             f"--model={model_dir}: its classifier reads the encoder's last four layers, which no "
             "class of transformers does; export it as a SavedModel"
         )
+    if "windows" in found.training:
+        raise InputError(
+            f"--model={model_dir}: reads long texts in windows, which no class of transformers "
+            "does; export it as a SavedModel"
+        )
 
     def write(folder: str) -> None:
         import safetensors.numpy
