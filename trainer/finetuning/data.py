@@ -119,9 +119,10 @@ class ExampleData(TaskData):
 
     def notes(self) -> list[str]:
         """Returns a sentence for each split with sequences that were cut."""
+        windows = f" and --max_windows={self.task.windows}" if self.task.windows > 1 else ""
         return [
             f"{split}: {cut:,} of {len(self._features[split].lengths):,} sequences lost tokens at "
-            f"--max_seq_length={self._length}"
+            f"--max_seq_length={self._length}{windows}"
             for split, cut in self._cut.items()
             if cut
         ]
