@@ -45,7 +45,8 @@ class MultiLabelRecords(Records):
         pairs = zip(record["label_flags"], record["prediction_flags"], strict=True)
         wrong = sum(true != predicted for true, predicted in pairs)
         predicted = record["prediction"][0].decode()
-        return Mistake(text_of(example), ", ".join(example.labels), predicted, float(wrong))
+        expected = ", ".join(example.labels)
+        return Mistake(text_of(example), expected or "–", predicted or "–", float(wrong))
 
 
 def _decoded(names: np.ndarray) -> list[str]:

@@ -1,5 +1,6 @@
 """`beambert features`: records of every kind, what info.json counts, and what is refused."""
 
+import dataclasses
 import gzip
 import json
 import pathlib
@@ -359,3 +360,13 @@ def test_real_tasks(shared_data, tmp_path):
         >= counts["train"]["sequences_that_lost_tokens"]
         > 0
     )
+
+
+def test_class_weights_do_not_decide_the_features(vocabulary):
+    """They belong to the loss; windows of long texts do decide them."""
+    task = find_task("sst-2")
+    common = (["0", "1"], vocabulary, True, LENGTH, {})
+    weighted = dataclasses.replace(task, class_weights="balanced")
+    assert made_from(weighted, *common) == made_from(task, *common)
+    in_windows = dataclasses.replace(task, long_documents="windows")
+    assert made_from(in_windows, *common) != made_from(task, *common)
