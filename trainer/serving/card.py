@@ -86,7 +86,7 @@ def model_card(
     inputs = [spec.name for spec in (*positional, *named.values())]
     outputs = list(function.structured_outputs)
     return _CARD.format(
-        title=f"{training['task']}: {training['kind']}" if "task" in training else "Encoder",
+        title=_title(training),
         made=_inputs(training["max_seq_length"], training.get("windows", 1)),
         tensorflow=tf.__version__,
         tensorflow_text=tf_text.__version__,
@@ -99,6 +99,12 @@ def model_card(
         labels=_labels(training.get("labels", ())),
         results=_results(results or {}),
     )
+
+
+def _title(training: Mapping[str, Any]) -> str:
+    if "task" not in training:
+        return "Encoder"
+    return ": ".join(dict.fromkeys((training["task"], training["kind"])))
 
 
 def _inputs(length: int, windows: int) -> str:
