@@ -204,6 +204,14 @@ def test_pairs_numbers_and_tags(tmp_path):
     scorer = model_folder(tmp_path / "scorer", stand_in_models.Regressor(), "regression")
     answers, _ = run(scorer, tmp_path / "3", tmp_path / "a.txt")
     assert answers[0]["score"] == pytest.approx(1.2)
+    names = ("negative", "positive", "z")
+    labeller = model_folder(
+        tmp_path / "labeller", stand_in_models.MultiLabeller(), "multi_label", names
+    )
+    (tmp_path / "c.txt").write_text("good and bad\nnothing\n")
+    answers, _ = run(labeller, tmp_path / "7", tmp_path / "c.txt")
+    assert [row["labels"] for row in answers] == [["negative", "positive"], []]
+    assert answers[1]["probabilities"] == pytest.approx(dict.fromkeys(names, 0.2))
     tagger = model_folder(
         tmp_path / "tagger", stand_in_models.Tagger(), "tagging", ("B-person", "O")
     )

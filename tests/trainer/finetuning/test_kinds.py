@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from beambert.pipelines.model_inputs.examples import make_features
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.predict import main as predict_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_examples
@@ -116,14 +115,13 @@ def results(folder):
     ("kind", "metric", "least", "baseline"),
     [
         ("regression", "pearson", 0.8, 0.0),
-        ("multi_label", "micro_f1", 0.95, 0.7),
         pytest.param("choice", "accuracy", 0.9, 0.6, marks=pytest.mark.slow),
         pytest.param("tagging", "entity_f1", 0.95, 0.0, marks=pytest.mark.slow),
     ],
 )
 def test_learnt(finetuned, lengths_of, kind, metric, least, baseline):
     found = results(finetuned(kind))
-    assert (len(lengths_of[kind]) > 1) == (kind in ("choice", "tagging"))
+    assert (len(lengths_of[kind]) > 1) == (kind != "regression")
     assert found[metric] > least
     assert found[f"baseline_{metric}"] <= baseline
 
@@ -155,7 +153,8 @@ def test_regression_is_served_alike(data, finetuned):
     assert np.corrcoef(scores, labels)[0, 1] == pytest.approx(results(folder)["pearson"], abs=1e-5)
 
 
-def test_several_labels_are_served_exported_and_predicted_alike(data, finetuned, tmp_path):
+@pytest.mark.slow
+def test_several_labels_are_served_and_exported_alike(data, finetuned, tmp_path):
     folder = finetuned("multi_label")
     task = dataclasses.replace(find_task("multi_label"), label_separator="|")
     examples = read_examples(task, str(data / "multi_label"), "dev")
@@ -167,19 +166,14 @@ def test_several_labels_are_served_exported_and_predicted_alike(data, finetuned,
     predicted = [tuple(names[row > 0.5]) for row in expected]
     assert [tuple(x.decode() for x in row if x) for row in answer["labels"]] == predicted
     right = [one == e.labels for one, e in zip(predicted, examples, strict=True)]
-    assert np.mean(right) == pytest.approx(results(folder)["exact_match"])
+    found = results(folder)
+    assert np.mean(right) == pytest.approx(found["exact_match"])
+    assert found["micro_f1"] > 0.95 and found["baseline_micro_f1"] < 0.7
     export_hugging_face(str(folder), str(tmp_path / "exported"))
     config = json.loads((tmp_path / "exported" / "config.json").read_text())
     assert config["architectures"] == ["BertForSequenceClassification"]
     assert config["problem_type"] == "multi_label_classification"
     assert config["id2label"] == {"0": "joy", "1": "sorrow"}
-    (tmp_path / "texts.txt").write_text("the river died\nthe house\n")
-    flags = [f"--model={folder}", f"--input={tmp_path}/texts.txt", f"--output={tmp_path}/answers"]
-    predict_main(flags)
-    (answers,) = (tmp_path / "answers").glob("part-*")
-    told = [json.loads(line) for line in answers.read_text().splitlines()]
-    assert [(one["line"], one["labels"]) for one in told] == [(1, ["joy", "sorrow"]), (2, [])]
-    assert told[0]["probabilities"].keys() == {"joy", "sorrow"}
 
 
 @pytest.mark.slow
