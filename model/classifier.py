@@ -53,10 +53,19 @@ class BertClassifier(_TaskModel):
     """Logits of a sentence or a pair (Devlin et al. 2019, section 4.1).
 
     With one label, the logit is the value of a regression or the score of a choice (section 4.4).
+
+    A text may stand in several windows. Its logits are then the mean of theirs, which is the layer
+    on top of the mean of their pooled outputs: the hierarchical method with mean pooling of Sun et
+    al. 2019 (How to fine-tune BERT for text classification, arXiv 1905.05583).
     """
 
     def __init__(
-        self, config: BertConfig, num_labels: int, seed: int = 0, freeze_encoder: bool = False
+        self,
+        config: BertConfig,
+        num_labels: int,
+        seed: int = 0,
+        freeze_encoder: bool = False,
+        window_length: int | None = None,
     ):
         """Creates the model and its variables.
 
@@ -66,21 +75,40 @@ class BertClassifier(_TaskModel):
           seed: seed of every initial weight; the encoder is as `BertEncoder(config, seed)`.
           freeze_encoder: whether to train only the layer on top. Its input is then the output of
             the encoder's last layers for the first token.
+          window_length: number of tokens in a window; None if each text is one sequence.
         """
         super().__init__("bert_classifier", config, num_labels, seed, freeze_encoder)
+        self.window_length = window_length
 
     def call(self, features, dropout_seed=None):
         """Computes the logits of a batch.
 
         Args:
           features: `input_ids`, `input_mask` and `segment_ids`, int32 or int64 [B, L], as in
-            `BertEncoder`; other keys are ignored.
+            `BertEncoder`; other keys are ignored. With a window length, the windows of a text
+            stand end to end in its row, all but the last full. L that is not static must be a
+            multiple of the window length.
           dropout_seed: integer [2], another for every step and replica; None switches dropout off.
 
         Returns:
           float32 logits [B, C].
         """
-        inputs = _inputs(features)
+        inputs, width = _inputs(features), self.window_length
+        length = inputs[0].shape[1]
+        if width is None or (length is not None and length <= width):
+            return self._logits_of_sequences(inputs, dropout_seed)
+        if length is not None and length % width:
+            inputs = [ops.pad(x, [[0, 0], [0, -length % width]]) for x in inputs]
+        # W is the number of windows of all texts.
+        folded = [ops.reshape(x, (-1, width)) for x in inputs]
+        logits_WC = self._logits_of_sequences(folded, dropout_seed)
+        is_window = ops.cast(ops.any(folded[1] > 0, axis=1), "float32")
+        texts = ops.shape(inputs[0])[0]
+        weights = ops.reshape(is_window, (texts, -1, 1))
+        logits = ops.reshape(logits_WC, (texts, -1, logits_WC.shape[-1]))
+        return ops.sum(weights * logits, axis=1) / ops.maximum(ops.sum(weights, axis=1), 1.0)
+
+    def _logits_of_sequences(self, inputs, dropout_seed):
         if self.encoder.trainable:
             _, x_BH = self.encoder(*inputs, dropout_seed=dropout_seed)
         else:

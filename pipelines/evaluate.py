@@ -25,7 +25,7 @@ from beambert.pipelines.evaluation import blessing
 from beambert.pipelines.evaluation.blessing import Threshold
 from beambert.pipelines.evaluation.job import EvaluationJob
 from beambert.pipelines.evaluation.measures import metric_names
-from beambert.pipelines.evaluation.slices import slice_title
+from beambert.pipelines.evaluation.slices import MOST_VALUES, slice_title
 from beambert.pipelines.jobs import running
 from beambert.pipelines.shared import console, flags
 from beambert.pipelines.shared.errors import InputError
@@ -35,6 +35,9 @@ from beambert.pipelines.tasks.flags import add_task_flags, task_of
 from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.tasks.task import Task
 
+# Exit status for a model that is not blessed, with --exit_status.
+STATUS_OF_REFUSAL = 3
+
 EXAMPLES = """examples:
   # the dev split of SST-2, with a threshold on the accuracy
   beambert evaluate --task=sst-2 --data_dir=glue/SST-2 --model=models/sst-2 \\
@@ -43,6 +46,10 @@ EXAMPLES = """examples:
   # a new model against the one that serves
   beambert evaluate --task=sst-2 --data_dir=glue/SST-2 --model=models/new \\
       --output=evaluation/new --baseline=evaluation/sst-2
+
+  # a step of a build, which fails unless the model is blessed; few slices are computed sooner
+  beambert evaluate --task=sst-2 --data_dir=glue/SST-2 --model=models/sst-2 \\
+      --output=evaluation/sst-2 --threshold=0.8 --slices=label --exit_status
 """
 
 
@@ -57,7 +64,8 @@ def summary(metrics: dict[str, Any], output: str) -> str:
     for name, parts in metrics["slices"].items():
         lines += [_summary_line(slice_title(name, v), part, widths) for v, part in parts.items()]
     constant = metrics["constant_answers"][names[0]]
-    always = f"always {constant['answer']!r}"
+    is_constant = constant.get("is_constant", True)
+    always = f"always {constant['answer']!r}" if is_constant else constant["answer"]
     score = f"{constant['score']:>{widths[names[0]]}.4f}"
     lines += [f"{always:<32.32}{metrics['examples']:>9}{score}", ""]
     verdict = BLESSED if metrics["blessed"] else NOT_BLESSED
@@ -104,7 +112,7 @@ def build_parser() -> flags.FlagParser:
         action="append",
         type=float,
         help="least value that is blessed, or greatest value of an error (default: better than "
-        "the best constant answer)",
+        "the best constant answer, or for tags than each word's usual tag in train)",
     )
     parser.add_argument(
         "--baseline",
@@ -114,7 +122,23 @@ def build_parser() -> flags.FlagParser:
     parser.add_argument(
         "--min_change", type=float, help="least improvement over the baseline (default: 0)"
     )
+    parser.add_argument(
+        "--slices",
+        type=_names,
+        metavar="A,B,…",
+        help="slices to score: length, label, prediction, names of columns, or none (default: all, "
+        f"and each column with at most {MOST_VALUES} values)",
+    )
+    parser.add_argument(
+        "--exit_status",
+        **flags.SWITCH,
+        help=f"end with status {STATUS_OF_REFUSAL} if the model is not blessed, for scripts",
+    )
     return parser
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return () if text == "none" else tuple(name.strip() for name in text.split(","))
 
 
 def _thresholds(
@@ -156,6 +180,7 @@ def parse(argv: Sequence[str]) -> tuple[EvaluationJob, list[str]]:
         arguments.baseline,
         arguments.min_change or 0.0,
         arguments.skip_bad_rows,
+        arguments.slices,
     )
     return job, pipeline_flags
 
@@ -165,12 +190,16 @@ def main(argv: Sequence[str]) -> None:
 
     Raises:
       InputError: a flag, a file or a folder cannot be used.
+      SystemExit: the model is not blessed, and --exit_status is given.
     """
     job, beam_flags = parse(argv)
     with running.quiet_libraries(), loading():
         options = running.beam_options(beam_flags)
         from beambert.pipelines.evaluation.evaluating import evaluate
-    print(summary(evaluate(job, options), job.output))
+    metrics = evaluate(job, options)
+    print(summary(metrics, job.output))
+    if build_parser().parse_known_args(argv)[0].exit_status and not metrics["blessed"]:
+        raise SystemExit(STATUS_OF_REFUSAL)
 
 
 if __name__ == "__main__":

@@ -4,27 +4,33 @@ import sys
 from collections.abc import Sequence
 
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
-from beambert.pipelines.prediction.job import PredictionJob
+from beambert.pipelines.prediction.job import FILE, LINE, PredictionJob
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser, read_job
 from beambert.pipelines.shared.loading import loading
 
 EXAMPLES = """examples:
-  # files with a text on each line
+  # text files with a text on each line; or each file is one text
   beambert predict --model=sentiment --input='reviews/*.txt' --output=answers
+  beambert predict --model=sentiment --input='letters/*.txt' --unit=file --output=answers
 
   # tables; for pairs, name two columns
   beambert predict --model=topics --input 'news/*.csv' 'more.jsonl' --text_columns=body \\
       --output=answers
 
+  # sentences for a tagging model: one on each line, or words in the first column of .conll files
+  beambert predict --model=tagger --input=messages.conll --output=answers
+
   # a model for SQuAD; the columns are question and context
   beambert predict --model=reader --input=questions.jsonl --output=answers
 
-The answers are JSON Lines in the output folder, part-*.jsonl. Each has the file, the line and, by
-the kind of the model, a label with the probabilities of all labels, a score, the tags of the words,
-or an answer with its characters in the context. Rows that cannot be read are in rejects-*.jsonl,
-each with the reason; line 0 stands for a whole file or the rest of it.
+The answers are JSON Lines in the output folder, part-*.jsonl. Each has the file, the line, for
+tables the row and its other columns, and, by the kind of the model, a label with the probabilities
+of all labels, a score, the words with their tags, or an answer with its characters in the context.
+Lines and rows are counted from 1; the header of a table is no row. Rows that cannot be read, such
+as empty lines, are in rejects-*.jsonl, each with the reason; line 0 stands for a whole file or the
+rest of it.
 
 """
 
@@ -45,6 +51,13 @@ def build_parser() -> FlagParser:
         type=lambda text: text.split(","),
         metavar="A,B",
         help="columns of the texts in tables (default: those that the model was trained on)",
+    )
+    add(
+        "--unit",
+        choices=(LINE, FILE),
+        default=LINE,
+        help="text of a plain text file that gets an answer: each line, or the whole file "
+        "(default: %(default)s)",
     )
     return parser
 

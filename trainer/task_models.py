@@ -7,28 +7,44 @@ import keras
 from beambert.model.classifier import BertClassifier, BertTokenClassifier
 from beambert.model.config import BertConfig
 from beambert.pipelines.tasks.entities import OUTSIDE
-from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
+from beambert.pipelines.tasks.task import (
+    CHOICE,
+    CLASSIFICATION,
+    MULTI_LABEL,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+)
 from beambert.trainer import model_folders
 
 
-def _classifier(config: BertConfig, num_labels: int, seed: int, freeze: bool) -> keras.Model:
-    return BertClassifier(config, num_labels, seed, freeze)
+def _classifier(
+    config: BertConfig, num_labels: int, seed: int, freeze: bool, window_length: int | None
+) -> keras.Model:
+    return BertClassifier(config, num_labels, seed, freeze, window_length)
 
 
-def _scorer(config: BertConfig, num_labels: int, seed: int, freeze: bool) -> keras.Model:
+def _scorer(
+    config: BertConfig, num_labels: int, seed: int, freeze: bool, _: int | None
+) -> keras.Model:
     return BertClassifier(config, 1, seed, freeze)
 
 
-def _tagger(config: BertConfig, num_labels: int, seed: int, freeze: bool) -> keras.Model:
+def _tagger(
+    config: BertConfig, num_labels: int, seed: int, freeze: bool, _: int | None
+) -> keras.Model:
     return BertTokenClassifier(config, num_labels, seed, freeze)
 
 
-def _finder(config: BertConfig, num_labels: int, seed: int, freeze: bool) -> keras.Model:
+def _finder(
+    config: BertConfig, num_labels: int, seed: int, freeze: bool, _: int | None
+) -> keras.Model:
     return BertTokenClassifier(config, 2, seed, freeze, head_dropout=0.0)
 
 
-MODELS: dict[str, Callable[[BertConfig, int, int, bool], keras.Model]] = {
+MODELS: dict[str, Callable[[BertConfig, int, int, bool, int | None], keras.Model]] = {
     CLASSIFICATION: _classifier,
+    MULTI_LABEL: _classifier,
     REGRESSION: _scorer,
     CHOICE: _scorer,
     TAGGING: _tagger,
@@ -37,10 +53,15 @@ MODELS: dict[str, Callable[[BertConfig, int, int, bool], keras.Model]] = {
 
 
 def build_model(
-    kind: str, config: BertConfig, num_labels: int, seed: int, freeze_encoder: bool = False
+    kind: str,
+    config: BertConfig,
+    num_labels: int,
+    seed: int,
+    freeze_encoder: bool = False,
+    window_length: int | None = None,
 ) -> keras.Model:
-    """Returns the model of a kind of task."""
-    return MODELS[kind](config, num_labels, seed, freeze_encoder)
+    """Returns the model of a kind of task; see `BertClassifier` for the window length."""
+    return MODELS[kind](config, num_labels, seed, freeze_encoder, window_length)
 
 
 def outside_index(labels: Sequence[str]) -> int:
@@ -59,6 +80,13 @@ def task_model(found: model_folders.ModelFolder) -> keras.Model:
     """
     training = found.training
     freeze_encoder = training.get("freeze_encoder", False)
-    model = build_model(training["kind"], found.config, len(training["labels"]), 0, freeze_encoder)
+    model = build_model(
+        training["kind"],
+        found.config,
+        len(training["labels"]),
+        0,
+        freeze_encoder,
+        training["max_seq_length"] if "windows" in training else None,
+    )
     model_folders.load_weights(model, found.path)
     return model

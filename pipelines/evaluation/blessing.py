@@ -21,7 +21,7 @@ class Threshold:
     Attributes:
       metric: name of the metric.
       value: least value that is blessed, or greatest value for metrics where less is better. None
-        means better than the best constant answer.
+        means better than the best answer without a model.
     """
 
     metric: str
@@ -124,7 +124,7 @@ def of_thresholds(
 
     Args:
       thresholds: thresholds that `check_thresholds` accepted.
-      constants: metric -> the `answer` and `score` of the best constant answer.
+      constants: metric -> the best answer without a model, see `measures.constant_answers`.
     """
     found = []
     for threshold in thresholds:
@@ -132,9 +132,15 @@ def of_thresholds(
             found.append(Requirement(threshold.metric, threshold.value))
             continue
         constant = constants[threshold.metric]
-        meaning = f", which always answering {constant['answer']!r} gives"
+        meaning = f", which {without_model(constant)} gives"
         found.append(Requirement(threshold.metric, constant["score"], True, meaning))
     return found
+
+
+def without_model(constant: Mapping[str, Any]) -> str:
+    """Returns in words how an answer is given without a model, see `measures.constant_answers`."""
+    answer = constant["answer"]
+    return f"always answering {answer!r}" if constant.get("is_constant", True) else answer
 
 
 def of_baseline(metric: str, score: float, min_change: float) -> Requirement:

@@ -8,17 +8,23 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from beambert.pipelines.evaluation import beam_steps, blessing, mistakes, predictions
+from beambert.pipelines.evaluation import beam_steps, blessing, lookup, mistakes, predictions
 from beambert.pipelines.evaluation import folder as evaluation_folder
-from beambert.pipelines.evaluation.baseline import open_baseline
+from beambert.pipelines.evaluation.baseline import Baseline, open_baseline
 from beambert.pipelines.evaluation.folder import (
     OFFICIAL,
     PREDICTIONS_FOLDER,
     TFMA_FOLDER,
 )
 from beambert.pipelines.evaluation.job import EvaluationJob, read_labelled
-from beambert.pipelines.evaluation.measures import by_slice, constant_answers, details, measures_of
-from beambert.pipelines.evaluation.outcomes import OUTCOMES, Outcomes
+from beambert.pipelines.evaluation.measures import (
+    Measures,
+    by_slice,
+    constant_answers,
+    details,
+    measures_of,
+)
+from beambert.pipelines.evaluation.outcomes import OUTCOMES, Outcomes, Record
 from beambert.pipelines.evaluation.records import Mistake
 from beambert.pipelines.evaluation.span_predictions import PREDICTORS
 from beambert.pipelines.jobs import running
@@ -27,6 +33,7 @@ from beambert.pipelines.storage import claims, locks
 from beambert.pipelines.storage.claims import METRICS_FILE, REPORT_FILE
 from beambert.pipelines.storage.tensorflow_files import local_folder
 from beambert.pipelines.storage.weights import NOT_TO_USE, weights_sha256
+from beambert.pipelines.tasks.task import Task
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -74,6 +81,53 @@ def _on_this_machine(job: EvaluationJob) -> Iterator[EvaluationJob]:
         yield dataclasses.replace(job, **here)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Subject:
+    """What is evaluated, read and checked.
+
+    Attributes:
+      model: the SavedModel.
+      weights_sha256: SHA-256 of its weights.
+      examples: examples with labels.
+      data_sha256: SHA-256 of their file.
+      measures: metrics of the task.
+      others: name -> outcomes of answers that the training file gives without a model.
+      baseline: the model to compare with; None without one.
+    """
+
+    model: saved_models.Model
+    weights_sha256: str
+    examples: Sequence[Any]
+    data_sha256: str
+    measures: Measures
+    others: Mapping[str, Outcomes]
+    baseline: Baseline | None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Place:
+    """The folders of a running evaluation, and the options of its Beam pipelines.
+
+    Attributes:
+      unfinished: folder on this machine where the results are made.
+      sent: folder that workers on other machines reach; None if there are none.
+      options: options of the Beam pipelines.
+    """
+
+    unfinished: pathlib.Path
+    sent: str | None
+    options: "PipelineOptions"
+
+    def of_workers(self, name: str) -> str:
+        """Returns the folder of a name to which the workers write."""
+        return f"{self.sent or self.unfinished}/{name}"
+
+    def fetched(self, name: str) -> pathlib.Path:
+        """Returns the same folder on this machine, after the workers have written it."""
+        worker_folder.fetch(self.sent, name, self.unfinished)
+        return self.unfinished / name
+
+
 def _evaluate(
     job: EvaluationJob,
     here: EvaluationJob,
@@ -89,74 +143,36 @@ def _evaluate(
       stack: stack of temporary folders, which are deleted at the end of the command.
     """
     task = job.task
-    model = saved_models.find_model(here.model, task.kind)
-    examples = read_labelled(
-        here, model.labels, lambda text: print(str(text).replace(here.data_dir, job.data_dir))
-    )
-    data_sha256 = hashlib.sha256(here.data_file().read_bytes()).hexdigest()
+    subject = _read(job, here)
+    examples, labels = subject.examples, subject.model.labels
+    rows, orders = predictions.make_rows(task, examples, labels, job.slices)
+    print(f"Evaluating {job.model} on {len(examples):,} examples of {task.name} …", flush=True)
+    unfinished = stack.enter_context(evaluation_folder.work_folder(job.output))
+    sent = stack.enter_context(worker_folder.worker_folder(options))
+    place = _Place(unfinished, sent, options)
     with running.quiet_libraries():
-        from beambert.pipelines.evaluation import tfma_metric
-
-        PREDICTORS[task.kind].check_model(task, model, examples[0])
-        measures = measures_of(task, model.labels)
-        baseline = None
-        if here.baseline:
-            found = open_baseline(here.baseline, task, data_sha256, len(examples))
-            baseline = dataclasses.replace(found, folder=job.baseline)
-        print(f"Evaluating {job.model} on {len(examples):,} examples of {task.name} …", flush=True)
-        weights = weights_sha256(here.model)
-        unfinished = stack.enter_context(evaluation_folder.work_folder(job.output))
-        rows, orders = predictions.make_rows(task, examples, model.labels)
-        sent = stack.enter_context(worker_folder.worker_folder(options))
-        predictor = PREDICTORS[task.kind].of_task(task, worker_folder.send_model(model, sent))
-        place = sent or str(unfinished)
-        beam_steps.predict(predictor, rows, f"{place}/{PREDICTIONS_FOLDER}", options)
-        worker_folder.fetch(sent, PREDICTIONS_FOLDER, unfinished)
-        records = predictions.read_records(unfinished / PREDICTIONS_FOLDER)
-        predictions.check_records(task.kind, records, len(examples), model)
-        outcomes = OUTCOMES[task.kind].of_records(records)
-        constants = constant_answers(outcomes, measures, model.labels)
-        requirements = blessing.of_thresholds(job.thresholds, constants)
-        if baseline:
-            requirements.append(baseline.requirement(measures.names[0], job.min_change))
-        config = tfma_metric.eval_config(measures, requirements, orders)
-        beam_steps.analyse(
-            config,
-            f"{place}/{PREDICTIONS_FOLDER}",
-            f"{place}/{TFMA_FOLDER}",
-            options,
-            len(examples),
+        predictor = PREDICTORS[task.kind].of_task(
+            task, worker_folder.send_model(subject.model, place.sent)
         )
-        worker_folder.fetch(sent, TFMA_FOLDER, unfinished)
-        scores = tfma_metric.load_scores(unfinished / TFMA_FOLDER, measures.names)
-        failures = tfma_metric.load_failures(unfinished / TFMA_FOLDER)
-    if scores[None]["example_count"] != len(examples):
-        raise RuntimeError(f"{len(examples)} examples, but TFMA counted {scores[None]}")
-    verdicts = [
-        requirement.verdict(scores[None][requirement.metric], failures)
-        for requirement in requirements
-    ]
-    if failures and all(verdict["passed"] for verdict in verdicts):
-        raise RuntimeError(f"TFMA reports missed thresholds that were not set: {failures}")
+        records = _predict(subject, predictor, rows, place, task)
+        outcomes = OUTCOMES[task.kind].of_records(records)
+        constants = constant_answers(outcomes, subject.measures, labels, subject.others)
+        requirements = blessing.of_thresholds(job.thresholds, constants)
+        if subject.baseline:
+            first = subject.measures.names[0]
+            requirements.append(subject.baseline.requirement(first, job.min_change))
+        scores, verdicts = _analyse(subject, requirements, orders, place)
     metrics = {
-        "kind": evaluation_folder.KIND,
-        "task": task.name,
-        "task_kind": task.kind,
-        "split": job.split,
-        "data_dir": str(job.data_dir),
-        "data_sha256": data_sha256,
-        "model": claims.absolute(job.model),
-        "weights_sha256": weights,
-        "labels": list(model.labels),
-        "metrics": list(measures.names),
-        "examples": len(examples),
+        **_describe(job, subject),
         "constant_answers": constants,
-        "baseline": baseline.describe(measures, outcomes) if baseline else None,
+        "baseline": subject.baseline.describe(subject.measures, outcomes)
+        if subject.baseline
+        else None,
         "blessed": all(verdict["passed"] for verdict in verdicts),
         "thresholds": verdicts,
         "overall": scores[None],
         "slices": by_slice(scores, orders),
-        "details": details(outcomes),
+        "details": details(outcomes, labels),
     }
     if official := predictor.official(task, examples, records):
         metrics["details"]["official"], texts = official
@@ -165,6 +181,101 @@ def _evaluate(
     _write_results(unfinished, metrics, outcomes, worst)
     evaluation_folder.publish(unfinished, job.output, metrics)
     return metrics
+
+
+def _read(job: EvaluationJob, here: EvaluationJob) -> _Subject:
+    """Reads and checks the model, the examples and the baseline of an evaluation.
+
+    Raises:
+      InputError: one of them cannot be used.
+    """
+    task = job.task
+    model = saved_models.find_model(here.model, task.kind)
+    examples = read_labelled(
+        here, model.labels, lambda text: print(str(text).replace(here.data_dir, job.data_dir))
+    )
+    data_sha256 = hashlib.sha256(here.data_file().read_bytes()).hexdigest()
+    with running.quiet_libraries():
+        PREDICTORS[task.kind].check_model(task, model, examples[0])
+        baseline = None
+        if here.baseline:
+            found = open_baseline(here.baseline, task, data_sha256, len(examples))
+            baseline = dataclasses.replace(found, folder=job.baseline)
+        return _Subject(
+            model,
+            weights_sha256(here.model),
+            examples,
+            data_sha256,
+            measures_of(task, model.labels),
+            lookup.answers_of_train(here, examples),
+            baseline,
+        )
+
+
+def _predict(
+    subject: _Subject,
+    predictor: predictions.Predictor,
+    rows: Sequence[predictions.Row],
+    place: _Place,
+    task: Task,
+) -> list[Record]:
+    """Lets Beam predict all rows, and returns the records of the predictions, checked.
+
+    Raises:
+      InputError: the model's answers cannot be used.
+    """
+    beam_steps.predict(predictor, rows, place.of_workers(PREDICTIONS_FOLDER), place.options)
+    records = predictions.read_records(place.fetched(PREDICTIONS_FOLDER))
+    predictions.check_records(task.kind, records, len(rows), subject.model)
+    return records
+
+
+def _analyse(
+    subject: _Subject,
+    requirements: Sequence[blessing.Requirement],
+    orders: Mapping[str, Sequence[str]],
+    place: _Place,
+) -> tuple[dict[tuple[str, str] | None, dict[str, Any]], list[dict[str, Any]]]:
+    """Lets TFMA score the predictions; returns the scores by slice, and the verdicts."""
+    from beambert.pipelines.evaluation import tfma_metric
+
+    count = len(subject.examples)
+    beam_steps.analyse(
+        tfma_metric.eval_config(subject.measures, requirements, orders),
+        place.of_workers(PREDICTIONS_FOLDER),
+        place.of_workers(TFMA_FOLDER),
+        place.options,
+        count,
+    )
+    folder = place.fetched(TFMA_FOLDER)
+    scores = tfma_metric.load_scores(folder, subject.measures.names)
+    failures = tfma_metric.load_failures(folder)
+    if scores[None]["example_count"] != count:
+        raise RuntimeError(f"{count} examples, but TFMA counted {scores[None]}")
+    verdicts = [
+        requirement.verdict(scores[None][requirement.metric], failures)
+        for requirement in requirements
+    ]
+    if failures and all(verdict["passed"] for verdict in verdicts):
+        raise RuntimeError(f"TFMA reports missed thresholds that were not set: {failures}")
+    return scores, verdicts
+
+
+def _describe(job: EvaluationJob, subject: _Subject) -> dict[str, Any]:
+    """Returns what was evaluated, as metrics.json begins."""
+    return {
+        "kind": evaluation_folder.KIND,
+        "task": job.task.name,
+        "task_kind": job.task.kind,
+        "split": job.split,
+        "data_dir": str(job.data_dir),
+        "data_sha256": subject.data_sha256,
+        "model": claims.absolute(job.model),
+        "weights_sha256": subject.weights_sha256,
+        "labels": list(subject.model.labels),
+        "metrics": list(subject.measures.names),
+        "examples": len(subject.examples),
+    }
 
 
 def _write_results(

@@ -26,6 +26,7 @@ class EvaluationJob:
       baseline: folder of an earlier evaluation on the same file, or None.
       min_change: least improvement of the task's first metric over the baseline.
       skip_bad_rows: whether to leave out and list rows that cannot be used.
+      slices: names of the slicings to score; None for all.
     """
 
     task: Task
@@ -37,6 +38,7 @@ class EvaluationJob:
     baseline: str | None = None
     min_change: float = 0.0
     skip_bad_rows: bool = False
+    slices: tuple[str, ...] | None = None
 
     def data_file(self) -> pathlib.Path:
         """Returns the file of the split.

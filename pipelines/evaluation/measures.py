@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beambert.pipelines.evaluation.outcomes import OUTCOMES, Outcomes, best_constants
+from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.tasks.task import Task
 
 
@@ -42,25 +43,41 @@ def measures_of(task: Task, labels: Sequence[str]) -> Measures:
 
 
 def constant_answers(
-    outcomes: Outcomes, measures: Measures, labels: Sequence[str]
+    outcomes: Outcomes,
+    measures: Measures,
+    labels: Sequence[str],
+    others: Mapping[str, Outcomes] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Returns, for each metric, the best constant `answer` and its `score`."""
+    """Returns, for each metric, the best `answer` without a model and its `score`.
+
+    Args:
+      outcomes: outcomes of the model; those of constant answers follow from their truths.
+      measures: the metrics.
+      labels: labels in index order.
+      others: name -> outcomes of answers that are not constant; an entry with such a name has
+        `is_constant`, which is False.
+    """
     found = {}
     best = best_constants(outcomes, measures.names, measures.positive)
     for name, (answer, score) in best.items():
         found[name] = {"answer": outcomes.written(answer, labels), "score": score}
+    for answer, of_answer in (others or {}).items():
+        for name, score in measures.scores(of_answer).items():
+            if METRICS[name].is_better(score, found[name]["score"]):
+                found[name] = {"answer": answer, "score": score, "is_constant": False}
     return found
 
 
-def details(outcomes: Outcomes) -> dict[str, Any]:
+def details(outcomes: Outcomes, labels: Sequence[str]) -> dict[str, Any]:
     """Returns further results over all examples; which there are depends on the kind.
 
     A classification has `confusion_matrix`, whose [i][j] counts the examples of label i that were
     predicted as label j, and `calibration`. A choice and questions have `calibration`. Tags have
-    the scores of entities `by_type`.
+    the scores of entities `by_type`, and several labels have scores `by_label`.
     """
     confidence = outcomes.confidence()
-    return outcomes.details() | ({"calibration": calibration(*confidence)} if confidence else {})
+    calibrated = {"calibration": calibration(*confidence)} if confidence else {}
+    return outcomes.details(labels) | calibrated
 
 
 def by_slice(

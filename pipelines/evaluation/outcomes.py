@@ -1,13 +1,14 @@
 """The outcomes of the examples of an evaluation, by kind of task, and their scores."""
 
-import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from beambert.pipelines.evaluation.multi_label_outcomes import MultiLabelOutcomes
+from beambert.pipelines.evaluation.outcome_base import Outcomes, Record, column
 from beambert.pipelines.tasks import metrics
 from beambert.pipelines.tasks.entities import (
     EntityCounts,
@@ -15,54 +16,14 @@ from beambert.pipelines.tasks.entities import (
     is_entity_tag,
     scores_of_counts,
 )
-from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
-
-# A prediction record as `predictions` writes it is a mapping: name -> values.
-Record = Mapping[str, Sequence[Any]]
-
-
-class Outcomes(abc.ABC):
-    """The outcomes of some examples, in a fixed order."""
-
-    # Names of the features of a record that the outcomes are made from.
-    FEATURES: tuple[str, ...]
-    # Metrics that are shares of the examples.
-    SHARES: frozenset[str] = frozenset()
-    # Metrics that are reported besides the task's own.
-    METRICS: tuple[str, ...]
-
-    @classmethod
-    @abc.abstractmethod
-    def of_records(cls, records: Sequence[Record]) -> Self:
-        """Returns the outcomes of prediction records."""
-
-    @abc.abstractmethod
-    def __len__(self) -> int:
-        """The number of examples."""
-
-    @abc.abstractmethod
-    def take(self, examples: NDArray[np.int64]) -> Self:
-        """Returns the outcomes at some indices, which may repeat."""
-
-    @abc.abstractmethod
-    def scores(self, names: Sequence[str], positive: int) -> dict[str, float]:
-        """Returns metrics by name; `positive` is the id of the class whose F1 is computed."""
-
-    @abc.abstractmethod
-    def constants(self) -> list[tuple[Any, Self]]:
-        """Returns the constant answers that are tried as a baseline, each with its outcomes."""
-
-    def written(self, answer: Any, labels: Sequence[str]) -> Any:
-        """Returns a constant answer in the form of the report."""
-        return answer
-
-    def confidence(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]] | None:
-        """Returns the probability of each answer and whether it is right, if there are any."""
-        return None
-
-    def details(self) -> dict[str, Any]:
-        """Returns further results besides metrics and calibration."""
-        return {}
+from beambert.pipelines.tasks.task import (
+    CHOICE,
+    CLASSIFICATION,
+    MULTI_LABEL,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +49,7 @@ class ClassOutcomes(Outcomes):
         """Returns the outcomes of prediction records."""
         probabilities = np.array([record["probabilities"] for record in records], float)
         return cls(
-            _column(records, "label_index"), _column(records, "prediction_index"), probabilities
+            column(records, "label_index"), column(records, "prediction_index"), probabilities
         )
 
     def __len__(self) -> int:
@@ -130,7 +91,7 @@ class ClassOutcomes(Outcomes):
         """Returns the label."""
         return labels[answer]
 
-    def details(self) -> dict[str, Any]:
+    def details(self, labels: Sequence[str]) -> dict[str, Any]:
         """Returns `confusion_matrix`, whose [i][j] counts label i predicted as label j."""
         classes = self.probabilities.shape[1]
         matrix = np.zeros((classes, classes), int)
@@ -162,7 +123,7 @@ class NumberOutcomes(Outcomes):
     @classmethod
     def of_records(cls, records: Sequence[Record]) -> Self:
         """Returns the outcomes of prediction records."""
-        return cls(*(_column(records, name) for name in cls.FEATURES))
+        return cls(*(column(records, name) for name in cls.FEATURES))
 
     def __len__(self) -> int:
         """The number of examples."""
@@ -245,7 +206,7 @@ class TagOutcomes(Outcomes):
         entities = self.entities * np.array([1, 0, 0])
         return [("O", type(self)(self.types, entities, self.words[:, [0, 2, 2]]))]
 
-    def details(self) -> dict[str, Any]:
+    def details(self, labels: Sequence[str]) -> dict[str, Any]:
         """Returns the scores of entities `by_type`."""
         by_type = self.entity_scores()["by_type"]
         return {
@@ -279,7 +240,7 @@ class AnswerOutcomes(Outcomes):
     @classmethod
     def of_records(cls, records: Sequence[Record]) -> Self:
         """Returns the outcomes of prediction records."""
-        return cls(*(_column(records, name) for name in cls.FEATURES))
+        return cls(*(column(records, name) for name in cls.FEATURES))
 
     def __len__(self) -> int:
         """The number of questions."""
@@ -312,6 +273,7 @@ class AnswerOutcomes(Outcomes):
 
 OUTCOMES: dict[str, type[Outcomes]] = {
     CLASSIFICATION: ClassOutcomes,
+    MULTI_LABEL: MultiLabelOutcomes,
     CHOICE: ChoiceOutcomes,
     REGRESSION: NumberOutcomes,
     TAGGING: TagOutcomes,
@@ -332,12 +294,6 @@ def best_constants(
         answer, found = max(candidates, key=lambda candidate: sign * candidate[1][name])
         best[name] = (answer, found[name])
     return best
-
-
-def _column(records: Sequence[Record], name: str) -> NDArray:
-    values = np.array([record[name][0] for record in records])
-    # TFMA passes float32, whose means would differ from those of the same numbers in float64.
-    return values.astype(float) if values.dtype.kind == "f" else values
 
 
 def _text(value: bytes | str) -> str:

@@ -29,10 +29,23 @@ class Row:
 
 
 def make_rows(
-    task: Task, examples: Sequence[Example | Question], labels: Sequence[str]
+    task: Task,
+    examples: Sequence[Example | Question],
+    labels: Sequence[str],
+    named: Sequence[str] | None = None,
 ) -> tuple[list[Row], dict[str, tuple[str, ...]]]:
-    """Returns the rows of the examples, and slicing -> its values in the order of reports."""
-    slicings = slices.slicings(task.kind, examples, labels, OWN_FEATURES)
+    """Returns the rows of the examples, and slicing -> its values in the order of reports.
+
+    Args:
+      task: the task.
+      examples: examples with labels.
+      labels: labels in index order.
+      named: names of the slicings that the user wants; None for all.
+
+    Raises:
+      InputError: there is no slicing of a name.
+    """
+    slicings = slices.slicings(task.kind, examples, labels, OWN_FEATURES, named)
     kind, rows = RECORDS[task.kind], []
     for number, example in enumerate(examples):
         record: dict[str, list[Any]] = {"row": [number], **kind.truth(example, labels)}
@@ -42,6 +55,9 @@ def make_rows(
     order = kind.predictions(task, labels)
     if order:
         orders[slices.PREDICTION] = order
+    if named is not None:
+        slices.check_names(named, list(orders))
+        orders = {name: order for name, order in orders.items() if name in named}
     return rows, orders
 
 

@@ -4,105 +4,54 @@ A record is a tf.Example. Each has `row`, the position of the example, and its v
 slicing. The other features depend on the kind of the task:
 
     classification, choice   label, label_index, prediction, prediction_index, probabilities
+    multi_label              label_flags, prediction_flags, probabilities (one for each label)
     regression               number (the label), score
     tagging                  tags, predicted_tags (one for each word)
     span                     impossible, answer, probability, n_best, null_odds, exact_match,
                              squad_f1
 """
 
-import abc
-import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from beambert.pipelines.evaluation.outcomes import Record
+from beambert.pipelines.evaluation.excerpts import excerpt
+from beambert.pipelines.evaluation.multi_label_records import MultiLabelRecords
+from beambert.pipelines.evaluation.outcome_base import Record
+from beambert.pipelines.evaluation.record_base import (
+    Mistake,
+    Records,
+    Slices,
+    check_finite,
+    text_of,
+)
 from beambert.pipelines.prediction.saved_models import Model
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.entities import entities
 from beambert.pipelines.tasks.examples import ChoiceExample, TaggedExample, TextExample
 from beambert.pipelines.tasks.squad import Question
-from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING, Task
+from beambert.pipelines.tasks.task import (
+    CHOICE,
+    CLASSIFICATION,
+    MULTI_LABEL,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+    Task,
+)
 
 # Features of a record except its values in the slicings by column.
 OWN_FEATURES = (
     *("row", "label_index", "prediction_index", "probabilities", "number", "score"),
+    *("label_flags", "prediction_flags"),
     *("tags", "predicted_tags", "impossible", "answer", "probability", "n_best", "null_odds"),
     *("exact_match", "squad_f1"),
 )
+# Greatest numbers of characters in an excerpt of a context: all, and those before the answer.
+_MOST_OF_CONTEXT, _BEFORE_ANSWER = 280, 120
 # Labels and predictions of questions if some have no answer.
 ANSWER, NO_ANSWER = "answer", "no answer"
-
-# A slicing: the value of each example, and all values in the order of reports.
-Slices = tuple[tuple[str, ...], tuple[str, ...]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Mistake:
-    """A wrong answer.
-
-    Attributes:
-      text: text of the example.
-      expected: right answer.
-      predicted: answer of the model.
-      weight: measure of how bad the mistake is, see `Records.WEIGHT`.
-    """
-
-    text: str
-    expected: str
-    predicted: str
-    weight: float
-
-
-class Records(abc.ABC):
-    """Writes and reads the records of a kind of task."""
-
-    # Name of the weight of a mistake, and a description of the mistakes that are shown.
-    WEIGHT: tuple[str, str]
-
-    @staticmethod
-    @abc.abstractmethod
-    def truth(example: Any, labels: Sequence[str]) -> dict[str, list[Any]]:
-        """Returns the features that hold the truth of an example."""
-
-    @staticmethod
-    def label_slices(examples: Sequence[Any], labels: Sequence[str]) -> Slices | None:
-        """Returns the slicing by label; None for kinds without one."""
-        return None
-
-    @staticmethod
-    def predictions(task: Task, labels: Sequence[str]) -> tuple[str, ...] | None:
-        """Returns the values of the slicing by prediction; None for kinds without one."""
-        return None
-
-    @staticmethod
-    def answer(
-        model: Model, record: Record, outputs: Mapping[str, np.ndarray], i: int
-    ) -> Mapping[str, Sequence[Any]]:
-        """Returns the features that hold row i of a SavedModel's outputs.
-
-        Args:
-          model: the SavedModel.
-          record: features of the example.
-          outputs: outputs of the model for a batch.
-          i: index of the row in the batch.
-        """
-        raise NotImplementedError
-
-    @staticmethod  # noqa: B027  (the predictor of spans checks its answers itself)
-    def check(record: Record, model: Model) -> None:
-        """Refuses an invalid answer.
-
-        Raises:
-          InputError: the answer is invalid; the message names the model.
-        """
-
-    @staticmethod
-    @abc.abstractmethod
-    def mistake(record: Record, example: Any) -> Mistake:
-        """Returns the mistake of an answer; its weight is 0 if the answer is right."""
 
 
 class ClassRecords(Records):
@@ -142,7 +91,7 @@ class ClassRecords(Records):
     @staticmethod
     def check(record: Record, model: Model) -> None:
         """Refuses probabilities that are not finite, and a label that is not the likeliest."""
-        _check_finite(record, "probabilities", model)
+        check_finite(record, "probabilities", model)
         index, probabilities = record["prediction_index"][0], record["probabilities"]
         if index < 0 or probabilities[index] < max(probabilities):
             prediction = record["prediction"][0].decode(errors="replace")
@@ -158,7 +107,7 @@ class ClassRecords(Records):
         weight = record["probabilities"][index] if index != record["label_index"][0] else 0.0
         predicted = record["prediction"][0].decode()
         written = (cls._written(example, label) for label in (example.label, predicted))
-        return Mistake(_text(example), *written, weight)
+        return Mistake(text_of(example), *written, weight)
 
     @staticmethod
     def _written(example: Any, label: str) -> str:
@@ -205,13 +154,13 @@ class NumberRecords(Records):
     @staticmethod
     def check(record: Record, model: Model) -> None:
         """Refuses a score that is not finite."""
-        _check_finite(record, "score", model)
+        check_finite(record, "score", model)
 
     @staticmethod
     def mistake(record: Record, example: TextExample) -> Mistake:
         """Returns a mistake whose weight is the distance from the label."""
         score, number = record["score"][0], record["number"][0]
-        return Mistake(_text(example), example.label, f"{score:.3f}", abs(score - number))
+        return Mistake(text_of(example), example.label, f"{score:.3f}", abs(score - number))
 
 
 class TagRecords(Records):
@@ -288,8 +237,10 @@ class SpanRecords(Records):
     def mistake(record: Record, example: Question) -> Mistake:
         """Returns a mistake whose weight is the probability of an answer without any right word."""
         answers = dict.fromkeys(answer.text for answer in example.answers)
+        start = next((answer.start for answer in example.answers if answer.start is not None), 0)
+        context = excerpt(example.context, _MOST_OF_CONTEXT, max(start - _BEFORE_ANSWER, 0))
         return Mistake(
-            f"{example.question}\n\n{example.context}",
+            f"{example.question}\n\n{context}",
             "\n".join(answers) or "–",
             record["answer"][0].decode() or "–",
             0.0 if record["squad_f1"][0] else record["probability"][0],
@@ -298,6 +249,7 @@ class SpanRecords(Records):
 
 RECORDS: dict[str, type[Records]] = {
     CLASSIFICATION: ClassRecords,
+    MULTI_LABEL: MultiLabelRecords,
     REGRESSION: NumberRecords,
     CHOICE: ChoiceRecords,
     TAGGING: TagRecords,
@@ -305,18 +257,6 @@ RECORDS: dict[str, type[Records]] = {
 }
 
 
-def _check_finite(record: Record, name: str, model: Model) -> None:
-    if not all(math.isfinite(value) for value in record[name]):
-        raise InputError(
-            f"--model={model.path}: gives {name} that are not numbers; fine-tune it again, with a "
-            "lower learning rate"
-        )
-
-
 def _named(words: Sequence[str], tags: Sequence[str]) -> str:
     found = entities(tags)
     return "\n".join(f"{' '.join(words[one.start : one.end])} ({one.type})" for one in found) or "–"
-
-
-def _text(example: TextExample | ChoiceExample) -> str:
-    return example.text if example.text_b is None else f"{example.text}\n{example.text_b}"

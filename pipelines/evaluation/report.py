@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.pipelines.evaluation import plots
+from beambert.pipelines.evaluation.blessing import without_model
+from beambert.pipelines.evaluation.excerpts import excerpt
 from beambert.pipelines.evaluation.outcomes import NumberOutcomes, Outcomes
 from beambert.pipelines.evaluation.records import RECORDS, Mistake
 from beambert.pipelines.evaluation.slices import LENGTH, slice_title
@@ -28,6 +30,8 @@ from beambert.pipelines.tasks.metrics import METRICS
 
 _MAX_LABELS_IN_MATRIX = 30
 _MAX_SLICES_IN_FIGURE = 60
+# Greatest numbers of characters of a text and of an answer in the table of errors.
+_MOST_OF_TEXT, _MOST_OF_ANSWER = 400, 160
 
 
 def render(metrics: dict[str, Any], outcomes: Outcomes, mistakes: Sequence[Mistake]) -> str:
@@ -72,7 +76,7 @@ def _overall(metrics: dict[str, Any]) -> Html:
         low, high = overall["intervals_95"][name]
         interval = f"95 %: {low:.4f} to {high:.4f}"
         shown.append(Card(f"{overall[name]:.4f}", METRICS[name].title, interval))
-    always = f"{METRICS[first].title} of always answering {constant['answer']!r}"
+    always = f"{METRICS[first].title} of {without_model(constant)}"
     shown.append(Card(f"{constant['score']:.4f}", always))
     shown.append(Card(f"{metrics['examples']:,}", "examples"))
     return section("Overall", cards(shown))
@@ -137,7 +141,9 @@ def _slice_table(
     return table(header, rows, ("name", *["number"] * (len(header) - 1)))
 
 
-def _by_length(metrics: dict[str, Any]) -> Html:
+def _by_length(metrics: dict[str, Any]) -> Html | None:
+    if LENGTH not in metrics["slices"]:
+        return None
     figure = plots.length_figure(metrics["slices"][LENGTH], metrics["metrics"][0])
     return section("By length", figures(figure))
 
@@ -167,7 +173,9 @@ def _calibration(metrics: dict[str, Any]) -> Html | None:
 
 
 def _by_type(metrics: dict[str, Any]) -> Html | None:
-    by_type = metrics["details"].get("by_type")
+    details = metrics["details"]
+    title, first = ("By label", "label") if "by_label" in details else ("Entities by type", "type")
+    by_type = details.get("by_label", details.get("by_type"))
     if by_type is None:
         return None
     rows = [
@@ -181,7 +189,7 @@ def _by_type(metrics: dict[str, Any]) -> Html | None:
     ]
     titles = [*_ENTITY_COUNTS.values(), *_ENTITY_SCORES.values()]
     kinds = ("", *["number"] * len(titles), "bar")
-    return section("Entities by type", table(("type", *titles, ""), rows, kinds))
+    return section(title, table((first, *titles, ""), rows, kinds))
 
 
 def _official(metrics: dict[str, Any]) -> Html | None:
@@ -199,7 +207,7 @@ def _official(metrics: dict[str, Any]) -> Html | None:
     )
 
 
-_ENTITY_COUNTS = {"true": "entities", "predicted": "predicted", "correct": "right"}
+_ENTITY_COUNTS = {"true": "true", "predicted": "predicted", "correct": "right"}
 _ENTITY_SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 
 
@@ -217,7 +225,15 @@ def _mistake_table(metrics: dict[str, Any], mistakes: Sequence[Mistake]) -> Html
     if not mistakes:
         return section("Worst errors", tag("p", "There are none."))
     weight, which = RECORDS[metrics["task_kind"]].WEIGHT
-    rows = [(one.text, one.expected, one.predicted, f"{one.weight:.3g}") for one in mistakes]
+    rows = [
+        (
+            excerpt(one.text, _MOST_OF_TEXT),
+            excerpt(one.expected, _MOST_OF_ANSWER),
+            excerpt(one.predicted, _MOST_OF_ANSWER),
+            f"{one.weight:.3g}",
+        )
+        for one in mistakes
+    ]
     return section(
         "Worst errors",
         note(f"The {len(mistakes)} examples {which}."),

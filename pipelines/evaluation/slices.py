@@ -5,10 +5,13 @@ import math
 from collections.abc import Sequence
 
 from beambert.pipelines.evaluation.records import RECORDS
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.examples import Example
 from beambert.pipelines.tasks.squad import Question
 
-_MAX_VALUES_OF_A_COLUMN = 20
+# Greatest numbers of values of a column that makes slices by itself, and of one that is named. Each
+# slice has its own bootstrap, which takes time.
+MOST_VALUES, MOST_VALUES_IF_NAMED = 20, 200
 _LENGTH_BUCKETS = (
     *((8, "1-8"), (16, "9-16"), (32, "17-32"), (64, "33-64"), (128, "65-128"), (256, "129-256")),
     (math.inf, "257+"),
@@ -32,7 +35,11 @@ class Slicing:
 
 
 def slicings(
-    kind: str, examples: Sequence[Example | Question], labels: Sequence[str], taken: Sequence[str]
+    kind: str,
+    examples: Sequence[Example | Question],
+    labels: Sequence[str],
+    taken: Sequence[str],
+    named: Sequence[str] | None = None,
 ) -> list[Slicing]:
     """Returns the slicings of examples except that by prediction, which is not known yet.
 
@@ -41,7 +48,9 @@ def slicings(
       examples: examples with labels.
       labels: labels in index order.
       taken: names of other features; a column with such a name is called `column NAME`.
+      named: names of the slicings that the user wants; None for all.
     """
+    most = MOST_VALUES if named is None else MOST_VALUES_IF_NAMED
     lengths = tuple(length_bucket(example) for example in examples)
     found = [Slicing(LENGTH, lengths, tuple(name for _, name in _LENGTH_BUCKETS))]
     by_label = RECORDS[kind].label_slices(examples, labels)
@@ -51,10 +60,28 @@ def slicings(
     for column in common:
         values = tuple(example.columns[column] for example in examples)
         # A column with one value would repeat the overall metrics.
-        if 2 <= len(set(values)) <= _MAX_VALUES_OF_A_COLUMN:
+        if 2 <= len(set(values)) <= most:
             name = f"column {column}" if column in (*taken, LENGTH, LABEL, PREDICTION) else column
             found.append(Slicing(name, values, tuple(sorted(set(values)))))
     return found
+
+
+def check_names(named: Sequence[str], found: Sequence[str]) -> None:
+    """Refuses names of slicings that there are not.
+
+    Args:
+      named: names that the user wants.
+      found: names of all slicings.
+
+    Raises:
+      InputError: one is not among them.
+    """
+    for name in named:
+        if name not in found:
+            raise InputError(
+                f"--slices={','.join(named)}: {name!r} is none of the slices of this file, which "
+                f"are {', '.join(found)}; a column needs 2 to {MOST_VALUES_IF_NAMED} values"
+            )
 
 
 def length_bucket(example: Example | Question) -> str:

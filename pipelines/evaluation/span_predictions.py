@@ -19,7 +19,15 @@ from beambert.pipelines.storage.tensorflow_models import call
 from beambert.pipelines.storage.weights import TRAINING_FILE
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.squad_scoring import score
-from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING, Task
+from beambert.pipelines.tasks.task import (
+    CHOICE,
+    CLASSIFICATION,
+    MULTI_LABEL,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+    Task,
+)
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
 if TYPE_CHECKING:  # This module imports TensorFlow.
@@ -126,6 +134,7 @@ class SpanPredictor:
 
 PREDICTORS: dict[str, type[Predictor] | type[SpanPredictor]] = {
     CLASSIFICATION: Predictor,
+    MULTI_LABEL: Predictor,
     REGRESSION: Predictor,
     CHOICE: Predictor,
     TAGGING: Predictor,

@@ -7,7 +7,8 @@ which is written last. A record is an example, or a window of a question:
     row                             number of the example among the used examples of its split
     input_ids, segment_ids          ids and segments of its tokens, without padding
     sequence_lengths                number of tokens in the sequence of each ending (choice only)
-    label_ids                       index of the label, a number, or an index for each token
+    label_ids                       index of the label, a number, an index for each token, or 0 or 1
+                                    for each label
     start_positions, end_positions  positions of the answer's first and last token (span only)
 """
 
@@ -63,8 +64,10 @@ def made_from(
       max_seq_length: greatest number of tokens in a sequence.
       data_sha256: split -> SHA-256 of its file.
     """
+    of_task = dataclasses.asdict(task)
+    of_task.pop("class_weights", None)  # they belong to the loss
     decided = {
-        "task": dataclasses.asdict(task),
+        "task": of_task,
         "labels": list(labels),
         "vocabulary_sha256": vocabulary.sha256,
         "do_lower_case": do_lower_case,
@@ -215,7 +218,8 @@ def read_features(kind: str, paths: Sequence[str], flag: str) -> TaskFeatures:
     spec[ROW] = tf.io.FixedLenFeature([], tf.int64)
     for name, dtype in inputs.TARGETS.items():
         parsed = tf.float32 if dtype is np.float32 else tf.int64
-        spec[name] = tf.io.FixedLenFeature([], parsed)
+        per_label = inputs.HAS_TARGET_PER_LABEL
+        spec[name] = tf.io.RaggedFeature(parsed) if per_label else tf.io.FixedLenFeature([], parsed)
     batches = records.batch(_RECORDS_AT_A_TIME).map(lambda some: tf.io.parse_example(some, spec))
     try:
         parts = list(batches)
@@ -237,11 +241,14 @@ def read_features(kind: str, paths: Sequence[str], flag: str) -> TaskFeatures:
     if inputs.HAS_CHOICES:
         lengths = joined(SEQUENCE_LENGTHS).reshape(len(totals), -1)
     ids, segments = (joined(name)[places].astype(np.int32) for name in TOKEN_FEATURES)
+    targets = {name: joined(name).astype(dtype) for name, dtype in inputs.TARGETS.items()}
+    if inputs.HAS_TARGET_PER_LABEL:
+        targets = {name: values.reshape(len(totals), -1) for name, values in targets.items()}
     return TaskFeatures(
         ids,
         segments,
         lengths[order].ravel().astype(np.int64),
-        {name: joined(name)[order].astype(dtype) for name, dtype in inputs.TARGETS.items()},
+        {name: values[order] for name, values in targets.items()},
         {name: joined(name)[places].astype(np.int32) for name in inputs.TOKEN_TARGETS},
         lengths.shape[1],
     )

@@ -30,7 +30,10 @@ def encode_features(kind: str, features: TaskFeatures, rows: np.ndarray) -> list
     }
     if MODEL_INPUTS[kind].HAS_CHOICES:
         columns[SEQUENCE_LENGTHS] = _lists(features.lengths, ones * features.choices)
-    columns |= {name: _lists(values, ones) for name, values in features.targets.items()}
+    columns |= {
+        name: _lists(values.ravel(), ones * (values.size // max(len(values), 1)))
+        for name, values in features.targets.items()
+    }
     columns |= {name: _lists(values, totals) for name, values in features.token_targets.items()}
     batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
     encoded = example_coder.RecordBatchToExamplesEncoder().encode(batch)

@@ -56,7 +56,8 @@ def features_schema(
     if inputs.HAS_CHOICES:
         add(SEQUENCE_LENGTHS, choices, 1, max_seq_length)
     for name, dtype in inputs.TARGETS.items():
-        add(name, 1, highest=inputs.greatest_target(labels, max_seq_length))
+        size = labels if inputs.HAS_TARGET_PER_LABEL else 1
+        add(name, size, highest=inputs.greatest_target(labels, max_seq_length))
         if dtype is np.float32:
             schema.feature[-1].type = schema_pb2.FLOAT
             schema.feature[-1].ClearField("int_domain")

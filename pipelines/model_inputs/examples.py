@@ -18,7 +18,14 @@ from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.model_inputs.windows import NO_ANSWER, WindowParameters, make_windows
 from beambert.pipelines.tasks.examples import Example
 from beambert.pipelines.tasks.squad import Question
-from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
+from beambert.pipelines.tasks.task import (
+    CHOICE,
+    CLASSIFICATION,
+    MULTI_LABEL,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+)
 from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
@@ -35,6 +42,8 @@ class ModelInputs(abc.ABC):
     TOKEN_TARGETS: tuple[str, ...] = ()
     # Whether an example has several sequences.
     HAS_CHOICES = False
+    # Whether a target has a value for each label, rather than one value.
+    HAS_TARGET_PER_LABEL = False
 
     def __init__(
         self,
@@ -100,7 +109,7 @@ class ExampleInputs(ModelInputs):
         features: TaskFeatures,
     ) -> int:
         """See the function `count_cut`."""
-        length = text_features.max_seq_length
+        length = text_features.longest
         full = np.flatnonzero(features.example_lengths == length)
         if not len(full):
             return 0
@@ -123,8 +132,8 @@ class TextInputs(ExampleInputs):
         columns = [texts] if others[0] is None else [texts, others]
         batches = list(_converted(text_features, columns))
         targets = {}
-        if examples[0].label is not None:
-            found = cls._targets([example.label for example in examples], labels)
+        if examples[0].truth is not None:
+            found = cls._targets([example.truth for example in examples], labels)
             targets = {name: np.array(found, dtype) for name, dtype in cls.TARGETS.items()}
         return TaskFeatures(*_without_padding(batches), targets, {}, choices)
 
@@ -137,6 +146,17 @@ class TextInputs(ExampleInputs):
     def _targets(written: Sequence[str], labels: Sequence[str]) -> list[float]:
         index = {label: i for i, label in enumerate(labels)}
         return [index[label] for label in written]
+
+
+class MultiLabelInputs(TextInputs):
+    """Inputs of several labels: texts or pairs; the target is 1 for each label that applies."""
+
+    TARGETS = {"label_ids": np.float32}
+    HAS_TARGET_PER_LABEL = True
+
+    @staticmethod
+    def _targets(written: Sequence[Sequence[str]], labels: Sequence[str]) -> list[list[float]]:
+        return [[float(label in of_example) for label in labels] for of_example in written]
 
 
 class NumberInputs(TextInputs):
@@ -218,6 +238,7 @@ class SpanInputs(ModelInputs):
 
 MODEL_INPUTS: dict[str, type[ModelInputs]] = {
     CLASSIFICATION: TextInputs,
+    MULTI_LABEL: MultiLabelInputs,
     REGRESSION: NumberInputs,
     CHOICE: ChoiceInputs,
     TAGGING: TagInputs,
@@ -257,9 +278,8 @@ def count_cut(
 
 @functools.lru_cache(maxsize=1)
 def _longer(text_features: TextFeatures) -> TextFeatures:
-    """Returns the converter to sequences that are one token longer; it is cached, see `_graph`."""
-    of = text_features
-    return TextFeatures(of.vocabulary, of.do_lower_case, of.max_seq_length + 1)
+    """Returns the converter with more room; it is cached, see `_graph`."""
+    return text_features.with_more_room()
 
 
 def first_pieces(

@@ -14,9 +14,19 @@ class TextFeatures(tf.Module):
     lose tokens at their end, the longer text of a pair first.
     """
 
-    def __init__(self, vocabulary: Vocabulary, do_lower_case: bool, max_seq_length: int):
-        """Builds the tokenizer."""
+    def __init__(
+        self, vocabulary: Vocabulary, do_lower_case: bool, max_seq_length: int, windows: int = 1
+    ):
+        """Builds the tokenizer.
+
+        Args:
+          vocabulary: vocabulary of the ids.
+          do_lower_case: whether text is lower-cased and loses its accents.
+          max_seq_length: greatest number of tokens in a sequence, or in a window.
+          windows: greatest number of windows of a single text, see `of_windows`; 1 to cut it.
+        """
         super().__init__()
+        self.windows = windows
         self.vocabulary = vocabulary
         self.do_lower_case = do_lower_case
         self.max_seq_length = max_seq_length
@@ -25,14 +35,62 @@ class TextFeatures(tf.Module):
         self._separate = vocabulary.id_of(SEPARATE)
         self._padding = vocabulary.id_of(PADDING)
 
+    @property
+    def longest(self) -> int:
+        """The greatest number of tokens of a text, in all its windows."""
+        return self.max_seq_length * self.windows
+
+    @property
+    def window_length(self) -> int | None:
+        """The number of tokens in a window; None if texts are cut."""
+        return self.max_seq_length if self.windows > 1 else None
+
+    def with_more_room(self) -> "TextFeatures":
+        """Returns a converter that keeps a token or a window more."""
+        more = (0, 1) if self.windows > 1 else (1, 0)
+        length, windows = self.max_seq_length + more[0], self.windows + more[1]
+        return TextFeatures(self.vocabulary, self.do_lower_case, length, windows)
+
     def __call__(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """Converts texts, a string tensor [n], or pairs of texts, two such tensors.
 
         Returns:
-          `input_ids`, `input_mask` and `segment_ids`, int32 [n, max_seq_length].
+          `input_ids`, `input_mask` and `segment_ids`, int32 [n, longest].
         """
+        if self.windows > 1:
+            return self.of_windows(self.tokenizer.tokenize(texts[0]))
         segments = [self.tokenizer.tokenize(text) for text in texts]
         return self.frame(cut_longest(segments, self.max_seq_length - 1 - len(segments)))
+
+    def of_windows(self, pieces: tf.RaggedTensor) -> dict[str, tf.Tensor]:
+        """Puts the windows of each text end to end: [CLS] pieces [SEP] [CLS] pieces [SEP] …
+
+        All windows of a text but the last have `max_seq_length` tokens. Each begins with the last
+        quarter of the one before, so that a passage cut by the end of a window is whole in the
+        next, up to that length. A text with more than `windows` windows loses its end.
+
+        Args:
+          pieces: ragged int [n, (pieces)], the word pieces of each text.
+
+        Returns:
+          `input_ids`, `input_mask` and `segment_ids`, int32 [n, longest].
+        """
+        room = self.max_seq_length - 2
+        stride = room - room // 4
+        beyond = tf.maximum(pieces.row_lengths() - room, 0)
+        counts = tf.minimum(1 + (beyond + stride - 1) // stride, self.windows)
+        owners = tf.repeat(tf.range(pieces.nrows()), counts)
+        starts = tf.ragged.range(counts).flat_values * stride
+        starts += tf.gather(pieces.row_starts(), owners)
+        ends = tf.minimum(starts + room, tf.gather(pieces.row_limits(), owners))
+        places = tf.ragged.range(starts, ends)
+        windows = places.with_flat_values(tf.gather(pieces.flat_values, places.flat_values))
+        framed, _ = tf_text.combine_segments([windows], self._classify, self._separate)
+        lengths = tf.math.segment_sum(framed.row_lengths(), owners)
+        joined = tf.RaggedTensor.from_row_lengths(framed.flat_values, lengths)
+        ids, mask = tf_text.pad_model_inputs(joined, self.longest, self._padding)
+        features = {"input_ids": ids, "input_mask": mask, "segment_ids": tf.zeros_like(ids)}
+        return {name: tf.cast(value, tf.int32) for name, value in features.items()}
 
     def of_words(self, text: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """Converts texts whose words have labels.

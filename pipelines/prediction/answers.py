@@ -6,7 +6,14 @@ from typing import Any
 
 from beambert.pipelines.tasks.examples import ChoiceExample, TaggedExample, TextExample
 from beambert.pipelines.tasks.squad import Question
-from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
+from beambert.pipelines.tasks.task import (
+    CHOICE,
+    CLASSIFICATION,
+    MULTI_LABEL,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+)
 
 # Outputs that describe an answer to a question; models of SQuAD 2.0 also have null odds.
 SPAN_ANSWER = ("start", "end", "score", "null_odds")
@@ -35,8 +42,10 @@ class Answers(abc.ABC):
 
     @staticmethod
     @abc.abstractmethod
-    def answer(labels: Sequence[str], outputs: Mapping[str, Any], i: int) -> dict[str, Any]:
-        """Returns row i of a SavedModel's outputs in plain types."""
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
+        """Returns row i of a SavedModel's outputs, for the example, in plain types."""
 
 
 class LabelAnswers(Answers):
@@ -50,12 +59,30 @@ class LabelAnswers(Answers):
         return TextExample(texts[0], texts[1] if len(texts) > 1 else None, None, {})
 
     @staticmethod
-    def answer(labels: Sequence[str], outputs: Mapping[str, Any], i: int) -> dict[str, Any]:
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
         """Returns the likeliest label, and the probability of each label."""
         probabilities = outputs["probabilities"][i].tolist()
         return {
             "label": outputs["label"][i].decode(),
             "probabilities": dict(zip(labels, probabilities, strict=True)),
+        }
+
+
+class MultiLabelAnswers(LabelAnswers):
+    """Answers of several labels: the labels that apply to texts or pairs of texts."""
+
+    OUTPUTS = ("labels", "probabilities")
+
+    @staticmethod
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
+        """Returns the labels that apply, and the probability of each label."""
+        return {
+            "labels": [label.decode() for label in outputs["labels"][i] if label],
+            "probabilities": dict(zip(labels, outputs["probabilities"][i].tolist(), strict=True)),
         }
 
 
@@ -65,7 +92,9 @@ class NumberAnswers(LabelAnswers):
     OUTPUTS = ("score",)
 
     @staticmethod
-    def answer(labels: Sequence[str], outputs: Mapping[str, Any], i: int) -> dict[str, Any]:
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
         """Returns the number."""
         return {"score": float(outputs["score"][i])}
 
@@ -104,9 +133,12 @@ class TagAnswers(Answers):
         return TaggedExample(tuple(texts[0].split()), None)
 
     @staticmethod
-    def answer(labels: Sequence[str], outputs: Mapping[str, Any], i: int) -> dict[str, Any]:
-        """Returns the tag of each word."""
-        return {"tags": [tag.decode() for tag in outputs["tags"][i] if tag]}
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
+        """Returns the words and the tag of each."""
+        tags = [tag.decode() for tag in outputs["tags"][i] if tag]
+        return {"words": list(example.words), "tags": tags}
 
 
 class SpanAnswers(Answers):
@@ -120,7 +152,9 @@ class SpanAnswers(Answers):
         return Question("", texts[0], texts[1], (), False, "")
 
     @staticmethod
-    def answer(labels: Sequence[str], outputs: Mapping[str, Any], i: int) -> dict[str, Any]:
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
         """Returns the answer, its characters in the context and its score."""
         names = [name for name in SPAN_ANSWER if name in outputs]
         return {"answer": outputs["answer"][i].decode()} | {n: outputs[n][i].item() for n in names}
@@ -128,6 +162,7 @@ class SpanAnswers(Answers):
 
 ANSWERS: dict[str, type[Answers]] = {
     CLASSIFICATION: LabelAnswers,
+    MULTI_LABEL: MultiLabelAnswers,
     REGRESSION: NumberAnswers,
     CHOICE: ChoiceAnswers,
     TAGGING: TagAnswers,

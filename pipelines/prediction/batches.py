@@ -11,14 +11,16 @@ from beambert.pipelines.jobs import input_files
 from beambert.pipelines.jobs.compression import DECOMPRESSORS, CorruptFileError, decompress
 from beambert.pipelines.prediction import saved_models
 from beambert.pipelines.prediction.answers import ANSWERS
-from beambert.pipelines.prediction.job import PredictionJob
+from beambert.pipelines.prediction.job import FILE, PredictionJob
 from beambert.pipelines.prediction.saved_models import load
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.storage.tensorflow_models import call_on_texts
 from beambert.pipelines.tasks import tables
-from beambert.pipelines.tasks.examples import Example
+from beambert.pipelines.tasks.examples import Example, TaggedExample
 from beambert.pipelines.tasks.squad import Question
+from beambert.pipelines.tasks.task import TAGGING
+from beambert.pipelines.tasks.word_tags import WORDS_ENDING, sentences_of
 
 # Greatest number of rows that a model answers at once.
 BATCH_SIZE = 64
@@ -29,7 +31,8 @@ class InputRow:
     """A row to answer.
 
     Attributes:
-      place: fields that identify the row in the answer: file and line, or the texts themselves.
+      place: fields that identify the row in the answer: the file, the line, and for a table the row
+        and its other columns; or the texts themselves.
       example: the example for the model.
     """
 
@@ -45,20 +48,33 @@ class Reading:
       kind: kind of the model's task.
       text_columns: column of the text or, for pairs, the columns of both texts.
       choice_columns: columns of the endings of a choice.
+      unit: what a text of a plain text file is, see `PredictionJob`.
     """
 
     kind: str
     text_columns: Sequence[str]
     choice_columns: Sequence[str]
+    unit: str
+
+    def other_columns(self, fields: Mapping[str, str]) -> dict[str, str]:
+        """Returns the fields of a row that are no texts, such as its id."""
+        used = {*self.text_columns, *self.choice_columns}
+        return {name: field for name, field in fields.items() if name not in used}
 
 
 def reading_of(job: PredictionJob, model: saved_models.Model) -> Reading:
     """Returns how rows become examples for a model.
 
     Raises:
-      InputError: the job names one text column and the model takes two, or the reverse.
+      InputError: the job names one text column and the model takes two, or the reverse; or it
+        takes whole files as sentences.
     """
     training = model.training
+    if job.unit == FILE and training["kind"] == TAGGING:
+        raise InputError(
+            f"--unit={job.unit}: a tagging model takes sentences; put each on a line of its own "
+            "and leave the flag out"
+        )
     answers = ANSWERS[training["kind"]]
     columns = list(job.text_columns or answers.text_columns(training))
     if len(columns) != 1 + training["is_pair"]:
@@ -66,7 +82,7 @@ def reading_of(job: PredictionJob, model: saved_models.Model) -> Reading:
             f"--text_columns={','.join(columns)}: --model={job.model} takes "
             f"{'two texts' if training['is_pair'] else 'one text'}"
         )
-    return Reading(training["kind"], columns, answers.choice_columns(training))
+    return Reading(training["kind"], columns, answers.choice_columns(training), job.unit)
 
 
 def read_rows(
@@ -77,20 +93,25 @@ def read_rows(
     Line 0 stands for a whole file that cannot be read, or for the rest of one.
 
     Args:
-      file: a .csv, .tsv or .jsonl file with named columns; any other has one text on each line.
+      file: a .csv, .tsv or .jsonl file with named columns, or for a tagging a .conll file with the
+        words of sentences in its first column; any other has a text on each line, or is one text.
       reading: how the fields become examples.
       progress: tally of the rows and bytes that were read.
     """
     try:
-        text, rows = _table(file, reading)
+        text, rows = _rows(file, reading)
         lines, told = text.count("\n") + 1, 0
-        for line, fields in rows:
-            done = file.bytes * min(line, lines) // lines
+        for place, fields in rows:
+            line = place.get("line")
+            done = file.bytes * min(line or lines, lines) // lines
             progress.add(rows=1, bytes=done - told)
             told = done
-            place = {"file": file.path, "line": line}
+            where = f"{file.path}, line {line}" if line else file.path
+            if "row" in place and not isinstance(fields, tables.BadRow):
+                place["columns"] = reading.other_columns(fields)
+            place = {"file": file.path} | place
             try:
-                yield InputRow(place, _example(f"{file.path}, line {line}", fields, reading))
+                yield InputRow(place, _example(where, fields, reading))
             except InputError as error:
                 yield place | {"reason": str(error)}
         progress.add(bytes=file.bytes - told)
@@ -107,16 +128,41 @@ def row_of(text: str | Mapping[str, str], reading: Reading) -> InputRow | dict[s
         return fields | {"reason": str(error)}
 
 
-def _table(
+def _rows(
     file: input_files.InputFile, reading: Reading
-) -> tuple[str, Iterator[tuple[int, dict[str, str] | tables.BadRow]]]:
-    """Returns the whole text of a file, and its rows with their line numbers."""
-    compression = next((ending for ending in DECOMPRESSORS if file.path.endswith(ending)), "")
-    path = pathlib.PurePosixPath(file.path.removesuffix(compression))
+) -> tuple[str, Iterator[tuple[dict[str, Any], dict[str, str] | tables.BadRow]]]:
+    """Returns the whole text of a file, and its rows with their places in it.
+
+    A place has the `line` and, in a table, the `row`, both counted from 1. The header is no row. A
+    text that is a whole file has neither.
+    """
+    path = _plain_path(file.path)
     text = tables.decode(path, _read(file.path))
-    if path.suffix in tables.ENDINGS:
-        return text, tables.rows_of(path, text)
-    return text, ((n, {reading.text_columns[0]: line}) for n, line in tables.lines(text))
+    if is_table(file.path):
+        rows = enumerate(tables.rows_of(path, text), start=1)
+        return text, (({"line": line, "row": row}, fields) for row, (line, fields) in rows)
+    column = reading.text_columns[0]
+    if reading.kind == TAGGING and path.suffix == WORDS_ENDING:
+        sentences = sentences_of(path, text, None)
+        return text, (({"line": line}, _words(column, found)) for line, found in sentences)
+    if reading.unit == FILE:
+        return text, iter([({}, {column: text})])
+    return text, (({"line": line}, {column: one}) for line, one in tables.lines(text))
+
+
+def _words(column: str, found: TaggedExample | tables.BadRow) -> dict[str, str] | tables.BadRow:
+    return found if isinstance(found, tables.BadRow) else {column: " ".join(found.words)}
+
+
+def is_table(path: str) -> bool:
+    """Whether a file is a table with named columns, by the ending of its name."""
+    return _plain_path(path).suffix in tables.ENDINGS
+
+
+def _plain_path(path: str) -> pathlib.PurePosixPath:
+    """Returns a path without the ending of a compression."""
+    compression = next((ending for ending in DECOMPRESSORS if path.endswith(ending)), "")
+    return pathlib.PurePosixPath(path.removesuffix(compression))
 
 
 def _read(file: str) -> bytes:
@@ -164,7 +210,7 @@ class SavedModelHandler(ModelHandler):
         outputs = call_on_texts(model, [row.example.texts() for row in batch])
         answer_of = ANSWERS[self._kind].answer
         return [
-            dict(row.place) | answer_of(self._model.labels, outputs, i)
+            dict(row.place) | answer_of(self._model.labels, row.example, outputs, i)
             for i, row in enumerate(batch)
         ]
 

@@ -16,7 +16,7 @@ from beambert.pipelines.prediction.batches import (
     row_of,
 )
 from beambert.pipelines.prediction.job import PredictionJob
-from beambert.pipelines.prediction.saved_models import Model, find_model
+from beambert.pipelines.prediction.saved_models import Model, find_model_anywhere
 from beambert.pipelines.shared.progress import ProgressTally
 
 
@@ -28,7 +28,7 @@ class Predict(beam.PTransform):
     It takes texts or, for models of several texts, mappings from column names to texts. At the
     beginning of a pipeline it reads the files of the job instead. It yields a dictionary for each
     text: the text (or its file and line) with the answer, or with the `reason` why there is none.
-    Workers must have access to the model's folder.
+    The model's folder may be on gs://. Workers must have access to it.
 
     Example:
       >>> import apache_beam as beam
@@ -54,13 +54,13 @@ class Predict(beam.PTransform):
         Args:
           job: the texts to answer and the model.
           progress_folder: folder of a `ProgressDisplay`, if there is one.
-          model: result of `find_model` for the job, if it was called before.
+          model: result of `find_model_anywhere` for the job, if it was called before.
 
         Raises:
           InputError: the model cannot be used, or a pattern matches no file.
         """
         super().__init__()
-        self._model = model or find_model(job.model)
+        self._model = model or find_model_anywhere(job.model)
         self._reading = reading_of(job, self._model)
         self._inputs = match_inputs(job.input)
         self._progress_folder = progress_folder

@@ -2,6 +2,9 @@
 
 import dataclasses
 
+# What a text of a plain text file is.
+LINE, FILE = "line", "file"
+
 
 @dataclasses.dataclass(frozen=True)
 class PredictionJob:
@@ -12,9 +15,11 @@ class PredictionJob:
       input: patterns of the files to read; empty if a pipeline provides the texts.
       output: folder to make; empty if a pipeline takes the answers.
       text_columns: columns of the texts in tables; None for those that the model was trained on.
+      unit: `LINE` if each line of a plain text file is a text, `FILE` if the whole file is one.
     """
 
     model: str
     input: tuple[str, ...] = ()
     output: str = ""
     text_columns: tuple[str, ...] | None = None
+    unit: str = LINE

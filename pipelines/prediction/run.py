@@ -11,9 +11,9 @@ from apache_beam.metrics import Metrics, MetricsFilter
 from beambert.pipelines.jobs import files, input_files
 from beambert.pipelines.jobs.running import check_reachable, run_job
 from beambert.pipelines.prediction import worker_folder
-from beambert.pipelines.prediction.batches import reading_of
+from beambert.pipelines.prediction.batches import is_table, reading_of
 from beambert.pipelines.prediction.graph import Predict
-from beambert.pipelines.prediction.job import PredictionJob
+from beambert.pipelines.prediction.job import LINE, PredictionJob
 from beambert.pipelines.prediction.saved_models import Model, find_model
 from beambert.pipelines.shared.console import duration
 from beambert.pipelines.storage import claims, locks
@@ -46,6 +46,7 @@ def _predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
     identity = {
         "weights_sha256": weights_sha256(job.model),
         "text_columns": list(columns),
+        "unit": job.unit,
         "input": [dataclasses.asdict(file) for file in inputs],
     }
     check_reachable(options, input=job.input, output=job.output)
@@ -69,6 +70,8 @@ def _answer(
         files.delete_prefixed(output, prefix)
     total_bytes = sum(file.bytes for file in inputs)
     print(f"{len(inputs)} files, {total_bytes / 1e6:.1f} MB -> {output}", flush=True)
+    if job.unit == LINE and not all(is_table(file.path) for file in inputs):
+        print("each line of a text file is answered; --unit=file answers each file", flush=True)
     with worker_folder.worker_folder(options) as sent:
         reachable = worker_folder.send_model(model, sent)
         result = run_job(

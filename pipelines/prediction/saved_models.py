@@ -11,7 +11,13 @@ from beambert.pipelines.prediction.answers import ANSWERS
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_models
 from beambert.pipelines.storage.claims import MARKER_FILE
-from beambert.pipelines.storage.weights import LABELS_FILE, SAVED_MODEL_FOLDER, TRAINING_FILE
+from beambert.pipelines.storage.weights import (
+    LABELS_FILE,
+    NOT_TO_USE,
+    SAVED_MODEL_FOLDER,
+    TRAINING_FILE,
+    WEIGHTS_FILE,
+)
 from beambert.pipelines.tasks.kinds import KINDS
 
 
@@ -67,6 +73,23 @@ def find_model(model_dir: str, kind: str | None = None) -> Model:
     if not KINDS[kind].HAS_LABELS:
         return Model(path, (), training)
     return Model(path, _read_labels(folder, model_dir), training)
+
+
+def find_model_anywhere(model_dir: str) -> Model:
+    """Finds a SavedModel like `find_model`, also in a folder on gs://, where workers load it.
+
+    Raises:
+      InputError: see `find_model`, or the folder cannot be read.
+    """
+    # Commands import this module for their --help, which must not load TensorFlow.
+    from beambert.pipelines.storage.tensorflow_files import local_folder
+
+    with local_folder(model_dir, (*NOT_TO_USE, WEIGHTS_FILE)) as here:
+        model = find_model(here)
+        if here == model_dir:
+            return model
+        inside = model.path.relative_to(here)
+        return dataclasses.replace(model, sent_to=f"{model_dir.rstrip('/')}/{inside}")
 
 
 def _read_training(folder: pathlib.Path, model_dir: str) -> dict[str, Any]:

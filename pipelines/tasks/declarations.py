@@ -5,11 +5,19 @@ module needs only the standard library.
 """
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.tasks.kinds import Choice, Classification, Regression, Span, Tagging
+from beambert.pipelines.tasks.kinds import (
+    Choice,
+    Classification,
+    MultiLabel,
+    Regression,
+    Span,
+    Tagging,
+)
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
     DEV,
+    MULTI_LABEL,
     REGRESSION,
     TAGGING,
     TEST,
@@ -40,6 +48,12 @@ TASKS: dict[str, Task] = {
         Classification(
             "classification",
             files=_own_files(),
+            text_columns=("text", "text_b"),
+            text_b_is_optional=True,
+        ),
+        MultiLabel(
+            "multi_label",
+            _own_files(),
             text_columns=("text", "text_b"),
             text_b_is_optional=True,
         ),
@@ -119,7 +133,14 @@ TASKS: dict[str, Task] = {
             ),
         ),
         # Named entity recognition (Tjong Kim Sang and De Meulder 2003; Derczynski et al. 2017).
-        Tagging("conll2003", {TRAIN: "eng.train", DEV: "eng.testa", TEST: "eng.testb"}),
+        Tagging(
+            "conll2003",
+            {
+                TRAIN: ("eng.train", "train.txt"),
+                DEV: ("eng.testa", "valid.txt", "dev.txt"),
+                TEST: ("eng.testb", "test.txt"),
+            },
+        ),
         Tagging(
             "wnut17",
             {
@@ -143,7 +164,7 @@ TASKS: dict[str, Task] = {
     )
 }
 # The tasks on the user's own data: the flags can name their columns.
-OWN_TASKS = (CLASSIFICATION, REGRESSION, CHOICE, TAGGING, "word_labels")
+OWN_TASKS = (CLASSIFICATION, MULTI_LABEL, REGRESSION, CHOICE, TAGGING, "word_labels")
 # The tasks in GLUE's average score.
 GLUE_TASKS = tuple(name for name, task in TASKS.items() if task.title)
 

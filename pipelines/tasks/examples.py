@@ -45,6 +45,32 @@ class TextExample:
 
 
 @dataclasses.dataclass(frozen=True)
+class MultiLabelExample:
+    """A text or a pair of texts with any number of labels.
+
+    Attributes:
+      text: the text, or the first of a pair.
+      text_b: the second text of a pair, or None.
+      labels: the labels that apply, each once, or None in a test file without labels.
+      columns: the other columns of the row by name.
+    """
+
+    text: str
+    text_b: str | None
+    labels: tuple[str, ...] | None
+    columns: dict[str, str]
+
+    @property
+    def truth(self) -> tuple[str, ...] | None:
+        """The right labels, or None."""
+        return self.labels
+
+    def texts(self) -> Texts:
+        """Returns the texts by the names of a SavedModel's inputs."""
+        return {"text": self.text} | ({} if self.text_b is None else {"text_b": self.text_b})
+
+
+@dataclasses.dataclass(frozen=True)
 class ChoiceExample:
     """A text and its possible endings.
 
@@ -105,7 +131,7 @@ class TaggedExample:
         return {"text": " ".join(self.words)}
 
 
-Example = TextExample | ChoiceExample | TaggedExample
+Example = TextExample | MultiLabelExample | ChoiceExample | TaggedExample
 
 
 def read_file(

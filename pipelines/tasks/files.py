@@ -41,7 +41,12 @@ def has_split(task: Task, data_dir: str, split: str) -> bool:
 def _file_names(task: Task, split: str) -> list[str]:
     """Returns the names that the file of a split may have."""
     declared = task.files[split]
-    return [declared] if "." in declared else [declared + ending for ending in task.ENDINGS]
+    names = (declared,) if isinstance(declared, str) else declared
+    return [
+        name + ending
+        for name in names
+        for ending in (("",) if "." in name else task.ENDINGS)
+    ]
 
 
 def is_labelled(split: str) -> bool:

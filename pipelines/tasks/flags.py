@@ -2,6 +2,8 @@
 
 import argparse
 import dataclasses
+import math
+from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import SWITCH
@@ -10,10 +12,13 @@ from beambert.pipelines.tasks.declarations import (
     TASKS,
     find_task,
 )
+from beambert.pipelines.tasks.table_task import BALANCED, DEFAULT_WINDOWS, TRUNCATE, WINDOWS
 from beambert.pipelines.tasks.task import Task
 
+# The flags of `add_learning_flags`.
+_LEARNING_FLAGS = ("long_documents", "max_windows", "class_weights")
 # Flags that only the tasks on one's own data take.
-_COLUMN_FLAGS = ("text_columns", "label_column", "choice_columns", "labels")
+_COLUMN_FLAGS = ("text_columns", "label_column", "choice_columns", "labels", "label_separator")
 
 
 def add_task_flags(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +51,37 @@ def add_task_flags(parser: argparse.ArgumentParser) -> None:
         help="for your own data: labels in the order of the model's outputs (default: those of "
         "the training data, sorted)",
     )
+    add(
+        "--label_separator",
+        metavar="TEXT",
+        help="for --task=multi_label: what stands between the labels of a row (default: a comma); "
+        "a JSON list needs none",
+    )
     add_skip_bad_rows_flag(parser)
+
+
+def add_learning_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of how a task with labels is learnt."""
+    add = parser.add_argument
+    add(
+        "--long_documents",
+        choices=(TRUNCATE, WINDOWS),
+        help="for classification: read the beginning of a text that is longer than an input, or "
+        f"windows of it, whose logits are averaged (default: {TRUNCATE})",
+    )
+    add(
+        "--max_windows",
+        type=int,
+        metavar="N",
+        help=f"with --long_documents={WINDOWS}: greatest number of windows of a text (default: "
+        f"{DEFAULT_WINDOWS})",
+    )
+    add(
+        "--class_weights",
+        type=_weights,
+        metavar=f"{BALANCED} or LABEL=WEIGHT,…",
+        help="for classification: how much each label counts in the loss (default: all alike)",
+    )
 
 
 def add_skip_bad_rows_flag(parser: argparse.ArgumentParser) -> None:
@@ -82,10 +117,43 @@ def task_of(flags: argparse.Namespace) -> Task:
                 f"--text_columns={','.join(given['text_columns'])}: name one or two columns"
             )
         given["text_b_is_optional"] = False
+    if given.get("label_separator") == "":
+        raise InputError("--label_separator: is empty; give at least one character")
+    given |= _learning_flags(flags, task)
     labels = given.get("labels")
     if labels is not None and (len(labels) < 2 or len({*labels, ""}) <= len(labels)):
         raise InputError(f"--labels={','.join(labels)}: name at least two labels, each once")
     return dataclasses.replace(task, **given)
+
+
+def _learning_flags(flags: argparse.Namespace, task: Task) -> dict[str, Any]:
+    """Returns the given flags of `add_learning_flags`, which not every command has."""
+    given = {name: getattr(flags, name, None) for name in _LEARNING_FLAGS}
+    given = {name: value for name, value in given.items() if value is not None}
+    for name in given:
+        if name not in task.LEARNING_FLAGS:
+            raise InputError(f"--{name}: a {task.kind} task has none; leave the flag out")
+    windows = given.get("max_windows")
+    if windows is not None and given.get("long_documents") != WINDOWS:
+        raise InputError(f"--max_windows={windows}: needs --long_documents={WINDOWS}; add it")
+    if windows is not None and windows < 2:
+        raise InputError(f"--max_windows={windows}: must be at least 2")
+    return given
+
+
+def _weights(text: str) -> str | dict[str, float]:
+    if text == BALANCED:
+        return text
+    pairs = [pair.rpartition("=") for pair in text.split(",")]
+    try:
+        weights = {name.strip(): float(weight) for name, _, weight in pairs}
+    except ValueError:
+        weights = {}
+    if "" in weights or not weights or not all(0 < w < math.inf for w in weights.values()):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither {BALANCED} nor labels with weights, such as spam=4,ham=1"
+        )
+    return weights
 
 
 def task_arguments(flags: argparse.Namespace) -> list[str]:

@@ -2,17 +2,20 @@
 
 Each kind is one class of this module. To add a kind, add:
 
-1. here: a class and an entry of `KINDS`; its examples have `truth`, `columns` and `texts`;
+1. here: a class and an entry of `KINDS`, of a name in `task`; its examples have `truth`, `columns`
+   and `texts`;
 2. in `model_inputs`: an entry of `examples.MODEL_INPUTS` for its inputs and targets;
 3. in `prediction`: an entry of `answers.ANSWERS` for the inputs and outputs of its SavedModel;
 4. in `evaluation`: entries of `outcomes.OUTCOMES`, `records.RECORDS` and
    `span_predictions.PREDICTORS`, which score, describe and compute its answers;
 5. in `trainer`: entries of `task_models.MODELS`, `finetuning.objectives.OBJECTIVES`,
-   `finetuning.plan.DATA`, `serving.saved_model.ANSWER_MODULES` and `weights.export.HUGGING_FACE`.
+   `finetuning.plan.DATA`, `serving.saved_model.ANSWER_MODULES` and `weights.export.HUGGING_FACE`,
+   and the meanings of new outputs in `serving.card`.
 """
 
-import abc
+import contextlib
 import dataclasses
+import json
 import math
 import pathlib
 from collections.abc import Iterable, Sequence
@@ -21,133 +24,115 @@ from typing import Any
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.entities import is_entity_tag
-from beambert.pipelines.tasks.examples import ChoiceExample, TaggedExample, TextExample
+from beambert.pipelines.tasks.examples import (
+    ChoiceExample,
+    MultiLabelExample,
+    TaggedExample,
+    TextExample,
+)
 from beambert.pipelines.tasks.squad import Question, read_questions
+from beambert.pipelines.tasks.table_task import (
+    TABLE_FLAGS,
+    LabelledTextTask,
+    TableTask,
+    check_labels,
+    check_name,
+    parted,
+    several,
+)
 from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
     DEFAULT_SPAN_LENGTH,
+    MULTI_LABEL,
     REGRESSION,
     SPAN,
     TAGGING,
     ExampleFile,
     Task,
 )
-from beambert.pipelines.tasks.word_tags import read_sentences
+from beambert.pipelines.tasks.word_tags import WORDS_ENDING, read_sentences
 
-_TABLE_FLAGS = frozenset({"text_columns", "label_column"})
 NO_ANSWER_REASON = "has no answer that is in its context"
 
 
-class TableTask(Task):
-    """A task whose examples are the rows of tables."""
-
-    ENDINGS = tables.ENDINGS
-    COLUMN_FLAGS = _TABLE_FLAGS
-
-    def read(
-        self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
-    ) -> ExampleFile:
-        """Reads the rows."""
-        rows = tables.read_rows(path, self.headerless_columns if is_labelled else ())
-        return _parted(self._example(path, line, row, is_labelled, labels) for line, row in rows)
-
-    def _example(
-        self,
-        path: pathlib.Path,
-        line: int,
-        row: dict[str, str] | BadRow,
-        is_labelled: bool,
-        labels: Sequence[str] | None,
-    ) -> TextExample | ChoiceExample | BadRow:
-        if isinstance(row, BadRow):
-            return row
-        try:
-            texts = [tables.filled(path, line, row, name) for name in self._text_columns(row)]
-            choices = self._choice_columns(path, line, row)
-            endings = tuple(tables.filled(path, line, row, name) for name in choices)
-            label = None
-            if is_labelled or self.label_column in row:
-                label = tables.filled(path, line, row, self.label_column)
-                self._check_label(path, line, label, endings or labels)
-        except BadRow as error:
-            return error
-        used = {*self.text_columns, *choices, self.label_column}
-        others = {name: field for name, field in row.items() if name not in used}
-        text_b = texts[1] if len(texts) > 1 else None
-        return self._make(endings, text=texts[0], text_b=text_b, label=label, columns=others)
-
-    def _text_columns(self, row: dict[str, str]) -> tuple[str, ...]:
-        if self.text_b_is_optional and self.text_columns[1] not in row:
-            return self.text_columns[:1]
-        return self.text_columns
-
-    def _choice_columns(
-        self, path: pathlib.Path, line: int, row: dict[str, str]
-    ) -> tuple[str, ...]:
-        return ()
-
-    @abc.abstractmethod
-    def _check_label(
-        self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
-    ) -> None:
-        """Refuses a label that is not among the possible labels or endings.
-
-        Raises:
-          BadRow: the label cannot be used.
-        """
-
-    def _make(self, endings: tuple[str, ...], **fields: Any) -> TextExample | ChoiceExample:
-        return TextExample(**fields)
-
-    def check_file(self, path: pathlib.Path, examples: Sequence[Any]) -> None:
-        """Refuses a file in which only some rows have a second text."""
-        if len({example.text_b is None for example in examples}) > 1:
-            raise InputError(
-                f"{path}: has {self.text_columns[1]!r} in some rows only; fill it in for all of "
-                "them or for none"
-            )
-
-    def check_split(
-        self, path: pathlib.Path, is_labelled: bool, examples: Sequence[Any], first: Any
-    ) -> None:
-        """Refuses labels in some rows only, and pairs if train has none or the reverse."""
-        _check_labels(path, examples)
-        if (examples[0].text_b is None) != (first.text_b is None):
-            raise InputError(
-                f"{path}: either this file or the train file lacks the second text, "
-                f"{self.text_columns[1]!r}; add the column there or delete it here"
-            )
-
-    def label_names(self, example: TextExample | ChoiceExample) -> Iterable[str]:
-        """Returns the label."""
-        return () if example.label is None else (example.label,)
-
-
 @dataclasses.dataclass(frozen=True)
-class Classification(TableTask):
+class Classification(LabelledTextTask):
     """A task that asks for the label of a text or of a pair of texts."""
 
     kind: str = dataclasses.field(default=CLASSIFICATION, init=False)
     metrics: tuple[str, ...] = ("accuracy",)
 
-    COLUMN_FLAGS = _TABLE_FLAGS | {"labels"}
+    COLUMN_FLAGS = TABLE_FLAGS | {"labels"}
 
     def _check_label(
         self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
     ) -> None:
-        if len(label.splitlines()) > 1:
-            raise BadRow(path, line, "has a label of several lines", "correct the row")
-        if possible is not None and label not in possible:
-            raise tables.unknown_label(path, line, label, possible)
+        check_name(path, line, label, possible)
 
     def find_labels(self, path: pathlib.Path, train: Sequence[TextExample]) -> tuple[str, ...]:
         """Returns the declared labels, or those of train, sorted."""
         if self.labels is not None:
             return self.labels
         where = f"in column {self.label_column!r}"
-        return _several(path, {example.label for example in train}, where)
+        return several(path, {example.label for example in train}, where)
+
+
+@dataclasses.dataclass(frozen=True)
+class MultiLabel(LabelledTextTask):
+    """A task that asks for any number of labels of a text or of a pair of texts.
+
+    Attributes:
+      label_separator: what stands between the labels of a row; a row may have none.
+    """
+
+    kind: str = dataclasses.field(default=MULTI_LABEL, init=False)
+    metrics: tuple[str, ...] = ("micro_f1", "macro_f1", "exact_match")
+    label_separator: str = ","
+
+    COLUMN_FLAGS = TABLE_FLAGS | {"labels", "label_separator"}
+
+    def _label(
+        self,
+        path: pathlib.Path,
+        line: int,
+        row: dict[str, str],
+        possible: Sequence[str] | None,
+    ) -> tuple[str, ...]:
+        found = self._divided(tables.field(path, line, row, self.label_column))
+        for label in found:
+            self._check_label(path, line, label, possible)
+        return found
+
+    def _divided(self, field: str) -> tuple[str, ...]:
+        """Returns the labels of a field, each once: a JSON list, or names with separators."""
+        names = field.split(self.label_separator)
+        if field.startswith("["):
+            with contextlib.suppress(ValueError):
+                names = [name if isinstance(name, str) else str(name) for name in json.loads(field)]
+        return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
+
+    def _check_label(
+        self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
+    ) -> None:
+        check_name(path, line, label, possible)
+
+    def _make(self, endings: tuple[str, ...], **fields: Any) -> MultiLabelExample:
+        return MultiLabelExample(labels=fields.pop("label"), **fields)
+
+    def find_labels(
+        self, path: pathlib.Path, train: Sequence[MultiLabelExample]
+    ) -> tuple[str, ...]:
+        """Returns the declared labels, or those of train, sorted."""
+        if self.labels is not None:
+            return self.labels
+        found = {label for example in train for label in example.labels or ()}
+        return several(path, found, f"in column {self.label_column!r}")
+
+    def label_names(self, example: MultiLabelExample) -> Iterable[str]:
+        """Returns the labels."""
+        return example.labels or ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,7 +162,7 @@ class Choice(TableTask):
     kind: str = dataclasses.field(default=CHOICE, init=False)
     metrics: tuple[str, ...] = ("accuracy",)
 
-    COLUMN_FLAGS = _TABLE_FLAGS | {"choice_columns"}
+    COLUMN_FLAGS = TABLE_FLAGS | {"choice_columns"}
 
     def _choice_columns(
         self, path: pathlib.Path, line: int, row: dict[str, str]
@@ -242,20 +227,20 @@ class Tagging(Task):
     kind: str = dataclasses.field(default=TAGGING, init=False)
     metrics: tuple[str, ...] = ("entity_f1", "entity_precision", "entity_recall")
 
-    ENDINGS = (".conll", ".txt", ".tsv")
+    ENDINGS = (WORDS_ENDING, ".txt", ".tsv")
     COLUMN_FLAGS = frozenset({"labels"})
 
     def read(
         self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
     ) -> ExampleFile:
         """Reads the sentences."""
-        return _parted(read_sentences(path, labels))
+        return parted(read_sentences(path, labels))
 
     def check_split(
         self, path: pathlib.Path, is_labelled: bool, examples: Sequence[Any], first: Any
     ) -> None:
         """Refuses a split that must have tags and has none."""
-        _check_labels(path, examples)
+        check_labels(path, examples)
         if is_labelled and examples[0].tags is None:
             raise InputError(f"{path}: has no column of tags; put each word's tag behind it")
 
@@ -264,7 +249,7 @@ class Tagging(Task):
         labels = self.labels
         if labels is None:
             tags = {tag for example in train for tag in example.tags or ()}
-            labels = _several(path, tags, "as tags of words")
+            labels = several(path, tags, "as tags of words")
         others = [label for label in labels if not is_entity_tag(label)]
         if others and self.metrics == type(self).metrics:
             raise InputError(
@@ -314,38 +299,12 @@ class Span(Task):
 
 KINDS: dict[str, type[Task]] = {
     CLASSIFICATION: Classification,
+    MULTI_LABEL: MultiLabel,
     REGRESSION: Regression,
     CHOICE: Choice,
     TAGGING: Tagging,
     SPAN: Span,
 }
-
-
-def _parted(found: Iterable[Any]) -> ExampleFile:
-    """Separates examples from bad rows."""
-    examples: list[Any] = []
-    bad: list[BadRow] = []
-    for example in found:
-        (bad if isinstance(example, BadRow) else examples).append(example)
-    return ExampleFile(examples, bad)
-
-
-def _check_labels(path: pathlib.Path, examples: Sequence[Any]) -> None:
-    if len({example.truth is None for example in examples}) > 1:
-        raise InputError(f"{path}: has labels in some rows only; fill them in, or remove all")
-
-
-def _several(path: pathlib.Path, found: set[str], where: str) -> tuple[str, ...]:
-    """Returns the labels, sorted.
-
-    Raises:
-      InputError: there are fewer than two.
-    """
-    labels = sorted(found)
-    if len(labels) < 2:
-        has = f"has the one label {labels[0]!r} only" if labels else "has no labels"
-        raise InputError(f"{path}: {has}; a classifier needs at least two, {where}")
-    return tuple(labels)
 
 
 def _is_number(text: str) -> bool:

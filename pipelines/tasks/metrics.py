@@ -33,12 +33,18 @@ class Metric:
     greatest: float = 1.0
     greater_is_better: bool = True
 
+    def is_better(self, score: float, other: float) -> bool:
+        """Whether a score is better than another."""
+        return score > other if self.greater_is_better else score < other
+
 
 # All metrics that a task can name. `scores` computes them except those of entities (see
-# `entities.entity_scores`) and of answers to questions, which are means over the questions.
+# `entities.entity_scores`), of several labels (see `multi_label`) and of answers to questions,
+# which are means over the questions.
 METRICS: dict[str, Metric] = {
     "accuracy": Metric("accuracy"),
     "f1": Metric("F1"),
+    "micro_f1": Metric("micro F1"),
     "macro_f1": Metric("macro F1"),
     "matthews_correlation": Metric("Matthews correlation", least=-1.0),
     "pearson": Metric("Pearson", least=-1.0),

@@ -46,12 +46,21 @@ def filled(path: pathlib.Path, line: int, row: dict[str, str], name: str) -> str
       BadRow: the field is empty.
       InputError: there is no such column.
     """
+    if not field(path, line, row, name).strip():
+        raise BadRow(path, line, f"has an empty {name!r}", "fill it in or delete the row")
+    return row[name]
+
+
+def field(path: pathlib.Path, line: int, row: dict[str, str], name: str) -> str:
+    """Returns a field of a row, which may be empty.
+
+    Raises:
+      InputError: there is no such column.
+    """
     if name not in row:
-        reason = f"has no column {name!r} (it has {', '.join(row)})"
+        reason = f"has no column {name!r} (it has {', '.join(row) or 'none'})"
         remedy = "rename the column or, if the data is your own, name yours with "
         raise lacks_column(path, line, reason, f"{remedy}--text_columns or --label_column")
-    if not row[name].strip():
-        raise BadRow(path, line, f"has an empty {name!r}", "fill it in or delete the row")
     return row[name]
 
 

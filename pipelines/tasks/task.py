@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 from beambert.pipelines.tasks.tables import BadRow
 
-# The kinds of tasks. They ask for a label of a text or a pair; a number; one of several endings; a
-# label of each word; the place of an answer in a text.
-CLASSIFICATION, REGRESSION, CHOICE, TAGGING, SPAN = (
+# The kinds of tasks. They ask for a label of a text or a pair; for any number of labels of it; a
+# number; one of several endings; a label of each word; the place of an answer in a text.
+CLASSIFICATION, MULTI_LABEL, REGRESSION, CHOICE, TAGGING, SPAN = (
     "classification",
+    "multi_label",
     "regression",
     "choice",
     "tagging",
@@ -52,8 +53,8 @@ class Task(abc.ABC):
     Attributes:
       name: name of the task, the value of `--task=`.
       kind: name of its kind, a key of `kinds.KINDS`.
-      files: split -> file name. A name without an ending stands for that name with any ending of
-        the kind.
+      files: split -> file name, or the names that the file may have. A name without an ending
+        stands for that name with any ending of the kind.
       text_columns: column of the text and, for a pair, that of the second text. In a choice the
         second column holds the words that every ending begins with.
       label_column: column of the label; in a choice it holds the index of the right ending.
@@ -73,12 +74,19 @@ class Task(abc.ABC):
     ENDINGS: ClassVar[tuple[str, ...]]
     # Flags that a task on one's own data takes.
     COLUMN_FLAGS: ClassVar[frozenset[str]] = frozenset()
+    # Flags about the learning that a task of the kind takes.
+    LEARNING_FLAGS: ClassVar[frozenset[str]] = frozenset()
+    # Greatest number of windows that a text becomes.
+    windows: ClassVar[int] = 1
+    # How much the labels count in the loss, see `class_weights`; None if all count alike. It has no
+    # annotation, as kinds that have weights make a field of it.
+    class_weights = None
     # Whether the answers are labels; a model keeps them in labels.txt.
     HAS_LABELS: ClassVar[bool] = True
 
     name: str
     kind: str = dataclasses.field(default="", init=False)
-    files: Mapping[str, str] = dataclasses.field(
+    files: Mapping[str, str | tuple[str, ...]] = dataclasses.field(
         default_factory=lambda: {TRAIN: "train.tsv", DEV: "dev.tsv", TEST: "test.tsv"}
     )
     text_columns: tuple[str, ...] = ("sentence",)
@@ -151,6 +159,10 @@ class Task(abc.ABC):
     def label_names(self, example: Any) -> Iterable[str]:
         """Returns the labels of an example, to be counted; nothing for a number."""
         return ()
+
+    def learning_settings(self) -> dict[str, Any]:
+        """Returns the settings of the learning that differ from the defaults, for training.json."""
+        return {}
 
     def sequences(self, example: Any) -> int:
         """Returns the number of sequences of tokens that an example becomes."""

@@ -12,23 +12,33 @@ from beambert.pipelines.tasks.tables import BadRow
 
 # CoNLL's files have this word between documents.
 _DOCUMENT_START = "-DOCSTART-"
+# Ending of files that certainly have columns of words; text files may also hold running text.
+WORDS_ENDING = ".conll"
 
 
 def read_sentences(
     path: pathlib.Path, labels: Sequence[str] | None
 ) -> Iterator[TaggedExample | BadRow]:
     """Yields the sentences of a file whose first column is the word and whose last is its tag."""
+    return (sentence for _, sentence in sentences_of(path, tables.read_text(path), labels))
+
+
+def sentences_of(
+    path: pathlib.PurePath, text: str, labels: Sequence[str] | None
+) -> Iterator[tuple[int, TaggedExample | BadRow]]:
+    """Yields the number of the first line and the sentence, for each sentence of a file's text."""
+    first = 0
     words: list[str] = []
     tags: list[str] = []
     bad: BadRow | None = None
     width = None
-    numbered = [*tables.lines(tables.read_text(path)), (0, "")]
+    numbered = [*tables.lines(text), (0, "")]
     for number, line in numbered:
         # Columns are separated by tabs or by spaces.
         fields = line.split("\t") if "\t" in line else line.split()
         if not any(field.strip() for field in fields):
             if bad or words:
-                yield bad or TaggedExample(tuple(words), tuple(tags) if width > 1 else None)
+                yield first, bad or TaggedExample(tuple(words), tuple(tags) if width > 1 else None)
             words, tags, bad = [], [], None
             continue
         if fields[0] == _DOCUMENT_START:
@@ -49,5 +59,6 @@ def read_sentences(
         else:
             found = None
         bad = bad or found
+        first = first if words else number
         words.append(word)
         tags.append(tag)

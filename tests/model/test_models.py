@@ -221,3 +221,22 @@ def test_batch_size_may_be_dynamic():
 def test_sequences_longer_than_the_positions_are_refused(pretrainer):
     with pytest.raises(ValueError, match="length 21 is more than max_position_embeddings 20"):
         pretrainer(make_features(length=21))
+
+
+@pytest.mark.parametrize("length", [36, 31])
+def test_the_logits_of_windows_are_averaged(length):
+    """Three windows, the last not full; two; and a short text in one window."""
+    model = BertClassifier(CONFIG, 2, seed=5, window_length=12)
+    one_by_one = BertClassifier(CONFIG, 2, seed=5)
+    generator = np.random.default_rng(2)
+    lengths = (31, 24, 7)
+    ids = generator.integers(1, CONFIG.vocab_size, (3, length))
+    mask = (np.arange(length) < np.array(lengths)[:, None]).astype("int64")
+    found = model({"input_ids": ids, "input_mask": mask, "segment_ids": 0 * ids})
+    for row, own in enumerate(lengths):
+        logits = []
+        for first in range(0, own, 12):
+            window = ids[None, row, first : min(first + 12, own)]
+            features = {"input_ids": window, "input_mask": window**0, "segment_ids": 0 * window}
+            logits.append(one_by_one(features)[0])
+        np.testing.assert_allclose(found[row], np.mean(logits, axis=0), atol=1e-5)

@@ -4,6 +4,7 @@ import doctest
 import hashlib
 import inspect
 import json
+import shutil
 
 import apache_beam as beam
 import pytest
@@ -15,6 +16,7 @@ from support.sample_text import WORDS
 from beambert.pipelines import transforms
 from beambert.pipelines.create_pretraining_data import main as data_main
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.transforms import (
     CreatePretrainingData,
     LearnVocabulary,
@@ -148,6 +150,24 @@ def test_a_text_that_cannot_be_answered_says_why(folder):
         )
         reason = "a row: has an empty 'text'; fill it in"
         assert_that(answers, equal_to([(None, None, reason), ("7", "negative", None)]))
+
+
+def test_a_model_may_be_in_a_bucket(folder):
+    """TensorFlow's file system in memory stands for it."""
+    make_model(folder / "model")
+    bucket = "ram://bucket/model"
+    tensorflow_files.copy("model", bucket)
+    shutil.rmtree(folder / "model")
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        answers = (
+            pipeline
+            | beam.Create(["bad"])
+            | Predict(PredictionJob(bucket))
+            | beam.Map(lambda of: of["label"])
+        )
+        assert_that(answers, equal_to(["negative"]))
+    with pytest.raises(InputError, match="--model=ram://bucket/none: answers no texts"):
+        Predict(PredictionJob("ram://bucket/none"))
 
 
 def test_other_elements_are_refused_before_anything_runs(folder):

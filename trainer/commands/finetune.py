@@ -13,7 +13,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import SWITCH, FlagParser, parse_bool
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.weights import BEST_FOLDER
-from beambert.pipelines.tasks.flags import add_task_flags, task_of
+from beambert.pipelines.tasks.flags import add_learning_flags, add_task_flags, task_of
 from beambert.pipelines.tasks.task import Task
 from beambert.trainer.commands.flags import add_loop_flags, add_output_flags, loop_config
 from beambert.trainer.loop.config import (
@@ -128,6 +128,7 @@ def build_parser() -> FlagParser:
         examples=EXAMPLES,
     )
     add_task_flags(parser)
+    add_learning_flags(parser)
     parser.add_argument(
         "--features",
         metavar="DIR",

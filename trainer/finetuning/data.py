@@ -2,6 +2,7 @@
 
 import abc
 import collections
+import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 
@@ -11,6 +12,8 @@ from beambert.pipelines.features.contract import TaskFeatureFiles
 from beambert.pipelines.model_inputs.examples import count_cut, first_pieces, make_features
 from beambert.pipelines.model_inputs.features import TaskFeatures
 from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.tasks import multi_label
+from beambert.pipelines.tasks.class_weights import loss_weights
 from beambert.pipelines.tasks.entities import entity_scores
 from beambert.pipelines.tasks.metrics import scores
 from beambert.pipelines.tasks.splits import read_splits
@@ -103,13 +106,23 @@ class ExampleData(TaskData):
                 given = self.task.kind, examples, self.labels, text_features
                 features = make_features(*given)
                 cut = count_cut(*given, features)
+            if self.task.class_weights and split == TRAIN:
+                features = self._weighted(features)
             self._features[split], self._cut[split] = features, cut
+
+    def _weighted(self, features: TaskFeatures) -> TaskFeatures:
+        """Returns features with the weight of each target in the loss."""
+        targets = dict(features.targets)
+        given = self.task.class_weights, self.labels, targets["label_ids"]
+        targets["loss_weights"] = loss_weights(*given)
+        return dataclasses.replace(features, targets=targets)
 
     def notes(self) -> list[str]:
         """Returns a sentence for each split with sequences that were cut."""
+        windows = f" and --max_windows={self.task.windows}" if self.task.windows > 1 else ""
         return [
             f"{split}: {cut:,} of {len(self._features[split].lengths):,} sequences lost tokens at "
-            f"--max_seq_length={self._length}"
+            f"--max_seq_length={self._length}{windows}"
             for split, cut in self._cut.items()
             if cut
         ]
@@ -153,6 +166,25 @@ class ClassData(TextData):
             probabilities=probabilities,
             positive=index.get(self.task.positive_label, 1),
         )
+
+
+class MultiLabelData(TextData):
+    """Texts with any number of labels each."""
+
+    def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """Returns the task's metrics of a model's outputs for dev."""
+        return self._scores(outputs["probabilities"] > multi_label.THRESHOLD)
+
+    def baseline(self) -> dict[str, float]:
+        """Returns the metrics for predicting the commonest labels of train for every example."""
+        sets = collections.Counter(frozenset(of.labels) for of in self._examples[TRAIN])
+        commonest = min(sets, key=lambda labels: (-sets[labels], sorted(labels)))
+        row = [label in commonest for label in self.labels]
+        return self._scores(np.tile(row, (self.counts[DEV], 1)))
+
+    def _scores(self, predictions: np.ndarray) -> dict[str, float]:
+        true = [[label in of.labels for label in self.labels] for of in self._examples[DEV]]
+        return multi_label.scores(self.task.metrics, np.array(true), predictions)
 
 
 class ChoiceData(ClassData):

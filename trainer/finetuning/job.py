@@ -116,7 +116,7 @@ class _Finetuning:
     def __init__(self, plan: FinetuningPlan, strategy: tf.distribute.Strategy):
         self._plan, self._data = plan, plan.data
         self.notes: list[str] = []
-        longest, steps = plan.text_features.max_seq_length, plan.optimizer.num_train_steps
+        longest, steps = plan.text_features.longest, plan.optimizer.num_train_steps
         features = [self._data.features(split) for split in (TRAIN, DEV)]
         sequences = features[0].choices
         flops_a_position = training_flops(plan.config, sequences, longest, predictions=0) / longest
@@ -145,6 +145,7 @@ class _Finetuning:
             len(data.labels),
             plan.loop.random_seed,
             plan.job.freeze_encoder,
+            plan.text_features.window_length,
         )
         if plan.weights:
             self.notes = plan.weights.load_into(model, "--init")

@@ -12,7 +12,14 @@ import keras
 import tensorflow as tf
 
 from beambert.pipelines.model_inputs.features import NO_LABEL
-from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
+from beambert.pipelines.tasks.task import (
+    CHOICE,
+    CLASSIFICATION,
+    MULTI_LABEL,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+)
 from beambert.trainer.loop.objectives import (
     Features,
     Objective,
@@ -75,6 +82,14 @@ class TaskObjective(Objective):
         """Returns the outputs that predictions are made from, with a row for each example."""
 
 
+def loss_weights(features: Features) -> tf.Tensor | float:
+    """Returns the weight of each target in the loss, see `class_weights`; 1 if there are none.
+
+    Only training batches have them, so that held-out losses can be compared.
+    """
+    return features.get("loss_weights", 1.0)
+
+
 class ClassificationObjective(TaskObjective):
     """Softmax over a task's labels (run_classifier.py)."""
 
@@ -91,14 +106,40 @@ class ClassificationObjective(TaskObjective):
         """Returns the sums over the examples of the loss (nats) and of correct answers."""
         logits = self.logits(model, features, dropout_seed)
         rows, labels = example_weights(features), features["label_ids"]
+        losses = cross_entropy(logits, labels)
         return {
-            "cross_entropy": tf.reduce_sum(rows * cross_entropy(logits, labels)),
+            "cross_entropy": tf.reduce_sum(rows * loss_weights(features) * losses),
             "accuracy": tf.reduce_sum(rows * is_correct(logits, labels)),
         }
 
     def outputs(self, model: keras.Model, features: Features) -> dict[str, tf.Tensor]:
         """Returns `probabilities` float32 [B, C]."""
         return {"probabilities": tf.nn.softmax(self.logits(model, features, None))}
+
+
+class MultiLabelObjective(ClassificationObjective):
+    """A sigmoid for each label; the loss of an example is the mean over the labels.
+
+    That is `transformers`' loss for `multi_label_classification`.
+    """
+
+    weight_of = {"cross_entropy": "examples", "label_accuracy": "examples"}
+
+    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
+        """Returns the sums over the examples of the loss (nats) and of the right labels' share."""
+        logits = self.logits(model, features, dropout_seed)
+        rows, labels = example_weights(features), features["label_ids"]
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+        losses *= loss_weights(features)
+        is_right = tf.cast((logits > 0) == (labels > 0), tf.float32)
+        return {
+            "cross_entropy": tf.reduce_sum(rows * tf.reduce_mean(losses, axis=1)),
+            "label_accuracy": tf.reduce_sum(rows * tf.reduce_mean(is_right, axis=1)),
+        }
+
+    def outputs(self, model: keras.Model, features: Features) -> dict[str, tf.Tensor]:
+        """Returns `probabilities` float32 [B, C]."""
+        return {"probabilities": tf.sigmoid(self.logits(model, features, None))}
 
 
 class ChoiceObjective(ClassificationObjective):
@@ -194,6 +235,7 @@ class SpanObjective(TaskObjective):
 
 OBJECTIVES: dict[str, type[TaskObjective]] = {
     CLASSIFICATION: ClassificationObjective,
+    MULTI_LABEL: MultiLabelObjective,
     REGRESSION: RegressionObjective,
     CHOICE: ChoiceObjective,
     TAGGING: TaggingObjective,

@@ -13,6 +13,7 @@ from beambert.pipelines.storage import claims
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
+    MULTI_LABEL,
     REGRESSION,
     SHORTEST_LENGTH,
     SPAN,
@@ -22,7 +23,14 @@ from beambert.pipelines.tasks.task import (
 )
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
-from beambert.trainer.finetuning.data import ChoiceData, ClassData, NumberData, TagData, TaskData
+from beambert.trainer.finetuning.data import (
+    ChoiceData,
+    ClassData,
+    MultiLabelData,
+    NumberData,
+    TagData,
+    TaskData,
+)
 from beambert.trainer.finetuning.span_data import SpanData
 from beambert.trainer.loop.config import (
     FINETUNING_BATCH_SIZE,
@@ -39,6 +47,7 @@ from beambert.trainer.weights.initial import InitialWeights, open_initial
 RANDOM = "random"
 DATA: dict[str, type[TaskData]] = {
     CLASSIFICATION: ClassData,
+    MULTI_LABEL: MultiLabelData,
     REGRESSION: NumberData,
     CHOICE: ChoiceData,
     TAGGING: TagData,
@@ -135,6 +144,7 @@ class FinetuningPlan:
             "labels": list(data.labels),
             "is_pair": data.is_pair,
             "freeze_encoder": self.job.freeze_encoder,
+            **task.learning_settings(),
             "init": claims.absolute(self.weights.path) if self.weights else RANDOM,
             "init_sha256": self.weights.sha256 if self.weights else None,
             "do_lower_case": self.text_features.do_lower_case,
@@ -162,7 +172,9 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
     start = _start(job)
     notes: list[str] = []
     data = DATA[job.task.kind](job.task, job.data_dir, notes.append, job.skip_bad_rows)
-    text_features = TextFeatures(start.vocabulary, start.do_lower_case, start.max_seq_length)
+    text_features = TextFeatures(
+        start.vocabulary, start.do_lower_case, start.max_seq_length, job.task.windows
+    )
     if job.features:
         job.features.check(
             made_from(

@@ -9,13 +9,24 @@ import tensorflow as tf
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
+from beambert.pipelines.tasks.multi_label import THRESHOLD
+from beambert.pipelines.tasks.task import (
+    CHOICE,
+    CLASSIFICATION,
+    MULTI_LABEL,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+)
 from beambert.trainer.serving.question_answering import AnswerModule
 from beambert.trainer.task_models import outside_index
 
 _TEXT = tf.TensorSpec([None], tf.string, name="text")
 _TEXT_B = tf.TensorSpec([None], tf.string, name="text_b")
 _CHOICES = tf.TensorSpec([None, None], tf.string, name="choices")
+
+# Number of texts in a batch of the model if they have windows, of which there may be many.
+_TEXTS_AT_A_TIME = 8
 
 
 def _traced(function: Callable[..., dict[str, tf.Tensor]], *texts: Any, **choices: Any) -> Any:
@@ -43,6 +54,27 @@ class _TaskModule(tf.Module):
     def _answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         raise NotImplementedError
 
+    def _logits(self, *texts: tf.Tensor) -> tf.Tensor:
+        """Returns the logits of texts; those in windows are computed a few texts at a time."""
+        features = self._text_features(*texts)
+        width = self._text_features.window_length
+        if width is None:
+            return self._model(features)
+        lengths = tf.reduce_sum(features["input_mask"], axis=1)
+
+        def some(first: tf.Tensor) -> tf.Tensor:
+            part = slice(first, first + _TEXTS_AT_A_TIME)
+            windows = (tf.reduce_max(lengths[part]) + width - 1) // width
+            return self._model({n: of[part, : windows * width] for n, of in features.items()})
+
+        labels = len(self._labels)
+        parts = tf.map_fn(
+            some,
+            tf.range(0, tf.size(lengths), _TEXTS_AT_A_TIME),
+            fn_output_signature=tf.RaggedTensorSpec([None, labels], tf.float32, ragged_rank=0),
+        )
+        return tf.reshape(parts.values, [-1, labels])
+
     def _likeliest(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         return {
             "label": tf.gather(self._labels, tf.argmax(logits, axis=-1)),
@@ -52,7 +84,15 @@ class _TaskModule(tf.Module):
 
 class _Classifier(_TaskModule):
     def _answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self._likeliest(self._model(self._text_features(*texts)))
+        return self._likeliest(self._logits(*texts))
+
+
+class _MultiLabelClassifier(_TaskModule):
+    def _answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        probabilities = tf.sigmoid(self._logits(*texts))
+        names = tf.broadcast_to(self._labels, tf.shape(probabilities))
+        applying = tf.ragged.boolean_mask(names, probabilities > THRESHOLD)
+        return {"labels": applying.to_tensor(""), "probabilities": probabilities}
 
 
 class _Scorer(_TaskModule):
@@ -91,6 +131,7 @@ def _finder(
 # The module for each kind of task.
 ANSWER_MODULES: dict[str, Callable[..., _TaskModule | AnswerModule]] = {
     CLASSIFICATION: _Classifier,
+    MULTI_LABEL: _MultiLabelClassifier,
     REGRESSION: _Scorer,
     CHOICE: _Chooser,
     TAGGING: _Tagger,
@@ -131,6 +172,8 @@ def save_task_model(
     kinds but span take `text`, string [n], and for pairs `text_b`, string [n].
 
     * Classification returns `label`, string [n], and `probabilities`, float32 [n, labels].
+    * Multi-label classification returns `labels`, string [n, most labels of a text], with empty
+      labels behind the last one, and `probabilities`, float32 [n, labels].
     * Regression returns `score`, float32 [n].
     * Choice also takes `choices`, string [n, N]. It returns `label`, string [n], and
       `probabilities`, float32 [n, N].

@@ -9,9 +9,10 @@ from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, locks, tensorflow_files, tensorflow_models
-from beambert.pipelines.storage.weights import weights_sha256
-from beambert.pipelines.tasks.task import CLASSIFICATION
+from beambert.pipelines.storage.weights import RESULTS_FILE, weights_sha256
+from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL
 from beambert.trainer import model_folders
+from beambert.trainer.serving.card import CARD_FILE, model_card
 from beambert.trainer.serving.saved_model import EncoderModule, save_module, task_module
 from beambert.trainer.task_models import task_model
 
@@ -24,7 +25,7 @@ def export(model_dir: str, output: str) -> str:
 
     Two exports at the same time make two versions. An existing version is never changed, and a new
     one gets its number only when it is complete. `SOURCE_FILE` in its `assets.extra`, which servers
-    ignore, records the model that it was made from.
+    ignore, records the model that it was made from; `CARD_FILE` says how to load the version.
 
     Args:
       model_dir: folder of a fine-tuned model or an encoder.
@@ -38,8 +39,8 @@ def export(model_dir: str, output: str) -> str:
     """
     found = model_folders.open_model(model_dir, "--model")
     version = next_version(output)
-    length = found.training["max_seq_length"]
-    text_features = TextFeatures(found.vocabulary, found.do_lower_case, length)
+    length, windows = found.training["max_seq_length"], found.training.get("windows", 1)
+    text_features = TextFeatures(found.vocabulary, found.do_lower_case, length, windows)
     if found.training["kind"] == model_folders.PRETRAINING:
         pretrained = BertPretrainer(found.config)
         model_folders.load_weights(pretrained, found.path)
@@ -52,7 +53,15 @@ def export(model_dir: str, output: str) -> str:
     ):
         save_module(module, module.functions, temporary)
         _write_source(model_dir, temporary)
+        card = model_card(module.functions["serving_default"], found.training, _results(found.path))
+        tensorflow_files.write_bytes(f"{temporary}/{CARD_FILE}", card.encode())
     return _publish(temporary, output)
+
+
+def _results(model_dir: str) -> dict[str, float] | None:
+    """Returns the metrics of a fine-tuned model on dev; None for an encoder."""
+    path = f"{model_dir}/{RESULTS_FILE}"
+    return json.loads(tensorflow_files.read_bytes(path)) if tensorflow_files.exists(path) else None
 
 
 def _publish(temporary: str, output: str) -> str:
@@ -130,7 +139,7 @@ def labels_of(model_dir: str) -> list[str]:
       InputError: the model is no classifier, or takes pairs of texts.
     """
     found = model_folders.open_model(model_dir, "--model")
-    if found.training["kind"] != CLASSIFICATION:
+    if found.training["kind"] not in (CLASSIFICATION, MULTI_LABEL):
         raise InputError(f"--text: {model_dir} is no classifier; leave --text out")
     if found.training["is_pair"]:
         raise InputError(f"--text: {model_dir} takes pairs of texts; leave --text out")

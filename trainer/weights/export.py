@@ -13,7 +13,14 @@ from beambert.model.checkpoint_names import hugging_face_name, original_name
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import locks, tensorflow_files
-from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, REGRESSION, SPAN, TAGGING
+from beambert.pipelines.tasks.task import (
+    CHOICE,
+    CLASSIFICATION,
+    MULTI_LABEL,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+)
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, VOCABULARY_FILE
 from beambert.trainer import model_folders
 from beambert.trainer.task_models import task_model
@@ -54,6 +61,11 @@ HUGGING_FACE = {
         # Without it `transformers` takes a single label for a regression.
         config={"problem_type": "single_label_classification"},
     ),
+    MULTI_LABEL: _HuggingFaceClass(
+        "BertForSequenceClassification",
+        names_labels=True,
+        config={"problem_type": "multi_label_classification"},
+    ),
     REGRESSION: _HuggingFaceClass(
         "BertForSequenceClassification", config={"problem_type": "regression", "num_labels": 1}
     ),
@@ -79,6 +91,11 @@ def export_hugging_face(model_dir: str, output: str) -> None:
         raise InputError(
             f"--model={model_dir}: its classifier reads the encoder's last four layers, which no "
             "class of transformers does; export it as a SavedModel"
+        )
+    if "windows" in found.training:
+        raise InputError(
+            f"--model={model_dir}: reads long texts in windows, which no class of transformers "
+            "does; export it as a SavedModel"
         )
 
     def write(folder: str) -> None:

@@ -208,6 +208,25 @@ def test_a_missed_threshold_refuses_and_replaces_the_earlier_evaluation(
     assert printed.err == ""
 
 
+def test_slices_are_chosen_and_a_refusal_has_a_status(data, model, tmp_path, capsys):
+    """For a step of a build; a blessed model ends with 0."""
+    output = tmp_path / "output"
+    chosen = ["--slices=source,label", "--exit_status"]
+    with pytest.raises(SystemExit) as ended:
+        evaluate.main(arguments(data, model, output, "--threshold=0.9", *chosen))
+    assert ended.value.code == 3
+    assert (output / "NOT_BLESSED").exists()
+    assert list(metrics_of(output)["slices"]) == ["label", "source"]
+    assert "length =" not in capsys.readouterr().out
+    quick = ["--threshold=0.5", "--slices=none", "--exit_status"]
+    evaluate.main(arguments(data, model, output, *quick))
+    with pytest.raises(InputError) as refused:
+        evaluate.main(arguments(data, model, output, "--slices=label,colour"))
+    assert "--slices=label,colour: 'colour' is none of the slices" in str(refused.value)
+    assert "which are length, label, source, prediction;" in str(refused.value)
+    assert (output / "BLESSED").exists()
+
+
 def test_a_baseline_must_be_reached(blessed, data, model, tmp_path):
     """The model beside itself: at least as good, but not better by 0.05.
 

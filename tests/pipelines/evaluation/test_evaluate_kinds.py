@@ -6,7 +6,14 @@ import shutil
 import numpy as np
 import pytest
 import scipy.stats
-from support.stand_in_models import Chooser, Finder, Regressor, Tagger, save_model
+from support.stand_in_models import (
+    Chooser,
+    Finder,
+    MultiLabeller,
+    Regressor,
+    Tagger,
+    save_model,
+)
 
 from beambert.pipelines import evaluate
 from beambert.pipelines.shared.errors import InputError
@@ -17,6 +24,13 @@ CHOICES = [
     ("He sat", "down", "up the tree", "0"),
     ("She ran", "away from it", "in", "0"),
     ("They ate", "up", "something warm", "1"),
+]
+LABELLED = [
+    ("good and bad", "positive,negative"),
+    ("so good", "positive"),
+    ("bad, not good", "negative"),
+    ("nothing", "z"),
+    ("no word", ""),
 ]
 SENTENCES = [
     (["Anna", "saw", "Bo", "Li"], ["B-person", "O", "B-person", "I-person"]),
@@ -109,6 +123,50 @@ def test_tagging(tagged, tmp_path):
     mistakes = page[page.index("Worst errors") :]
     assert "Bo Li (person)" in mistakes and "Rome (place)" in mistakes
     assert "nobody" not in mistakes
+
+
+def test_several_labels(tmp_path):
+    """Truly negative 2, positive 2, z 1; predicted negative 2, positive 3; all but z are found."""
+    lines = ["text\tlabel", *("\t".join(row) for row in LABELLED)]
+    (tmp_path / "dev.tsv").write_text("\n".join(lines) + "\n")
+    model = save_model(MultiLabeller(), tmp_path / "model", ("negative", "positive", "z"))
+    metrics, page = run("multi_label", tmp_path, model, tmp_path / "output")
+    overall = metrics["overall"]
+    assert overall["micro_f1"] == pytest.approx(2 * 4 / (5 + 5), abs=1e-6)
+    assert overall["macro_f1"] == pytest.approx((1 + 4 / 5 + 0) / 3, abs=1e-6)
+    assert overall["exact_match"] == pytest.approx(3 / 5)
+    positive = metrics["details"]["by_label"]["positive"]
+    counts = {"true": 2, "predicted": 3, "correct": 2}
+    assert positive == counts | {"precision": 0.666667, "recall": 1.0, "f1": 0.8}
+    # The two commonest labels for each of five texts: 4 of 10 are right, of 5 true ones.
+    assert metrics["constant_answers"]["micro_f1"] == {
+        "answer": "negative, positive",
+        "score": pytest.approx(8 / 15),
+    }
+    assert metrics["blessed"]
+    assert list(metrics["slices"]) == ["length"]
+    assert ">By label<" in page
+    assert "bad, not good" in page[page.index("Worst errors") :]
+
+
+def test_a_tagger_must_beat_each_words_usual_tag(tagged, tmp_path):
+    """By the training file, Anna and Li are persons of their own, and Bo is none.
+
+    So Anna is right, and one wrong entity is found: Li.
+    """
+    shutil.copytree(tagged, data := tmp_path / "data")
+    train = "Anna B-person|Anna O|Anna B-person|Li B-person|Bo O|x O|y O|"
+    (data / "train.conll").write_text(train.replace("|", "\n"))
+    model = save_model(Tagger(), tmp_path / "model", TAGS)
+    metrics, page = run("tagging", data, model, tmp_path / "output", "--slices=none")
+    usual = "each word's usual tag in train"
+    constant = metrics["constant_answers"]["entity_f1"]
+    assert constant == {"answer": usual, "score": pytest.approx(2 / 5), "is_constant": False}
+    assert (tmp_path / "output" / "NOT_BLESSED").read_text() == (
+        f"entity F1 0.2857 is not more than 0.4000, which {usual} gives\n"
+    )
+    assert "entity F1 of each word&#x27;s usual tag in train" in page.replace("&#39;", "&#x27;")
+    assert metrics["slices"] == {} and "By length" not in page
 
 
 def test_a_tagger_with_other_labels_is_refused(tagged, tmp_path):

@@ -31,7 +31,7 @@ def metrics_of(found, kind, labels, slices):
         "thresholds": [{"reason": "a < b"}],
         "overall": part,
         "slices": {name: dict.fromkeys(values, part) for name, values in slices.items()},
-        "details": evaluation.details(found),
+        "details": evaluation.details(found, labels),
     }
 
 

@@ -64,3 +64,14 @@ def test_columns_with_few_values_part():
     assert ways["source"].order == ("a", "b")
     assert ways["label"].order == ("1", "0")
     assert set(ways["length"].values) == {"1-8"}
+
+
+def test_a_named_column_may_have_more_values():
+    """By itself a column with many values makes no slices, as each has its own bootstrap."""
+    examples = [TextExample("w", None, "x", {"country": str(i % 21)}) for i in range(60)]
+    by_itself, named = (
+        [of.name for of in slices.slicings("classification", examples, ["x", "y"], [], names)]
+        for names in (None, ["country"])
+    )
+    assert "country" not in by_itself
+    assert "country" in named

@@ -1,5 +1,6 @@
 """`beambert features`: records of every kind, what info.json counts, and what is refused."""
 
+import dataclasses
 import gzip
 import json
 import pathlib
@@ -31,7 +32,7 @@ from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 LENGTH = 12
-KINDS = ("classification", "regression", "choice", "tagging", "squad2.0")
+KINDS = ("classification", "multi_label", "regression", "choice", "tagging", "squad2.0")
 SENTENCES = ["the river", "a small house by it", "it built the old north church in that year ."]
 
 
@@ -65,7 +66,8 @@ def folder(tmp_path_factory, vocabulary):
     for number, (split, count) in enumerate((("train", 11), ("dev", 5), ("test", 4))):
         texts = [" ".join(SENTENCES[(i + number) % 3 :][:2]) for i in range(count)]
         labelled = split != "test"
-        for kind, labels in (("classification", ["good", "bad"]), ("regression", ["-1.5", "2"])):
+        own = {"classification": ["good", "bad"], "multi_label": ["good,bad", ""]}
+        for kind, labels in (own | {"regression": ["-1.5", "2"]}).items():
             rows = [["text", *(["label"] if labelled else [])]]
             rows += [[t, *([labels[i % 2]] if labelled else [])] for i, t in enumerate(texts)]
             write_table(root / kind / f"{split}.tsv", rows)
@@ -147,7 +149,7 @@ def assert_same(found: TaskFeatures, expected: TaskFeatures):
 
 
 @pytest.mark.parametrize(
-    "kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])]
+    "kind", [*KINDS[:2], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[2:])]
 )
 def test_read_back_as_made_in_process(made, folder, vocabulary, kind):
     features = open_features(str(made(kind)), "--features")
@@ -358,3 +360,13 @@ def test_real_tasks(shared_data, tmp_path):
         >= counts["train"]["sequences_that_lost_tokens"]
         > 0
     )
+
+
+def test_class_weights_do_not_decide_the_features(vocabulary):
+    """They belong to the loss; windows of long texts do decide them."""
+    task = find_task("sst-2")
+    common = (["0", "1"], vocabulary, True, LENGTH, {})
+    weighted = dataclasses.replace(task, class_weights="balanced")
+    assert made_from(weighted, *common) == made_from(task, *common)
+    in_windows = dataclasses.replace(task, long_documents="windows")
+    assert made_from(in_windows, *common) != made_from(task, *common)

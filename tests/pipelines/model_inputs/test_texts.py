@@ -86,3 +86,23 @@ def test_words_fall_into_the_pieces_of_the_data_pipeline(text_features, tokenize
     texts = [" ".join(random.choice(WORDS, random.integers(0, 9))) for _ in range(50)]
     expected = [reference(vocabulary, tokenize(text), None) for text in texts]
     check(text_features(tf.constant(texts)), expected)
+
+
+@pytest.mark.parametrize("count", [0, 3, 10, 11, 18, 19, 26, 27, 50])
+def test_windows_of_a_text(vocabulary, tokenize, count):
+    """Word by word; each window of ten begins with the last two of the one before."""
+    text = " ".join(f"{WORDS[i % 5]}" for i in range(count))
+    pieces, windows, first = tokenize(text), [], 0
+    while len(windows) < 3 and (not windows or first + 2 < len(pieces)):
+        windows.append(pieces[first : first + LENGTH - 2])
+        first += LENGTH - 2 - 2
+    classify, separate = (vocabulary.id_of(token) for token in ("[CLS]", "[SEP]"))
+    expected = [one for window in windows for one in (classify, *window, separate)]
+    found = TextFeatures(vocabulary, True, LENGTH, 3)(tf.constant(["the river", text]))
+    assert found["input_mask"].shape == (2, 3 * LENGTH)
+    assert found["input_mask"][1].numpy().tolist() == [1] * len(expected) + [0] * (
+        3 * LENGTH - len(expected)
+    )
+    assert found["input_ids"][1].numpy()[: len(expected)].tolist() == expected
+    assert not found["segment_ids"].numpy().any()
+    assert found["input_mask"][0].numpy().sum() == 4

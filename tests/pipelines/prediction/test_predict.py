@@ -37,7 +37,9 @@ def classifier(tmp_path):
 
 def lines_of(output, name):
     found = [line for path in sorted(output.glob(f"{name}-*")) for line in path.open()]
-    return sorted((json.loads(line) for line in found), key=lambda row: (row["file"], row["line"]))
+    return sorted(
+        (json.loads(line) for line in found), key=lambda row: (row["file"], row.get("line", 0))
+    )
 
 
 def run(model, output, *inputs, more=()):
@@ -67,6 +69,35 @@ def test_texts_on_lines_and_in_tables(classifier, tmp_path, capsys):
     info = json.loads((tmp_path / "out" / "info.json").read_text())
     assert (info["answers"], info["rejects"], len(info["input"])) == (4, 2, 3)
     assert (tmp_path / "out" / "_SUCCESS").exists()
+
+
+def test_rows_keep_their_numbers_and_their_other_columns(classifier, tmp_path):
+    table = 'id,text,label\n7,"good,\n really",x\n8,,y\n9,bad,z\n'
+    (tmp_path / "a.csv").write_text(table)
+    answers, rejects = run(classifier, tmp_path / "out", tmp_path / "a.csv")
+    told = [(row["line"], row["row"], row["columns"], row["label"]) for row in answers]
+    assert told == [
+        (2, 1, {"id": "7", "label": "x"}, "positive"),
+        (5, 3, {"id": "9", "label": "z"}, "negative"),
+    ]
+    assert [(row["line"], row["row"], row["columns"]["id"]) for row in rejects] == [(4, 2, "8")]
+
+
+def test_a_text_is_a_line_or_a_whole_file(classifier, tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("bad at first.\n\nIn the end so good.\n")
+    (tmp_path / "b.txt").write_text("\n \n")
+    lines, rejects = run(classifier, tmp_path / "lines", tmp_path / "*.txt")
+    assert [(row["line"], row["label"]) for row in lines] == [(1, "negative"), (3, "positive")]
+    assert [row["line"] for row in rejects] == [2, 1, 2]
+    assert "--unit=file answers each file" in capsys.readouterr().out
+    files, rejects = run(classifier, tmp_path / "files", tmp_path / "*.txt", more=["--unit=file"])
+    assert [(row["file"][-5:], "line" in row, row["label"]) for row in files] == [
+        ("a.txt", False, "positive")
+    ]
+    assert "--unit=file" not in capsys.readouterr().out
+    assert [row["reason"].split(": ")[1] for row in rejects] == ["has an empty 'text'; fill it in"]
+    with pytest.raises(InputError, match="of another job"):
+        run(classifier, tmp_path / "files", tmp_path / "*.txt")
 
 
 def test_progress(classifier, tmp_path, monkeypatch, capsys):
@@ -173,11 +204,30 @@ def test_pairs_numbers_and_tags(tmp_path):
     scorer = model_folder(tmp_path / "scorer", stand_in_models.Regressor(), "regression")
     answers, _ = run(scorer, tmp_path / "3", tmp_path / "a.txt")
     assert answers[0]["score"] == pytest.approx(1.2)
+    names = ("negative", "positive", "z")
+    labeller = model_folder(
+        tmp_path / "labeller", stand_in_models.MultiLabeller(), "multi_label", names
+    )
+    (tmp_path / "c.txt").write_text("good and bad\nnothing\n")
+    answers, _ = run(labeller, tmp_path / "7", tmp_path / "c.txt")
+    assert [row["labels"] for row in answers] == [["negative", "positive"], []]
+    assert answers[1]["probabilities"] == pytest.approx(dict.fromkeys(names, 0.2))
     tagger = model_folder(
         tmp_path / "tagger", stand_in_models.Tagger(), "tagging", ("B-person", "O")
     )
     answers, _ = run(tagger, tmp_path / "4", tmp_path / "a.txt")
     assert answers[0]["tags"] == ["B-person", "O", "B-person"]
+    assert answers[0]["words"] == ["Ann", "saw", "Bob"]
+    (tmp_path / "b.conll").write_text("Ann\tO\nsaw\tO\n\nhim\tO\n\nso good\tO\nyes\n")
+    answers, rejects = run(tagger, tmp_path / "6", tmp_path / "b.conll")
+    assert [(row["line"], row["words"], row["tags"]) for row in answers] == [
+        (1, ["Ann", "saw"], ["B-person", "O"]),
+        (4, ["him"], ["O"]),
+    ]
+    assert [row["line"] for row in rejects] == [6]
+    assert "b.conll, line 6: does not begin with a single word" in rejects[0]["reason"]
+    with pytest.raises(InputError, match="--unit=file: a tagging model takes sentences"):
+        run(tagger, tmp_path / "5", tmp_path / "a.txt", more=["--unit=file"])
 
 
 def test_what_answers_no_texts(tmp_path, classifier):

@@ -30,7 +30,7 @@ def test_task_names_ignore_case_and_hyphens(name):
 
 def test_unknown_task_lists_the_known_ones():
     """The remedy is in the message."""
-    with refused("--task=sst-3: not a task; choose one of classification, regression"):
+    with refused("--task=sst-3: not a task; choose one of classification, multi_label"):
         declarations.find_task("sst-3")
 
 
@@ -217,3 +217,32 @@ def test_glue_files_read_completely(shared_data, name, folder, split, count, lab
     assert set(labels) == (set(task.labels) if labelled else {None})
     is_pair = len(task.text_columns) == 2
     assert all((example.text_b is not None) == is_pair for example in found)
+
+
+@pytest.mark.parametrize("name", ["eng.testa", "valid.txt", "dev.txt"])
+def test_a_file_may_have_one_of_several_names(tmp_path, name):
+    """CoNLL-2003 is passed on under several names."""
+    task = declarations.find_task("conll2003")
+    with refused("has no eng.testa or valid.txt or dev.txt; the dev split of conll2003"):
+        examples.read_file(task, str(tmp_path), "dev")
+    content = "-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\nrejects VBZ B-VP O\n"
+    folder = write(tmp_path, name, content)
+    (found,) = examples.read_file(task, folder, "dev").examples
+    assert found.tags == ("B-ORG", "O")
+    write(tmp_path, {"dev.txt": "eng.testa"}.get(name, "dev.txt"), content)
+    with refused("has both "):
+        examples.read_file(task, folder, "dev")
+
+
+def test_the_documents_name_the_files_and_metrics_of_each_task():
+    """In the table of docs/tasks.md, a row for each task."""
+    document = pathlib.Path(__file__).parents[3] / "docs" / "tasks.md"
+    row = r"^\| `([^-`].*?)` \| (.*?) \| (.*?) \| (.*?) \| (.*?) \|$"
+    rows = re.findall(row, document.read_text(), re.MULTILINE)
+    assert [name for name, *_ in rows] == list(declarations.TASKS)
+    for name, *columns, metrics in rows:
+        task = declarations.TASKS[name]
+        assert metrics == ", ".join(task.metrics)
+        named = set(re.findall("`(.+?)`", " ".join(columns)))
+        declared = [(of,) if isinstance(of, str) else of for of in task.files.values()]
+        assert named == {one for names in declared for one in names}

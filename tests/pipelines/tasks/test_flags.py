@@ -6,12 +6,13 @@ import pytest
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
-from beambert.pipelines.tasks.flags import add_task_flags, task_of
+from beambert.pipelines.tasks.flags import add_learning_flags, add_task_flags, task_of
 
 
 def declared(*flags: str):
     parser = FlagParser()
     add_task_flags(parser)
+    add_learning_flags(parser)
     return task_of(parser.parse_args(["--data_dir=d", *flags]))
 
 
@@ -23,6 +24,13 @@ def test_columns_and_labels_of_ones_own():
     assert (task.label_column, task.labels) == ("topic", ("y", "x"))
 
 
+def test_how_labels_are_learnt():
+    task = declared("--task=sst-2", "--long_documents=windows", "--class_weights=0=2, 1=0.5")
+    assert task.windows == 8
+    assert task.class_weights == {"0": 2, "1": 0.5}
+    assert declared("--task=sst-2", "--long_documents=truncate").windows == 1
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -32,6 +40,11 @@ def test_columns_and_labels_of_ones_own():
         (("--task=word_labels", "--label_column=a"), "--label_column: a tagging task has none"),
         (("--task=classification", "--choice_columns=a,b"), "--choice_columns: a classif"),
         (("--task=regression", "--labels=1,2"), "--labels: a regression task has none"),
+        (("--task=classification", "--label_separator=;"), "--label_separator: a classif"),
+        (("--task=regression", "--class_weights=balanced"), "--class_weights: a regression task"),
+        (("--task=sst-2", "--max_windows=4"), "--max_windows=4: needs --long_documents=windows"),
+        (("--task=sst-2", "--class_weights=a"), "--class_weights: 'a' is neither balanced nor"),
+        (("--task=sst-2", "--class_weights=a=0"), "--class_weights: 'a=0' is neither balanced"),
         (("--task=choice", "--labels=1,2"), "--labels: a choice task has none"),
         (("--task=classification", "--text_columns=a,b,c"), "--text_columns=a,b,c: name one"),
         (

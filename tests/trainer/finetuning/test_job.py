@@ -4,6 +4,7 @@ import collections
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -220,6 +221,28 @@ def test_export_makes_versions_that_load_without_this_project(
     )
     actual = json.loads(done.stdout.splitlines()[-1])
     np.testing.assert_allclose(actual, probabilities_of(classifier_folder, examples), atol=1e-5)
+
+
+def test_the_card_of_a_version_loads_it(classifier_folder, tmp_path):
+    """Its lines run in the version's folder, without this project."""
+    version = export(str(classifier_folder), str(tmp_path / "serving"))
+    card = pathlib.Path(version, "README.md").read_text()
+    (script,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=version,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": "-1"},
+    )
+    outputs = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    labels = (classifier_folder / "labels.txt").read_text().split()
+    probabilities = json.loads(outputs["probabilities"])[0]
+    assert outputs["label"] == f"[b'{labels[int(np.argmax(probabilities))]}']"
+    assert "| takes `text` |" in card and "| gives `label` |" in card
+    assert all(f'"{label}"' in card for label in labels)
+    assert f'"accuracy": {results(classifier_folder)["accuracy"]}' in card
 
 
 def test_a_version_says_which_model_it_is_of(classifier_folder, tmp_path):

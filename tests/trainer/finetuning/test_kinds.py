@@ -1,5 +1,6 @@
-"""Regression, choices and tags: learnt, scored, and answered alike by the SavedModel."""
+"""Numbers, several labels, choices and tags: learnt, scored, and answered alike when served."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -17,6 +18,7 @@ from beambert.trainer.finetuning import job
 from beambert.trainer.finetuning.batches import PaddedBatches, choose_lengths
 from beambert.trainer.finetuning.objectives import TaggingObjective
 from beambert.trainer.task_models import task_model
+from beambert.trainer.weights.export import export_hugging_face
 
 HAPPY, SAD = ("river", "city"), ("war", "died")
 NEUTRAL = ("the", "a", "house", "year", "people")
@@ -38,10 +40,10 @@ def write(folder, name, header, rows):
 def data(tmp_path_factory):
     """A folder for each kind; one word decides."""
     root, random = tmp_path_factory.mktemp("kinds"), np.random.default_rng(4)
-    for kind in ("regression", "choice", "tagging"):
+    for kind in ("regression", "multi_label", "choice", "tagging"):
         (root / kind).mkdir()
     for split, count in (("train", 400), ("dev", 80)):
-        scored, chosen, tagged = [], [], []
+        scored, chosen, tagged, labelled = [], [], [], []
         for _ in range(count):
             happy = random.integers(0, 4)
             words = [random.choice(HAPPY) for _ in range(happy)]
@@ -54,8 +56,13 @@ def data(tmp_path_factory):
             chosen.append(("The year", "people", *endings, right))
             sentence = phrase(random, *words, random.choice(SAD))
             tags = {**dict.fromkeys(HAPPY, "B-JOY"), **dict.fromkeys(SAD, "B-SORROW")}
+            moods = {"joy": HAPPY, "sorrow": SAD}
+            text = phrase(random, *random.choice(HAPPY + SAD, random.integers(0, 3)))
+            labels = [mood for mood, words_of in moods.items() if {*text} & {*words_of}]
+            labelled.append((" ".join(text), "|".join(labels)))
             tagged.append("".join(f"{word} {tags.get(word, 'O')}\n" for word in sentence))
         write(root / "regression", f"{split}.csv", ("text", "label"), scored)
+        write(root / "multi_label", f"{split}.csv", ("text", "label"), labelled)
         names = ("text", "text_b", "choice_0", "choice_1", "choice_2", "label")
         write(root / "choice", f"{split}.csv", names, chosen)
         (root / "tagging" / f"{split}.conll").write_text("\n".join(tagged))
@@ -83,7 +90,7 @@ def finetuned(data, encoder_folder, lengths_of, tmp_path_factory):
         made[kind] = tmp_path_factory.mktemp(kind) / "model"
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(job, "choose_lengths", record)
-            if kind != "regression":
+            if kind not in ("regression", "multi_label"):
                 patch.setattr(job, "COMPILING_FLOPS", 0)
             finetune_main(
                 [
@@ -91,6 +98,7 @@ def finetuned(data, encoder_folder, lengths_of, tmp_path_factory):
                     f"--data_dir={data / kind}",
                     f"--init={encoder_folder}",
                     f"--model_dir={made[kind]}",
+                    *(["--label_separator=|"] if kind == "multi_label" else []),
                     *("--train_batch_size=16", "--learning_rate=3e-3", "--num_train_epochs=8"),
                 ]
             )
@@ -145,6 +153,29 @@ def test_regression_is_served_alike(data, finetuned):
     np.testing.assert_allclose(scores, model(batch)[:, 0], atol=1e-5)
     labels = [float(e.label) for e in examples]
     assert np.corrcoef(scores, labels)[0, 1] == pytest.approx(results(folder)["pearson"], abs=1e-5)
+
+
+@pytest.mark.slow
+def test_several_labels_are_served_and_exported_alike(data, finetuned, tmp_path):
+    folder = finetuned("multi_label")
+    task = dataclasses.replace(find_task("multi_label"), label_separator="|")
+    examples = read_examples(task, str(data / "multi_label"), "dev")
+    model, batch = trained_path(folder, "multi_label", examples)
+    answer = served(folder, text=tf.constant([e.text for e in examples]))
+    expected = tf.sigmoid(model(batch)).numpy()
+    np.testing.assert_allclose(answer["probabilities"], expected, atol=1e-5)
+    names = np.array(["joy", "sorrow"])
+    predicted = [tuple(names[row > 0.5]) for row in expected]
+    assert [tuple(x.decode() for x in row if x) for row in answer["labels"]] == predicted
+    right = [one == e.labels for one, e in zip(predicted, examples, strict=True)]
+    found = results(folder)
+    assert np.mean(right) == pytest.approx(found["exact_match"])
+    assert found["micro_f1"] > 0.95 and found["baseline_micro_f1"] < 0.7
+    export_hugging_face(str(folder), str(tmp_path / "exported"))
+    config = json.loads((tmp_path / "exported" / "config.json").read_text())
+    assert config["architectures"] == ["BertForSequenceClassification"]
+    assert config["problem_type"] == "multi_label_classification"
+    assert config["id2label"] == {"0": "joy", "1": "sorrow"}
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beambert.trainer.finetuning.objectives import ClassificationObjective
+from beambert.trainer.finetuning.objectives import ClassificationObjective, MultiLabelObjective
 from beambert.trainer.loop.objectives import means
 from beambert.trainer.pretraining.objective import PretrainingObjective
 
@@ -113,3 +113,33 @@ def test_classification(random, weights):
 def test_perplexity_of_any_loss(loss, expected):
     derived = PretrainingObjective().derived({"masked_lm_loss": loss})
     assert derived == {"masked_lm_perplexity": pytest.approx(expected)}
+
+
+def test_class_weights_multiply_the_losses(random):
+    """The accuracy counts every example alike."""
+    logits = random.standard_normal((BATCH, LABELS)).astype("f")
+    weights = random.uniform(0.5, 3, BATCH).astype("f")
+    labels = random.integers(0, LABELS, BATCH).astype(np.int32)
+    features = {"input_ids": np.zeros((BATCH, 8), np.int32), "label_ids": labels}
+    objective = ClassificationObjective((8,))
+    found = totals(objective, logits, features | {"loss_weights": weights})
+    losses = [cross_entropy(row, label) for row, label in zip(logits, labels, strict=True)]
+    assert found["cross_entropy"] == pytest.approx(np.dot(weights, losses), rel=1e-5)
+    assert found["accuracy"] == (logits.argmax(axis=1) == labels).sum()
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_several_labels(random, is_weighted):
+    """The mean over the labels; rows that fill up the batch do not count."""
+    logits = random.standard_normal((BATCH, LABELS)).astype("f")
+    labels = random.integers(0, 2, (BATCH, LABELS)).astype("f")
+    real = np.array([1] * (BATCH - 2) + [0] * 2, np.float32)
+    features = {"input_ids": np.zeros((BATCH, 8), np.int32), "label_ids": labels}
+    weights = np.where(labels > 0, np.float32(3), np.float32(1)) if is_weighted else 1
+    features |= {"example_weights": real} | ({"loss_weights": weights} if is_weighted else {})
+    objective = MultiLabelObjective((8,))
+    values = means(totals(objective, logits, features), objective)
+    truth = 1 / (1 + np.exp(-np.where(labels > 0, logits, -logits).astype(float)))
+    losses = (weights * -np.log(truth))[: BATCH - 2]
+    assert values["cross_entropy"] == pytest.approx(losses.mean(), rel=1e-5)
+    assert values["label_accuracy"] == pytest.approx((truth > 0.5)[: BATCH - 2].mean())

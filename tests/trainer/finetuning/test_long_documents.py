@@ -1,0 +1,94 @@
+"""Long texts in windows: learnt, where the beginning says nothing, and answered alike when served.
+
+The class weights of a task are tested with them, to train one model instead of two.
+"""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from beambert.pipelines.model_inputs.examples import make_features
+from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks.declarations import find_task
+from beambert.pipelines.tasks.examples import read_examples
+from beambert.trainer import model_folders
+from beambert.trainer.commands.finetune import main as finetune_main
+from beambert.trainer.finetuning.batches import PaddedBatches
+from beambert.trainer.serving.versions import export
+from beambert.trainer.task_models import task_model
+from beambert.trainer.weights.export import export_hugging_face
+
+LENGTH, WINDOWS = 12, 3
+FILLER = ("the", "a", "house", "year", "people")
+WORDS = {"happy": "river", "sad": "war"}
+
+
+def write(folder, name, count, random):
+    """Texts of up to three windows, whose last words decide; most are happy."""
+    rows = ["text\tlabel"]
+    for number in range(count):
+        label = "sad" if number % 4 == 0 else "happy"
+        filler = random.choice(FILLER, random.integers(12, 22))
+        rows.append(f"{' '.join([*filler, *[WORDS[label]] * 4])}\t{label}")
+    (folder / name).write_text("\n".join(rows) + "\n")
+
+
+def flags_of(data, encoder_folder, model, *more):
+    return [
+        *("--task=classification", f"--data_dir={data}", f"--init={encoder_folder}"),
+        *(f"--model_dir={model}", f"--max_seq_length={LENGTH}", "--train_batch_size=16"),
+        *("--learning_rate=3e-3", "--num_train_epochs=6", "--long_documents=windows"),
+        *(f"--max_windows={WINDOWS}", *more),
+    ]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder, random = tmp_path_factory.mktemp("long"), np.random.default_rng(5)
+    write(folder, "train.tsv", 320, random)
+    write(folder, "dev.tsv", 60, random)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(data, encoder_folder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("windows") / "model"
+    finetune_main(flags_of(data, encoder_folder, folder, "--class_weights=balanced"))
+    return folder
+
+
+def test_windows_are_learnt_and_served_alike(model, data, tmp_path):
+    """In batches of any size, whatever the lengths of the other texts."""
+    assert json.loads((model / "results.json").read_text())["accuracy"] > 0.9
+    found = model_folders.open_model(str(model), "--model")
+    assert found.training["windows"] == WINDOWS
+    assert found.training["class_weights"] == "balanced"
+    examples = read_examples(find_task("classification"), str(data), "dev")
+    text_features = TextFeatures(found.vocabulary, True, LENGTH, WINDOWS)
+    features = make_features("classification", examples, found.training["labels"], text_features)
+    assert len(set(-(-features.lengths // LENGTH))) > 1
+    batch = PaddedBatches(features)(tf.range(len(features)), LENGTH * WINDOWS)
+    expected = tf.nn.softmax(task_model(found)(batch)).numpy()
+    texts = [example.text for example in examples]
+    path = export(str(model), str(tmp_path / "serving"))
+    for folder in (f"{model}/saved_model", path):
+        answer = tf.saved_model.load(folder).signatures["serving_default"]
+        served = [answer(text=tf.constant(some))["probabilities"] for some in (texts, texts[3:4])]
+        np.testing.assert_allclose(served[0], expected, atol=1e-5)
+        np.testing.assert_allclose(served[1], expected[3:4], atol=1e-5)
+    assert "in up to 3 windows" in (tmp_path / "serving" / "1" / "README.md").read_text()
+
+
+def test_what_has_no_windows_is_refused(model, data, encoder_folder, tmp_path):
+    with pytest.raises(InputError, match="reads long texts in windows, which no class of transf"):
+        export_hugging_face(str(model), str(tmp_path / "out"))
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.tsv").write_text("text\ttext_b\tlabel\na\tb\tx\nc\td\ty\n")
+    with pytest.raises(InputError, match="--long_documents=windows: .*train.tsv has pairs of"):
+        finetune_main(flags_of(tmp_path, encoder_folder, tmp_path / "model"))
+    unknown = flags_of(data, encoder_folder, tmp_path / "model", "--class_weights=glad=2")
+    with pytest.raises(InputError, match="--class_weights: 'glad' is not a label"):
+        finetune_main(unknown)
