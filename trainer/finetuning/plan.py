@@ -143,7 +143,7 @@ class FinetuningPlan:
             "data_dir": claims.absolute(self.job.data_dir),
             "data_sha256": data.sha256(),
             "examples": dict(data.counts),
-            "optimizer": dataclasses.asdict(self.optimizer),
+            "optimizer": self.optimizer.settings(),
             "loop": dataclasses.asdict(self.loop),
         }
 

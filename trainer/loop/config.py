@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
 
@@ -32,6 +33,35 @@ FINETUNING_OPTIMIZER = ADAMW_CORRECTED
 DTYPES = ("float32", "bfloat16")
 
 
+# Share of the steps done in which `--finish` takes the rate to 0: a choice of this project, at the
+# short end of the cooldowns that `Revision` cites.
+FINISHING_SHARE = 0.05
+# The two revisions of a schedule, named as the flags of `beambert pretrain`.
+FINISH, EXTEND = "finish", "extend"
+
+
+@dataclasses.dataclass(frozen=True)
+class Revision:
+    """A change of the schedule of a training that has begun.
+
+    "finish" takes the rate linearly from where it is to 0, the cooldown of Hägele et al. 2024
+    (arXiv 2405.18392). "extend" follows the schedule of a training that was planned for the new
+    number of updates, after another warm-up to its rate; without one the loss would jump
+    (Ibrahim et al. 2024, arXiv 2403.08763).
+
+    Attributes:
+      kind: "finish" or "extend".
+      first_step: number of updates that were done when the schedule changed.
+      last_step: number of updates of the whole training until the rate is 0.
+      num_warmup_steps: number of updates in which "extend" takes the rate up from 0.
+    """
+
+    kind: str
+    first_step: int
+    last_step: int
+    num_warmup_steps: int = 0
+
+
 @dataclasses.dataclass(frozen=True)
 class OptimizerConfig:
     """The optimizer and its learning rate, with linear warm-up and linear decay.
@@ -51,6 +81,7 @@ class OptimizerConfig:
         correction of Kingma and Ba 2015, algorithm 1, and a decay of the learning rate that starts
         where the warm-up ends; or "lamb", for large batches (You et al. 2020, arXiv 1904.00962,
         algorithm 2), with the same decay.
+      revisions: later changes of the schedule, in their order.
     """
 
     learning_rate: float
@@ -62,6 +93,17 @@ class OptimizerConfig:
     epsilon: float = 1e-6
     clip_norm: float = 1.0
     optimizer: str = ADAMW
+    revisions: tuple[Revision, ...] = ()
+
+    @property
+    def last_step(self) -> int:
+        """Number of updates after the last revision."""
+        return self.revisions[-1].last_step if self.revisions else self.num_train_steps
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the values of the fields; revisions are named only if there are any."""
+        values = dataclasses.asdict(self)
+        return values if self.revisions else {n: v for n, v in values.items() if n != "revisions"}
 
     def __post_init__(self) -> None:
         """Refuses values that cannot be trained with.

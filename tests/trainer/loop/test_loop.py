@@ -10,11 +10,11 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.small_training import SEED, NextSentenceObjective, Words
 
 from beambert.model.dropout import dropout
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
-from beambert.trainer.finetuning.objectives import ClassificationObjective
 from beambert.trainer.loop import progress
 from beambert.trainer.loop.checkpoints import open_checkpoints
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig
@@ -27,7 +27,7 @@ from beambert.trainer.pretraining.batches import evaluation_batches, training_ba
 from beambert.trainer.pretraining.objective import PretrainingObjective
 from beambert.trainer.pretraining.records import open_records
 
-STEPS, BATCH, SEED = 12, 8, 7
+STEPS, BATCH = 12, 8
 CONFIG = LoopConfig(BATCH, SEED, save_checkpoints_steps=4, eval_steps=6, max_eval_batches=1)
 
 
@@ -39,29 +39,6 @@ def records(records_folder):
 @pytest.fixture(scope="module")
 def held_out(records_folder):
     return open_records(str(records_folder / "eval"), "--eval_data")
-
-
-class Words(keras.Model):
-    """The mean of the words' embeddings, with dropout: compiles in a tenth of BERT's time."""
-
-    def __init__(self, rate: float):
-        super().__init__(name="words")
-        self.rate = rate
-        normal = keras.initializers.RandomNormal(seed=SEED)
-        self.table = self.add_weight(name="table", shape=(200, 16), initializer=normal)
-        self.kernel = self.add_weight(name="kernel", shape=(16, 2), initializer=normal)
-        self.built = True
-
-    def call(self, features, dropout_seed=None):
-        table = tf.convert_to_tensor(self.table)
-        mean = tf.reduce_mean(tf.gather(table, features["input_ids"]), axis=1)
-        return dropout(mean, self.rate, dropout_seed, 0) @ tf.convert_to_tensor(self.kernel)
-
-
-class NextSentenceObjective(ClassificationObjective):
-    def sums(self, model, features, dropout_seed):
-        labels = features["next_sentence_labels"][:, 0]
-        return super().sums(model, dict(features) | {"label_ids": labels}, dropout_seed)
 
 
 def make_trainer(build_model, objective, strategy=None) -> Trainer:
