@@ -15,13 +15,19 @@ from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.weights import BEST_FOLDER
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
 from beambert.pipelines.tasks.task import Task
-from beambert.trainer.commands.flags import add_loop_flags, add_output_flags, loop_config
+from beambert.trainer.commands.flags import (
+    add_loop_flags,
+    add_output_flags,
+    add_positions_flag,
+    loop_config,
+)
 from beambert.trainer.loop.config import (
     FINETUNING_BATCH_SIZE,
     FINETUNING_EPOCHS,
-    FINETUNING_LEARNING_RATE,
+    FINETUNING_LEARNING_RATES,
     FINETUNING_OPTIMIZER,
     FINETUNING_WARMUP_PROPORTION,
+    WIDEST_LEARNING_RATE,
 )
 
 if TYPE_CHECKING:
@@ -55,12 +61,10 @@ EXAMPLES = """examples:
   # try the paper's grid with five seeds each; rte/best gets the best model on dev
   beambert finetune --task=rte --data_dir=glue/RTE --init=encoder --model_dir=rte \\
       --sweep=paper --num_seeds=5
-
-Small encoders need higher learning rates than BERT-base, such as --learning_rate=3e-4.
 """
 # The flags of the recipe of run_classifier.py that a sweep varies, with their defaults.
 _RECIPE = {
-    "learning_rate": FINETUNING_LEARNING_RATE,
+    "learning_rate": None,
     "train_batch_size": FINETUNING_BATCH_SIZE,
     "num_train_epochs": FINETUNING_EPOCHS,
 }
@@ -76,6 +80,7 @@ def add_encoder_flags(parser: FlagParser) -> None:
         help="encoder to start from: a model folder, a TF1 checkpoint, a Hugging Face folder, or "
         "random for random weights",
     )
+    add_positions_flag(parser)
     add("--model", help="with --init=random: size of the encoder, or a bert_config.json")
     add("--vocab_file", help="with --init=random: vocabulary")
     add(
@@ -87,7 +92,7 @@ def add_encoder_flags(parser: FlagParser) -> None:
         "--freeze_encoder",
         **SWITCH,
         help="train only one layer on the hidden states of the encoder's last four layers, not the "
-        "encoder itself; needs a higher rate, such as --learning_rate=1e-3",
+        "encoder itself, at a higher rate",
     )
 
 
@@ -112,11 +117,21 @@ def add_recipe_flags(parser: FlagParser) -> None:
         "encoders; best/ in the model folder gets the best model on dev",
     )
     add("--num_seeds", type=int, default=1, help="runs of each combination (default: %(default)s)")
+    add(
+        "--early_stopping",
+        **(SWITCH | {"default": None}),
+        help="keep the best weights on dev, and stop when they get no better (default: True for "
+        "your own tasks; False for the published ones, whose recipe has none)",
+    )
+    rates = ", ".join(
+        f"{rate:g} up to {width}" for width, rate in FINETUNING_LEARNING_RATES.items()
+    )
     add_loop_flags(
         parser,
         batch_size=FINETUNING_BATCH_SIZE,
-        learning_rate=FINETUNING_LEARNING_RATE,
+        learning_rate=None,
         optimizer=FINETUNING_OPTIMIZER,
+        default_rates=f"by the encoder's width: {rates}, {WIDEST_LEARNING_RATE:g} for more",
     )
 
 

@@ -5,7 +5,12 @@ from collections.abc import Sequence
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.shared.loading import loading
-from beambert.trainer.commands.flags import add_loop_flags, add_output_flags, loop_config
+from beambert.trainer.commands.flags import (
+    add_loop_flags,
+    add_output_flags,
+    add_positions_flag,
+    loop_config,
+)
 from beambert.trainer.loop.config import (
     DYNAMIC,
     FINISHING_SHARE,
@@ -15,6 +20,7 @@ from beambert.trainer.loop.config import (
     default_warmup_steps,
 )
 from beambert.trainer.pretraining.recipes import RECIPES, Recipe, bert_base
+from beambert.trainer.weights.positions import KEEP
 
 DEFAULT_RECIPE = bert_base()
 EXAMPLES = """examples:
@@ -89,6 +95,7 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         help="weights to start from: a model folder, a TF1 checkpoint or a Hugging Face folder "
         "(default: random weights)",
     )
+    add_positions_flag(parser)
     add_output_flags(parser)
     add(
         "--num_train_steps",
@@ -144,6 +151,8 @@ def main(argv: Sequence[str]) -> None:
         raise InputError(
             f"--model={flags.model}: --init already sets the model; leave one of them out"
         )
+    if flags.init_positions != KEEP and not flags.init:
+        raise InputError(f"--init_positions={flags.init_positions}: needs --init; leave it out")
     if not 0 < flags.long_data_share < 1:
         raise InputError(f"--long_data_share={flags.long_data_share}: must be in (0, 1)")
     if flags.finish is not None and flags.extend is not None:
@@ -173,6 +182,7 @@ def main(argv: Sequence[str]) -> None:
         masking=flags.masking,
         model=flags.model or (None if flags.init else recipe.model),
         init=flags.init,
+        init_positions=flags.init_positions,
         output=TrainingFolders.of(flags.model_dir, flags.checkpoint_dir, flags.tensorboard_dir),
         optimizer=optimizer,
         loop=loop,

@@ -105,6 +105,23 @@ def _describe(plan: FinetuningPlan) -> None:
         f"{plan.job.init}",
         flush=True,
     )
+    print(_describe_recipe(plan), flush=True)
+
+
+def _describe_recipe(plan: FinetuningPlan) -> str:
+    """Returns a sentence about the learning rate and the weights that will be kept."""
+    rate = f"learning rate {plan.optimizer.learning_rate:g}"
+    if plan.job.learning_rate is None:
+        of = "a frozen encoder" if plan.job.freeze_encoder else "an encoder of width"
+        rate += f", the default for {of}"
+        rate += "" if plan.job.freeze_encoder else f" {plan.config.hidden_size}"
+    patience = plan.loop.patience
+    if patience is None:
+        return f"{rate}; the weights of the last step are kept"
+    return (
+        f"{rate}; the best weights on dev are kept, and the training stops after {patience} epochs "
+        "without better ones (--early_stopping=False trains to the end)"
+    )
 
 
 class _Finetuning:

@@ -21,7 +21,6 @@ OPTIMIZERS = (ADAMW, ADAMW_CORRECTED, LAMB)
 STATIC, DYNAMIC = "static", "dynamic"
 # Defaults of `beambert finetune`: the recipe of the paper's appendix A.3, with
 # run_classifier.py's share of steps that warm up.
-FINETUNING_LEARNING_RATE = 5e-5
 FINETUNING_BATCH_SIZE = 32
 FINETUNING_EPOCHS = 3.0
 FINETUNING_WARMUP_PROPORTION = 0.1
@@ -29,6 +28,15 @@ FINETUNING_WARMUP_PROPORTION = 0.1
 # times its learning rate and may learn nothing (Mosbach et al. 2021, arXiv 2006.04884; Zhang et al.
 # 2021, arXiv 2006.05987).
 FINETUNING_OPTIMIZER = ADAMW_CORRECTED
+# Learning rates of fine-tuning by the encoder's width: the first whose width is not exceeded. 768:
+# run_classifier.py. 1024: within the paper's grid. 256 and 512: within the grid of the published
+# small encoders (Turc et al. 2019, arXiv 1908.08962). 128: measured, docs/tasks.md.
+FINETUNING_LEARNING_RATES = {128: 1e-3, 256: 3e-4, 512: 1e-4, 768: 5e-5}
+WIDEST_LEARNING_RATE = 3e-5
+# With `--freeze_encoder` only a layer from random weights is trained.
+FROZEN_LEARNING_RATE = 1e-3
+# Evaluations on dev, one after each epoch, without a better result before a training stops.
+FINETUNING_PATIENCE = 3
 # Types of the matrix products. Weights, moments, norms, softmax and losses are always float32.
 DTYPES = ("float32", "bfloat16")
 
@@ -141,6 +149,8 @@ class LoopConfig:
       eval_steps: number of updates between evaluations on held-out data.
       max_eval_batches: number of batches that an evaluation during the training reads; the
         evaluation at the end reads all data.
+      patience: number of evaluations without a better result after which the training stops. The
+        best weights on held-out data are then the result; None takes those of the last step.
     """
 
     train_batch_size: int
@@ -151,6 +161,7 @@ class LoopConfig:
     keep_checkpoints: int = 3
     eval_steps: int = 1000
     max_eval_batches: int = 100
+    patience: int | None = None
 
     def __post_init__(self) -> None:
         """Refuses values that no training can run with.
@@ -172,6 +183,19 @@ class LoopConfig:
             raise InputError(
                 f"--random_seed={self.random_seed}: must be at least 0 and less than {SEED_LIMIT}"
             )
+
+
+def default_learning_rate(hidden_size: int, is_frozen: bool) -> float:
+    """Returns the default learning rate of fine-tuning.
+
+    Args:
+      hidden_size: width of the encoder.
+      is_frozen: whether the encoder keeps its weights.
+    """
+    if is_frozen:
+        return FROZEN_LEARNING_RATE
+    rates = (rate for width, rate in FINETUNING_LEARNING_RATES.items() if hidden_size <= width)
+    return next(rates, WIDEST_LEARNING_RATE)
 
 
 def default_warmup_steps(num_train_steps: int) -> int:

@@ -127,6 +127,10 @@ class MetricsLog:
         self._rows[split, step] = {"split": split, "step": step} | rounded
         self._unwritten.append(self._rows[split, step])
 
+    def evaluations(self) -> dict[int, dict[str, float]]:
+        """Returns step -> metrics of the evaluations on held-out data."""
+        return {step: row for (split, step), row in self._rows.items() if split == "eval"}
+
     def flush(self) -> None:
         """Writes the whole file, since object stores cannot append, and the new events.
 

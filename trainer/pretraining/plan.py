@@ -16,6 +16,7 @@ from beambert.trainer.pretraining import recipes
 from beambert.trainer.pretraining.records import Records, check_same, open_records
 from beambert.trainer.pretraining.stretches import Stretch, stretches
 from beambert.trainer.weights.initial import InitialWeights, open_initial
+from beambert.trainer.weights.positions import KEEP
 
 # A record has two segments, sentence A and sentence B.
 SEGMENTS = 2
@@ -38,6 +39,8 @@ class PretrainingJob:
       model: name of a published size or path of a bert_config.json; None takes that of `init`,
         or base where that is None too.
       init: weights to start from, see `initial.open_initial`; None starts from random ones.
+      init_positions: what to do with positions on which the encoder of `init` was not trained, one
+        of `positions.WAYS`.
       output: folders to write to.
       optimizer: parameters of the optimizer.
       loop: parameters of the training loop.
@@ -53,6 +56,7 @@ class PretrainingJob:
     masking: str = STATIC
     model: str | None = None
     init: str | None = None
+    init_positions: str = KEEP
     output: model_folders.TrainingFolders
     optimizer: OptimizerConfig = OptimizerConfig(
         _BASE.learning_rate, _BASE.num_train_steps, _BASE.num_warmup_steps
@@ -112,6 +116,9 @@ def make_plan(job: PretrainingJob) -> PretrainingPlan:
     data = _open_data(job)
     records = data[0].records
     initial = _open_initial(job, records)
+    if initial:
+        longest = max(each.records.max_seq_length for each in data)
+        initial = initial.with_positions(longest, job.init_positions)
     config = (
         initial.config
         if initial
@@ -197,7 +204,8 @@ def _check_sizes(data: Sequence[PhaseData], config: BertConfig) -> None:
         if length > limit:
             raise InputError(
                 f"{each.records.folder}: its max_seq_length is {length}, but the model's "
-                f"max_position_embeddings is {limit}; choose another --model"
+                f"max_position_embeddings is {limit}; choose another --model, or give --init with "
+                "--init_positions=tile"
             )
 
 
@@ -205,6 +213,11 @@ def _training(
     job: PretrainingJob, data: Sequence[PhaseData], initial: InitialWeights | None
 ) -> Mapping[str, Any]:
     records = data[-1].records
+    trained = initial.trained_positions or 0 if initial else 0
+    further = {
+        "init_positions": (job.init_positions, job.init_positions != KEEP),
+        "trained_positions": (trained, trained > records.max_seq_length),
+    }
     return {
         "kind": model_folders.PRETRAINING,
         # These come first: an error names the first difference to the description in a folder.
@@ -226,6 +239,8 @@ def _training(
             }
             for each in data
         ],
+        # Named only where they tell more than the rest.
+        **{name: value for name, (value, is_told) in further.items() if is_told},
     }
 
 
