@@ -181,6 +181,7 @@ class _Finetuning:
             ),
             int(sequences * positions),
             training_flops(self._plan.config, sequences, int(positions), predictions=0),
+            -(-len(self._data.features(DEV)) // batch_size),
         )
 
     def predict(self, features: TaskFeatures) -> dict[str, np.ndarray]:

@@ -12,7 +12,7 @@ from beambert.trainer.loop.checkpoints import open_checkpoints, restore_newest, 
 from beambert.trainer.loop.config import LoopConfig
 from beambert.trainer.loop.optimization import learning_rate_at
 from beambert.trainer.loop.phase import Phase
-from beambert.trainer.loop.progress import Meter, MetricsLog, describe_metrics
+from beambert.trainer.loop.progress import EvaluationProgress, Meter, MetricsLog, describe_metrics
 from beambert.trainer.loop.steps import NotFinite, Trainer
 from beambert.trainer.loop.strategy import agree, check_same_step, is_chief, matmul_peak
 
@@ -142,9 +142,13 @@ class _Training:
 
     def evaluate_at_the_end(self) -> dict[str, float]:
         """Returns the metrics on all held-out data; sets the best weights if they are kept."""
-        evaluation = self._phases[-1].evaluation
-        step = self._trainer.steps_done
-        metrics = self._trainer.evaluate(evaluation(None)) if evaluation else {}
+        phase, step = self._phases[-1], self._trainer.steps_done
+        progress = EvaluationProgress(phase.evaluation_batches, self._say)
+        metrics = (
+            self._trainer.evaluate(phase.evaluation(None), progress.update)
+            if phase.evaluation
+            else {}
+        )
         if metrics:
             self._log.write("eval", step, metrics)
             self._say(f"held out at the end: {describe_metrics(metrics)}")

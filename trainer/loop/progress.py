@@ -3,7 +3,7 @@
 import contextlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # A graph call does as many updates as take about so many seconds.
 SECONDS_A_CALL = 10.0
 MOST_STEPS_A_CALL = 1000
+# An evaluation reports after so many seconds each.
+SECONDS_A_REPORT = 10.0
 
 
 def describe_metrics(metrics: Mapping[str, float]) -> str:
@@ -102,6 +104,30 @@ class Meter:
         text += f", {self._phase.tokens_a_step / self._seconds_a_step:,.0f} tokens/s"
         text += f", {self._flop_utilisation():.0%} of the matrix-multiply peak"
         return text + f", {duration(self._seconds_left)} left"
+
+
+class EvaluationProgress:
+    """Reports the progress of a long evaluation, so that no command is silent for minutes."""
+
+    def __init__(self, batches: int, say: Callable[[str], None]):
+        """Starts the clock.
+
+        Args:
+          batches: number of batches that will be evaluated.
+          say: prints a line.
+        """
+        self._batches = batches
+        self._say = say
+        self._started = self._reported = time.monotonic()
+
+    def update(self, done: int) -> None:
+        """Takes the number of batches that are done, and reports if it is time."""
+        now = time.monotonic()
+        if now - self._reported < SECONDS_A_REPORT or done >= self._batches:
+            return
+        self._reported = now
+        left = duration((now - self._started) / done * (self._batches - done))
+        self._say(f"evaluating: {done:,} of {self._batches:,} batches, {left} left")
 
 
 class MetricsLog:

@@ -150,6 +150,7 @@ def _phase(
         evaluation if data.held_out else None,
         batch_size * length,
         parts * flops_a_part,
+        -(-data.held_out.instances // batch_size) if data.held_out else 0,
     )
 
 

@@ -63,7 +63,7 @@ def run(records_folder, monkeypatch):
         seen, scripted = {}, evaluations(*accuracies)
         train_steps = Trainer.train_steps
 
-        def evaluate(self, _):
+        def evaluate(self, *_):
             seen[self.steps_done] = self.model.get_weights()
             return scripted[self.steps_done]
 

@@ -63,6 +63,7 @@ def run(records, held_out):
             lambda most: evaluation_batches(held_out, BATCH, most),
             tokens_a_step=BATCH * 32,
             flops_a_step=1.0,
+            evaluation_batches=-(-held_out.instances // BATCH),
         )
         train(trainer, [phase], CONFIG, TrainingFolders.of(str(model_dir)))
         return trainer.model.get_weights()
@@ -90,6 +91,27 @@ def assert_whole(folder, weights, whole) -> None:
     keys = [(row["split"], row["step"]) for row in metric_rows(folder)]
     assert len(keys) == len(set(keys))
     assert ("eval", STEPS) in keys and ("eval", 6) in keys and ("train", STEPS) in keys
+
+
+def test_a_long_evaluation_reports_its_progress(monkeypatch):
+    clock, lines = iter(range(0, 100, 4)), []  # four seconds a batch
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    report = progress.EvaluationProgress(9, lines.append)
+    for done in range(1, 10):
+        report.update(done)
+    assert lines == [
+        "evaluating: 3 of 9 batches, 24 s left",
+        "evaluating: 6 of 9 batches, 12 s left",
+    ]
+
+
+def test_the_evaluation_at_the_end_reports(run, monkeypatch, tmp_path, capsys, whole):
+    """Of the batches of all held-out data, the last one needs no report."""
+    monkeypatch.setattr(progress, "SECONDS_A_REPORT", 0.0)
+    shutil.copytree(whole[0], tmp_path / "copy")
+    run(tmp_path / "copy")
+    lines = [line for line in capsys.readouterr().out.splitlines() if "evaluating: " in line]
+    assert lines and lines[0].startswith("evaluating: 1 of ")
 
 
 def test_metrics_of_a_whole_run(whole):
