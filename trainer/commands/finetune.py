@@ -27,6 +27,8 @@ from beambert.trainer.loop.config import (
     FINETUNING_LEARNING_RATES,
     FINETUNING_OPTIMIZER,
     FINETUNING_WARMUP_PROPORTION,
+    OWN_TASK_EPOCHS,
+    OWN_TASK_UPDATES,
     WIDEST_LEARNING_RATE,
 )
 
@@ -66,7 +68,7 @@ EXAMPLES = """examples:
 _RECIPE = {
     "learning_rate": None,
     "train_batch_size": FINETUNING_BATCH_SIZE,
-    "num_train_epochs": FINETUNING_EPOCHS,
+    "num_train_epochs": None,
 }
 
 
@@ -105,11 +107,19 @@ def add_recipe_flags(parser: FlagParser) -> None:
         help="length of the inputs in tokens (default: that of --features or of the pre-training, "
         "128 for --init=random, 384 for questions)",
     )
-    for name, default, meaning in (
-        ("num_train_epochs", FINETUNING_EPOCHS, "number of passes over the training data"),
-        ("warmup_proportion", FINETUNING_WARMUP_PROPORTION, "share of the steps for warm-up"),
-    ):
-        add(f"--{name}", type=float, default=default, help=f"{meaning} (default: %(default)s)")
+    add(
+        "--num_train_epochs",
+        type=float,
+        help=f"number of passes over the training data (default: {FINETUNING_EPOCHS:g}; for your "
+        f"own tasks as many as make {OWN_TASK_UPDATES} updates, from {FINETUNING_EPOCHS:g} to "
+        f"{OWN_TASK_EPOCHS:g})",
+    )
+    add(
+        "--warmup_proportion",
+        type=float,
+        default=FINETUNING_WARMUP_PROPORTION,
+        help="share of the steps for warm-up (default: %(default)s)",
+    )
     add(
         "--sweep",
         choices=("paper", "small"),
@@ -176,8 +186,9 @@ def make_job(
     Raises:
       InputError: a flag cannot be used.
     """
-    if not 0 < flags.num_train_epochs < math.inf:
-        raise InputError(f"--num_train_epochs={flags.num_train_epochs}: must be more than 0")
+    epochs = flags.num_train_epochs
+    if epochs is not None and not 0 < epochs < math.inf:
+        raise InputError(f"--num_train_epochs={epochs}: must be more than 0")
     if not 0 <= flags.warmup_proportion < 1:
         raise InputError(f"--warmup_proportion={flags.warmup_proportion}: must be in [0, 1)")
     if flags.num_seeds < 1:

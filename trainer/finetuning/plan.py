@@ -27,12 +27,12 @@ from beambert.trainer.finetuning.data import ChoiceData, ClassData, NumberData, 
 from beambert.trainer.finetuning.span_data import SpanData
 from beambert.trainer.loop.config import (
     FINETUNING_BATCH_SIZE,
-    FINETUNING_EPOCHS,
     FINETUNING_OPTIMIZER,
     FINETUNING_PATIENCE,
     FINETUNING_WARMUP_PROPORTION,
     LoopConfig,
     OptimizerConfig,
+    default_epochs,
     default_learning_rate,
 )
 from beambert.trainer.model_folders import model_config
@@ -70,7 +70,8 @@ class FinetuningJob:
         pre-training.
       learning_rate, weight_decay_rate, optimizer: see `OptimizerConfig`. None takes the rate that
         suits the encoder's width.
-      num_train_epochs: number of passes over the training data; may be a fraction.
+      num_train_epochs: number of passes over the training data, may be a fraction; None takes
+        `default_epochs`.
       warmup_proportion: share of the steps in which the learning rate rises.
       early_stopping: keep the best weights on dev, and stop when they get no better; None does so
         for the user's own tasks, not for the published ones, whose recipe has none.
@@ -91,7 +92,7 @@ class FinetuningJob:
     learning_rate: float | None = None
     weight_decay_rate: float = OptimizerConfig.weight_decay_rate
     optimizer: str = FINETUNING_OPTIMIZER
-    num_train_epochs: float = FINETUNING_EPOCHS
+    num_train_epochs: float | None = None
     warmup_proportion: float = FINETUNING_WARMUP_PROPORTION
     early_stopping: bool | None = None
     loop: LoopConfig = LoopConfig(FINETUNING_BATCH_SIZE)
@@ -250,13 +251,17 @@ def _schedule(
             f"--train_batch_size={batch_size}: more than the {examples} training examples; "
             "use a smaller batch"
         )
-    steps = max(int(examples * job.num_train_epochs / batch_size), 1)
+    is_own = job.task.name in OWN_TASKS
+    epochs = job.num_train_epochs
+    if epochs is None:
+        epochs = default_epochs(examples, batch_size, is_own)
+    steps = max(int(examples * epochs / batch_size), 1)
     warmup = int(job.warmup_proportion * steps)
     rate = job.learning_rate
     if rate is None:
         rate = default_learning_rate(config.hidden_size, job.freeze_encoder)
     optimizer = OptimizerConfig(rate, steps, warmup, job.weight_decay_rate, optimizer=job.optimizer)
-    stops = job.task.name in OWN_TASKS if job.early_stopping is None else job.early_stopping
+    stops = is_own if job.early_stopping is None else job.early_stopping
     patience = FINETUNING_PATIENCE if stops else None
     eval_steps = max(examples // batch_size, 1)
     return optimizer, dataclasses.replace(job.loop, eval_steps=eval_steps, patience=patience)

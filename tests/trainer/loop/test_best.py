@@ -11,7 +11,12 @@ from support.small_training import SEED, NextSentenceObjective, Words
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.loop import loop, progress
 from beambert.trainer.loop.best import best_step, is_over
-from beambert.trainer.loop.config import LoopConfig, OptimizerConfig, default_learning_rate
+from beambert.trainer.loop.config import (
+    LoopConfig,
+    OptimizerConfig,
+    default_epochs,
+    default_learning_rate,
+)
 from beambert.trainer.loop.loop import Interrupted, train
 from beambert.trainer.loop.phase import Phase
 from beambert.trainer.loop.steps import Trainer
@@ -138,3 +143,11 @@ def test_narrow_encoders_learn_at_higher_rates():
     rates = [default_learning_rate(width, is_frozen=False) for width in widths]
     assert rates == [1e-3, 1e-3, 3e-4, 1e-4, 5e-5, 3e-5]
     assert default_learning_rate(768, is_frozen=True) == 1e-3
+
+
+@pytest.mark.parametrize(
+    ("examples", "own", "expected"),
+    [(249, True, 30.0), (996, True, 10.0), (100_000, True, 3.0), (249, False, 3.0)],
+)
+def test_few_examples_of_ones_own_are_read_more_often(examples, own, expected):
+    assert default_epochs(examples, 32, own) == expected
