@@ -53,8 +53,8 @@ def add_loop_flags(
     add(
         "--dtype",
         default=LoopConfig.dtype,
-        help=f"number format of matrix products, {' or '.join(DTYPES)}; use bfloat16 on a TPU "
-        "(default: %(default)s)",
+        help=f"number format of matrix products, {' or '.join(DTYPES)}; auto is bfloat16 on TPUs "
+        "and on GPUs that have it, float32 elsewhere (default: %(default)s)",
     )
     add(
         "--random_seed",

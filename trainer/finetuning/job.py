@@ -1,5 +1,6 @@
 """The job of `beambert finetune`: fine-tunes an encoder on a task and writes a model folder."""
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +27,7 @@ from beambert.trainer.finetuning.plan import FinetuningJob, FinetuningPlan, make
 from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.phase import Phase
 from beambert.trainer.loop.steps import Trainer
-from beambert.trainer.loop.strategy import check_batch, is_chief, make_strategy
+from beambert.trainer.loop.strategy import check_batch, is_chief, make_strategy, resolve_dtype
 from beambert.trainer.serving.saved_model import save_task_model
 from beambert.trainer.task_models import build_model
 
@@ -50,7 +51,8 @@ def finetune(
       InputError: a setting or the data cannot be used.
     """
     strategy = strategy or make_strategy("auto")
-    plan = make_plan(job)
+    loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
+    plan = make_plan(dataclasses.replace(job, loop=loop))
     check_batch(strategy, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)
     chief, model_dir, identity = is_chief(strategy), job.output.model, plan.identity
     if model_folders.claim(job.output, identity, chief):

@@ -42,7 +42,10 @@ FROZEN_LEARNING_RATE = 1e-3
 # Evaluations on dev, one after each epoch, without a better result before a training stops.
 FINETUNING_PATIENCE = 3
 # Types of the matrix products. Weights, moments, norms, softmax and losses are always float32.
-DTYPES = ("float32", "bfloat16")
+FLOAT32, BFLOAT16 = "float32", "bfloat16"
+# Takes the type that the devices compute fastest in, see `strategy.resolve_dtype`.
+AUTO = "auto"
+DTYPES = (FLOAT32, BFLOAT16, AUTO)
 
 
 # Share of the steps done in which `--finish` takes the rate to 0: a choice of this project, at the
@@ -160,7 +163,7 @@ class LoopConfig:
     train_batch_size: int
     random_seed: int = 12345
     gradient_accumulation_steps: int = 1
-    dtype: str = "float32"
+    dtype: str = FLOAT32
     save_checkpoints_steps: int = 1000
     keep_checkpoints: int = 3
     eval_steps: int = 1000

@@ -1,5 +1,6 @@
 """The job of `beambert pretrain`: records -> an encoder."""
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +18,13 @@ from beambert.trainer.loop.config import DYNAMIC, FINISH, LoopConfig
 from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.phase import Phase
 from beambert.trainer.loop.steps import Trainer
-from beambert.trainer.loop.strategy import check_batch, is_chief, make_strategy
+from beambert.trainer.loop.strategy import (
+    check_batch,
+    describe_devices,
+    is_chief,
+    make_strategy,
+    resolve_dtype,
+)
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
 from beambert.trainer.pretraining.capacity import capacity_for
 from beambert.trainer.pretraining.objective import PretrainingObjective
@@ -57,7 +64,9 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None
       InputError: a parameter or the data cannot be used.
     """
     strategy = strategy or make_strategy("auto")
-    chief, loop = is_chief(strategy), job.loop
+    chief = is_chief(strategy)
+    loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
+    job = dataclasses.replace(job, loop=loop)
     plan = make_plan(with_recorded_revisions(job))
     check_batch(strategy, loop.train_batch_size, loop.gradient_accumulation_steps)
     if job.finish is not None or job.extend is not None:
@@ -158,9 +167,8 @@ def _introduce(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
     """Returns the lines that describe a plan when its run begins."""
     job = plan.job
     parameters = sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables)
-    replicas = trainer.strategy.num_replicas_in_sync
-    devices = f"{replicas} device{'s' * (replicas > 1)}"
-    lines = [f"{job.init or job.model}: {parameters:,} parameters on {devices}"]
+    devices = describe_devices(trainer.strategy)
+    lines = [f"{job.init or job.model}: {parameters:,} parameters on {devices}, {job.loop.dtype}"]
     for each in plan.data:
         records, held_out = each.records, each.held_out
         epochs = each.steps * job.loop.train_batch_size / records.instances
