@@ -117,7 +117,8 @@ def _describe_recipe(plan: FinetuningPlan) -> str:
         of = "a frozen encoder" if plan.job.freeze_encoder else "an encoder of width"
         rate += f", the default for {of}"
         rate += "" if plan.job.freeze_encoder else f" {plan.config.hidden_size}"
-    epochs = plan.optimizer.num_train_steps / plan.loop.eval_steps
+    sequences = plan.optimizer.num_train_steps * plan.loop.train_batch_size
+    epochs = sequences / plan.data.counts[TRAIN]
     rate = f"{epochs:.2g} epochs, {rate}"
     patience = plan.loop.patience
     if patience is None:

@@ -47,7 +47,8 @@ class Meter:
           phase: phase that is measured.
           tokens_later: number of tokens in the phases after it.
           batch_size: number of sequences in an update.
-          peak: floating-point operations a second of the devices, see `strategy.matmul_peak`.
+          peak: floating-point operations a second of the devices, see `strategy.matmul_peak`; a
+            faster step takes its place.
         """
         self._last_step = last_step
         self._phase = phase
@@ -79,6 +80,8 @@ class Meter:
             self._compiled = now
             return {}
         self._seconds_a_step = (now - self._started) / steps
+        # Other programs may have disturbed the measurement of the peak when the training began.
+        self._peak = max(self._peak, self._phase.flops_a_step / self._seconds_a_step)
         self._steps += steps
         # The time of evaluations and checkpoints is included, since there will be more of them.
         seconds_a_token = (now - self._compiled) / self._steps / self._phase.tokens_a_step

@@ -7,6 +7,7 @@ this package.
 import dataclasses
 import functools
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import keras
@@ -156,7 +157,7 @@ def open_initial(path: str, flag: str) -> InitialWeights:
     folder = path
     if not tensorflow_files.is_folder(path):
         if not tensorflow_files.exists(f"{path}.index"):
-            raise InputError(f"{flag}={path}: no such folder or checkpoint; check the path")
+            raise InputError(f"{flag}={path}: no such folder or checkpoint; {_remedy(path)}")
         folder = path.rpartition("/")[0] or "."
     elif tensorflow_files.exists(f"{path}/{TRAINING_FILE}"):
         return _open_own(path, flag)
@@ -174,6 +175,17 @@ def open_initial(path: str, flag: str) -> InitialWeights:
 
     sha256 = hashlib.sha256(b"".join(map(_sha256, sorted(source.files)))).hexdigest()
     return InitialWeights(path, config, vocabulary, do_lower_case, None, sha256, read_all)
+
+
+def _remedy(path: str) -> str:
+    """Returns the advice for a path that does not exist, which may be a name of the Hub."""
+    if not re.fullmatch(r"([\w-]+/)?[\w.-]*[a-z][\w.-]*", path, re.ASCII) or path.endswith(".ckpt"):
+        return "check the path"
+    folder = path.rpartition("/")[2]
+    return (
+        "check the path; nothing is downloaded, so if it is a name of the Hugging Face Hub, get "
+        f"the folder first with `hf download {path} --local-dir {folder}`"
+    )
 
 
 @dataclasses.dataclass(frozen=True)

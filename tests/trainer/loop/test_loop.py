@@ -93,6 +93,18 @@ def assert_whole(folder, weights, whole) -> None:
     assert ("eval", STEPS) in keys and ("eval", 6) in keys and ("train", STEPS) in keys
 
 
+def test_no_step_is_faster_than_the_peak(monkeypatch):
+    """The peak is measured once, perhaps while other programs run."""
+    clock = iter([0.0, 1.0, 1.0, 2.0, 2.0, 4.0])  # calls of one step: 1 s, 1 s, 2 s
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    phase = Phase(9, lambda _: None, None, tokens_a_step=1, flops_a_step=50.0)
+    meter, shares = progress.Meter(9, phase, 0, batch_size=1, peak=40.0), []
+    for step in (1, 2, 3):
+        meter.restart()
+        shares.append(meter.update(step, 1).get("flop_utilisation"))
+    assert shares == [None, 1.0, 0.5]
+
+
 def test_a_long_evaluation_reports_its_progress(monkeypatch):
     clock, lines = iter(range(0, 100, 4)), []  # four seconds a batch
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
