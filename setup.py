@@ -25,11 +25,16 @@ REQUIREMENTS = [
 ]
 
 EXTRAS = {
+    # Drawing the curves of the trainer's events.
+    "curves": ["tensorboard>=2.20"],
     # Judging a fine-tuned model; only where `beambert evaluate` runs. The plots of its page and of
     # that of `beambert verify`.
     "evaluate": ["tensorflow-model-analysis>=0.52", "matplotlib>=3.11"],
     # Compiling the retraining pipeline for Vertex AI; what runs it is Vertex's own.
     "deploy": ["kfp>=2.16"],
+    # The CUDA libraries that TensorFlow was built with, on a machine with NVIDIA GPUs. They are not
+    # in requirements.lock; docs/pretraining.md has the command.
+    "gpu": ["tensorflow[and-cuda]>=2.20"],
     # The tests and checks; the emulator stands in for gs://.
     "test": ["gcp-storage-emulator", "hypothesis", "pytest", "pytest-xdist", "ruff"],
 }

@@ -82,6 +82,7 @@ def plan(folder: Path) -> list[Command]:
             f"--num_train_epochs={FINETUNING_EPOCHS}",
             f"--learning_rate={FINETUNING_LEARNING_RATE}",
             f"--max_seq_length={FINETUNING_LENGTH}",
+            "--early_stopping=False",
         )
 
     return [

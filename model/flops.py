@@ -1,10 +1,15 @@
 """The floating-point operations of a training step's matrix products."""
 
 from beambert.model.config import BertConfig
+from beambert.model.packing import Capacity
 
 
 def training_flops(
-    config: BertConfig, sequences: float, length: int, predictions: float
+    config: BertConfig,
+    sequences: int,
+    length: int,
+    predictions: int,
+    capacity: Capacity | None = None,
 ) -> float:
     """Returns the floating-point operations of an update of the pre-training model.
 
@@ -19,8 +24,11 @@ def training_flops(
       sequences: number of sequences in a batch.
       length: tokens of a sequence, padding included.
       predictions: prediction slots of a sequence; 0 without a masked-LM head.
+      capacity: numbers of rows that are computed, except in attention; None if all are.
     """
     h, f = config.hidden_size, config.intermediate_size
-    layers = config.num_hidden_layers * length * (4 * h * h + 2 * h * f + 2 * length * h)
-    head = predictions * (h * h + h * config.vocab_size)
-    return 3 * 2 * sequences * (layers + head)
+    capacity = capacity or Capacity(sequences * length, sequences * predictions)
+    by_row = capacity.tokens * (4 * h * h + 2 * h * f)
+    attention = sequences * length * 2 * length * h
+    head = capacity.predictions * (h * h + h * config.vocab_size)
+    return 3 * 2 * (config.num_hidden_layers * (by_row + attention) + head)

@@ -193,6 +193,18 @@ def finish(path: str, job: Mapping[str, Any]) -> None:
         tensorflow_files.delete(left)
 
 
+def reopen(output: TrainingFolders, job: Mapping[str, Any]) -> None:
+    """Marks the folders of a training as unfinished ones of a job that goes on from it.
+
+    If it is killed in between, the model folder is as it was, and the same call completes it.
+    """
+    content = claims.serialize_job(job)
+    if tensorflow_files.exists(f"{output.checkpoints}/{JOB_FILE}"):
+        tensorflow_files.write_bytes(f"{output.checkpoints}/{JOB_FILE}", content)
+    tensorflow_files.write_bytes(f"{output.model}/{UNFINISHED_FILE}", content)
+    tensorflow_files.delete(f"{output.model}/{MARKER_FILE}")
+
+
 def open_model(path: str, flag: str) -> ModelFolder:
     """Opens a finished model folder.
 

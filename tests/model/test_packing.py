@@ -8,7 +8,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beambert.model.config import BertConfig
+from beambert.model.config import BertConfig, preset
+from beambert.model.flops import training_flops
 from beambert.model.packing import Capacity, Packing
 from beambert.model.pretrainer import BertPretrainer
 from beambert.trainer.pretraining.objective import PretrainingObjective
@@ -112,3 +113,12 @@ def test_dropout_differs_between_rows_and_steps(model):
     ]
     np.testing.assert_array_equal(logits[0], logits[1])
     assert np.abs(logits[0] - logits[2]).max() > 0.1
+
+
+def test_rows_that_are_left_out_take_no_operations():
+    config = preset("tiny", 1000)
+    padded = training_flops(config, 4, 10, 2)
+    assert training_flops(config, 4, 10, 2, Capacity(40, 8)) == padded
+    # Two layers of 128 and 512, and the head; six operations for each multiplication.
+    spared = 2 * 10 * (4 * 128 * 128 + 2 * 128 * 512) + 3 * (128 * 128 + 128 * 1000)
+    assert padded - training_flops(config, 4, 10, 2, Capacity(30, 5)) == 6 * spared

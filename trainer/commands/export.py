@@ -20,6 +20,9 @@ EXAMPLES = """examples:
   # write the formats of transformers, and of google-research/bert and its descendants
   beambert export --model=encoder --to=huggingface --output=encoder-hf
   beambert export --model=encoder --to=tf1 --output=encoder-tf1
+
+  # take the weights of step 9,000 of a pre-training that is still running
+  beambert export --model=encoder --checkpoint=9000 --to=huggingface --output=encoder-9000
 """
 
 
@@ -49,6 +52,13 @@ def build_parser() -> FlagParser:
         metavar="DIR",
         help="evaluation of the model; without its blessing, nothing is exported",
     )
+    add(
+        "--checkpoint",
+        type=int,
+        metavar="STEP",
+        help="export the weights that the pre-training in --model had at this step, also while it "
+        "is running; needs --to=huggingface or --to=tf1, whose folders --init takes",
+    )
     add("--text", help="text to call the exported classifier on")
     return parser
 
@@ -65,6 +75,9 @@ def main(argv: Sequence[str]) -> None:
         from beambert.trainer.serving import blessing, versions
     if flags.evaluation:
         blessing.check_blessing(flags.evaluation, flags.model)
+    if flags.checkpoint is not None:
+        _export_checkpoint(flags)
+        return
     if flags.to != "savedmodel":
         _export_elsewhere(flags)
         return
@@ -75,6 +88,17 @@ def main(argv: Sequence[str]) -> None:
         print(f"{left}: left by a killed export; delete it unless an export is running")
     if flags.text:
         print(versions.describe_answer(path, flags.text, labels))
+
+
+def _export_checkpoint(flags: argparse.Namespace) -> None:
+    from beambert.trainer.weights.checkpoints import model_at
+
+    if flags.to == "savedmodel":
+        raise InputError(
+            f"--checkpoint={flags.checkpoint}: needs --to=huggingface or --to=tf1; add one of them"
+        )
+    with model_at(flags.model, flags.checkpoint) as made:
+        _export_elsewhere(argparse.Namespace(**vars(flags) | {"model": made}))
 
 
 def _export_elsewhere(flags: argparse.Namespace) -> None:

@@ -15,13 +15,21 @@ from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.weights import BEST_FOLDER
 from beambert.pipelines.tasks.flags import add_learning_flags, add_task_flags, task_of
 from beambert.pipelines.tasks.task import Task
-from beambert.trainer.commands.flags import add_loop_flags, add_output_flags, loop_config
+from beambert.trainer.commands.flags import (
+    add_loop_flags,
+    add_output_flags,
+    add_positions_flag,
+    loop_config,
+)
 from beambert.trainer.loop.config import (
     FINETUNING_BATCH_SIZE,
     FINETUNING_EPOCHS,
-    FINETUNING_LEARNING_RATE,
+    FINETUNING_LEARNING_RATES,
     FINETUNING_OPTIMIZER,
     FINETUNING_WARMUP_PROPORTION,
+    OWN_TASK_EPOCHS,
+    OWN_TASK_UPDATES,
+    WIDEST_LEARNING_RATE,
 )
 
 if TYPE_CHECKING:
@@ -55,14 +63,12 @@ EXAMPLES = """examples:
   # try the paper's grid with five seeds each; rte/best gets the best model on dev
   beambert finetune --task=rte --data_dir=glue/RTE --init=encoder --model_dir=rte \\
       --sweep=paper --num_seeds=5
-
-Small encoders need higher learning rates than BERT-base, such as --learning_rate=3e-4.
 """
 # The flags of the recipe of run_classifier.py that a sweep varies, with their defaults.
 _RECIPE = {
-    "learning_rate": FINETUNING_LEARNING_RATE,
+    "learning_rate": None,
     "train_batch_size": FINETUNING_BATCH_SIZE,
-    "num_train_epochs": FINETUNING_EPOCHS,
+    "num_train_epochs": None,
 }
 
 
@@ -76,6 +82,7 @@ def add_encoder_flags(parser: FlagParser) -> None:
         help="encoder to start from: a model folder, a TF1 checkpoint, a Hugging Face folder, or "
         "random for random weights",
     )
+    add_positions_flag(parser)
     add("--model", help="with --init=random: size of the encoder, or a bert_config.json")
     add("--vocab_file", help="with --init=random: vocabulary")
     add(
@@ -87,7 +94,7 @@ def add_encoder_flags(parser: FlagParser) -> None:
         "--freeze_encoder",
         **SWITCH,
         help="train only one layer on the hidden states of the encoder's last four layers, not the "
-        "encoder itself; needs a higher rate, such as --learning_rate=1e-3",
+        "encoder itself, at a higher rate",
     )
 
 
@@ -100,11 +107,19 @@ def add_recipe_flags(parser: FlagParser) -> None:
         help="length of the inputs in tokens (default: that of --features or of the pre-training, "
         "128 for --init=random, 384 for questions)",
     )
-    for name, default, meaning in (
-        ("num_train_epochs", FINETUNING_EPOCHS, "number of passes over the training data"),
-        ("warmup_proportion", FINETUNING_WARMUP_PROPORTION, "share of the steps for warm-up"),
-    ):
-        add(f"--{name}", type=float, default=default, help=f"{meaning} (default: %(default)s)")
+    add(
+        "--num_train_epochs",
+        type=float,
+        help=f"number of passes over the training data (default: {FINETUNING_EPOCHS:g}; for your "
+        f"own tasks as many as make {OWN_TASK_UPDATES} updates, from {FINETUNING_EPOCHS:g} to "
+        f"{OWN_TASK_EPOCHS:g})",
+    )
+    add(
+        "--warmup_proportion",
+        type=float,
+        default=FINETUNING_WARMUP_PROPORTION,
+        help="share of the steps for warm-up (default: %(default)s)",
+    )
     add(
         "--sweep",
         choices=("paper", "small"),
@@ -112,11 +127,21 @@ def add_recipe_flags(parser: FlagParser) -> None:
         "encoders; best/ in the model folder gets the best model on dev",
     )
     add("--num_seeds", type=int, default=1, help="runs of each combination (default: %(default)s)")
+    add(
+        "--early_stopping",
+        **(SWITCH | {"default": None}),
+        help="keep the best weights on dev, and stop when they get no better (default: True for "
+        "your own tasks; False for the published ones, whose recipe has none)",
+    )
+    rates = ", ".join(
+        f"{rate:g} up to {width}" for width, rate in FINETUNING_LEARNING_RATES.items()
+    )
     add_loop_flags(
         parser,
         batch_size=FINETUNING_BATCH_SIZE,
-        learning_rate=FINETUNING_LEARNING_RATE,
+        learning_rate=None,
         optimizer=FINETUNING_OPTIMIZER,
+        default_rates=f"by the encoder's width: {rates}, {WIDEST_LEARNING_RATE:g} for more",
     )
 
 
@@ -162,8 +187,9 @@ def make_job(
     Raises:
       InputError: a flag cannot be used.
     """
-    if not 0 < flags.num_train_epochs < math.inf:
-        raise InputError(f"--num_train_epochs={flags.num_train_epochs}: must be more than 0")
+    epochs = flags.num_train_epochs
+    if epochs is not None and not 0 < epochs < math.inf:
+        raise InputError(f"--num_train_epochs={epochs}: must be more than 0")
     if not 0 <= flags.warmup_proportion < 1:
         raise InputError(f"--warmup_proportion={flags.warmup_proportion}: must be in [0, 1)")
     if flags.num_seeds < 1:

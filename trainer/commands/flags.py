@@ -5,12 +5,24 @@ import os
 
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.trainer.loop.config import DTYPES, OPTIMIZERS, LoopConfig
+from beambert.trainer.weights.positions import KEEP, WAYS
 
 
 def add_loop_flags(
-    parser: FlagParser, *, batch_size: int, learning_rate: float, optimizer: str
+    parser: FlagParser,
+    *,
+    batch_size: int,
+    learning_rate: float | None,
+    optimizer: str,
+    default_rates: str = "%(default)s",
 ) -> None:
-    """Adds the flags of the optimizer and the loop, with defaults of the command."""
+    """Adds the flags of the optimizer and the loop, with defaults of the command.
+
+    Args:
+      parser: parser to add the flags to.
+      batch_size, learning_rate, optimizer: defaults of the flags.
+      default_rates: description of the default learning rate.
+    """
     add = parser.add_argument
     add(
         "--train_batch_size",
@@ -22,7 +34,7 @@ def add_loop_flags(
         "--learning_rate",
         type=float,
         default=learning_rate,
-        help="peak learning rate (default: %(default)s)",
+        help=f"peak learning rate (default: {default_rates})",
     )
     add("--weight_decay_rate", type=float, default=0.01, help="weight decay (default: %(default)s)")
     add(
@@ -41,8 +53,8 @@ def add_loop_flags(
     add(
         "--dtype",
         default=LoopConfig.dtype,
-        help=f"number format of matrix products, {' or '.join(DTYPES)}; use bfloat16 on a TPU "
-        "(default: %(default)s)",
+        help=f"number format of matrix products, {' or '.join(DTYPES)}; auto is bfloat16 on TPUs "
+        "and on GPUs that have it, float32 elsewhere (default: %(default)s)",
     )
     add(
         "--random_seed",
@@ -63,6 +75,18 @@ def add_loop_flags(
         "(default: %(default)s)",
     )
     add("--tpu", help="name or address of a TPU, or local on a TPU VM")
+
+
+def add_positions_flag(parser: FlagParser) -> None:
+    """Adds the flag about positions on which the encoder of `--init` was not trained."""
+    parser.add_argument(
+        "--init_positions",
+        choices=WAYS,
+        default=KEEP,
+        help="what to do with positions on which the encoder of --init was not trained: keep its "
+        "values, tile (repeat the trained ones) or interpolate (stretch them); the last two also "
+        "give it more positions than it has (default: %(default)s)",
+    )
 
 
 def add_output_flags(parser: FlagParser) -> None:

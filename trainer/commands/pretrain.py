@@ -5,15 +5,22 @@ from collections.abc import Sequence
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.shared.loading import loading
-from beambert.trainer.commands.flags import add_loop_flags, add_output_flags, loop_config
+from beambert.trainer.commands.flags import (
+    add_loop_flags,
+    add_output_flags,
+    add_positions_flag,
+    loop_config,
+)
 from beambert.trainer.loop.config import (
     DYNAMIC,
+    FINISHING_SHARE,
     STATIC,
     LoopConfig,
     OptimizerConfig,
     default_warmup_steps,
 )
 from beambert.trainer.pretraining.recipes import RECIPES, Recipe, bert_base
+from beambert.trainer.weights.positions import KEEP
 
 DEFAULT_RECIPE = bert_base()
 EXAMPLES = """examples:
@@ -30,6 +37,10 @@ EXAMPLES = """examples:
   # continue from a published encoder on your own text, with records made with its vocab.txt
   beambert pretrain --init=bert-base-uncased --data=records --model_dir=legal \\
       --num_train_steps=50000 --learning_rate=5e-5
+
+  # end a training early with what it has learned, and go on from a finished one to more steps
+  beambert pretrain --recipe=tiny --data=records --model_dir=encoder --finish
+  beambert pretrain --recipe=tiny --data=records --model_dir=encoder --extend=30000
 
 If the training is interrupted, the same command continues from the newest checkpoint.
 """
@@ -84,6 +95,7 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         help="weights to start from: a model folder, a TF1 checkpoint or a Hugging Face folder "
         "(default: random weights)",
     )
+    add_positions_flag(parser)
     add_output_flags(parser)
     add(
         "--num_train_steps",
@@ -95,6 +107,22 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         type=int,
         help=f"number of steps in which the learning rate rises (default: "
         f"{recipe.num_warmup_steps}; with --num_train_steps, a tenth of them, at most 10,000)",
+    )
+    add(
+        "--finish",
+        nargs="?",
+        type=float,
+        const=FINISHING_SHARE,
+        metavar="SHARE",
+        help="end the interrupted training in --model_dir early: take the learning rate to 0 in "
+        f"this share of the steps that are done ({FINISHING_SHARE} if no value is given); 0 takes "
+        "the newest checkpoint as it is",
+    )
+    add(
+        "--extend",
+        type=int,
+        metavar="STEPS",
+        help="go on from the finished training in --model_dir to this number of steps in all",
     )
     add(
         "--eval_steps",
@@ -123,8 +151,14 @@ def main(argv: Sequence[str]) -> None:
         raise InputError(
             f"--model={flags.model}: --init already sets the model; leave one of them out"
         )
+    if flags.init_positions != KEEP and not flags.init:
+        raise InputError(f"--init_positions={flags.init_positions}: needs --init; leave it out")
     if not 0 < flags.long_data_share < 1:
         raise InputError(f"--long_data_share={flags.long_data_share}: must be in (0, 1)")
+    if flags.finish is not None and flags.extend is not None:
+        raise InputError(f"--extend={flags.extend}: excludes --finish; leave one of them out")
+    if flags.finish is not None and not 0 <= flags.finish < 1:
+        raise InputError(f"--finish={flags.finish}: must be at least 0 and less than 1")
     steps, warmup = flags.num_train_steps, flags.num_warmup_steps
     if warmup is None:
         warmup = recipe.num_warmup_steps if steps is None else default_warmup_steps(steps)
@@ -148,9 +182,12 @@ def main(argv: Sequence[str]) -> None:
         masking=flags.masking,
         model=flags.model or (None if flags.init else recipe.model),
         init=flags.init,
+        init_positions=flags.init_positions,
         output=TrainingFolders.of(flags.model_dir, flags.checkpoint_dir, flags.tensorboard_dir),
         optimizer=optimizer,
         loop=loop,
+        finish=flags.finish,
+        extend=flags.extend,
     )
     pretrain(job, make_strategy(flags.strategy, flags.tpu))
 

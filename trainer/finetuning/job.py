@@ -1,5 +1,6 @@
 """The job of `beambert finetune`: fine-tunes an encoder on a task and writes a model folder."""
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +27,7 @@ from beambert.trainer.finetuning.plan import FinetuningJob, FinetuningPlan, make
 from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.phase import Phase
 from beambert.trainer.loop.steps import Trainer
-from beambert.trainer.loop.strategy import check_batch, is_chief, make_strategy
+from beambert.trainer.loop.strategy import check_batch, is_chief, make_strategy, resolve_dtype
 from beambert.trainer.serving.saved_model import save_task_model
 from beambert.trainer.task_models import build_model
 
@@ -50,7 +51,8 @@ def finetune(
       InputError: a setting or the data cannot be used.
     """
     strategy = strategy or make_strategy("auto")
-    plan = make_plan(job)
+    loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
+    plan = make_plan(dataclasses.replace(job, loop=loop))
     check_batch(strategy, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)
     parts = strategy.num_replicas_in_sync * job.loop.gradient_accumulation_steps
     length = plan.text_features.max_seq_length
@@ -107,6 +109,26 @@ def _describe(plan: FinetuningPlan) -> None:
         f"examples, {labels}baseline {baseline}; {plan.optimizer.num_train_steps:,} steps from "
         f"{plan.job.init}",
         flush=True,
+    )
+    print(_describe_recipe(plan), flush=True)
+
+
+def _describe_recipe(plan: FinetuningPlan) -> str:
+    """Returns a sentence about the learning rate and the weights that will be kept."""
+    rate = f"learning rate {plan.optimizer.learning_rate:g}"
+    if plan.job.learning_rate is None:
+        of = "a frozen encoder" if plan.job.freeze_encoder else "an encoder of width"
+        rate += f", the default for {of}"
+        rate += "" if plan.job.freeze_encoder else f" {plan.config.hidden_size}"
+    sequences = plan.optimizer.num_train_steps * plan.loop.train_batch_size
+    epochs = sequences / plan.data.counts[TRAIN]
+    rate = f"{epochs:.2g} epochs, {rate}"
+    patience = plan.loop.patience
+    if patience is None:
+        return f"{rate}; the weights of the last step are kept"
+    return (
+        f"{rate}; the best weights on dev are kept, and the training stops after {patience} epochs "
+        "without better ones (--early_stopping=False trains to the end)"
     )
 
 
@@ -168,6 +190,7 @@ class _Finetuning:
             ),
             int(sequences * positions),
             training_flops(self._plan.config, sequences, int(positions), predictions=0),
+            -(-len(self._data.features(DEV)) // batch_size),
         )
 
     def predict(self, features: TaskFeatures) -> dict[str, np.ndarray]:

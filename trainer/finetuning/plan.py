@@ -10,6 +10,7 @@ from beambert.pipelines.features.contract import TaskFeatureFiles, made_from
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
+from beambert.pipelines.tasks.declarations import OWN_TASKS
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
@@ -34,15 +35,17 @@ from beambert.trainer.finetuning.data import (
 from beambert.trainer.finetuning.span_data import SpanData
 from beambert.trainer.loop.config import (
     FINETUNING_BATCH_SIZE,
-    FINETUNING_EPOCHS,
-    FINETUNING_LEARNING_RATE,
     FINETUNING_OPTIMIZER,
+    FINETUNING_PATIENCE,
     FINETUNING_WARMUP_PROPORTION,
     LoopConfig,
     OptimizerConfig,
+    default_epochs,
+    default_learning_rate,
 )
 from beambert.trainer.model_folders import model_config
 from beambert.trainer.weights.initial import InitialWeights, open_initial
+from beambert.trainer.weights.positions import KEEP
 
 RANDOM = "random"
 DATA: dict[str, type[TaskData]] = {
@@ -64,6 +67,8 @@ class FinetuningJob:
       data_dir: folder of the task's files.
       skip_bad_rows: leave out rows that cannot be used instead of raising an error.
       init: a pre-trained encoder, see `weights.initial.open_initial`, or "random".
+      init_positions: what to do with positions on which the encoder was not trained, one of
+        `positions.WAYS`.
       model: size or bert_config.json of the encoder; only if `init` is "random".
       vocab_file: vocabulary of the encoder; only if `init` is "random".
       do_lower_case: whether to lower-case text (default: True); only if `init` is "random".
@@ -72,9 +77,13 @@ class FinetuningJob:
       features: features of the task made by `beambert features`; None to make them here.
       max_seq_length: length of the inputs in tokens; None for that of the features or the
         pre-training.
-      learning_rate, weight_decay_rate, optimizer: see `OptimizerConfig`.
-      num_train_epochs: number of passes over the training data; may be a fraction.
+      learning_rate, weight_decay_rate, optimizer: see `OptimizerConfig`. None takes the rate that
+        suits the encoder's width.
+      num_train_epochs: number of passes over the training data, may be a fraction; None takes
+        `default_epochs`.
       warmup_proportion: share of the steps in which the learning rate rises.
+      early_stopping: keep the best weights on dev, and stop when they get no better; None does so
+        for the user's own tasks, not for the published ones, whose recipe has none.
       loop: settings of the training loop; `eval_steps` is set to evaluate after each epoch.
     """
 
@@ -82,17 +91,19 @@ class FinetuningJob:
     data_dir: str
     skip_bad_rows: bool = False
     init: str
+    init_positions: str = KEEP
     model: str | None = None
     vocab_file: str | None = None
     do_lower_case: bool | None = None
     freeze_encoder: bool = False
     output: model_folders.TrainingFolders
     max_seq_length: int | None = None
-    learning_rate: float = FINETUNING_LEARNING_RATE
+    learning_rate: float | None = None
     weight_decay_rate: float = OptimizerConfig.weight_decay_rate
     optimizer: str = FINETUNING_OPTIMIZER
-    num_train_epochs: float = FINETUNING_EPOCHS
+    num_train_epochs: float | None = None
     warmup_proportion: float = FINETUNING_WARMUP_PROPORTION
+    early_stopping: bool | None = None
     loop: LoopConfig = LoopConfig(FINETUNING_BATCH_SIZE)
     features: TaskFeatureFiles | None = None
 
@@ -153,8 +164,11 @@ class FinetuningPlan:
             "data_dir": claims.absolute(self.job.data_dir),
             "data_sha256": data.sha256(),
             "examples": dict(data.counts),
-            "optimizer": dataclasses.asdict(self.optimizer),
+            "optimizer": self.optimizer.settings(),
             "loop": dataclasses.asdict(self.loop),
+            # Named only where it decides the result.
+            **({"patience": self.loop.patience} if self.loop.patience else {}),
+            **({"init_positions": way} if (way := self.job.init_positions) != KEEP else {}),
         }
 
     @functools.cached_property
@@ -191,7 +205,7 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
             f"--init={job.init}: has only one segment type (type_vocab_size), but {data.task.name} "
             "has pairs; use another encoder"
         )
-    optimizer, loop = _schedule(job, data.counts[TRAIN])
+    optimizer, loop = _schedule(job, data.counts[TRAIN], start.config)
     return FinetuningPlan(
         job, start.config, start.weights, text_features, data, notes, optimizer, loop
     )
@@ -205,7 +219,13 @@ def _start(job: FinetuningJob) -> _Start:
         found = open_initial(job.init, "--init")
         found.check("--init")
         length = _length(job, found.max_seq_length, found.config)
+        found = found.with_positions(length, job.init_positions)
         return _Start(found.config, found.vocabulary, found.do_lower_case, length, found)
+    if job.init_positions != KEEP:
+        raise InputError(
+            f"--init_positions={job.init_positions}: needs an encoder, not --init=random; leave it "
+            "out"
+        )
     if not job.model or not job.vocab_file:
         raise InputError("--init=random: also needs --model and --vocab_file")
     vocabulary = model_folders.read_vocabulary(job.vocab_file, "--vocab_file")
@@ -223,16 +243,19 @@ def _length(job: FinetuningJob, trained: int | None, config: BertConfig) -> int:
         length = job.features.info.made_from["max_seq_length"]
         asked = f"{job.features.flag}: was made with --max_seq_length"
     if length is None:
-        length = min(job.task.default_length(trained), limit)
-    if not SHORTEST_LENGTH <= length <= limit:
+        length = job.task.default_length(trained)
+        length = min(length, limit) if job.init_positions == KEEP else length
+    if length < SHORTEST_LENGTH or (length > limit and job.init_positions == KEEP):
         raise InputError(
             f"{asked}={length}: must be at least {SHORTEST_LENGTH} and at most {limit}, the "
-            "encoder's max_position_embeddings"
+            "encoder's max_position_embeddings; --init_positions=tile gives it more"
         )
     return length
 
 
-def _schedule(job: FinetuningJob, examples: int) -> tuple[OptimizerConfig, LoopConfig]:
+def _schedule(
+    job: FinetuningJob, examples: int, config: BertConfig
+) -> tuple[OptimizerConfig, LoopConfig]:
     """Returns the optimizer for the epochs of the job, and a loop that evaluates after each."""
     batch_size = job.loop.train_batch_size
     if examples < batch_size:
@@ -240,9 +263,17 @@ def _schedule(job: FinetuningJob, examples: int) -> tuple[OptimizerConfig, LoopC
             f"--train_batch_size={batch_size}: more than the {examples} training examples; "
             "use a smaller batch"
         )
-    steps = max(int(examples * job.num_train_epochs / batch_size), 1)
+    is_own = job.task.name in OWN_TASKS
+    epochs = job.num_train_epochs
+    if epochs is None:
+        epochs = default_epochs(examples, batch_size, is_own)
+    steps = max(int(examples * epochs / batch_size), 1)
     warmup = int(job.warmup_proportion * steps)
-    optimizer = OptimizerConfig(
-        job.learning_rate, steps, warmup, job.weight_decay_rate, optimizer=job.optimizer
-    )
-    return optimizer, dataclasses.replace(job.loop, eval_steps=max(examples // batch_size, 1))
+    rate = job.learning_rate
+    if rate is None:
+        rate = default_learning_rate(config.hidden_size, job.freeze_encoder)
+    optimizer = OptimizerConfig(rate, steps, warmup, job.weight_decay_rate, optimizer=job.optimizer)
+    stops = is_own if job.early_stopping is None else job.early_stopping
+    patience = FINETUNING_PATIENCE if stops else None
+    eval_steps = max(examples // batch_size, 1)
+    return optimizer, dataclasses.replace(job.loop, eval_steps=eval_steps, patience=patience)

@@ -35,8 +35,7 @@ def open_checkpoints(
         opened = manager()
         if opened.checkpoints:
             return opened
-    names = tensorflow_files.list_folder(directory, CONTINUES)
-    steps = sorted(int(found[1]) for n in names if (found := re.fullmatch(r"ckpt-(\d+)\.index", n)))
+    steps = checkpoint_steps(directory)
     if steps:
         print(
             f"{directory}/checkpoint: cannot be read; found {len(steps)} checkpoints by name",
@@ -49,6 +48,16 @@ def open_checkpoints(
         lines += ["all_model_checkpoint_timestamps: 1"] * len(steps)
         tensorflow_files.write_bytes(f"{directory}/checkpoint", "\n".join(lines).encode())
     return manager()
+
+
+def checkpoint_steps(directory: str) -> list[int]:
+    """Returns the steps of the checkpoints in a folder, ascending.
+
+    Raises:
+      InputError: the folder cannot be listed.
+    """
+    names = tensorflow_files.list_folder(directory, CONTINUES)
+    return sorted(int(found[1]) for n in names if (found := re.fullmatch(r"ckpt-(\d+)\.index", n)))
 
 
 def save(manager: tf.train.CheckpointManager, step: int) -> None:

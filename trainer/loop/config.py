@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
 
@@ -20,16 +21,60 @@ OPTIMIZERS = (ADAMW, ADAMW_CORRECTED, LAMB)
 STATIC, DYNAMIC = "static", "dynamic"
 # Defaults of `beambert finetune`: the recipe of the paper's appendix A.3, with
 # run_classifier.py's share of steps that warm up.
-FINETUNING_LEARNING_RATE = 5e-5
 FINETUNING_BATCH_SIZE = 32
 FINETUNING_EPOCHS = 3.0
+# On few examples three passes are too few updates (Mosbach et al. 2021, arXiv 2006.04884, section
+# 6). The user's own tasks take so many updates by default, in at most so many passes; measured,
+# docs/tasks.md.
+OWN_TASK_UPDATES, OWN_TASK_EPOCHS = 300, 30.0
 FINETUNING_WARMUP_PROPORTION = 0.1
 # Not run_classifier.py's: without the correction a run of a few hundred steps takes steps several
 # times its learning rate and may learn nothing (Mosbach et al. 2021, arXiv 2006.04884; Zhang et al.
 # 2021, arXiv 2006.05987).
 FINETUNING_OPTIMIZER = ADAMW_CORRECTED
+# Learning rates of fine-tuning by the encoder's width: the first whose width is not exceeded. 768:
+# run_classifier.py. 1024: within the paper's grid. 256 and 512: within the grid of the published
+# small encoders (Turc et al. 2019, arXiv 1908.08962). 128: measured, docs/tasks.md.
+FINETUNING_LEARNING_RATES = {128: 1e-3, 256: 3e-4, 512: 1e-4, 768: 5e-5}
+WIDEST_LEARNING_RATE = 3e-5
+# With `--freeze_encoder` only a layer from random weights is trained.
+FROZEN_LEARNING_RATE = 1e-3
+# Evaluations on dev, one after each epoch, without a better result before a training stops.
+FINETUNING_PATIENCE = 3
 # Types of the matrix products. Weights, moments, norms, softmax and losses are always float32.
-DTYPES = ("float32", "bfloat16")
+FLOAT32, BFLOAT16 = "float32", "bfloat16"
+# Takes the type that the devices compute fastest in, see `strategy.resolve_dtype`.
+AUTO = "auto"
+DTYPES = (FLOAT32, BFLOAT16, AUTO)
+
+
+# Share of the steps done in which `--finish` takes the rate to 0: a choice of this project, at the
+# short end of the cooldowns that `Revision` cites.
+FINISHING_SHARE = 0.05
+# The two revisions of a schedule, named as the flags of `beambert pretrain`.
+FINISH, EXTEND = "finish", "extend"
+
+
+@dataclasses.dataclass(frozen=True)
+class Revision:
+    """A change of the schedule of a training that has begun.
+
+    "finish" takes the rate linearly from where it is to 0, the cooldown of Hägele et al. 2024
+    (arXiv 2405.18392). "extend" follows the schedule of a training that was planned for the new
+    number of updates, after another warm-up to its rate; without one the loss would jump
+    (Ibrahim et al. 2024, arXiv 2403.08763).
+
+    Attributes:
+      kind: "finish" or "extend".
+      first_step: number of updates that were done when the schedule changed.
+      last_step: number of updates of the whole training until the rate is 0.
+      num_warmup_steps: number of updates in which "extend" takes the rate up from 0.
+    """
+
+    kind: str
+    first_step: int
+    last_step: int
+    num_warmup_steps: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +96,7 @@ class OptimizerConfig:
         correction of Kingma and Ba 2015, algorithm 1, and a decay of the learning rate that starts
         where the warm-up ends; or "lamb", for large batches (You et al. 2020, arXiv 1904.00962,
         algorithm 2), with the same decay.
+      revisions: later changes of the schedule, in their order.
     """
 
     learning_rate: float
@@ -62,6 +108,17 @@ class OptimizerConfig:
     epsilon: float = 1e-6
     clip_norm: float = 1.0
     optimizer: str = ADAMW
+    revisions: tuple[Revision, ...] = ()
+
+    @property
+    def last_step(self) -> int:
+        """Number of updates after the last revision."""
+        return self.revisions[-1].last_step if self.revisions else self.num_train_steps
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the values of the fields; revisions are named only if there are any."""
+        values = dataclasses.asdict(self)
+        return values if self.revisions else {n: v for n, v in values.items() if n != "revisions"}
 
     def __post_init__(self) -> None:
         """Refuses values that cannot be trained with.
@@ -99,16 +156,19 @@ class LoopConfig:
       eval_steps: number of updates between evaluations on held-out data.
       max_eval_batches: number of batches that an evaluation during the training reads; the
         evaluation at the end reads all data.
+      patience: number of evaluations without a better result after which the training stops. The
+        best weights on held-out data are then the result; None takes those of the last step.
     """
 
     train_batch_size: int
     random_seed: int = 12345
     gradient_accumulation_steps: int = 1
-    dtype: str = "float32"
+    dtype: str = FLOAT32
     save_checkpoints_steps: int = 1000
     keep_checkpoints: int = 3
     eval_steps: int = 1000
     max_eval_batches: int = 100
+    patience: int | None = None
 
     def __post_init__(self) -> None:
         """Refuses values that no training can run with.
@@ -130,6 +190,33 @@ class LoopConfig:
             raise InputError(
                 f"--random_seed={self.random_seed}: must be at least 0 and less than {SEED_LIMIT}"
             )
+
+
+def default_learning_rate(hidden_size: int, is_frozen: bool) -> float:
+    """Returns the default learning rate of fine-tuning.
+
+    Args:
+      hidden_size: width of the encoder.
+      is_frozen: whether the encoder keeps its weights.
+    """
+    if is_frozen:
+        return FROZEN_LEARNING_RATE
+    rates = (rate for width, rate in FINETUNING_LEARNING_RATES.items() if hidden_size <= width)
+    return next(rates, WIDEST_LEARNING_RATE)
+
+
+def default_epochs(examples: int, batch_size: int, is_own_task: bool) -> float:
+    """Returns the default number of passes over the training data of a fine-tuning.
+
+    Args:
+      examples: number of training examples.
+      batch_size: number of examples in an update.
+      is_own_task: whether the user's own files are the task, not a published one.
+    """
+    if not is_own_task:
+        return FINETUNING_EPOCHS
+    enough = math.ceil(OWN_TASK_UPDATES * batch_size / examples)
+    return max(FINETUNING_EPOCHS, min(float(enough), OWN_TASK_EPOCHS))
 
 
 def default_warmup_steps(num_train_steps: int) -> int:

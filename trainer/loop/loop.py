@@ -7,11 +7,12 @@ from typing import Any, NoReturn
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer import model_folders
+from beambert.trainer.loop.best import BestWeights, best_step, is_over
 from beambert.trainer.loop.checkpoints import open_checkpoints, restore_newest, save
 from beambert.trainer.loop.config import LoopConfig
 from beambert.trainer.loop.optimization import learning_rate_at
 from beambert.trainer.loop.phase import Phase
-from beambert.trainer.loop.progress import Meter, MetricsLog, describe_metrics
+from beambert.trainer.loop.progress import EvaluationProgress, Meter, MetricsLog, describe_metrics
 from beambert.trainer.loop.steps import NotFinite, Trainer
 from beambert.trainer.loop.strategy import agree, check_same_step, is_chief, matmul_peak
 
@@ -65,6 +66,8 @@ def train(
 ) -> dict[str, float]:
     """Trains to the last step, from the newest checkpoint in the folder if there is one.
 
+    With `config.patience` it may stop earlier, and the model gets the best weights at the end.
+
     Args:
       trainer: trainer that has not done any step.
       phases: phases of the training, in their order.
@@ -72,7 +75,7 @@ def train(
       output: folders for checkpoints, `metrics.jsonl` and TensorBoard's events.
 
     Returns:
-      the metrics on all held-out data of the last phase; empty if there are no such data.
+      the metrics of the model on all held-out data of the last phase; empty if there are none.
 
     Raises:
       InputError: no checkpoint can be read or written, or the loss is not finite.
@@ -110,6 +113,9 @@ class _Training:
         self._chief = is_chief(trainer.strategy)
         self._log = MetricsLog(output, trainer.steps_done)
         self._peak = matmul_peak(trainer.strategy, trainer.dtype)
+        self._best = None
+        if config.patience is not None:
+            self._best = BestWeights(trainer, output.checkpoints)
 
     def train_to_last_step(self, stop: _Stop) -> None:
         """Trains, evaluates and saves; ends early if a signal asks for it."""
@@ -127,7 +133,7 @@ class _Training:
             )
             if stops:
                 self._interrupt(step, stop.exit_status)
-            if step >= self._last:
+            if step >= self._last or self._stops_early(step):
                 return
             iterator = iterator or iter(phase.batches_from(step))
             steps = min(steps_a_call, self._next_boundary(step, phase) - step)
@@ -135,15 +141,44 @@ class _Training:
             self._evaluate_and_save(step + steps, phase)
 
     def evaluate_at_the_end(self) -> dict[str, float]:
-        """Returns the metrics on all held-out data."""
-        evaluation = self._phases[-1].evaluation
-        metrics = self._trainer.evaluate(evaluation(None)) if evaluation else {}
+        """Returns the metrics on all held-out data; sets the best weights if they are kept."""
+        phase, step = self._phases[-1], self._trainer.steps_done
+        progress = EvaluationProgress(phase.evaluation_batches, self._say)
+        metrics = (
+            self._trainer.evaluate(phase.evaluation(None), progress.update)
+            if phase.evaluation
+            else {}
+        )
         if metrics:
-            self._log.write("eval", self._last, metrics)
+            self._log.write("eval", step, metrics)
             self._say(f"held out at the end: {describe_metrics(metrics)}")
         if self._chief:
             self._log.flush()
+        if metrics and self._best:
+            metrics = self._take_best(step, metrics)
         return metrics
+
+    def _take_best(self, step: int, metrics: dict[str, float]) -> dict[str, float]:
+        """Sets the best weights, and returns their metrics."""
+        evaluations = self._log.evaluations()
+        best = best_step(evaluations)
+        if best == step:
+            return metrics
+        self._best.restore(best)
+        found = {name: evaluations[best][name] for name in metrics}
+        self._say(f"best on held-out data: step {best:,}, {describe_metrics(found)}")
+        return found
+
+    def _stops_early(self, step: int) -> bool:
+        """Says and returns whether the last evaluations were no better than one before them."""
+        evaluations = self._log.evaluations()
+        if not self._best or not is_over(evaluations, self._config.patience):
+            return False
+        self._say(
+            f"stopped early at step {step:,} of {self._last:,}: step {best_step(evaluations):,} is "
+            f"better than the {self._config.patience} evaluations after it"
+        )
+        return True
 
     def _phase_at(self, step: int) -> Phase:
         return next(phase for phase in self._phases if step < phase.last_step)
@@ -202,11 +237,17 @@ class _Training:
 
     def _evaluate_and_save(self, step: int, phase: Phase) -> None:
         config = self._config
+        is_saved = step % config.save_checkpoints_steps == 0 or step == self._last
         if phase.evaluation and step % config.eval_steps == 0 and step < self._last:
             held_out = self._trainer.evaluate(phase.evaluation(config.max_eval_batches))
             self._log.write("eval", step, held_out)
             self._say(f"held out at step {step:,}: {describe_metrics(held_out)}")
-        if self._chief and (step % config.save_checkpoints_steps == 0 or step == self._last):
+            if self._best:
+                # A run that is resumed knows the evaluations up to its checkpoint.
+                is_saved = True
+                if self._chief and best_step(self._log.evaluations()) == step:
+                    self._best.save(step)
+        if self._chief and is_saved:
             self._save(step)
 
     def _save(self, step: int) -> None:

@@ -17,6 +17,7 @@ class Phase:
         batches; None if there are none.
       tokens_a_step: number of positions in a batch, padding included.
       flops_a_step: floating-point operations of an update, see `model.flops`.
+      evaluation_batches: number of batches of all held-out data; 0 if there are none.
     """
 
     last_step: int
@@ -24,3 +25,4 @@ class Phase:
     evaluation: Callable[[int | None], Any] | None
     tokens_a_step: int
     flops_a_step: float
+    evaluation_batches: int = 0

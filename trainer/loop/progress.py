@@ -3,7 +3,7 @@
 import contextlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # A graph call does as many updates as take about so many seconds.
 SECONDS_A_CALL = 10.0
 MOST_STEPS_A_CALL = 1000
+# An evaluation reports after so many seconds each.
+SECONDS_A_REPORT = 10.0
 
 
 def describe_metrics(metrics: Mapping[str, float]) -> str:
@@ -45,7 +47,8 @@ class Meter:
           phase: phase that is measured.
           tokens_later: number of tokens in the phases after it.
           batch_size: number of sequences in an update.
-          peak: floating-point operations a second of the devices, see `strategy.matmul_peak`.
+          peak: floating-point operations a second of the devices, see `strategy.matmul_peak`; a
+            faster step takes its place.
         """
         self._last_step = last_step
         self._phase = phase
@@ -77,9 +80,9 @@ class Meter:
             self._compiled = now
             return {}
         self._seconds_a_step = (now - self._started) / steps
-        self._steps += steps
-        # The peak was measured once, perhaps beside other work. It is at least what was reached.
+        # Other programs may have disturbed the measurement of the peak when the training began.
         self._peak = max(self._peak, self._phase.flops_a_step / self._seconds_a_step)
+        self._steps += steps
         # The time of evaluations and checkpoints is included, since there will be more of them.
         seconds_a_token = (now - self._compiled) / self._steps / self._phase.tokens_a_step
         tokens = (self._phase.last_step - step) * self._phase.tokens_a_step + self._tokens_later
@@ -106,6 +109,30 @@ class Meter:
         return text + f", {duration(self._seconds_left)} left"
 
 
+class EvaluationProgress:
+    """Reports the progress of a long evaluation, so that no command is silent for minutes."""
+
+    def __init__(self, batches: int, say: Callable[[str], None]):
+        """Starts the clock.
+
+        Args:
+          batches: number of batches that will be evaluated.
+          say: prints a line.
+        """
+        self._batches = batches
+        self._say = say
+        self._started = self._reported = time.monotonic()
+
+    def update(self, done: int) -> None:
+        """Takes the number of batches that are done, and reports if it is time."""
+        now = time.monotonic()
+        if now - self._reported < SECONDS_A_REPORT or done >= self._batches:
+            return
+        self._reported = now
+        left = duration((now - self._started) / done * (self._batches - done))
+        self._say(f"evaluating: {done:,} of {self._batches:,} batches, {left} left")
+
+
 class MetricsLog:
     """metrics.jsonl, with a line for every logged step, and the same values for TensorBoard.
 
@@ -128,6 +155,10 @@ class MetricsLog:
         rounded = {name: float(f"{value:.6g}") for name, value in metrics.items()}
         self._rows[split, step] = {"split": split, "step": step} | rounded
         self._unwritten.append(self._rows[split, step])
+
+    def evaluations(self) -> dict[int, dict[str, float]]:
+        """Returns step -> metrics of the evaluations on held-out data."""
+        return {step: row for (split, step), row in self._rows.items() if split == "eval"}
 
     def flush(self) -> None:
         """Writes the whole file, since object stores cannot append, and the new events.

@@ -230,13 +230,21 @@ class Trainer:
                 parts.setdefault(name, []).append(self.strategy.gather(value, axis=0).numpy())
         return {name: np.concatenate(values) for name, values in parts.items()}
 
-    def evaluate(self, dataset: tf.data.Dataset) -> dict[str, float]:
-        """Returns the means of the objective's metrics over a dataset, without dropout."""
+    def evaluate(
+        self, dataset: tf.data.Dataset, report: Callable[[int], None] = lambda _: None
+    ) -> dict[str, float]:
+        """Returns the means of the objective's metrics over a dataset, without dropout.
+
+        Args:
+          dataset: distributed dataset.
+          report: called after each batch with the number of batches that are done.
+        """
         totals: dict[str, float] = {}
         with _reading():
-            for features in dataset:
+            for done, features in enumerate(dataset, start=1):
                 for name, value in self._evaluation_step(features).items():
                     totals[name] = totals.get(name, 0.0) + float(value)
+                report(done)
         if not totals:
             raise InputError("--eval_data: has no records; give a folder that has some")
         metrics = means(totals, self.objective)

@@ -10,7 +10,11 @@ import tensorflow as tf
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.tensorflow_files import reason
+from beambert.trainer.loop.config import AUTO, BFLOAT16, FLOAT32
 
+# GPUs multiply bfloat16 in hardware from this compute capability on (Ampere; CUDA C++ Programming
+# Guide, section "Compute Capabilities").
+BFLOAT16_CAPABILITY = (8, 0)
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
 
@@ -27,6 +31,7 @@ def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
     """
     if name not in STRATEGIES:
         raise InputError(f"--strategy={name}: choose one of {', '.join(STRATEGIES)}")
+    _grow_memory()
     if name == "auto":
         name = _detect(tpu)
     if name == "tpu":
@@ -42,6 +47,44 @@ def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
     if name == "mirrored":
         return tf.distribute.MirroredStrategy()
     return tf.distribute.get_strategy()
+
+
+def _grow_memory() -> None:
+    """Lets TensorFlow take a GPU's memory as it needs it; else it takes all of it at the start."""
+    for gpu in tf.config.list_physical_devices("GPU"):
+        # It cannot be changed once the GPU is in use; then another part of the program has decided.
+        with contextlib.suppress(RuntimeError):
+            tf.config.experimental.set_memory_growth(gpu, True)
+
+
+def resolve_dtype(dtype: str, strategy: tf.distribute.Strategy) -> str:
+    """Returns the type of the matrix products.
+
+    Args:
+      dtype: one of `DTYPES`; "auto" takes bfloat16 on TPUs and on GPUs that multiply it in
+        hardware, and float32 elsewhere.
+      strategy: devices that the products are computed on.
+    """
+    if dtype != AUTO:
+        return dtype
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return BFLOAT16
+    gpus = tf.config.list_physical_devices("GPU")
+    details = map(tf.config.experimental.get_device_details, gpus)
+    capabilities = [found.get("compute_capability", (0, 0)) for found in details]
+    is_native = gpus and min(capabilities) >= BFLOAT16_CAPABILITY
+    return BFLOAT16 if is_native else FLOAT32
+
+
+def describe_devices(strategy: tf.distribute.Strategy) -> str:
+    """Returns the number and the kind of the devices: "2 devices (NVIDIA A100)"."""
+    count = strategy.num_replicas_in_sync
+    text = f"{count} device{'s' * (count > 1)}"
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return f"{text} (TPU)"
+    details = map(tf.config.experimental.get_device_details, tf.config.list_physical_devices("GPU"))
+    names = sorted({found.get("device_name", "GPU") for found in details})
+    return f"{text} ({', '.join(names) or 'CPU'})"
 
 
 def _detect(tpu: str | None) -> str:

@@ -2,8 +2,6 @@
 
 import math
 
-from beambert.model.config import BertConfig
-from beambert.model.flops import training_flops
 from beambert.model.packing import Capacity
 from beambert.trainer.pretraining.dealing import SEQUENCES_DEALT
 from beambert.trainer.pretraining.records import Records
@@ -40,24 +38,6 @@ def capacity_for(records: Records, batch_size: int) -> Capacity | None:
     if tokens > (1 - LEAST_PADDING) * batch_size * records.max_seq_length:
         return None
     return Capacity(tokens, min(predictions, batch_size * records.max_predictions_per_seq))
-
-
-def flops_a_step(config: BertConfig, records: Records, batch_size: int, parts: int) -> float:
-    """Returns the floating-point operations of an update, without padding that is left out.
-
-    Args:
-      config: configuration of the model.
-      records: records to train on.
-      batch_size: number of sequences in the update.
-      parts: number of parts of the batch, each of which is computed by itself.
-    """
-    length, predictions = records.max_seq_length, records.max_predictions_per_seq
-    capacity = capacity_for(records, batch_size // parts)
-    if capacity is None:
-        return training_flops(config, batch_size, length, predictions)
-    # The rows are those of so many sequences without padding.
-    sequences = parts * capacity.tokens / length
-    return training_flops(config, sequences, length, parts * capacity.predictions / sequences)
 
 
 def _rows(mean: float, most: int, batch_size: int) -> int:

@@ -7,6 +7,7 @@ this package.
 import dataclasses
 import functools
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import keras
@@ -26,11 +27,13 @@ from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import CONFIG_FILE, TRAINING_FILE, WEIGHTS_FILE
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
+from beambert.trainer.weights.positions import INTERPOLATE, KEEP, TILE, fill_positions
 from beambert.trainer.weights.tokenizer_files import read_json, read_vocabulary
 from beambert.trainer.weights.torch_file import read_torch_file
 
 # Variables that initial weights must have. A BertModel may have no pooler.
 ENCODER = ("bert/embeddings/", "bert/encoder/")
+POSITIONS = "bert/embeddings/position_embeddings"
 # Names of the configuration file; the first that exists is read.
 CONFIG_FILES = (CONFIG_FILE, "config.json")
 SAFETENSORS_FILE, TORCH_FILE = "model.safetensors", "pytorch_model.bin"
@@ -50,6 +53,8 @@ class InitialWeights:
       max_seq_length: sequence length that it was trained on; None if it is unknown.
       sha256: hash of its weights.
       read: function that reads the files and returns path of a variable -> array.
+      trained_positions: number of positions that were trained; None if it is unknown.
+      notes: sentences for the user.
     """
 
     path: str
@@ -59,6 +64,37 @@ class InitialWeights:
     max_seq_length: int | None
     sha256: str
     read: Callable[[], Mapping[str, np.ndarray]]
+    trained_positions: int | None = None
+    notes: tuple[str, ...] = ()
+
+    def with_positions(self, length: int, way: str) -> "InitialWeights":
+        """Returns these weights for sequences of a length.
+
+        Args:
+          length: number of tokens of the longest sequence.
+          way: what to do with positions that were not trained, see `positions.WAYS`. Only the
+            others than "keep" give the encoder more positions than it has.
+        """
+        there = self.config.max_position_embeddings
+        trained = min(self.trained_positions or there, there)
+        if length <= trained or (way == KEEP and length > there):
+            return self
+        note = f"{self.path}: positions {trained + 1} to {length} were not trained"
+        if way == KEEP:
+            advice = f"--init_positions={TILE} or {INTERPOLATE} makes them of the trained ones"
+            return dataclasses.replace(self, notes=(f"{note}; {advice}",))
+
+        def read() -> Mapping[str, np.ndarray]:
+            weights = self.read()
+            filled = fill_positions(weights[POSITIONS], trained, length, way)
+            return {**weights, POSITIONS: filled}
+
+        return dataclasses.replace(
+            self,
+            config=dataclasses.replace(self.config, max_position_embeddings=max(there, length)),
+            read=read,
+            notes=(f"{note}; made of the trained ones (--init_positions={way})",),
+        )
 
     def check(self, flag: str) -> None:
         """Refuses weights that `load_into` cannot use, before the job writes anything.
@@ -77,7 +113,8 @@ class InitialWeights:
           flag: name of the flag that gave the weights, for error messages.
 
         Returns:
-          notes for the user: variables that keep their initial values, weights that are not used.
+          notes for the user: `notes`, variables that keep their initial values, weights that are
+          not used.
 
         Raises:
           InputError: a variable of the encoder is missing, or one has another shape.
@@ -103,7 +140,7 @@ class InitialWeights:
         unread = [path for path in weights if path not in variables]
         missed = [f"{self.path}: lacks {_list(missing)}, trained from random weights"]
         extra = [f"{self.path}: has {_list(unread)}, which the model does not use"]
-        return (missed if missing else []) + (extra if unread else [])
+        return [*self.notes, *(missed if missing else []), *(extra if unread else [])]
 
 
 def open_initial(path: str, flag: str) -> InitialWeights:
@@ -120,7 +157,7 @@ def open_initial(path: str, flag: str) -> InitialWeights:
     folder = path
     if not tensorflow_files.is_folder(path):
         if not tensorflow_files.exists(f"{path}.index"):
-            raise InputError(f"{flag}={path}: no such folder or checkpoint; check the path")
+            raise InputError(f"{flag}={path}: no such folder or checkpoint; {_remedy(path)}")
         folder = path.rpartition("/")[0] or "."
     elif tensorflow_files.exists(f"{path}/{TRAINING_FILE}"):
         return _open_own(path, flag)
@@ -138,6 +175,17 @@ def open_initial(path: str, flag: str) -> InitialWeights:
 
     sha256 = hashlib.sha256(b"".join(map(_sha256, sorted(source.files)))).hexdigest()
     return InitialWeights(path, config, vocabulary, do_lower_case, None, sha256, read_all)
+
+
+def _remedy(path: str) -> str:
+    """Returns the advice for a path that does not exist, which may be a name of the Hub."""
+    if not re.fullmatch(r"([\w-]+/)?[\w.-]*[a-z][\w.-]*", path, re.ASCII) or path.endswith(".ckpt"):
+        return "check the path"
+    folder = path.rpartition("/")[2]
+    return (
+        "check the path; nothing is downloaded, so if it is a name of the Hugging Face Hub, get "
+        f"the folder first with `hf download {path} --local-dir {folder}`"
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,8 +272,10 @@ def _open_own(path: str, flag: str) -> InitialWeights:
 
     sha256 = _sha256(f"{found.path}/{WEIGHTS_FILE}").hex()
     length = found.training["max_seq_length"]
+    # A training on shorter sequences than its encoder's records how many positions that one had.
+    trained = found.training.get("trained_positions", length)
     return InitialWeights(
-        path, found.config, found.vocabulary, found.do_lower_case, length, sha256, read
+        path, found.config, found.vocabulary, found.do_lower_case, length, sha256, read, trained
     )
 
 

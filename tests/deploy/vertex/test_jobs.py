@@ -319,6 +319,18 @@ def test_trainer_images_have_the_versions_that_are_tested():
     assert re.search(r"^libtpu==0\.0\.21$", locked, re.MULTILINE)
 
 
+@pytest.mark.parametrize("image", ["vertex", "dataflow"])
+def test_images_install_what_is_locked_before_the_repository_is_there(image, tmp_path):
+    """pip refuses the line of the lock file that names the repository where there is none."""
+    dockerfile = (DEPLOY / image / "Dockerfile").read_text()
+    (clean,) = re.findall(r"^RUN (sed -i .* requirements\.lock) ", dockerfile, re.MULTILINE)
+    before = (ROOT / "requirements.lock").read_text()
+    (tmp_path / "requirements.lock").write_text(before)
+    subprocess.run(clean, shell=True, cwd=tmp_path, check=True)
+    after = (tmp_path / "requirements.lock").read_text()
+    assert after.splitlines() == [line for line in before.splitlines() if line != "."]
+
+
 def test_steps_need_no_beam_where_they_train():
     readers = ("datasketch", "mwparserfromhell", "pyarrow", "sentencex", "zstandard")
     locked = (ROOT / "requirements-tpu.lock").read_text()

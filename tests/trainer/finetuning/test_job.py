@@ -1,6 +1,7 @@
 """`beambert finetune` and `beambert export` on small tasks, and what they refuse."""
 
 import collections
+import dataclasses
 import json
 import os
 import pathlib
@@ -25,8 +26,9 @@ from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_examples
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.finetune import main as finetune_main
-from beambert.trainer.finetuning import job
+from beambert.trainer.finetuning import job, plan
 from beambert.trainer.finetuning.batches import PaddedBatches
+from beambert.trainer.model_folders import TrainingFolders
 from beambert.trainer.serving.blessing import check_blessing
 from beambert.trainer.serving.versions import export, served_model
 
@@ -109,6 +111,33 @@ def test_learns_pairs_from_random_weights(pair_classifier_folder):
     training = json.loads((pair_classifier_folder / "training.json").read_text())
     assert training["is_pair"] and training["init"] == "random"
     assert training["labels"] == ["bad", "good", "odd"]
+
+
+@pytest.mark.parametrize(
+    ("task", "early_stopping", "patience"),
+    [
+        ("classification", None, 3),
+        ("classification", False, None),
+        ("rte", None, None),
+        ("rte", True, 3),
+    ],
+)
+def test_own_tasks_stop_early_and_published_ones_keep_their_recipe(
+    task, early_stopping, patience, small_config
+):
+    asked = job.FinetuningJob(
+        task=find_task(task),
+        data_dir="data",
+        init="encoder",
+        output=TrainingFolders.of("model"),
+        early_stopping=early_stopping,
+    )
+    for width, rate in ((128, 1e-3), (768, 5e-5)):
+        config = dataclasses.replace(small_config, hidden_size=width)
+        optimizer, loop = plan._schedule(asked, 320, config)
+        assert (optimizer.learning_rate, loop.patience) == (rate, patience)
+        expected = 300 if task == "classification" else 30
+        assert (optimizer.num_train_steps, loop.eval_steps) == (expected, 10)
 
 
 def test_the_baseline_is_the_commonest_label(classifier_folder, task_folder):

@@ -10,11 +10,11 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.small_training import SEED, NextSentenceObjective, Words
 
 from beambert.model.dropout import dropout
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
-from beambert.trainer.finetuning.objectives import ClassificationObjective
 from beambert.trainer.loop import progress
 from beambert.trainer.loop.checkpoints import open_checkpoints
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig
@@ -27,7 +27,7 @@ from beambert.trainer.pretraining.batches import evaluation_batches, training_ba
 from beambert.trainer.pretraining.objective import PretrainingObjective
 from beambert.trainer.pretraining.records import open_records
 
-STEPS, BATCH, SEED = 12, 8, 7
+STEPS, BATCH = 12, 8
 CONFIG = LoopConfig(BATCH, SEED, save_checkpoints_steps=4, eval_steps=6, max_eval_batches=1)
 
 
@@ -39,29 +39,6 @@ def records(records_folder):
 @pytest.fixture(scope="module")
 def held_out(records_folder):
     return open_records(str(records_folder / "eval"), "--eval_data")
-
-
-class Words(keras.Model):
-    """The mean of the words' embeddings, with dropout: compiles in a tenth of BERT's time."""
-
-    def __init__(self, rate: float):
-        super().__init__(name="words")
-        self.rate = rate
-        normal = keras.initializers.RandomNormal(seed=SEED)
-        self.table = self.add_weight(name="table", shape=(200, 16), initializer=normal)
-        self.kernel = self.add_weight(name="kernel", shape=(16, 2), initializer=normal)
-        self.built = True
-
-    def call(self, features, dropout_seed=None):
-        table = tf.convert_to_tensor(self.table)
-        mean = tf.reduce_mean(tf.gather(table, features["input_ids"]), axis=1)
-        return dropout(mean, self.rate, dropout_seed, 0) @ tf.convert_to_tensor(self.kernel)
-
-
-class NextSentenceObjective(ClassificationObjective):
-    def sums(self, model, features, dropout_seed):
-        labels = features["next_sentence_labels"][:, 0]
-        return super().sums(model, dict(features) | {"label_ids": labels}, dropout_seed)
 
 
 def make_trainer(build_model, objective, strategy=None) -> Trainer:
@@ -86,6 +63,7 @@ def run(records, held_out):
             lambda most: evaluation_batches(held_out, BATCH, most),
             tokens_a_step=BATCH * 32,
             flops_a_step=1.0,
+            evaluation_batches=-(-held_out.instances // BATCH),
         )
         train(trainer, [phase], CONFIG, TrainingFolders.of(str(model_dir)))
         return trainer.model.get_weights()
@@ -113,6 +91,39 @@ def assert_whole(folder, weights, whole) -> None:
     keys = [(row["split"], row["step"]) for row in metric_rows(folder)]
     assert len(keys) == len(set(keys))
     assert ("eval", STEPS) in keys and ("eval", 6) in keys and ("train", STEPS) in keys
+
+
+def test_no_step_is_faster_than_the_peak(monkeypatch):
+    """The peak is measured once, perhaps while other programs run."""
+    clock = iter([0.0, 1.0, 1.0, 2.0, 2.0, 4.0])  # calls of one step: 1 s, 1 s, 2 s
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    phase = Phase(9, lambda _: None, None, tokens_a_step=1, flops_a_step=50.0)
+    meter, shares = progress.Meter(9, phase, 0, batch_size=1, peak=40.0), []
+    for step in (1, 2, 3):
+        meter.restart()
+        shares.append(meter.update(step, 1).get("flop_utilisation"))
+    assert shares == [None, 1.0, 0.5]
+
+
+def test_a_long_evaluation_reports_its_progress(monkeypatch):
+    clock, lines = iter(range(0, 100, 4)), []  # four seconds a batch
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    report = progress.EvaluationProgress(9, lines.append)
+    for done in range(1, 10):
+        report.update(done)
+    assert lines == [
+        "evaluating: 3 of 9 batches, 24 s left",
+        "evaluating: 6 of 9 batches, 12 s left",
+    ]
+
+
+def test_the_evaluation_at_the_end_reports(run, monkeypatch, tmp_path, capsys, whole):
+    """Of the batches of all held-out data, the last one needs no report."""
+    monkeypatch.setattr(progress, "SECONDS_A_REPORT", 0.0)
+    shutil.copytree(whole[0], tmp_path / "copy")
+    run(tmp_path / "copy")
+    lines = [line for line in capsys.readouterr().out.splitlines() if "evaluating: " in line]
+    assert lines and lines[0].startswith("evaluating: 1 of ")
 
 
 def test_metrics_of_a_whole_run(whole):

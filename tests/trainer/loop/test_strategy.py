@@ -3,8 +3,10 @@
 import json
 
 import pytest
+import tensorflow as tf
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.trainer.loop import strategy
 from beambert.trainer.loop.strategy import make_strategy
 
 WORKERS = {"worker": ["localhost:1", "localhost:2"]}
@@ -39,3 +41,57 @@ def test_a_tpu_that_is_not_there_is_refused(name, tpu):
     with pytest.raises(InputError, match="--tpu=local: cannot be used") as caught:
         make_strategy(name, tpu)
     assert "\n" not in str(caught.value)
+
+
+class FakeGpus:
+    """GPUs of some compute capabilities, as TensorFlow describes them."""
+
+    def __init__(self, monkeypatch, *capabilities: tuple[int, int]):
+        self.growing: list[str] = []
+        names = [f"GPU:{number}" for number in range(len(capabilities))]
+        details = {
+            name: {"device_name": "NVIDIA A100", "compute_capability": capability}
+            for name, capability in zip(names, capabilities, strict=True)
+        }
+        experimental = tf.config.experimental
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: names)
+        monkeypatch.setattr(experimental, "get_device_details", details.get)
+        monkeypatch.setattr(experimental, "set_memory_growth", self._grow)
+
+    def _grow(self, gpu: str, is_on: bool) -> None:
+        assert is_on
+        self.growing.append(gpu)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "expected"),
+    [
+        ([], "float32"),
+        ([(7, 5)], "float32"),
+        ([(8, 0)], "bfloat16"),
+        ([(9, 0), (7, 0)], "float32"),
+    ],
+)
+def test_auto_takes_bfloat16_where_all_gpus_have_it(monkeypatch, capabilities, expected):
+    FakeGpus(monkeypatch, *capabilities)
+    one = tf.distribute.get_strategy()
+    assert strategy.resolve_dtype("auto", one) == expected
+    assert strategy.resolve_dtype("float32", one) == "float32"
+
+
+def test_auto_takes_bfloat16_on_a_tpu(monkeypatch):
+    one = tf.distribute.get_strategy()
+    monkeypatch.setattr(tf.distribute, "TPUStrategy", type(one))
+    assert strategy.resolve_dtype("auto", one) == "bfloat16"
+    assert strategy.describe_devices(one) == "1 device (TPU)"
+
+
+def test_a_gpu_gives_its_memory_as_it_is_needed(monkeypatch):
+    gpus = FakeGpus(monkeypatch, (8, 0))
+    one = strategy.make_strategy("auto")
+    assert gpus.growing == ["GPU:0"]
+    assert strategy.describe_devices(one) == "1 device (NVIDIA A100)"
+
+
+def test_a_processor_is_named():
+    assert strategy.describe_devices(tf.distribute.get_strategy()) == "1 device (CPU)"

@@ -130,7 +130,7 @@ def test_other_parameters_are_refused(encoder_folder, records_folder, small_conf
 def test_more_steps_than_the_schedule_are_refused(
     encoder_folder, records_folder, small_config_file
 ):
-    with pytest.raises(InputError, match=r"optimizer\.num_train_steps there 150, here 200\)"):
+    with pytest.raises(InputError, match=r"--num_train_steps=200: .* 150 steps; .*--extend=200"):
         pretrain_main(flags(records_folder, small_config_file, encoder_folder, num_train_steps=200))
 
 

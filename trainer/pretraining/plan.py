@@ -1,0 +1,248 @@
+"""The job of a pre-training, and the plan that follows from it and from its data."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beambert.model.config import BertConfig
+from beambert.pipelines.records.contract import EVAL_FOLDER
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import claims, tensorflow_files
+from beambert.trainer import model_folders
+from beambert.trainer.loop.config import STATIC, LoopConfig, OptimizerConfig
+from beambert.trainer.model_folders import model_config
+from beambert.trainer.pretraining import recipes
+from beambert.trainer.pretraining.records import Records, check_same, open_records
+from beambert.trainer.pretraining.stretches import Stretch, stretches
+from beambert.trainer.weights.initial import InitialWeights, open_initial
+from beambert.trainer.weights.positions import KEEP
+
+# A record has two segments, sentence A and sentence B.
+SEGMENTS = 2
+
+
+_BASE = recipes.bert_base()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingJob:
+    """The parameters of a pre-training; the defaults are those of `beambert pretrain`.
+
+    Attributes:
+      data: records folder.
+      eval_data: folder of held-out records; None takes `data`/eval if that exists.
+      long_data: folder of records with longer sequences, for the last steps; None for none. Its
+        held-out records are in `long_data`/eval, if that exists.
+      long_data_share: share of the steps on `long_data`.
+      masking: "static" for the records' masks, "dynamic" for others in every epoch.
+      model: name of a published size or path of a bert_config.json; None takes that of `init`,
+        or base where that is None too.
+      init: weights to start from, see `initial.open_initial`; None starts from random ones.
+      init_positions: what to do with positions on which the encoder of `init` was not trained, one
+        of `positions.WAYS`.
+      output: folders to write to.
+      optimizer: parameters of the optimizer.
+      loop: parameters of the training loop.
+      finish: end the training in the folder early: take the rate to 0 in this share of the steps
+        that are done; 0 ends it at once; None does not.
+      extend: go on from the finished training in the folder to so many steps; None does not.
+    """
+
+    data: str
+    eval_data: str | None = None
+    long_data: str | None = None
+    long_data_share: float = _BASE.long_data_share
+    masking: str = STATIC
+    model: str | None = None
+    init: str | None = None
+    init_positions: str = KEEP
+    output: model_folders.TrainingFolders
+    optimizer: OptimizerConfig = OptimizerConfig(
+        _BASE.learning_rate, _BASE.num_train_steps, _BASE.num_warmup_steps
+    )
+    loop: LoopConfig = LoopConfig(_BASE.train_batch_size)
+    finish: float | None = None
+    extend: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class PhaseData:
+    """The records of a stretch of the training, and its held-out records."""
+
+    records: Records
+    held_out: Records | None
+    stretch: Stretch
+
+    @property
+    def steps(self) -> int:
+        """Number of steps of the stretch."""
+        return self.stretch.last_step - self.stretch.first_step
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingPlan:
+    """Everything that a pre-training needs, read and checked.
+
+    Attributes:
+      job: parameters of the pre-training.
+      data: records of each phase.
+      initial: weights to start from; None for random ones.
+      config: configuration of the model.
+    """
+
+    job: PretrainingJob
+    data: Sequence[PhaseData]
+    initial: InitialWeights | None
+    config: BertConfig
+
+    @functools.cached_property
+    def training(self) -> Mapping[str, Any]:
+        """The content of training.json."""
+        return _training(self.job, self.data, self.initial)
+
+    @functools.cached_property
+    def identity(self) -> dict[str, Any]:
+        """The settings that decide the result; see `model_folders.job_identity`."""
+        return model_folders.job_identity(self.training, self.config)
+
+
+def make_plan(job: PretrainingJob) -> PretrainingPlan:
+    """Returns the plan of a job, after opening the records and the initial weights.
+
+    Raises:
+      InputError: a parameter or the data cannot be used.
+    """
+    data = _open_data(job)
+    records = data[0].records
+    initial = _open_initial(job, records)
+    if initial:
+        longest = max(each.records.max_seq_length for each in data)
+        initial = initial.with_positions(longest, job.init_positions)
+    config = (
+        initial.config
+        if initial
+        else model_config(job.model or _BASE.model, len(records.vocabulary))
+    )
+    _check_sizes(data, config)
+    return PretrainingPlan(job, data, initial, config)
+
+
+def _open_data(job: PretrainingJob) -> list[PhaseData]:
+    """Opens the records of each phase."""
+    steps, revisions = job.optimizer.num_train_steps, job.optimizer.revisions
+    records = open_records(job.data, "--data")
+    held_out = _open_evaluation(records, job.eval_data)
+    if job.long_data is None:
+        return [PhaseData(records, held_out, each) for each in stretches(steps, None, revisions)]
+    long_records = open_records(job.long_data, "--long_data")
+    for name, short, long in (
+        ("vocabulary", records.vocabulary.sha256[:12], long_records.vocabulary.sha256[:12]),
+        ("do_lower_case", *(r.info.parameters["do_lower_case"] for r in (records, long_records))),
+    ):
+        if short != long:
+            raise InputError(
+                f"--long_data={job.long_data}: its {name} is {long}, that of --data={job.data} is "
+                f"{short}; make both in one run of `beambert data --max_seq_length=128,512`"
+            )
+    if long_records.max_seq_length <= records.max_seq_length:
+        raise InputError(
+            f"--long_data={job.long_data}: its max_seq_length is {long_records.max_seq_length}, "
+            f"that of --data={job.data} is {records.max_seq_length}; exchange the two, or leave "
+            "--long_data out"
+        )
+    if len(stretches(steps, job.long_data_share)) < 2:
+        raise InputError(
+            f"--long_data_share={job.long_data_share}: leaves no step of --num_train_steps={steps} "
+            "for --data or for --long_data; choose another share"
+        )
+    sources = {
+        False: (records, held_out),
+        True: (long_records, _open_evaluation(long_records, None)),
+    }
+    return [
+        PhaseData(*sources[each.is_long], each)
+        for each in stretches(steps, job.long_data_share, revisions)
+    ]
+
+
+def _open_evaluation(records: Records, folder: str | None) -> Records | None:
+    if folder is None:
+        folder = f"{records.folder}/{EVAL_FOLDER}"
+        if not tensorflow_files.exists(folder):
+            return None
+    held_out = open_records(folder, "--eval_data")
+    check_same(records, held_out)
+    return held_out
+
+
+def _open_initial(job: PretrainingJob, records: Records) -> InitialWeights | None:
+    if job.init is None:
+        return None
+    initial = open_initial(job.init, "--init")
+    for name, theirs, mine in (
+        ("vocabulary", initial.vocabulary.sha256[:12], records.vocabulary.sha256[:12]),
+        ("do_lower_case", initial.do_lower_case, records.info.parameters["do_lower_case"]),
+    ):
+        if theirs != mine:
+            raise InputError(
+                f"--data={job.data}: its {name} is {mine}, that of --init={job.init} is {theirs}; "
+                "make the records with its vocab.txt and --do_lower_case"
+            )
+    initial.check("--init")
+    return initial
+
+
+def _check_sizes(data: Sequence[PhaseData], config: BertConfig) -> None:
+    if config.type_vocab_size < SEGMENTS:
+        raise InputError(
+            f"{data[0].records.folder}: its records have {SEGMENTS} segments, but the model's "
+            f"type_vocab_size is {config.type_vocab_size}; choose another --model or --init"
+        )
+    for each in data:
+        length, limit = each.records.max_seq_length, config.max_position_embeddings
+        if length > limit:
+            raise InputError(
+                f"{each.records.folder}: its max_seq_length is {length}, but the model's "
+                f"max_position_embeddings is {limit}; choose another --model, or give --init with "
+                "--init_positions=tile"
+            )
+
+
+def _training(
+    job: PretrainingJob, data: Sequence[PhaseData], initial: InitialWeights | None
+) -> Mapping[str, Any]:
+    records = data[-1].records
+    trained = initial.trained_positions or 0 if initial else 0
+    further = {
+        "init_positions": (job.init_positions, job.init_positions != KEEP),
+        "trained_positions": (trained, trained > records.max_seq_length),
+    }
+    return {
+        "kind": model_folders.PRETRAINING,
+        # These come first: an error names the first difference to the description in a folder.
+        "optimizer": job.optimizer.settings(),
+        "loop": dataclasses.asdict(job.loop),
+        "do_lower_case": records.info.parameters["do_lower_case"],
+        "max_seq_length": records.max_seq_length,
+        "vocabulary_sha256": records.vocabulary.sha256,
+        "masking": job.masking,
+        "init": claims.absolute(initial.path) if initial else None,
+        "init_sha256": initial.sha256 if initial else None,
+        "data": [claims.absolute(each.records.folder) for each in data],
+        "phases": [
+            {
+                "last_step": each.stretch.last_step,
+                "max_seq_length": each.records.max_seq_length,
+                "records_sha256": _sha256(each.records),
+                "eval_records_sha256": _sha256(each.held_out) if each.held_out else [],
+            }
+            for each in data
+        ],
+        # Named only where they tell more than the rest.
+        **{name: value for name, (value, is_told) in further.items() if is_told},
+    }
+
+
+def _sha256(records: Records) -> list[str]:
+    return [file["sha256"] for file in records.info.files]

@@ -1,0 +1,161 @@
+"""Revisions of a training in its folder: ends it early, or goes on from the finished one.
+
+The marker of a model folder holds the settings of its training, revisions included. So a revision
+counts from the moment when the marker is written. Afterwards the command of the training continues
+it, with or without `--finish` and `--extend`.
+"""
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import claims, tensorflow_files
+from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
+from beambert.trainer import model_folders
+from beambert.trainer.loop.checkpoints import checkpoint_steps
+from beambert.trainer.loop.config import (
+    EXTEND,
+    FINISH,
+    OptimizerConfig,
+    Revision,
+    default_warmup_steps,
+)
+from beambert.trainer.pretraining.plan import PretrainingJob, PretrainingPlan, make_plan
+
+
+def with_recorded_revisions(job: PretrainingJob) -> PretrainingJob:
+    """Returns the job with the revisions that its folder records.
+
+    Raises:
+      InputError: the training in the folder was planned for another number of steps.
+    """
+    settings = _recorded(job.output.model).get("optimizer", {})
+    asked, planned = job.optimizer.num_train_steps, settings.get("num_train_steps")
+    if planned not in (None, asked):
+        other = f"--extend={asked}" if asked > planned else "--finish"
+        raise InputError(
+            f"--num_train_steps={asked}: the training in --model_dir={job.output.model} is planned "
+            f"for {planned} steps; give that number, and {other} to "
+            + ("go on from its end" if asked > planned else "end it early")
+        )
+    revisions = tuple(Revision(**values) for values in settings.get("revisions", ()))
+    return _with_revisions(job, revisions)
+
+
+def revise(plan: PretrainingPlan, chief: bool) -> PretrainingPlan:
+    """Returns the plan with the revision that its job asks for, and records it in the folder.
+
+    A revision that is recorded already is not made again.
+
+    Args:
+      plan: plan with the revisions that the folder records.
+      chief: whether this worker writes to the folder.
+
+    Raises:
+      InputError: the folder holds no such training, or it cannot be revised so.
+    """
+    job, path = plan.job, plan.job.output.model
+    flag = "--finish" if job.extend is None else f"--extend={job.extend}"
+    names = tensorflow_files.list_folder(path)
+    if not {MARKER_FILE, UNFINISHED_FILE} & set(names):
+        raise InputError(f"{flag}: --model_dir={path} holds no training yet; leave it out")
+
+    def read(name: str) -> bytes:
+        return tensorflow_files.read_bytes(f"{path}/{name}", "--model_dir")
+
+    with model_folders.held(path, chief):
+        finished = claims.is_finished(path, names, read, plan.identity, "--model_dir")
+        steps = checkpoint_steps(job.output.checkpoints)
+        revision = (
+            finishing(job.finish, finished, job.optimizer, steps)
+            if job.extend is None
+            else extension(job.extend, finished, job.optimizer, steps)
+        )
+        if revision is None:
+            return plan
+        revised = make_plan(_with_revisions(job, (*job.optimizer.revisions, revision)))
+        if chief:
+            model_folders.reopen(job.output, revised.identity)
+    return revised
+
+
+def finishing(
+    share: float, finished: bool, optimizer: OptimizerConfig, steps: list[int]
+) -> Revision | None:
+    """Returns the revision of `--finish`; None if the training ends without one.
+
+    Args:
+      share: share of the steps done in which the rate goes to 0.
+      finished: whether the training is finished.
+      optimizer: schedule with the revisions so far.
+      steps: steps of the checkpoints, ascending.
+
+    Raises:
+      InputError: there is no checkpoint.
+    """
+    last = optimizer.revisions[-1] if optimizer.revisions else None
+    if finished or (last and last.kind == FINISH):
+        return None
+    if not steps:
+        raise InputError(
+            "--finish: the training has no checkpoint yet; give the command without it"
+        )
+    done = steps[-1]
+    if done >= optimizer.last_step:
+        return None
+    end = min(done + math.ceil(share * done), optimizer.last_step)
+    return Revision(FINISH, done, end)
+
+
+def extension(
+    last_step: int, finished: bool, optimizer: OptimizerConfig, steps: list[int]
+) -> Revision | None:
+    """Returns the revision of `--extend`; None if the training has it already.
+
+    Args:
+      last_step: number of steps of the whole training that are asked for.
+      finished, optimizer, steps: see `finishing`.
+
+    Raises:
+      InputError: the training is not finished, has as many steps, or lacks its last checkpoint.
+    """
+    done = optimizer.last_step
+    last = optimizer.revisions[-1] if optimizer.revisions else None
+    if last and last.kind == EXTEND and last.last_step == last_step:
+        return None
+    if not finished:
+        raise InputError(
+            f"--extend={last_step}: the training is not finished; give the command without it, or "
+            "with --finish, first"
+        )
+    if last_step <= max(done, optimizer.num_warmup_steps):
+        raise InputError(
+            f"--extend={last_step}: the finished training has {done} steps already; give the "
+            f"number of all steps, such as {2 * max(done, optimizer.num_warmup_steps)}"
+        )
+    if done not in steps:
+        raise InputError(
+            f"--extend={last_step}: the checkpoint of step {done} is missing, which has the state "
+            "of the optimizer; start another training with --init instead"
+        )
+    return Revision(EXTEND, done, last_step, default_warmup_steps(last_step - done))
+
+
+def _with_revisions(job: PretrainingJob, revisions: tuple[Revision, ...]) -> PretrainingJob:
+    optimizer = dataclasses.replace(job.optimizer, revisions=revisions)
+    return dataclasses.replace(job, optimizer=optimizer)
+
+
+def _recorded(path: str) -> dict[str, Any]:
+    """Returns the settings in the marker of a model folder; none if there is no readable one."""
+    names = tensorflow_files.list_folder(path)
+    # If both are there, the first one counts, as in `claims.is_finished`.
+    state = next((name for name in (MARKER_FILE, UNFINISHED_FILE) if name in names), None)
+    if state is None:
+        return {}
+    try:
+        return json.loads(tensorflow_files.read_bytes(f"{path}/{state}", "--model_dir"))
+    except ValueError:
+        return {}  # `claims.is_finished` treats it as an empty one too.

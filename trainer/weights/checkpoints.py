@@ -1,0 +1,70 @@
+"""Checkpoints of a pre-training as models, also while it is running."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from beambert.model.config import BertConfig
+from beambert.model.pretrainer import BertPretrainer
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.claims import MARKER_FILE
+from beambert.pipelines.storage.weights import (
+    CHECKPOINTS_FOLDER,
+    CONFIG_FILE,
+    TRAINING_FILE,
+)
+from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
+from beambert.trainer import model_folders
+
+
+@contextlib.contextmanager
+def model_at(path: str, step: int) -> Iterator[str]:
+    """Yields a temporary model folder with the weights that a pre-training had at a step.
+
+    Args:
+      path: model folder of the pre-training, finished or not, with its checkpoints.
+      step: step of one of the checkpoints.
+
+    Raises:
+      InputError: there is no such checkpoint, or the folder is not that of a pre-training.
+    """
+    path = path.rstrip("/")
+    folder = f"{path}/{CHECKPOINTS_FOLDER}"
+    prefix = f"{folder}/ckpt-{step}"
+    if not tensorflow_files.exists(f"{prefix}.index"):
+        found = [name.split(".")[0] for name in tensorflow_files.list_folder(folder)]
+        steps = sorted({int(n[5:]) for n in found if n.startswith("ckpt-") and n[5:].isdecimal()})
+        there = ", ".join(map(str, steps)) or "none"
+        raise InputError(
+            f"--checkpoint={step}: {folder} has no such checkpoint; choose one of its steps "
+            f"({there})"
+        )
+    with tempfile.TemporaryDirectory(prefix="beambert-") as made:
+        for name in (CONFIG_FILE, VOCABULARY_FILE, TRAINING_FILE):
+            tensorflow_files.copy(f"{path}/{name}", f"{made}/{name}")
+        tensorflow_files.write_bytes(f"{made}/{MARKER_FILE}", b"")
+        opened = model_folders.open_model(made, "--model")
+        if opened.training["kind"] != model_folders.PRETRAINING:
+            raise InputError(
+                f"--checkpoint={step}: --model={path} is not a pre-training; leave it out"
+            )
+        model_folders.save_weights(_restored(prefix, opened.config), made)
+        yield made
+
+
+def _restored(prefix: str, config: BertConfig) -> BertPretrainer:
+    """Returns the model of a checkpoint of `Trainer`, which has the variables by name."""
+    model = BertPretrainer(config)
+    variables = {variable.path: variable.value for variable in model.trainable_variables}
+    try:
+        status = tf.train.Checkpoint(model=variables).restore(prefix)
+        status.assert_existing_objects_matched().expect_partial()
+    except (tf.errors.OpError, AssertionError, ValueError) as error:
+        raise InputError(
+            f"{prefix}: cannot be read ({tensorflow_files.reason(error)}); choose another "
+            "--checkpoint"
+        ) from error
+    return model
