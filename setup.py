@@ -47,6 +47,7 @@ setup(
     python_requires=">=3.11,<3.14",
     packages=["beambert", *(f"beambert.{package}" for package in PACKAGES)],
     package_dir={"beambert": "beambert"} | {f"beambert.{top}": top for top in TOP_FOLDERS},
+    package_data={"beambert": ["py.typed"]},  # its annotations are for type checkers, too
     install_requires=REQUIREMENTS,
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["beambert=beambert.commands:main"]},

@@ -54,7 +54,8 @@ def match_inputs(patterns: Sequence[str]) -> list[InputFile]:
                 f"--input={pattern}: is a folder; name its files: '{pattern.rstrip('/')}/*'"
             )
         try:
-            (result,) = FileSystems.match([pattern])
+            # Beam finds nothing by a pattern without a folder, such as *.txt.
+            (result,) = FileSystems.match([absolute(pattern)])
             matched = [m for m in result.metadata_list if m.size_in_bytes is not None]
         except (*STORAGE_ERRORS, ValueError) as error:
             raise InputError(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.shared.loading import in_command
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,4 +32,5 @@ class Command:
 
     def run(self, arguments: Sequence[str]) -> int:
         """Runs the command and returns its exit status."""
-        return run_main(self.name, importlib.import_module(self.module).main, arguments)
+        with in_command():
+            return run_main(self.name, importlib.import_module(self.module).main, arguments)

@@ -1,9 +1,10 @@
-"""Loading large libraries: quietly, quickly, and without what only notebooks show."""
+"""Loading large libraries: quietly and, in a command, without what only notebooks show."""
 
 import contextlib
 import gc
 import sys
 from collections.abc import Iterator
+from contextvars import ContextVar
 
 from beambert.pipelines.shared.console import quiet_stderr
 
@@ -11,6 +12,18 @@ from beambert.pipelines.shared.console import quiet_stderr
 # editors and progress bars in notebooks. Each costs half a second, and no command shows any of it.
 # Who draws imports matplotlib after this.
 _NOT_SHOWN = ("matplotlib", "IPython")
+# Whether a command runs, whose process ends with it. A notebook's goes on with other work.
+_in_command = ContextVar("in_command", default=False)
+
+
+@contextlib.contextmanager
+def in_command() -> Iterator[None]:
+    """Lets `loading` change the process for good, in ways that only suit a command."""
+    token = _in_command.set(True)
+    try:
+        yield
+    finally:
+        _in_command.reset(token)
 
 
 @contextlib.contextmanager
@@ -31,15 +44,17 @@ def loading() -> Iterator[None]:
     """Makes imports quiet and quick; put those of TensorFlow, Keras and Beam inside.
 
     What libraries print to stderr while they load is hidden. An import makes hundreds of thousands
-    of objects that stay, so the garbage collector waits, and doesn't look at them later either,
-    which took it a third of a second each time. A failing import still raises.
+    of objects that stay, so the garbage collector waits. In a command it doesn't look at them later
+    either, which took it a third of a second each time; in a notebook that would also keep the
+    garbage of others for ever. A failing import still raises.
     """
-    is_collecting = gc.isenabled()
+    is_collecting, is_command = gc.isenabled(), _in_command.get()
     gc.disable()
     try:
-        with quiet_stderr(), hidden(*_NOT_SHOWN):
+        with quiet_stderr(), hidden(*_NOT_SHOWN if is_command else ()):
             yield
     finally:
         if is_collecting:
-            gc.freeze()
+            if is_command:
+                gc.freeze()
             gc.enable()

@@ -2,10 +2,12 @@
 
 import os
 import signal
+import threading
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.progress import ProgressLine
 from beambert.trainer import model_folders
 from beambert.trainer.loop.checkpoints import open_checkpoints, restore_newest, save
 from beambert.trainer.loop.config import LoopConfig
@@ -24,14 +26,15 @@ class _Stop:
     """A context manager that catches SIGTERM and Ctrl-C.
 
     The loop then saves and ends after the graph call that is running. A second Ctrl-C interrupts at
-    once.
+    once. Python gives signals to the main thread only, so in another thread nothing is caught.
     """
 
     def __init__(self):
         self._received: int | None = None
 
     def __enter__(self) -> "_Stop":
-        numbers = (signal.SIGTERM, signal.SIGINT)
+        is_main = threading.current_thread() is threading.main_thread()
+        numbers = (signal.SIGTERM, signal.SIGINT) if is_main else ()
         self._previous = {number: signal.signal(number, self._receive) for number in numbers}
         return self
 
@@ -109,6 +112,7 @@ class _Training:
         self._last = phases[-1].last_step
         self._chief = is_chief(trainer.strategy)
         self._log = MetricsLog(output, trainer.steps_done)
+        self._progress = ProgressLine()
         self._peak = matmul_peak(trainer.strategy, trainer.dtype)
 
     def train_to_last_step(self, stop: _Stop) -> None:
@@ -187,7 +191,8 @@ class _Training:
         rate = float(learning_rate_at(step - 1, self._trainer.optimizer_config))
         speed = self._meter.update(step, steps)
         self._log.write("train", step, metrics | {"learning_rate": rate} | speed)
-        self._say(self._meter.line(step, metrics, rate))
+        if self._chief:
+            self._progress.show(self._meter.line(step, metrics, rate))
 
     def _not_finite(self, error: NotFinite) -> InputError:
         batch, metrics = self._config.train_batch_size, error.metrics

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from beambert.pipelines.shared.loading import hidden, loading
+from beambert.pipelines.shared.loading import hidden, in_command, loading
 
 CODE = """
 import gc, sys
-from beambert.pipelines.shared.loading import loading
-with loading():
+from beambert.pipelines.shared.loading import in_command, loading
+with in_command(), loading():
     assert not gc.isenabled()
     import keras
     from apache_beam.io.gcp.gcsfilesystem import GCSFileSystem
@@ -26,6 +26,22 @@ def test_what_only_notebooks_show_is_not_loaded():
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split() == ["True", "keras", "apache_beam"]
+
+
+def test_only_a_command_keeps_what_is_there_for_good():
+    """The collector of a notebook goes on looking through all objects, and nothing is hidden."""
+    gc.unfreeze()
+    with loading():
+        assert sys.modules.get("matplotlib", "not loaded") is not None
+    assert gc.get_freeze_count() == 0 and gc.isenabled()
+    with in_command():
+        with loading():
+            pass
+        assert gc.get_freeze_count() > 0 and gc.isenabled()
+    gc.unfreeze()
+    with loading():
+        pass
+    assert gc.get_freeze_count() == 0
 
 
 def test_a_failing_import_raises_and_all_is_as_before():
