@@ -30,6 +30,9 @@ EXTRAS = {
     "evaluate": ["tensorflow-model-analysis>=0.52", "matplotlib>=3.11"],
     # Compiling the retraining pipeline for Vertex AI; what runs it is Vertex's own.
     "deploy": ["kfp>=2.16"],
+    # Services that show the metrics of trainings, `--tracker`. Without MLflow's server.
+    "mlflow": ["mlflow-skinny>=3"],
+    "wandb": ["wandb>=0.20"],
     # The tests and checks; the emulator stands in for gs://.
     "test": ["gcp-storage-emulator", "hypothesis", "pytest", "pytest-xdist", "ruff"],
 }

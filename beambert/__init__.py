@@ -10,7 +10,6 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the same names as in the table below, for type checkers and editors
-    from beambert.functions import compare as compare
     from beambert.functions import create_pretraining_data as create_pretraining_data
     from beambert.functions import create_task_features as create_task_features
     from beambert.functions import evaluate as evaluate
@@ -34,6 +33,7 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.pipelines.verification.job import VerificationJob as VerificationJob
     from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary as LearnVocabulary
     from beambert.pipelines.vocabulary_learning.job import VocabularyJob as VocabularyJob
+    from beambert.trainer.comparison.comparing import compare as compare
     from beambert.trainer.finetuning.job import finetune as finetune
     from beambert.trainer.finetuning.plan import FinetuningJob as FinetuningJob
     from beambert.trainer.loop.config import LoopConfig as LoopConfig
@@ -63,7 +63,7 @@ _MODULES = {
     "VerificationJob": "beambert.pipelines.verification.job",
     "VerifyRecords": "beambert.pipelines.verification.graph",
     "VocabularyJob": "beambert.pipelines.vocabulary_learning.job",
-    "compare": "beambert.functions",
+    "compare": "beambert.trainer.comparison.comparing",
     "create_pretraining_data": "beambert.functions",
     "create_task_features": "beambert.functions",
     "evaluate": "beambert.functions",

@@ -5,7 +5,6 @@ the call of a function loads its libraries.
 """
 
 import dataclasses
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from beambert.pipelines.shared.loading import loading

@@ -53,7 +53,8 @@ TRAINER = {
     "serving": "model_folders task_models weights",
     "pretraining": "loop model_folders weights",
     "finetuning": "loop model_folders serving task_models weights",
-    "commands": "finetuning loop model_folders pretraining serving weights",
+    "comparison": "loop model_folders",
+    "commands": "comparison finetuning loop model_folders pretraining serving weights",
     "task": "commands",
     "tfx_module": "commands finetuning loop model_folders",
 }

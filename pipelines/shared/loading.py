@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import sys
+import warnings
 from collections.abc import Iterator
 from contextvars import ContextVar
 
@@ -51,7 +52,8 @@ def loading() -> Iterator[None]:
     is_collecting, is_command = gc.isenabled(), _in_command.get()
     gc.disable()
     try:
-        with quiet_stderr(), hidden(*_NOT_SHOWN if is_command else ()):
+        # Beam adds filters of its own to those of warnings.
+        with warnings.catch_warnings(), quiet_stderr(), hidden(*_NOT_SHOWN if is_command else ()):
             yield
     finally:
         if is_collecting:

@@ -64,7 +64,7 @@ def finetune(
         run = _Finetuning(plan, strategy)
         if chief and (notes := [*data.notes(), *run.notes]):
             print("\n".join(notes), flush=True)
-        results = train(run.trainer, [run.phase()], plan.loop, job.output)
+        results = train(run.trainer, [run.phase()], plan.loop, job.output, plan.training)
         # All workers must take part, as each computes a share of every batch.
         outputs = run.predict(data.features(DEV))
         results |= data.results(outputs)

@@ -1,6 +1,7 @@
 """Configurations of a training, with the source of every default. TensorFlow is not imported."""
 
 import dataclasses
+import importlib.util
 import math
 
 from beambert.pipelines.shared.errors import InputError
@@ -30,6 +31,10 @@ FINETUNING_WARMUP_PROPORTION = 0.1
 FINETUNING_OPTIMIZER = ADAMW_CORRECTED
 # Types of the matrix products. Weights, moments, norms, softmax and losses are always float32.
 DTYPES = ("float32", "bfloat16")
+# Services that show the metrics of trainings. Each is also the name of its library, and of the
+# extra of setup.py that installs it.
+MLFLOW, WANDB = "mlflow", "wandb"
+TRACKERS = (MLFLOW, WANDB)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +104,7 @@ class LoopConfig:
       eval_steps: number of updates between evaluations on held-out data.
       max_eval_batches: number of batches that an evaluation during the training reads; the
         evaluation at the end reads all data.
+      tracker: service that also gets the metrics, one of `TRACKERS`; None for none.
     """
 
     train_batch_size: int
@@ -109,6 +115,7 @@ class LoopConfig:
     keep_checkpoints: int = 3
     eval_steps: int = 1000
     max_eval_batches: int = 100
+    tracker: str | None = None
 
     def __post_init__(self) -> None:
         """Refuses values that no training can run with.
@@ -130,6 +137,19 @@ class LoopConfig:
             raise InputError(
                 f"--random_seed={self.random_seed}: must be at least 0 and less than {SEED_LIMIT}"
             )
+        if self.tracker not in (None, *TRACKERS):
+            raise InputError(f"--tracker={self.tracker}: choose one of {', '.join(TRACKERS)}")
+        if self.tracker and not _is_installed(self.tracker):
+            raise InputError(
+                f"--tracker={self.tracker}: is not installed; run pip install "
+                f"'beambert[{self.tracker}]'"
+            )
+
+
+def _is_installed(library: str) -> bool:
+    """Returns whether a library can be imported; a folder of its name is no library."""
+    found = importlib.util.find_spec(library)
+    return found is not None and found.origin is not None
 
 
 def default_warmup_steps(num_train_steps: int) -> int:

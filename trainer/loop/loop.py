@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from beambert.pipelines.shared.errors import InputError
@@ -13,9 +13,10 @@ from beambert.trainer.loop.checkpoints import open_checkpoints, restore_newest, 
 from beambert.trainer.loop.config import LoopConfig
 from beambert.trainer.loop.optimization import learning_rate_at
 from beambert.trainer.loop.phase import Phase
-from beambert.trainer.loop.progress import Meter, MetricsLog, describe_metrics
+from beambert.trainer.loop.progress import Meter, describe_metrics
 from beambert.trainer.loop.steps import NotFinite, Trainer
 from beambert.trainer.loop.strategy import agree, check_same_step, is_chief, matmul_peak
+from beambert.trainer.loop.trackers import Trackers, open_trackers
 
 
 class Interrupted(SystemExit):
@@ -65,6 +66,7 @@ def train(
     phases: Sequence[Phase],
     config: LoopConfig,
     output: model_folders.TrainingFolders,
+    configuration: Mapping[str, Any] | None = None,
 ) -> dict[str, float]:
     """Trains to the last step, from the newest checkpoint in the folder if there is one.
 
@@ -73,6 +75,7 @@ def train(
       phases: phases of the training, in their order.
       config: parameters of the loop.
       output: folders for checkpoints, `metrics.jsonl` and TensorBoard's events.
+      configuration: content of training.json, for the trackers; None for nothing.
 
     Returns:
       the metrics on all held-out data of the last phase; empty if there are no such data.
@@ -82,10 +85,12 @@ def train(
       Interrupted: SIGTERM or Ctrl-C ended the training, and everything is saved.
     """
     run = _Training(trainer, phases, config, output)
-    with _Stop() as stop:
-        run.train_to_last_step(stop)
-    # Everything is saved now. If the evaluation is interrupted, the same command repeats it.
-    return run.evaluate_at_the_end()
+    run.log.start(configuration or {}, trainer.steps_done)
+    with run.log:
+        with _Stop() as stop:
+            run.train_to_last_step(stop)
+        # Everything is saved now. If the evaluation is interrupted, the same command repeats it.
+        return run.evaluate_at_the_end()
 
 
 class _Training:
@@ -111,7 +116,7 @@ class _Training:
         check_same_step(trainer.strategy, trainer.steps_done)
         self._last = phases[-1].last_step
         self._chief = is_chief(trainer.strategy)
-        self._log = MetricsLog(output, trainer.steps_done)
+        self.log = open_trackers(output, config.tracker) if self._chief else Trackers([])
         self._progress = ProgressLine()
         self._peak = matmul_peak(trainer.strategy, trainer.dtype)
 
@@ -143,10 +148,9 @@ class _Training:
         evaluation = self._phases[-1].evaluation
         metrics = self._trainer.evaluate(evaluation(None)) if evaluation else {}
         if metrics:
-            self._log.write("eval", self._last, metrics)
+            self.log.log(self._last, "eval", metrics)
             self._say(f"held out at the end: {describe_metrics(metrics)}")
-        if self._chief:
-            self._log.flush()
+        self.log.save()
         return metrics
 
     def _phase_at(self, step: int) -> Phase:
@@ -190,7 +194,7 @@ class _Training:
         step += steps
         rate = float(learning_rate_at(step - 1, self._trainer.optimizer_config))
         speed = self._meter.update(step, steps)
-        self._log.write("train", step, metrics | {"learning_rate": rate} | speed)
+        self.log.log(step, "train", metrics | {"learning_rate": rate} | speed)
         if self._chief:
             self._progress.show(self._meter.line(step, metrics, rate))
 
@@ -209,13 +213,13 @@ class _Training:
         config = self._config
         if phase.evaluation and step % config.eval_steps == 0 and step < self._last:
             held_out = self._trainer.evaluate(phase.evaluation(config.max_eval_batches))
-            self._log.write("eval", step, held_out)
+            self.log.log(step, "eval", held_out)
             self._say(f"held out at step {step:,}: {describe_metrics(held_out)}")
         if self._chief and (step % config.save_checkpoints_steps == 0 or step == self._last):
             self._save(step)
 
     def _save(self, step: int) -> None:
-        self._log.flush()
+        self.log.save()
         save(self._manager, step)
 
 

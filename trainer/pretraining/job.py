@@ -194,7 +194,7 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None
             _phase(each, first, config, job, strategy)
             for each, first in zip(data, firsts, strict=False)
         ]
-        results = train(trainer, phases, loop, job.output)
+        results = train(trainer, phases, loop, job.output, training)
         if not chief:
             return
         if data[-1].held_out:

@@ -4,6 +4,7 @@ import gc
 import importlib
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -42,6 +43,13 @@ def test_only_a_command_keeps_what_is_there_for_good():
     with loading():
         pass
     assert gc.get_freeze_count() == 0
+
+
+def test_filters_of_warnings_that_a_library_adds_are_gone():
+    before = list(warnings.filters)
+    with loading():
+        warnings.simplefilter("once")
+    assert warnings.filters == before
 
 
 def test_a_failing_import_raises_and_all_is_as_before():
