@@ -23,7 +23,7 @@ from beambert.pipelines.storage.weights import (
 from beambert.trainer.loop.trackers import rows_of
 from beambert.trainer.model_folders import flat_settings
 
-# What a line of metrics.jsonl has besides metrics.
+# A line of metrics.jsonl has these besides metrics.
 _PLACE = ("split", "step")
 
 

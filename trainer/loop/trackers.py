@@ -154,7 +154,7 @@ class Service:
             call(*given)
         except Exception as error:  # Each service has exceptions of its own.
             self._has_failed = True
-            reason = tensorflow_files.reason(error)
+            reason = tensorflow_files.reason(error).rstrip(".")
             print(f"--tracker={self._name}: {reason}; the training goes on without it", flush=True)
 
 
