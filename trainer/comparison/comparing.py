@@ -70,7 +70,9 @@ def differing_settings(runs: Sequence[Run]) -> dict[str, list[Any]]:
 
 def all_results(runs: Sequence[Run]) -> dict[str, list[Any]]:
     """Returns the results, how far each training is, and how fast it was."""
-    rows = {name: [run.results.get(name) for run in runs] for name in _names(runs, "results")}
+    names = _names(runs, "results")
+    rows = {name.replace("_", " "): [run.results.get(name) for run in runs] for name in names}
+    rows["loss in training"] = [run.training_loss for run in runs]
     rows["updates"] = [run.steps for run in runs]
     rows["tokens a second"] = [run.tokens_a_second for run in runs]
     rows["state"] = ["finished" if run.is_finished else "unfinished" for run in runs]
@@ -88,7 +90,7 @@ def sections_of(found: Comparison) -> list[tuple[str, Mapping[str, Sequence[Any]
 
 def text_rows(rows: Mapping[str, Sequence[Any]]) -> list[list[str]]:
     """Returns a table's rows as text: a name and the values."""
-    return [[name.replace("_", " "), *map(_text, values)] for name, values in rows.items()]
+    return [[name, *map(_text, values)] for name, values in rows.items()]
 
 
 def _text(value: Any) -> str:

@@ -52,6 +52,12 @@ class Run:
         return max((int(steps[-1]) for steps, _ in self.curves.values()), default=0)
 
     @property
+    def training_loss(self) -> float | None:
+        """The newest loss on training data; None if there is none yet."""
+        _, values = self.curves.get(("train", "loss"), ((), ()))
+        return float(values[-1]) if len(values) else None
+
+    @property
     def tokens_a_second(self) -> float | None:
         """Median of the speed while training; None if it was not measured."""
         _, values = self.curves.get(("train", "tokens_per_second"), ((), ()))

@@ -6,7 +6,9 @@ service is a class in `services.py` with the methods of `Tracker`, and a line in
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+import queue
+import threading
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -16,6 +18,10 @@ from beambert.pipelines.storage.weights import CURVES_FILE
 from beambert.trainer import model_folders
 from beambert.trainer.loop.checkpoints import CONTINUES
 from beambert.trainer.loop.services import SERVICES
+
+# The end of a training waits so long for a service that has not taken all metrics yet. A machine
+# that is taken away leaves about as much time.
+SECONDS_TO_FINISH = 30.0
 
 
 class Tracker(Protocol):
@@ -122,40 +128,55 @@ _SCALARS = tf.compat.v1.SummaryMetadata(
 
 
 class Service:
-    """A tracker outside of this machine, whose failure must not end a training."""
+    """A tracker outside of this machine, which neither ends a training nor makes it wait.
+
+    A thread of its own makes the calls, since a service without a network may take minutes to fail.
+    """
 
     def __init__(self, name: str, tracker: Tracker):
         """Takes the value of `--tracker` and its tracker."""
         self._name = name
         self._tracker = tracker
-        self._has_failed = False
+        self._calls: queue.SimpleQueue[tuple | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._make_calls, daemon=True)
 
     def start(self, configuration: Mapping[str, Any], step: int) -> None:
         """See `Tracker`."""
-        self._try(self._tracker.start, configuration, step)
+        self._thread.start()
+        self._put(self._tracker.start, configuration, step)
 
     def log(self, step: int, split: str, values: Mapping[str, float]) -> None:
         """See `Tracker`."""
-        self._try(self._tracker.log, step, split, values)
+        self._put(self._tracker.log, step, split, values)
 
     def save(self) -> None:
         """See `Tracker`."""
-        self._try(self._tracker.save)
+        self._put(self._tracker.save)
 
     def finish(self, is_complete: bool) -> None:
-        """See `Tracker`."""
-        self._try(self._tracker.finish, is_complete)
+        """See `Tracker`; waits a little for what isn't sent yet."""
+        self._put(self._tracker.finish, is_complete)
+        self._calls.put(None)
+        self._thread.join(SECONDS_TO_FINISH)
+        if self._thread.is_alive():
+            self._say("does not answer, so the last metrics are not there")
 
-    def _try(self, call: Callable[..., None], *given: object) -> None:
-        """Calls the tracker, unless it has failed; says so once."""
-        if self._has_failed:
-            return
-        try:
-            call(*given)
-        except Exception as error:  # Each service has exceptions of its own.
-            self._has_failed = True
-            reason = tensorflow_files.reason(error).rstrip(".")
-            print(f"--tracker={self._name}: {reason}; the training goes on without it", flush=True)
+    def _put(self, *call: object) -> None:
+        if self._thread.is_alive():  # until the service fails
+            self._calls.put(call)
+
+    def _make_calls(self) -> None:
+        while call := self._calls.get():
+            function, *given = call
+            try:
+                function(*given)
+            except Exception as error:  # Each service has exceptions of its own.
+                reason = tensorflow_files.reason(error).rstrip(".")
+                self._say(f"{reason}; the training goes on without it")
+                return
+
+    def _say(self, text: str) -> None:
+        print(f"--tracker={self._name}: {text}", flush=True)
 
 
 class Trackers:

@@ -49,7 +49,7 @@ def runs(tmp_path):
     ]
     second = [line("train", 10, loss=8.0), line("eval", 20, loss=6.25), line("train", 25, loss=6.0)]
     return [
-        make_run(tmp_path / "a" / "encoder", one, 128, first, {"loss": 4.0, "accuracy": 0.30512}),
+        make_run(tmp_path / "a" / "encoder", one, 128, first, {"loss": 4.0, "a_share": 0.30512}),
         make_run(tmp_path / "b" / "encoder", other, 256, second, finished=False),
     ]
 
@@ -67,7 +67,8 @@ def test_what_differs_and_the_results(runs, tmp_path):
     }
     assert found.results == {
         "loss": [4.0, 6.25],  # of a training that goes on, the newest on held-out data
-        "accuracy": [0.30512, None],
+        "a share": [0.30512, None],
+        "loss in training": [5.0, 6.0],
         "updates": [30, 25],
         "tokens a second": [1234.0, None],
         "state": ["finished", "unfinished"],
@@ -78,8 +79,8 @@ def test_the_printed_tables(runs, capsys):
     main(runs)
     printed = [re.split(r" {2,}", row) for row in capsys.readouterr().out.splitlines()]
     assert ["Settings that differ", "a/encoder", "b/encoder"] in printed
-    assert ["optimizer.learning rate", "0.001", "0.0005"] in printed
-    assert ["accuracy", "0.3051", "–"] in printed
+    assert ["optimizer.learning_rate", "0.001", "0.0005"] in printed
+    assert ["a share", "0.3051", "–"] in printed
     assert ["tokens a second", "1,234", "–"] in printed
     assert ["updates", "30", "25"] in printed
     assert len({len(row) for row in describe(compare(runs)).split("\n\n")[0].splitlines()}) == 1
@@ -94,7 +95,7 @@ def test_the_page_has_tables_and_curves_and_needs_nothing_else(runs, tmp_path, c
     main(["--output", str(tmp_path / "page"), *runs])
     assert capsys.readouterr().out.endswith(f"Report: {tmp_path}/page/compare.html\n")
     text = (tmp_path / "page" / "compare.html").read_text("utf-8")
-    assert "<td" in text and "0.3051" in text and "encoder.hidden size" in text
+    assert "<td" in text and "0.3051" in text and "encoder.hidden_size" in text
     # Held out: the loss. In training: the loss and the speed.
     assert text.count("<svg") == 3
     assert text.index("held-out data") < text.index("training data")

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 
 import pytest
 from support import tracker_libraries
@@ -132,6 +133,20 @@ def test_a_service_that_fails_ends_no_training(method, calls, tmp_path, capsys, 
     assert capsys.readouterr().out == said
     assert calls.count("failed") == 1 and calls[-1] == "failed"
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
+
+
+def test_a_service_that_does_not_answer_holds_up_no_training(tmp_path, capsys, monkeypatch):
+    answers = threading.Event()
+    monkeypatch.setattr(
+        tracker_libraries.MlflowClient, "log_batch", lambda *_, **__: answers.wait()
+    )
+    monkeypatch.setattr(trackers, "SECONDS_TO_FINISH", 0.05)
+    tracker_libraries.install(monkeypatch)
+    train(tmp_path, "mlflow")
+    said = "--tracker=mlflow: does not answer, so the last metrics are not there\n"
+    assert capsys.readouterr().out == said
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
+    answers.set()
 
 
 def test_services_are_those_of_the_flag():
