@@ -8,6 +8,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.shared.logs import logging_as_it_was
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Job = TypeVar("Job")
 
 
+@logging_as_it_was()
 def learn_vocabulary(job: "VocabularyJob", options: "PipelineOptions | None" = None) -> None:
     """Learns a vocabulary from the files of `job.input`, as `beambert vocab` does.
 
@@ -37,6 +39,7 @@ def learn_vocabulary(job: "VocabularyJob", options: "PipelineOptions | None" = N
     create_vocabulary(_ready(job), _with_runner(options))
 
 
+@logging_as_it_was()
 def create_pretraining_data(
     job: "PretrainingDataJob", options: "PipelineOptions | None" = None
 ) -> None:
@@ -54,6 +57,7 @@ def create_pretraining_data(
     run(_ready(job), _with_runner(options))
 
 
+@logging_as_it_was()
 def verify_records(
     job: "VerificationJob", options: "PipelineOptions | None" = None
 ) -> dict[str, Any]:
@@ -74,6 +78,7 @@ def verify_records(
     return run(_ready(job), _with_runner(options))
 
 
+@logging_as_it_was()
 def create_task_features(job: "FeaturesJob", options: "PipelineOptions | None" = None) -> None:
     """Makes features of a task, as `beambert features` does.
 
@@ -89,6 +94,7 @@ def create_task_features(job: "FeaturesJob", options: "PipelineOptions | None" =
     run(_ready(job), _with_runner(options))
 
 
+@logging_as_it_was()
 def evaluate(job: "EvaluationJob", options: "PipelineOptions | None" = None) -> dict[str, Any]:
     """Evaluates a fine-tuned model and decides its blessing, as `beambert evaluate` does.
 
@@ -110,6 +116,7 @@ def evaluate(job: "EvaluationJob", options: "PipelineOptions | None" = None) -> 
     return run(job, _with_runner(options))
 
 
+@logging_as_it_was()
 def predict(job: "PredictionJob", options: "PipelineOptions | None" = None) -> dict[str, int]:
     """Answers the texts of the files of `job.input`, as `beambert predict` does.
 

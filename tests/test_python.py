@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -43,6 +44,12 @@ def test_every_name_is_defined_in_its_module(name):
     body = ast.parse(path.read_text("utf-8")).body
     (found,) = [node for node in body if getattr(node, "name", None) == name]
     assert ast.get_docstring(found)
+
+
+def test_the_page_names_all_that_is_there():
+    page = (PACKAGE.parents[1] / "docs" / "python.md").read_text("utf-8")
+    assert set(beambert.__all__) <= set(re.findall(r"\w+", page))
+    assert set(re.findall(r"beambert\.(\w+)\(", page)) <= set(beambert.__all__)
 
 
 def test_a_name_is_loaded_when_it_is_asked_for():
@@ -153,6 +160,7 @@ def call(function, *given):
 def test_a_function_leaves_the_process_as_it_was(tmp_path, monkeypatch):
     """From another thread first, which does the work; again from this one, which finds it done."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(logging.root, "handlers", [])  # as in a notebook, without those of pytest
     write_texts(tmp_path)
     gc.unfreeze()
     for function, job in [*jobs(), (beambert.export, "model")]:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from beambert.model.flops import training_flops
 from beambert.pipelines.model_inputs.features import TaskFeatures
+from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import LABELS_FILE, RESULTS_FILE, SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
@@ -37,6 +38,7 @@ COMPILING_FLOPS = 1e12
 PREDICTIONS_FOLDER = "predictions"
 
 
+@logging_as_it_was()
 def finetune(
     job: FinetuningJob, strategy: tf.distribute.Strategy | None = None
 ) -> dict[str, float]:

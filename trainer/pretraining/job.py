@@ -14,6 +14,7 @@ from beambert.model.packing import Capacity
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.records.contract import EVAL_FOLDER
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.storage.weights import RESULTS_FILE
 from beambert.trainer import model_folders
@@ -145,6 +146,7 @@ def commonest_token_accuracy(records: Records) -> float:
     return float(counts.max() / max(counts.sum(), 1))
 
 
+@logging_as_it_was()
 def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None) -> None:
     """Trains an encoder and writes a finished model folder.
 

@@ -1,6 +1,5 @@
 """SavedModels that take raw text: tokenization, encoder and head in one graph."""
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -168,9 +167,4 @@ def task_module(
 
 def save_module(module: tf.Module, signatures: Mapping[str, Any], path: str) -> None:
     """Writes a module as a SavedModel with the given signatures."""
-    logs = logging.getLogger("absl")
-    level = logs.level
-    try:
-        tf.saved_model.save(module, path, signatures=dict(signatures))
-    finally:
-        logs.setLevel(level)  # TensorFlow sets another one
+    tf.saved_model.save(module, path, signatures=dict(signatures))

@@ -186,10 +186,11 @@ def test_a_real_wandb(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))
     monkeypatch.setenv("WANDB_SILENT", "true")
-    hooks = sys.excepthook, sys.exit
+    before = sys.excepthook, sys.exit, sys.stdout, sys.stderr, sys.stdout.write
     train(tmp_path / "encoder", "wandb", logged=LOGGED[:2])
     train(tmp_path / "encoder", "wandb", step=2)
-    assert (sys.excepthook, sys.exit) == hooks and wandb.run is None
+    assert (sys.excepthook, sys.exit, sys.stdout, sys.stderr, sys.stdout.write) == before
+    assert wandb.run is None
     run_id = json.loads((tmp_path / "encoder" / "tracker.json").read_text())["wandb"]
     files = list((tmp_path / "wandb").glob(f"offline-run-*/run-{run_id}.wandb"))
     assert files and b"masked_lm_accuracy" in files[0].read_bytes()
