@@ -5,7 +5,6 @@ import gc
 import sys
 import warnings
 from collections.abc import Iterator
-from contextvars import ContextVar
 
 from beambert.pipelines.shared.console import quiet_stderr
 
@@ -13,18 +12,31 @@ from beambert.pipelines.shared.console import quiet_stderr
 # editors and progress bars in notebooks. Each costs half a second, and no command shows any of it.
 # Who draws imports matplotlib after this.
 _NOT_SHOWN = ("matplotlib", "IPython")
-# Whether a command runs, whose process ends with it. A notebook's goes on with other work.
-_in_command = ContextVar("in_command", default=False)
+# A process that began as a module of these packages is ours: `python -m beambert.trainer.task`, or
+# a worker of Beam in a process of its own, here or elsewhere.
+_OWN_PROCESSES = ("beambert.", "apache_beam.runners.worker.")
+
+
+class _Process:
+    """Whether a command runs in this process, which ends with it. A notebook's goes on."""
+
+    has_command = False
 
 
 @contextlib.contextmanager
 def in_command() -> Iterator[None]:
     """Lets `loading` change the process for good, in ways that only suit a command."""
-    token = _in_command.set(True)
+    before, _Process.has_command = _Process.has_command, True
     try:
         yield
     finally:
-        _in_command.reset(token)
+        _Process.has_command = before
+
+
+def _is_own_process() -> bool:
+    begun_as = getattr(sys.modules["__main__"], "__spec__", None)
+    name = begun_as.name if begun_as else ""
+    return _Process.has_command or name.startswith(_OWN_PROCESSES)
 
 
 @contextlib.contextmanager
@@ -45,18 +57,18 @@ def loading() -> Iterator[None]:
     """Makes imports quiet and quick; put those of TensorFlow, Keras and Beam inside.
 
     What libraries print to stderr while they load is hidden. An import makes hundreds of thousands
-    of objects that stay, so the garbage collector waits. In a command it doesn't look at them later
-    either, which took it a third of a second each time; in a notebook that would also keep the
-    garbage of others for ever. A failing import still raises.
+    of objects that stay, so the garbage collector waits. In a process of our own it doesn't look at
+    them later either, which took it a third of a second each time; in a notebook that would also
+    keep the garbage of others for ever. A failing import still raises.
     """
-    is_collecting, is_command = gc.isenabled(), _in_command.get()
+    is_collecting, is_own = gc.isenabled(), _is_own_process()
     gc.disable()
     try:
         # Beam adds filters of its own to those of warnings.
-        with warnings.catch_warnings(), quiet_stderr(), hidden(*_NOT_SHOWN if is_command else ()):
+        with warnings.catch_warnings(), quiet_stderr(), hidden(*_NOT_SHOWN if is_own else ()):
             yield
     finally:
         if is_collecting:
-            if is_command:
+            if is_own:
                 gc.freeze()
             gc.enable()
