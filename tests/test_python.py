@@ -18,6 +18,7 @@ import pytest
 from support.sample_text import WORDS
 
 import beambert
+from beambert import functions
 
 PACKAGE = pathlib.Path(beambert.__file__)
 
@@ -71,6 +72,33 @@ def test_other_names_are_not_there():
     with pytest.raises(AttributeError, match="module 'beambert' has no attribute 'pretrian'"):
         beambert.pretrian  # noqa: B018
     assert not hasattr(beambert, "__path_of_nothing__")
+
+
+def test_an_evaluation_needs_no_threshold():
+    task = beambert.find_task("sst-2")
+    job = beambert.EvaluationJob(task, "SST-2", "model", "evaluation")
+    assert (job.split, job.thresholds) == ("dev", (beambert.Threshold("accuracy"),))
+    chosen = (beambert.Threshold("accuracy", 0.8),)
+    given = beambert.EvaluationJob(task, "SST-2", "model", "evaluation", thresholds=chosen)
+    assert given.thresholds == chosen
+
+
+def test_options_that_name_no_runner_get_this_process():
+    """Beam's own default would first try to download another runner."""
+    from apache_beam.options.pipeline_options import (
+        GoogleCloudOptions,
+        PipelineOptions,
+        StandardOptions,
+    )
+
+    given = PipelineOptions(temp_location="gs://b/tmp")
+    found = functions._with_runner(given)
+    assert found.view_as(StandardOptions).runner == "FnApiRunner"
+    assert found.view_as(GoogleCloudOptions).temp_location == "gs://b/tmp"
+    assert given.view_as(StandardOptions).runner is None
+    named = PipelineOptions(runner="FlinkRunner")
+    assert functions._with_runner(named) is named
+    assert functions._with_runner(None).view_as(StandardOptions).runner == "FnApiRunner"
 
 
 def state() -> dict[str, object]:
