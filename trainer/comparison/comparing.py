@@ -63,8 +63,11 @@ def compare(folders: Sequence[str], output: str | None = None) -> Comparison:
 
 
 def differing_settings(runs: Sequence[Run]) -> dict[str, list[Any]]:
-    """Returns the settings that aren't the same in all trainings."""
-    rows = {name: [run.settings.get(name) for run in runs] for name in _names(runs, "settings")}
+    """Returns the settings that aren't the same in all trainings; an empty list is none."""
+    rows = {
+        name: [None if (value := run.settings.get(name)) == [] else value for run in runs]
+        for name in _names(runs, "settings")
+    }
     return {name: row for name, row in rows.items() if any(value != row[0] for value in row)}
 
 
@@ -97,11 +100,9 @@ def _text(value: Any) -> str:
     if value is None:
         return NONE
     if isinstance(value, list):
-        return ", ".join(map(str, value)) or NONE
+        return ", ".join(map(str, value))
     if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
+        return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
     return str(value)
 
 
@@ -109,7 +110,7 @@ def describe(found: Comparison) -> str:
     """Returns the tables as lines to print."""
     lines: list[str] = []
     for title, rows in sections_of(found):
-        body = [[_shortened(cell) for cell in row] for row in text_rows(rows)]
+        body = [[name, *map(_shortened, cells)] for name, *cells in text_rows(rows)]
         if not body:
             lines += [f"{title}: none", ""]
             continue
