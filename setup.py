@@ -35,6 +35,9 @@ EXTRAS = {
     # The CUDA libraries that TensorFlow was built with, on a machine with NVIDIA GPUs. They are not
     # in requirements.lock; docs/pretraining.md has the command.
     "gpu": ["tensorflow[and-cuda]>=2.20"],
+    # Services that show the metrics of trainings, `--tracker`. Without MLflow's server.
+    "mlflow": ["mlflow-skinny>=3"],
+    "wandb": ["wandb>=0.20"],
     # The tests and checks; the emulator stands in for gs://.
     "test": ["gcp-storage-emulator", "hypothesis", "pytest", "pytest-xdist", "ruff"],
 }
@@ -52,6 +55,7 @@ setup(
     python_requires=">=3.11,<3.14",
     packages=["beambert", *(f"beambert.{package}" for package in PACKAGES)],
     package_dir={"beambert": "beambert"} | {f"beambert.{top}": top for top in TOP_FOLDERS},
+    package_data={"beambert": ["py.typed"]},  # its annotations are for type checkers, too
     install_requires=REQUIREMENTS,
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["beambert=beambert.commands:main"]},

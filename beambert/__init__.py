@@ -1,1 +1,95 @@
-"""BeamBERT: pre-trains BERT on one's own text with Apache Beam and Keras."""
+"""BeamBERT: pre-trains BERT on one's own text with Apache Beam and Keras.
+
+The functions and classes for Python programs are attributes of this package: `beambert.pretrain`,
+`beambert.PretrainingJob`. Importing the package loads nothing heavy. An attribute loads its library
+when it is first asked for, so those of the trainer also work where Apache Beam is not installed.
+docs/python.md shows them.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the same names as in the table below, for type checkers and editors
+    from beambert.functions import create_pretraining_data as create_pretraining_data
+    from beambert.functions import create_task_features as create_task_features
+    from beambert.functions import evaluate as evaluate
+    from beambert.functions import learn_vocabulary as learn_vocabulary
+    from beambert.functions import predict as predict
+    from beambert.functions import verify_records as verify_records
+    from beambert.pipelines.evaluation.blessing import Threshold as Threshold
+    from beambert.pipelines.evaluation.job import EvaluationJob as EvaluationJob
+    from beambert.pipelines.features.contract import open_features as open_features
+    from beambert.pipelines.features.graph import CreateTaskFeatures as CreateTaskFeatures
+    from beambert.pipelines.features.job import FeaturesJob as FeaturesJob
+    from beambert.pipelines.prediction.graph import Predict as Predict
+    from beambert.pipelines.prediction.job import PredictionJob as PredictionJob
+    from beambert.pipelines.pretraining_data.graph import (
+        CreatePretrainingData as CreatePretrainingData,
+    )
+    from beambert.pipelines.pretraining_data.job import PretrainingDataJob as PretrainingDataJob
+    from beambert.pipelines.shared.errors import InputError as InputError
+    from beambert.pipelines.tasks.declarations import find_task as find_task
+    from beambert.pipelines.verification.graph import VerifyRecords as VerifyRecords
+    from beambert.pipelines.verification.job import VerificationJob as VerificationJob
+    from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary as LearnVocabulary
+    from beambert.pipelines.vocabulary_learning.job import VocabularyJob as VocabularyJob
+    from beambert.trainer.comparison.comparing import compare as compare
+    from beambert.trainer.finetuning.job import finetune as finetune
+    from beambert.trainer.finetuning.plan import FinetuningJob as FinetuningJob
+    from beambert.trainer.loop.config import LoopConfig as LoopConfig
+    from beambert.trainer.loop.config import OptimizerConfig as OptimizerConfig
+    from beambert.trainer.model_folders import TrainingFolders as TrainingFolders
+    from beambert.trainer.pretraining.job import PretrainingJob as PretrainingJob
+    from beambert.trainer.pretraining.job import pretrain as pretrain
+    from beambert.trainer.serving.versions import export as export
+
+# name -> the module that has it
+_MODULES = {
+    "CreatePretrainingData": "beambert.pipelines.pretraining_data.graph",
+    "CreateTaskFeatures": "beambert.pipelines.features.graph",
+    "EvaluationJob": "beambert.pipelines.evaluation.job",
+    "FeaturesJob": "beambert.pipelines.features.job",
+    "FinetuningJob": "beambert.trainer.finetuning.plan",
+    "InputError": "beambert.pipelines.shared.errors",
+    "LearnVocabulary": "beambert.pipelines.vocabulary_learning.graph",
+    "LoopConfig": "beambert.trainer.loop.config",
+    "OptimizerConfig": "beambert.trainer.loop.config",
+    "Predict": "beambert.pipelines.prediction.graph",
+    "PredictionJob": "beambert.pipelines.prediction.job",
+    "PretrainingDataJob": "beambert.pipelines.pretraining_data.job",
+    "PretrainingJob": "beambert.trainer.pretraining.job",
+    "Threshold": "beambert.pipelines.evaluation.blessing",
+    "TrainingFolders": "beambert.trainer.model_folders",
+    "VerificationJob": "beambert.pipelines.verification.job",
+    "VerifyRecords": "beambert.pipelines.verification.graph",
+    "VocabularyJob": "beambert.pipelines.vocabulary_learning.job",
+    "compare": "beambert.trainer.comparison.comparing",
+    "create_pretraining_data": "beambert.functions",
+    "create_task_features": "beambert.functions",
+    "evaluate": "beambert.functions",
+    "export": "beambert.trainer.serving.versions",
+    "find_task": "beambert.pipelines.tasks.declarations",
+    "finetune": "beambert.trainer.finetuning.job",
+    "learn_vocabulary": "beambert.functions",
+    "open_features": "beambert.pipelines.features.contract",
+    "predict": "beambert.functions",
+    "pretrain": "beambert.trainer.pretraining.job",
+    "verify_records": "beambert.functions",
+}
+__all__ = list(_MODULES)
+
+if not TYPE_CHECKING:  # a type checker would take any name for one that is there
+
+    def __getattr__(name: str) -> object:
+        """Loads what is asked for, quietly."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from beambert.pipelines.shared.loading import loading
+
+        with loading():
+            found = getattr(importlib.import_module(_MODULES[name]), name)
+        globals()[name] = found  # the next time this function is not called
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -54,6 +54,7 @@ _TABLE = (
         "beambert.pipelines.predict",
         needs_beam=True,
     ),
+    Command("compare", "models -> settings, results, curves", "beambert.trainer.commands.compare"),
     Command("export", "model -> SavedModel on raw text", "beambert.trainer.commands.export"),
     Command(
         "deliver",

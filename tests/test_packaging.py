@@ -79,6 +79,11 @@ def test_every_module_of_a_package_is_installed(installed):
                 assert (inside / path.relative_to(ROOT / top)).exists(), path
 
 
+def test_type_checkers_see_the_annotations(installed):
+    """The marker of PEP 561 stands beside the modules."""
+    assert (installed / "beambert" / "py.typed").exists()
+
+
 def test_modules_are_those_of_the_installation(installed, tmp_path):
     files = run_hostile(installed, tmp_path, sys.executable, "-c", WHERE).split()
     assert len(files) > 6

@@ -9,7 +9,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.examples import Example, read_file
 from beambert.pipelines.tasks.files import split_path
 from beambert.pipelines.tasks.squad import Question
-from beambert.pipelines.tasks.task import Task
+from beambert.pipelines.tasks.task import DEV, Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +22,8 @@ class EvaluationJob:
       model: folder of the model, see `saved_models.find_model`.
       output: folder that does not exist, is empty, or holds an earlier evaluation.
       split: split of the task to evaluate on.
-      thresholds: thresholds that the model must all reach to be blessed.
+      thresholds: thresholds that the model must all reach to be blessed; none stands for the task's
+        first metric, which must be better than the best constant answer's.
       baseline: folder of an earlier evaluation on the same file, or None.
       min_change: least improvement of the task's first metric over the baseline.
       skip_bad_rows: whether to leave out and list rows that cannot be used.
@@ -33,12 +34,17 @@ class EvaluationJob:
     data_dir: str
     model: str
     output: str
-    split: str
-    thresholds: tuple[Threshold, ...]
+    split: str = DEV
+    thresholds: tuple[Threshold, ...] = ()
     baseline: str | None = None
     min_change: float = 0.0
     skip_bad_rows: bool = False
     slices: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Sets the default threshold."""
+        if not self.thresholds:
+            object.__setattr__(self, "thresholds", (Threshold(self.task.metrics[0]),))
 
     def data_file(self) -> pathlib.Path:
         """Returns the file of the split.

@@ -66,7 +66,8 @@ def match_inputs(patterns: Sequence[str]) -> list[InputFile]:
 def _match(pattern: str) -> list[InputFile]:
     """Returns the files that match a pattern."""
     try:
-        (result,) = FileSystems.match([pattern])
+        # Beam finds nothing by a pattern without a folder, such as *.txt.
+        (result,) = FileSystems.match([absolute(pattern)])
     except (*STORAGE_ERRORS, ValueError) as error:
         raise InputError(
             f"--input={_printable(pattern)}: cannot be listed ({error}); check the path and your "

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from beambert.pipelines.shared import interrupts
 from beambert.pipelines.shared.console import interruption, run_main
 from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.shared.loading import in_command
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +37,6 @@ class Command:
     def run(self, arguments: Sequence[str]) -> int:
         """Runs the command and returns its exit status."""
         interrupts.set_sentence(interruption(self.name, self.resumes))
-        return run_main(
-            self.name, importlib.import_module(self.module).main, arguments, self.resumes
-        )
+        with in_command():
+            main = importlib.import_module(self.module).main
+            return run_main(self.name, main, arguments, self.resumes)

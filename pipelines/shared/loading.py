@@ -1,8 +1,9 @@
-"""Loading large libraries: quietly, quickly, and without what only notebooks show."""
+"""Loading large libraries: quietly and, in a command, without what only notebooks show."""
 
 import contextlib
 import gc
 import sys
+import warnings
 from collections.abc import Iterator
 
 from beambert.pipelines.shared.console import quiet_stderr
@@ -11,6 +12,31 @@ from beambert.pipelines.shared.console import quiet_stderr
 # editors and progress bars in notebooks. Each costs half a second, and no command shows any of it.
 # Who draws imports matplotlib after this.
 _NOT_SHOWN = ("matplotlib", "IPython")
+# A process that began as a module of these packages is ours: `python -m beambert.trainer.task`, or
+# a worker of Beam in a process of its own, here or elsewhere.
+_OWN_PROCESSES = ("beambert.", "apache_beam.runners.worker.")
+
+
+class _Process:
+    """Whether a command runs in this process, which ends with it. A notebook's goes on."""
+
+    has_command = False
+
+
+@contextlib.contextmanager
+def in_command() -> Iterator[None]:
+    """Lets `loading` change the process for good, in ways that only suit a command."""
+    before, _Process.has_command = _Process.has_command, True
+    try:
+        yield
+    finally:
+        _Process.has_command = before
+
+
+def _is_own_process() -> bool:
+    begun_as = getattr(sys.modules["__main__"], "__spec__", None)
+    name = begun_as.name if begun_as else ""
+    return _Process.has_command or name.startswith(_OWN_PROCESSES)
 
 
 @contextlib.contextmanager
@@ -31,15 +57,18 @@ def loading() -> Iterator[None]:
     """Makes imports quiet and quick; put those of TensorFlow, Keras and Beam inside.
 
     What libraries print to stderr while they load is hidden. An import makes hundreds of thousands
-    of objects that stay, so the garbage collector waits, and doesn't look at them later either,
-    which took it a third of a second each time. A failing import still raises.
+    of objects that stay, so the garbage collector waits. In a process of our own it doesn't look at
+    them later either, which took it a third of a second each time; in a notebook that would also
+    keep the garbage of others for ever. A failing import still raises.
     """
-    is_collecting = gc.isenabled()
+    is_collecting, is_own = gc.isenabled(), _is_own_process()
     gc.disable()
     try:
-        with quiet_stderr(), hidden(*_NOT_SHOWN):
+        # Beam adds filters of its own to those of warnings.
+        with warnings.catch_warnings(), quiet_stderr(), hidden(*_NOT_SHOWN if is_own else ()):
             yield
     finally:
         if is_collecting:
-            gc.freeze()
+            if is_own:
+                gc.freeze()
             gc.enable()

@@ -3,11 +3,13 @@
 import contextlib
 import json
 import os
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 SECONDS_BETWEEN_LINES = 5.0
 SECONDS_BETWEEN_TALLIES = 0.5
@@ -44,8 +46,35 @@ class ProgressTally:
             self._last_told = time.monotonic()
 
 
+class ProgressLine:
+    """A line about the progress of a job: each is printed, or in a notebook replaces the last."""
+
+    def __init__(self) -> None:
+        """Shows nothing yet."""
+        self._shown: Any = None
+
+    def show(self, line: str) -> None:
+        """Shows a line."""
+        if not _in_notebook():
+            print(line, flush=True)
+            return
+        from IPython.display import display
+
+        as_text = {"text/plain": line}
+        if self._shown is None:
+            self._shown = display(as_text, raw=True, display_id=True)
+        else:
+            self._shown.update(as_text, raw=True)
+
+
+def _in_notebook() -> bool:
+    """Returns whether this process is a notebook's kernel, which has loaded IPython itself."""
+    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
+    return hasattr(get_shell(), "kernel")
+
+
 class ProgressDisplay:
-    """Prints a line about the workers' counts every few seconds; a context manager."""
+    """Shows a line about the workers' counts every few seconds; a context manager."""
 
     def __init__(self, describe: Callable[[dict[str, int], float], str]):
         """Takes the function that makes the line from the summed counts and the seconds so far."""
@@ -57,11 +86,11 @@ class ProgressDisplay:
 
     def _loop(self) -> None:
         started = time.monotonic()
-        last = ""
+        shown, last = ProgressLine(), ""
         while not self._stop.wait(SECONDS_BETWEEN_LINES):
             line = self._describe(self._sum(), time.monotonic() - started)
             if line and line != last:
-                print(line, flush=True)
+                shown.show(line)
                 last = line
 
     def _sum(self) -> dict[str, int]:
@@ -73,12 +102,12 @@ class ProgressDisplay:
         return total
 
     def __enter__(self) -> "ProgressDisplay":
-        """Starts printing."""
+        """Starts showing lines."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stops printing."""
+        """Stops showing lines."""
         self._stop.set()
         self._thread.join()
         self._folder.cleanup()

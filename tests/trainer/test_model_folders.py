@@ -12,7 +12,7 @@ from beambert.model.config import preset
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.trainer import model_folders
-from beambert.trainer.loop.progress import MetricsLog
+from beambert.trainer.loop.trackers import open_trackers
 
 
 @pytest.fixture
@@ -110,13 +110,14 @@ def test_a_folder_that_cannot_be_made_is_refused(flag, tmp_path):
 def test_events_on_a_full_disk_are_one_sentence(full_disk, is_open, tmp_path, monkeypatch):
     output = model_folders.TrainingFolders.of(str(tmp_path / "model"))
     model_folders.claim(output, {}, chief=True)
-    log = MetricsLog(output, 0)
+    log = open_trackers(output, None)
+    log.start({}, 0)
     if is_open:
-        log.write("train", 1, {"loss": 1.0})
-        log.flush()
-    log.write("train", 2, {"loss": 1.0})
+        log.log(1, "train", {"loss": 1.0})
+        log.save()
+    log.log(2, "train", {"loss": 1.0})
     monkeypatch.setattr(tensorflow_files, "write_bytes", lambda *_: None)
     full_disk(True)
     with pytest.raises(InputError, match="tensorboard: cannot be written") as caught:
-        log.flush()
+        log.save()
     assert "\n" not in str(caught.value)

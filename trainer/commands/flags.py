@@ -4,7 +4,7 @@ import argparse
 import os
 
 from beambert.pipelines.shared.flags import FlagParser
-from beambert.trainer.loop.config import DTYPES, OPTIMIZERS, LoopConfig
+from beambert.trainer.loop.config import DTYPES, OPTIMIZERS, TRACKERS, LoopConfig
 from beambert.trainer.weights.positions import KEEP, WAYS
 
 
@@ -75,6 +75,12 @@ def add_loop_flags(
         "(default: %(default)s)",
     )
     add("--tpu", help="name or address of a TPU, or local on a TPU VM")
+    add(
+        "--tracker",
+        metavar="NAME",
+        help=f"{' or '.join(TRACKERS)}: service that also gets the metrics; its own environment "
+        "variables configure it",
+    )
 
 
 def add_positions_flag(parser: FlagParser) -> None:
@@ -124,5 +130,6 @@ def loop_config(flags: argparse.Namespace, **more: int) -> LoopConfig:
         gradient_accumulation_steps=flags.gradient_accumulation_steps,
         dtype=flags.dtype,
         save_checkpoints_steps=flags.save_checkpoints_steps,
+        tracker=flags.tracker,
         **more,
     )

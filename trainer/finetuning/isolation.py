@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.interrupts import passed_on
-from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.shared.loading import in_command, loading
 
 if TYPE_CHECKING:
     from beambert.trainer.finetuning.plan import FinetuningJob
@@ -54,7 +54,7 @@ def _begin() -> None:
     # A process that outlived its parent would hold the folder when the command is given again.
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # Unpickling the job imports TensorFlow, too. Importing it first hides what it prints.
-    with loading():
+    with in_command(), loading():
         import beambert.trainer.finetuning.job  # noqa: F401
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from beambert.model.flops import training_flops
 from beambert.pipelines.model_inputs.features import TaskFeatures
+from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import LABELS_FILE, RESULTS_FILE, SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
@@ -38,6 +39,7 @@ COMPILING_FLOPS = 1e12
 PREDICTIONS_FOLDER = "predictions"
 
 
+@logging_as_it_was()
 def finetune(
     job: FinetuningJob, strategy: tf.distribute.Strategy | None = None
 ) -> dict[str, float]:
@@ -69,7 +71,7 @@ def finetune(
         run = _Finetuning(plan, strategy)
         if chief and (notes := [*data.notes(), *run.notes]):
             print("\n".join(notes), flush=True)
-        results = train(run.trainer, [run.phase()], plan.loop, job.output)
+        results = train(run.trainer, [run.phase()], plan.loop, job.output, plan.training)
         # All workers must take part, as each computes a share of every batch.
         outputs = run.predict(data.features(DEV))
         results |= data.results(outputs)

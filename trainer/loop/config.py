@@ -1,6 +1,7 @@
 """Configurations of a training, with the source of every default. TensorFlow is not imported."""
 
 import dataclasses
+import importlib.util
 import math
 from typing import Any
 
@@ -46,6 +47,10 @@ FLOAT32, BFLOAT16 = "float32", "bfloat16"
 # Takes the type that the devices compute fastest in, see `strategy.resolve_dtype`.
 AUTO = "auto"
 DTYPES = (FLOAT32, BFLOAT16, AUTO)
+# Services that show the metrics of trainings. Each is also the name of its library, and of the
+# extra of setup.py that installs it.
+MLFLOW, WANDB = "mlflow", "wandb"
+TRACKERS = (MLFLOW, WANDB)
 
 
 # Share of the steps done in which `--finish` takes the rate to 0: a choice of this project, at the
@@ -158,6 +163,7 @@ class LoopConfig:
         evaluation at the end reads all data.
       patience: number of evaluations without a better result after which the training stops. The
         best weights on held-out data are then the result; None takes those of the last step.
+      tracker: service that also gets the metrics, one of `TRACKERS`; None for none.
     """
 
     train_batch_size: int
@@ -169,6 +175,7 @@ class LoopConfig:
     eval_steps: int = 1000
     max_eval_batches: int = 100
     patience: int | None = None
+    tracker: str | None = None
 
     def __post_init__(self) -> None:
         """Refuses values that no training can run with.
@@ -190,6 +197,19 @@ class LoopConfig:
             raise InputError(
                 f"--random_seed={self.random_seed}: must be at least 0 and less than {SEED_LIMIT}"
             )
+        if self.tracker not in (None, *TRACKERS):
+            raise InputError(f"--tracker={self.tracker}: choose one of {', '.join(TRACKERS)}")
+        if self.tracker and not _is_installed(self.tracker):
+            raise InputError(
+                f"--tracker={self.tracker}: is not installed; run pip install "
+                f"'beambert[{self.tracker}]'"
+            )
+
+
+def _is_installed(library: str) -> bool:
+    """Returns whether a library can be imported; a folder of its name is no library."""
+    found = importlib.util.find_spec(library)
+    return found is not None and found.origin is not None
 
 
 def default_learning_rate(hidden_size: int, is_frozen: bool) -> float:

@@ -2,19 +2,27 @@
 
 import os
 import signal
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.progress import ProgressLine
 from beambert.trainer import model_folders
 from beambert.trainer.loop.best import BestWeights, best_step, is_over
 from beambert.trainer.loop.checkpoints import open_checkpoints, restore_newest, save
 from beambert.trainer.loop.config import LoopConfig
 from beambert.trainer.loop.optimization import learning_rate_at
 from beambert.trainer.loop.phase import Phase
-from beambert.trainer.loop.progress import EvaluationProgress, Meter, MetricsLog, describe_metrics
+from beambert.trainer.loop.progress import EvaluationProgress, Meter, describe_metrics
 from beambert.trainer.loop.steps import NotFinite, Trainer
 from beambert.trainer.loop.strategy import agree, check_same_step, is_chief, matmul_peak
+from beambert.trainer.loop.trackers import (
+    Trackers,
+    open_trackers,
+    recorded_evaluations,
+    rounded,
+)
 
 
 class Interrupted(SystemExit):
@@ -25,14 +33,15 @@ class _Stop:
     """A context manager that catches SIGTERM and Ctrl-C.
 
     The loop then saves and ends after the graph call that is running. A second Ctrl-C interrupts at
-    once.
+    once. Python gives signals to the main thread only, so in another thread nothing is caught.
     """
 
     def __init__(self):
         self._received: int | None = None
 
     def __enter__(self) -> "_Stop":
-        numbers = (signal.SIGTERM, signal.SIGINT)
+        is_main = threading.current_thread() is threading.main_thread()
+        numbers = (signal.SIGTERM, signal.SIGINT) if is_main else ()
         self._previous = {number: signal.signal(number, self._receive) for number in numbers}
         return self
 
@@ -63,6 +72,7 @@ def train(
     phases: Sequence[Phase],
     config: LoopConfig,
     output: model_folders.TrainingFolders,
+    configuration: Mapping[str, Any] | None = None,
 ) -> dict[str, float]:
     """Trains to the last step, from the newest checkpoint in the folder if there is one.
 
@@ -73,6 +83,7 @@ def train(
       phases: phases of the training, in their order.
       config: parameters of the loop.
       output: folders for checkpoints, `metrics.jsonl` and TensorBoard's events.
+      configuration: content of training.json, for the trackers; None for nothing.
 
     Returns:
       the metrics of the model on all held-out data of the last phase; empty if there are none.
@@ -82,10 +93,12 @@ def train(
       Interrupted: SIGTERM or Ctrl-C ended the training, and everything is saved.
     """
     run = _Training(trainer, phases, config, output)
-    with _Stop() as stop:
-        run.train_to_last_step(stop)
-    # Everything is saved now. If the evaluation is interrupted, the same command repeats it.
-    return run.evaluate_at_the_end()
+    run.log.start(configuration or {}, trainer.steps_done)
+    with run.log:
+        with _Stop() as stop:
+            run.train_to_last_step(stop)
+        # Everything is saved now. If the evaluation is interrupted, the same command repeats it.
+        return run.evaluate_at_the_end()
 
 
 class _Training:
@@ -111,7 +124,10 @@ class _Training:
         check_same_step(trainer.strategy, trainer.steps_done)
         self._last = phases[-1].last_step
         self._chief = is_chief(trainer.strategy)
-        self._log = MetricsLog(output, trainer.steps_done)
+        self.log = open_trackers(output, config.tracker) if self._chief else Trackers([])
+        # All hosts know them, since they decide together when to stop.
+        self._evaluations = recorded_evaluations(output.model, trainer.steps_done)
+        self._progress = ProgressLine()
         self._peak = matmul_peak(trainer.strategy, trainer.dtype)
         self._best = None
         if config.patience is not None:
@@ -150,17 +166,16 @@ class _Training:
             else {}
         )
         if metrics:
-            self._log.write("eval", step, metrics)
+            self._log_evaluation(step, metrics)
             self._say(f"held out at the end: {describe_metrics(metrics)}")
-        if self._chief:
-            self._log.flush()
+        self.log.save()
         if metrics and self._best:
             metrics = self._take_best(step, metrics)
         return metrics
 
     def _take_best(self, step: int, metrics: dict[str, float]) -> dict[str, float]:
         """Sets the best weights, and returns their metrics."""
-        evaluations = self._log.evaluations()
+        evaluations = self._evaluations
         best = best_step(evaluations)
         if best == step:
             return metrics
@@ -171,7 +186,7 @@ class _Training:
 
     def _stops_early(self, step: int) -> bool:
         """Says and returns whether the last evaluations were no better than one before them."""
-        evaluations = self._log.evaluations()
+        evaluations = self._evaluations
         if not self._best or not is_over(evaluations, self._config.patience):
             return False
         self._say(
@@ -221,8 +236,9 @@ class _Training:
         step += steps
         rate = float(learning_rate_at(step - 1, self._trainer.optimizer_config))
         speed = self._meter.update(step, steps)
-        self._log.write("train", step, metrics | {"learning_rate": rate} | speed)
-        self._say(self._meter.line(step, metrics, rate))
+        self.log.log(step, "train", metrics | {"learning_rate": rate} | speed)
+        if self._chief:
+            self._progress.show(self._meter.line(step, metrics, rate))
 
     def _not_finite(self, error: NotFinite) -> InputError:
         batch, metrics = self._config.train_batch_size, error.metrics
@@ -240,18 +256,22 @@ class _Training:
         is_saved = step % config.save_checkpoints_steps == 0 or step == self._last
         if phase.evaluation and step % config.eval_steps == 0 and step < self._last:
             held_out = self._trainer.evaluate(phase.evaluation(config.max_eval_batches))
-            self._log.write("eval", step, held_out)
+            self._log_evaluation(step, held_out)
             self._say(f"held out at step {step:,}: {describe_metrics(held_out)}")
             if self._best:
                 # A run that is resumed knows the evaluations up to its checkpoint.
                 is_saved = True
-                if self._chief and best_step(self._log.evaluations()) == step:
+                if self._chief and best_step(self._evaluations) == step:
                     self._best.save(step)
         if self._chief and is_saved:
             self._save(step)
 
+    def _log_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.log.log(step, "eval", metrics)
+        self._evaluations[step] = rounded(metrics)
+
     def _save(self, step: int) -> None:
-        self._log.flush()
+        self.log.save()
         save(self._manager, step)
 
 

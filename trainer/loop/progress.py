@@ -1,19 +1,12 @@
-"""Progress of a training: lines to print, metrics.jsonl, TensorBoard's events."""
+"""Progress of a training: its rates, and the lines to print."""
 
-import contextlib
-import json
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-import tensorflow as tf
 
 from beambert.pipelines.shared.console import duration
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.weights import CURVES_FILE
-from beambert.trainer import model_folders
-from beambert.trainer.loop.checkpoints import CONTINUES
 
 if TYPE_CHECKING:
     from beambert.trainer.loop.phase import Phase
@@ -131,70 +124,3 @@ class EvaluationProgress:
         self._reported = now
         left = duration((now - self._started) / done * (self._batches - done))
         self._say(f"evaluating: {done:,} of {self._batches:,} batches, {left} left")
-
-
-class MetricsLog:
-    """metrics.jsonl, with a line for every logged step, and the same values for TensorBoard.
-
-    A resumed run drops the lines of the steps that it repeats. TensorBoard shows the newer events.
-    """
-
-    def __init__(self, output: model_folders.TrainingFolders, step: int):
-        """Reads the lines of an earlier run up to the step from which this run continues."""
-        self._path = f"{output.model}/{CURVES_FILE}"
-        self._tensorboard = output.tensorboard
-        self._writers: dict[str, tf.summary.SummaryWriter] = {}
-        is_there = tensorflow_files.exists(self._path)
-        there = tensorflow_files.read_bytes(self._path) if is_there else b""
-        rows = _rows_of(there)
-        self._rows = {(row["split"], row["step"]): row for row in rows if row["step"] <= step}
-        self._unwritten: list[dict] = []
-
-    def write(self, split: str, step: int, metrics: Mapping[str, float]) -> None:
-        """Adds a line, or replaces the one of the same step."""
-        rounded = {name: float(f"{value:.6g}") for name, value in metrics.items()}
-        self._rows[split, step] = {"split": split, "step": step} | rounded
-        self._unwritten.append(self._rows[split, step])
-
-    def evaluations(self) -> dict[int, dict[str, float]]:
-        """Returns step -> metrics of the evaluations on held-out data."""
-        return {step: row for (split, step), row in self._rows.items() if split == "eval"}
-
-    def flush(self) -> None:
-        """Writes the whole file, since object stores cannot append, and the new events.
-
-        Raises:
-          InputError: the file or the events cannot be written.
-        """
-        lines = [json.dumps(row) + "\n" for row in self._rows.values()]
-        tensorflow_files.write_bytes(self._path, "".join(lines).encode())
-        with tensorflow_files.told(self._tensorboard, "written", CONTINUES):
-            for row in self._unwritten:
-                values = {n: value for n, value in row.items() if n not in ("split", "step")}
-                self._write_events(row["split"], row["step"], values)
-            for writer in self._writers.values():
-                writer.flush()
-        self._unwritten = []
-
-    def _write_events(self, split: str, step: int, values: Mapping[str, float]) -> None:
-        # Each split is a run of its own, so that TensorBoard draws their curves in one plot.
-        if split not in self._writers:
-            self._writers[split] = tf.summary.create_file_writer(f"{self._tensorboard}/{split}")
-        with self._writers[split].as_default():
-            for name, value in values.items():
-                tf.summary.write(name, tf.constant(value), step=step, metadata=_SCALARS)
-
-
-def _rows_of(data: bytes) -> list[dict]:
-    """Returns the lines of metrics.jsonl up to a damaged one, which must not end a training."""
-    rows = []
-    with contextlib.suppress(ValueError):
-        for line in data.splitlines():
-            rows.append(json.loads(line))
-    return rows
-
-
-# tf.summary.scalar would need TensorBoard to be installed.
-_SCALARS = tf.compat.v1.SummaryMetadata(
-    plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars")
-)

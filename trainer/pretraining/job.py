@@ -11,6 +11,7 @@ import tensorflow as tf
 from beambert.model.flops import training_flops
 from beambert.model.packing import Capacity
 from beambert.model.pretrainer import BertPretrainer
+from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import RESULTS_FILE
 from beambert.trainer import model_folders
@@ -53,6 +54,7 @@ def commonest_token_accuracy(records: Records) -> float:
     return float(counts.max() / max(counts.sum(), 1))
 
 
+@logging_as_it_was()
 def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None) -> None:
     """Trains an encoder and writes a finished model folder.
 
@@ -97,7 +99,7 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None
         if chief:
             print("\n".join([*_introduce(plan, trainer), *notes]), flush=True)
         phases = [_phase(each, plan, capacities, strategy) for each in plan.data]
-        results = train(trainer, phases, loop, job.output)
+        results = train(trainer, phases, loop, job.output, plan.training)
         if not chief:
             return
         if held_out := plan.data[-1].held_out:

@@ -8,6 +8,7 @@ import tensorflow as tf
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import claims, locks, tensorflow_files, tensorflow_models
 from beambert.pipelines.storage.weights import RESULTS_FILE, weights_sha256
 from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL
@@ -20,6 +21,7 @@ from beambert.trainer.task_models import task_model
 EXTRA_ASSETS, SOURCE_FILE = "assets.extra", "model.json"
 
 
+@logging_as_it_was()
 def export(model_dir: str, output: str) -> str:
     """Writes a model folder as the next version in a serving folder.
 

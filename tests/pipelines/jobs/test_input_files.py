@@ -79,3 +79,14 @@ def test_changes_of_objects_are_seen(gs):
     write_bytes(f"{gs}/inputs/a.txt", b"longer text")
     with pytest.raises(InputError, match=r"a\.txt: was changed .*11 bytes now and had 4"):
         check_unchanged(inputs, patterns, "wait")
+
+
+@pytest.mark.parametrize("pattern", ["*.txt", "./*.txt", "b.txt", "in/../*.txt"])
+def test_patterns_are_of_the_working_folder(pattern, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "b.txt").write_text("text")
+    (found,) = match_inputs([pattern])
+    assert (found.path, found.bytes) == (str(tmp_path / "b.txt"), 4)
+    with pytest.raises(InputError, match=r"--input=\*\.csv: matches no file"):
+        match_inputs(["*.csv"])

@@ -4,15 +4,16 @@ import gc
 import importlib
 import subprocess
 import sys
+import warnings
 
 import pytest
 
-from beambert.pipelines.shared.loading import hidden, loading
+from beambert.pipelines.shared.loading import hidden, in_command, loading
 
 CODE = """
 import gc, sys
-from beambert.pipelines.shared.loading import loading
-with loading():
+from beambert.pipelines.shared.loading import in_command, loading
+with in_command(), loading():
     assert not gc.isenabled()
     import keras
     from apache_beam.io.gcp.gcsfilesystem import GCSFileSystem
@@ -26,6 +27,48 @@ def test_what_only_notebooks_show_is_not_loaded():
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split() == ["True", "keras", "apache_beam"]
+
+
+def test_a_module_that_is_run_keeps_what_is_there_for_good(tmp_path):
+    """Such as one of ours, or a worker of Beam; not a program of the user's own."""
+    code = "import gc\nfrom beambert.pipelines.shared.loading import loading\n"
+    code += "with loading():\n    pass\nprint(gc.get_freeze_count() > 0)\n"
+    folder = tmp_path / "apache_beam" / "runners" / "worker"
+    folder.mkdir(parents=True)
+    for package in (folder, *folder.parents[:2]):
+        (package / "__init__.py").write_text("")
+    (tmp_path / "own.py").write_text(code)
+    (folder / "sdk_worker_main.py").write_text(code)
+    for module, expected in (
+        ("own", "False"),
+        ("apache_beam.runners.worker.sdk_worker_main", "True"),
+    ):
+        run = [sys.executable, "-m", module]
+        done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert done.stdout.split() == [expected], done.stderr
+
+
+def test_only_a_command_keeps_what_is_there_for_good():
+    """The collector of a notebook goes on looking through all objects, and nothing is hidden."""
+    gc.unfreeze()
+    with loading():
+        assert sys.modules.get("matplotlib", "not loaded") is not None
+    assert gc.get_freeze_count() == 0 and gc.isenabled()
+    with in_command():
+        with loading():
+            pass
+        assert gc.get_freeze_count() > 0 and gc.isenabled()
+    gc.unfreeze()
+    with loading():
+        pass
+    assert gc.get_freeze_count() == 0
+
+
+def test_filters_of_warnings_that_a_library_adds_are_gone():
+    before = list(warnings.filters)
+    with loading():
+        warnings.simplefilter("once")
+    assert warnings.filters == before
 
 
 def test_a_failing_import_raises_and_all_is_as_before():

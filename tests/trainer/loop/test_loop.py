@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import threading
 
 import keras
 import numpy as np
@@ -82,6 +83,15 @@ def whole(run, tmp_path_factory):
 
 def metric_rows(folder) -> list[dict]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_another_thread_trains_too(run, whole, tmp_path):
+    """Where Python lets nobody set a handler of signals, as in a notebook's worker."""
+    weights = []
+    thread = threading.Thread(target=lambda: weights.extend(run(tmp_path)))
+    thread.start()
+    thread.join()
+    assert_whole(tmp_path, weights, whole)
 
 
 def assert_whole(folder, weights, whole) -> None:

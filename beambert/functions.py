@@ -1,0 +1,161 @@
+"""The commands that run Beam pipelines, as functions.
+
+Each takes the job of its transform and, if the work is not for this process, Beam's options. Only
+the call of a function loads its libraries.
+"""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.shared.logs import logging_as_it_was
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    from beambert.pipelines.evaluation.job import EvaluationJob
+    from beambert.pipelines.features.job import FeaturesJob
+    from beambert.pipelines.prediction.job import PredictionJob
+    from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+    from beambert.pipelines.verification.job import VerificationJob
+    from beambert.pipelines.vocabulary_learning.job import VocabularyJob
+
+Job = TypeVar("Job")
+
+
+@logging_as_it_was()
+def learn_vocabulary(job: "VocabularyJob", options: "PipelineOptions | None" = None) -> None:
+    """Learns a vocabulary from the files of `job.input`, as `beambert vocab` does.
+
+    Args:
+      job: the vocabulary to learn.
+      options: Beam's options; None for this process.
+
+    Raises:
+      InputError: the output exists and is of another job, or an input cannot be used.
+    """
+    with loading():
+        from beambert.pipelines.vocabulary_learning.run import create_vocabulary
+    create_vocabulary(_ready(job), _with_runner(options))
+
+
+@logging_as_it_was()
+def create_pretraining_data(
+    job: "PretrainingDataJob", options: "PipelineOptions | None" = None
+) -> None:
+    """Makes records of the files of `job.input`, as `beambert data` does.
+
+    Args:
+      job: the records to make.
+      options: Beam's options; None for this process.
+
+    Raises:
+      InputError: a folder holds something else, or an input cannot be used.
+    """
+    with loading():
+        from beambert.pipelines.pretraining_data.run import create_pretraining_data as run
+    run(_ready(job), _with_runner(options))
+
+
+@logging_as_it_was()
+def verify_records(
+    job: "VerificationJob", options: "PipelineOptions | None" = None
+) -> dict[str, Any]:
+    """Verifies records, as `beambert verify` does, but raises nothing for faults in them.
+
+    Args:
+      job: the records to verify.
+      options: Beam's options; None for this process.
+
+    Returns:
+      the content of verification.json; `faults` is the number of faults.
+
+    Raises:
+      InputError: an input or the output cannot be used.
+    """
+    with loading():
+        from beambert.pipelines.verification.run import verify_records as run
+    return run(_ready(job), _with_runner(options))
+
+
+@logging_as_it_was()
+def create_task_features(job: "FeaturesJob", options: "PipelineOptions | None" = None) -> None:
+    """Makes features of a task, as `beambert features` does.
+
+    Args:
+      job: the features to make.
+      options: Beam's options; None for this process.
+
+    Raises:
+      InputError: the folder holds something else, or a file cannot be used.
+    """
+    with loading():
+        from beambert.pipelines.features.run import create_task_features as run
+    run(_ready(job), _with_runner(options))
+
+
+@logging_as_it_was()
+def evaluate(job: "EvaluationJob", options: "PipelineOptions | None" = None) -> dict[str, Any]:
+    """Evaluates a fine-tuned model and decides its blessing, as `beambert evaluate` does.
+
+    Args:
+      job: the evaluation.
+      options: Beam's options; None for this process.
+
+    Returns:
+      the content of metrics.json; `overall` has the scores and `blessed` the decision.
+
+    Raises:
+      InputError: the data, the model, a threshold or a folder cannot be used.
+    """
+    with loading():
+        from beambert.pipelines.evaluation import blessing
+        from beambert.pipelines.evaluation.evaluating import evaluate as run
+        from beambert.pipelines.evaluation.measures import metric_names
+    blessing.check_thresholds(job.thresholds, metric_names(job.task))
+    return run(job, _with_runner(options))
+
+
+@logging_as_it_was()
+def predict(job: "PredictionJob", options: "PipelineOptions | None" = None) -> dict[str, int]:
+    """Answers the texts of the files of `job.input`, as `beambert predict` does.
+
+    Args:
+      job: the model, the texts and the folder for the answers.
+      options: Beam's options; None for this process.
+
+    Returns:
+      the numbers of `answers` and `rejects`.
+
+    Raises:
+      InputError: the model, a file or the output folder cannot be used.
+    """
+    with loading():
+        import tensorflow  # noqa: F401  (its import prints notices)
+
+        from beambert.pipelines.prediction.run import predict as run
+    return run(_ready(job), _with_runner(options))
+
+
+def _ready(job: Job) -> Job:
+    """Returns a job in which a single pattern of files may stand for a tuple of patterns."""
+    single = {
+        name: (value,)
+        for name in ("input", "inputs", "since")
+        if isinstance(value := getattr(job, name, None), str)
+    }
+    return dataclasses.replace(job, **single)
+
+
+def _with_runner(options: "PipelineOptions | None") -> "PipelineOptions":
+    """Returns options that name a runner: this process if nobody named another one."""
+    from beambert.pipelines.jobs.running import beam_options
+
+    if options is None:
+        return beam_options([])
+    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+
+    if options.view_as(StandardOptions).runner is None:
+        options = PipelineOptions.from_dictionary(options.get_all_options(drop_default=True))
+        options.view_as(StandardOptions).runner = "FnApiRunner"
+    return options

@@ -1,0 +1,158 @@
+"""`beambert compare`: tables and curves of model folders, made by hand as trainings leave them."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer.commands.compare import main
+from beambert.trainer.comparison.comparing import compare, describe
+from beambert.trainer.comparison.page import MOST_POINTS, thinned
+from beambert.trainer.comparison.runs import short_names
+
+SETTINGS = {"kind": "pretraining", "optimizer": {"learning_rate": 1e-3}, "data": []}
+
+
+def make_run(folder, training=SETTINGS, hidden=128, rows=(), results=None, finished=True):
+    folder.mkdir(parents=True)
+    (folder / "training.json").write_text(json.dumps(training))
+    (folder / "bert_config.json").write_text(json.dumps({"hidden_size": hidden, "layers": 2}))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    if results is not None:
+        (folder / "results.json").write_text(json.dumps(results))
+    if finished:
+        (folder / "_SUCCESS").write_text("{}")
+    return str(folder)
+
+
+def line(split, step, **metrics):
+    return {"split": split, "step": step} | metrics
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """A finished training, and one of other data and rate that still trains."""
+    for name, factor in (("short", 5), ("long", 10)):
+        (tmp_path / name).mkdir()
+        info = {"parameters": {"dupe_factor": factor, "masked_lm_prob": 0.15}}
+        (tmp_path / name / "info.json").write_text(json.dumps(info))
+    one = SETTINGS | {
+        "columns": [],
+        "data": [str(tmp_path / "short")],
+        "data_sha256": ["ab" * 32] * 2,
+    }
+    other = one | {"data": [str(tmp_path / "long")], "data_sha256": ["ab" * 32, "cd" * 32]}
+    del other["columns"]  # no setting that differs from an empty one
+    other["optimizer"] = {"learning_rate": 5e-4}
+    first = [
+        line("train", 10, loss=7.5, tokens_per_second=900.0),
+        line("train", 20, loss=6.0, tokens_per_second=1234.0),
+        line("eval", 20, loss=6.5),
+        line("train", 30, loss=5.0, tokens_per_second=1300.0),
+    ]
+    second = [line("train", 10, loss=8.0), line("eval", 20, loss=6.25), line("train", 25, loss=6.0)]
+    return [
+        make_run(tmp_path / "a" / "encoder", one, 128, first, {"loss": 4.0, "a_share": 0.30512}),
+        make_run(tmp_path / "b" / "encoder", other, 256, second, finished=False),
+    ]
+
+
+def test_what_differs_and_the_results(runs, tmp_path):
+    found = compare(runs)
+    assert found.names == ["a/encoder", "b/encoder"]
+    sums = found.settings.pop("data_sha256")
+    assert sums[0] != sums[1] and all(re.fullmatch("[0-9a-f]{12}", of) for of in sums)
+    assert found.settings == {
+        "optimizer.learning_rate": [1e-3, 5e-4],
+        "data": [[str(tmp_path / "short")], [str(tmp_path / "long")]],
+        "encoder.hidden_size": [128, 256],
+        "records.0.dupe_factor": [5, 10],
+    }
+    assert found.results == {
+        "loss": [4.0, 6.25],  # of a training that goes on, the newest on held-out data
+        "a share": [0.30512, None],
+        "loss in training": [5.0, 6.0],
+        "updates": [30, 25],
+        "tokens a second": [1234.0, None],
+        "state": ["finished", "unfinished"],
+    }
+
+
+def test_the_printed_tables(runs, capsys):
+    main(runs)
+    printed = [re.split(r" {2,}", row) for row in capsys.readouterr().out.splitlines()]
+    assert ["Settings that differ", "a/encoder", "b/encoder"] in printed
+    assert ["optimizer.learning_rate", "0.001", "0.0005"] in printed
+    assert ["a share", "0.3051", "–"] in printed
+    assert ["tokens a second", "1234", "–"] in printed
+    assert ["updates", "30", "25"] in printed
+    assert len({len(row) for row in describe(compare(runs)).split("\n\n")[0].splitlines()}) == 1
+
+
+def test_nothing_differs(tmp_path):
+    both = [make_run(tmp_path / name, results={"loss": 1.0}) for name in "ab"]
+    assert describe(compare(both)).startswith("Settings that differ: none\n")
+
+
+def test_the_page_has_tables_and_curves_and_needs_nothing_else(runs, tmp_path, capsys):
+    main(["--output", str(tmp_path / "page"), *runs])
+    assert capsys.readouterr().out.endswith(f"Report: {tmp_path}/page/compare.html\n")
+    text = (tmp_path / "page" / "compare.html").read_text("utf-8")
+    assert "<td" in text and "0.3051" in text and "encoder.hidden_size" in text
+    # Held out: the loss. In training: the loss and the speed.
+    assert text.count("<svg") == 3
+    assert text.index("held-out data") < text.index("training data")
+    assert text.count("a/encoder</text>") == 3 and text.count("b/encoder</text>") == 2
+    assert not re.search(r"""(?:src|href)\s*=\s*["'](?!#)|@import|url\((?!#)""", text)
+
+
+def test_a_curve_of_many_steps_is_thinned_to_means():
+    steps, values = np.arange(1, 1001), np.sin(np.arange(1000)) + 5
+    few_steps, few_values = thinned(steps, values)
+    assert len(few_steps) == len(few_values) == MOST_POINTS
+    assert np.all(np.diff(few_steps) > 0)
+    # Each group has three or four neighbours, in order.
+    groups = np.split(values, np.flatnonzero(np.diff(np.searchsorted(few_steps, steps - 2))) + 1)
+    assert few_values.mean() == pytest.approx(values.mean(), rel=0.01) and len(groups) > 1
+    assert thinned(steps[:9], values[:9])[1] is not None
+    np.testing.assert_array_equal(thinned(steps[:9], values[:9])[1], values[:9])
+
+
+@pytest.mark.parametrize(
+    "folders, names",
+    [
+        (["a/x", "b/y/"], ["x", "y"]),
+        (["a/x", "b/x"], ["a/x", "b/x"]),
+        (["gs://one/runs/x", "gs://two/runs/x"], ["one/runs/x", "two/runs/x"]),
+    ],
+)
+def test_names_are_as_short_as_they_can_be(folders, names):
+    assert short_names(folders) == names
+
+
+def test_what_cannot_be_compared(tmp_path):
+    good = make_run(tmp_path / "good")
+    (tmp_path / "sweep" / "best").mkdir(parents=True)
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / "info.json").write_text("{}")
+    damaged = make_run(tmp_path / "damaged")
+    (tmp_path / "damaged" / "training.json").write_text("{cut o")
+    for folders, expected in (
+        ([good], "good: is alone; name two model folders or more"),
+        ([good, good + "/"], "good/: is named twice"),
+        ([good, f"{tmp_path}/nowhere"], "nowhere: no such folder"),
+        ([good, f"{tmp_path}/records"], "records: not a model folder .*; name a folder"),
+        ([good, f"{tmp_path}/sweep"], "sweep: not a model folder .*; name best in it or a folder"),
+        ([good, damaged], r"damaged/training.json: cannot be read"),
+    ):
+        with pytest.raises(InputError, match=expected):
+            compare(folders)
+
+
+def test_without_matplotlib_there_is_still_the_table(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(InputError, match="--output=.*: its page needs matplotlib; run pip install"):
+        compare(runs, str(tmp_path / "page"))
+    assert compare(runs).names

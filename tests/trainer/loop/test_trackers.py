@@ -1,0 +1,196 @@
+"""The trackers of a training: the same metrics for all, one run however often it is continued."""
+
+import json
+import sys
+import threading
+
+import pytest
+from support import tracker_libraries
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer.loop import services, trackers
+from beambert.trainer.loop.config import TRACKERS, LoopConfig
+from beambert.trainer.loop.trackers import open_trackers
+from beambert.trainer.model_folders import TrainingFolders, flat_settings
+
+CONFIGURATION = {"kind": "pretraining", "loop": {"dtype": "float32"}, "data": ["/records"]}
+LOGGED = [
+    (2, "train", {"loss": 1.23456789, "masked_lm_accuracy": 0.25}),
+    (2, "eval", {"loss": 1.5}),
+    (4, "train", {"loss": 1.0, "masked_lm_accuracy": 0.5}),
+]
+
+
+def train(folder, service, step=0, logged=LOGGED, error=None):
+    """Logs as a training does, from a step on."""
+    log = open_trackers(TrainingFolders.of(str(folder)), service)
+    log.start(CONFIGURATION, step)
+    with log:
+        for row in logged:
+            if row[0] > step:
+                log.log(*row)
+        log.save()
+        if error:
+            raise error
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    return tracker_libraries.install(monkeypatch)
+
+
+def test_settings_in_one_level():
+    nested = {
+        "kind": "tagging",
+        "labels": ["A", "B"],
+        "data_sha256": {"train": "ab", "dev": "cd"},
+        "phases": [{"last_step": 9, "records_sha256": ["e", "f"]}, {"last_step": 10}],
+        "init_sha256": None,
+        "loop": {"dtype": "float32"},
+    }
+    flat = flat_settings(nested)
+    assert len(flat["data_sha256"]) == len(flat.pop("phases.0.records_sha256")) == 12
+    other = flat_settings({"data_sha256": {"train": "ab", "dev": "ce"}})
+    assert other["data_sha256"] != flat.pop("data_sha256")
+    assert flat == {
+        "kind": "tagging",
+        "labels": ["A", "B"],
+        "phases.0.last_step": 9,
+        "phases.1.last_step": 10,
+        "init_sha256": None,
+        "loop.dtype": "float32",
+    }
+
+
+def test_mlflow_gets_settings_and_metrics(calls, tmp_path, monkeypatch):
+    train(tmp_path / "encoder", "mlflow")
+    settings = {"kind": "pretraining", "loop.dtype": "float32", "data": "['/records']"}
+    metrics = [
+        [("train/loss", 1.23457, 2), ("train/masked_lm_accuracy", 0.25, 2)],
+        [("eval/loss", 1.5, 2)],
+        [("train/loss", 1.0, 4), ("train/masked_lm_accuracy", 0.5, 4)],
+    ]
+    assert calls == [
+        ("create_experiment", "beambert"),
+        ("create_run", "7", "encoder"),
+        ("log_batch", "run-1", [], settings),
+        *(
+            ("log_batch", "run-1", [{"key": k, "value": v, "step": s} for k, v, s in row], {})
+            for row in metrics
+        ),
+        ("set_terminated", "run-1", "FINISHED"),
+    ]
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "12")
+    train(tmp_path / "second", "mlflow")
+    assert ("create_run", "12", "second") in calls
+
+
+def test_wandb_gets_settings_and_metrics(calls, tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_PROJECT", "law")
+    hook = sys.excepthook
+    train(tmp_path / "encoder", "wandb")
+    assert calls == [
+        ("init", "law", "encoder", None, CONFIGURATION, "allow"),
+        ("log", "run-2", {"train/loss": 1.23457, "train/masked_lm_accuracy": 0.25}, 2),
+        ("log", "run-2", {"eval/loss": 1.5}, 2),
+        ("log", "run-2", {"train/loss": 1.0, "train/masked_lm_accuracy": 0.5}, 4),
+        ("finish", "run-2", 0),
+    ]
+    assert sys.excepthook is hook
+
+
+@pytest.mark.parametrize("service", TRACKERS)
+def test_a_continued_training_is_the_same_run(service, calls, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path, service, logged=LOGGED[:2], error=KeyboardInterrupt())
+    ended = {"mlflow": ("set_terminated", "run-1", "KILLED"), "wandb": ("finish", "run-2", 1)}
+    assert calls[-1] == ended[service]
+    calls.clear()
+    train(tmp_path, service, step=2)
+    begun = {
+        "mlflow": ("update_run", "run-1", "RUNNING"),
+        "wandb": ("init", "beambert", tmp_path.name, "run-2", CONFIGURATION, "allow"),
+    }
+    assert calls[0] == begun[service]
+    assert len(calls) == 3 and calls[1][1] == calls[0][1 if service == "mlflow" else 3]
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [(row["split"], row["step"]) for row in rows] == [
+        ("train", 2),
+        ("eval", 2),
+        ("train", 4),
+    ]
+
+
+@pytest.mark.parametrize("method", ["create_run", "log_batch", "set_terminated"])
+def test_a_service_that_fails_ends_no_training(method, calls, tmp_path, capsys, monkeypatch):
+    def fail(*_, **__):
+        calls.append("failed")
+        raise ConnectionError("no route to host\nand a traceback")
+
+    monkeypatch.setattr(tracker_libraries.MlflowClient, method, fail)
+    train(tmp_path, "mlflow")
+    said = "--tracker=mlflow: no route to host; the training goes on without it\n"
+    assert capsys.readouterr().out == said
+    assert calls.count("failed") == 1 and calls[-1] == "failed"
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
+
+
+def test_a_service_that_does_not_answer_holds_up_no_training(tmp_path, capsys, monkeypatch):
+    answers = threading.Event()
+    monkeypatch.setattr(
+        tracker_libraries.MlflowClient, "log_batch", lambda *_, **__: answers.wait()
+    )
+    monkeypatch.setattr(trackers, "SECONDS_TO_FINISH", 0.05)
+    tracker_libraries.install(monkeypatch)
+    train(tmp_path, "mlflow")
+    said = "--tracker=mlflow: does not answer, so the last metrics are not there\n"
+    assert capsys.readouterr().out == said
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
+    answers.set()
+
+
+def test_services_are_those_of_the_flag():
+    assert tuple(services.SERVICES) == TRACKERS
+    for tracker in (trackers.MetricsFile, trackers.TensorBoard, *services.SERVICES.values()):
+        assert all(callable(getattr(tracker, of)) for of in ("start", "log", "save", "finish"))
+
+
+def test_an_unknown_or_missing_service_is_refused(monkeypatch, tmp_path):
+    with pytest.raises(InputError, match="--tracker=comet: choose one of mlflow, wandb"):
+        LoopConfig(8, tracker="comet")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "wandb", raising=False)
+    (tmp_path / "wandb").mkdir()  # the library itself makes such a folder
+    with pytest.raises(InputError, match=r"wandb: is not installed; run pip install 'beambert\["):
+        LoopConfig(8, tracker="wandb")
+
+
+def test_a_real_mlflow(tmp_path, monkeypatch):
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "runs").as_uri())
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    train(tmp_path / "encoder", "mlflow", logged=LOGGED[:2])
+    train(tmp_path / "encoder", "mlflow", step=2)
+    client = mlflow.MlflowClient()
+    experiment = client.get_experiment_by_name("beambert")
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert (run.info.status, run.info.run_name) == ("FINISHED", "encoder")
+    assert run.data.params["loop.dtype"] == "float32"
+    history = client.get_metric_history(run.info.run_id, "train/loss")
+    assert [(of.step, of.value) for of in history] == [(2, 1.23457), (4, 1.0)]
+    assert mlflow.active_run() is None
+
+
+def test_a_real_wandb(tmp_path, monkeypatch):
+    wandb = pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    before = sys.excepthook, sys.exit, sys.stdout, sys.stderr, sys.stdout.write
+    train(tmp_path / "encoder", "wandb", logged=LOGGED[:2])
+    train(tmp_path / "encoder", "wandb", step=2)
+    assert (sys.excepthook, sys.exit, sys.stdout, sys.stderr, sys.stdout.write) == before
+    assert wandb.run is None
+    run_id = json.loads((tmp_path / "encoder" / "tracker.json").read_text())["wandb"]
+    files = list((tmp_path / "wandb").glob(f"offline-run-*/run-{run_id}.wandb"))
+    assert files and b"masked_lm_accuracy" in files[0].read_bytes()

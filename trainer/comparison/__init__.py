@@ -1,0 +1,1 @@
+"""Trainings side by side: the settings that differ, the results, the curves."""

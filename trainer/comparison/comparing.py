@@ -1,0 +1,127 @@
+"""Compares trainings: what differs in their settings, and their results side by side."""
+
+import dataclasses
+import importlib.util
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import claims, tensorflow_files
+from beambert.trainer.comparison.page import render
+from beambert.trainer.comparison.runs import Run, read_run, short_names
+
+PAGE_FILE = "compare.html"
+# Text of a setting or a result that a training doesn't have.
+NONE = "–"
+# Longest text of a setting in the printed table; of a longer one, the end is shown.
+_WIDEST = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Trainings side by side; every list has an entry for each of them, None where it has none.
+
+    Attributes:
+      names: names that tell the trainings apart.
+      settings: name -> values, for the settings that differ.
+      results: name -> values.
+    """
+
+    names: Sequence[str]
+    settings: Mapping[str, Sequence[Any]]
+    results: Mapping[str, Sequence[Any]]
+
+
+def compare(folders: Sequence[str], output: str | None = None) -> Comparison:
+    """Compares trainings, as `beambert compare` does.
+
+    Args:
+      folders: model folders of `beambert pretrain` or `finetune`, finished or not.
+      output: folder that gets a page with the curves, compare.html; None for no page.
+
+    Raises:
+      InputError: a folder is no model folder, or the page cannot be written.
+    """
+    paths = [claims.absolute(folder) for folder in folders]
+    for number, path in enumerate(paths):
+        if path in paths[:number]:
+            raise InputError(f"{folders[number]}: is named twice; name each folder once")
+    if len(paths) < 2:
+        raise InputError(f"{' '.join(paths)}: is alone; name two model folders or more")
+    if output and importlib.util.find_spec("matplotlib") is None:
+        raise InputError(
+            f"--output={output}: its page needs matplotlib; run pip install 'beambert[evaluate]', "
+            "or leave --output out"
+        )
+    runs = [read_run(folder) for folder in folders]
+    found = Comparison(short_names(folders), differing_settings(runs), all_results(runs))
+    if output:
+        sections = [(title, text_rows(of)) for title, of in sections_of(found)]
+        page = render(found.names, sections, [run.curves for run in runs])
+        tensorflow_files.write_bytes(f"{output.rstrip('/')}/{PAGE_FILE}", page.encode())
+    return found
+
+
+def differing_settings(runs: Sequence[Run]) -> dict[str, list[Any]]:
+    """Returns the settings that aren't the same in all trainings; an empty list is none."""
+    rows = {
+        name: [None if (value := run.settings.get(name)) == [] else value for run in runs]
+        for name in _names(runs, "settings")
+    }
+    return {name: row for name, row in rows.items() if any(value != row[0] for value in row)}
+
+
+def all_results(runs: Sequence[Run]) -> dict[str, list[Any]]:
+    """Returns the results, how far each training is, and how fast it was."""
+    names = _names(runs, "results")
+    rows = {name.replace("_", " "): [run.results.get(name) for run in runs] for name in names}
+    rows["loss in training"] = [run.training_loss for run in runs]
+    rows["updates"] = [run.steps for run in runs]
+    rows["tokens a second"] = [run.tokens_a_second for run in runs]
+    rows["state"] = ["finished" if run.is_finished else "unfinished" for run in runs]
+    return rows
+
+
+def _names(runs: Sequence[Run], of: str) -> list[str]:
+    return list(dict.fromkeys(name for run in runs for name in getattr(run, of)))
+
+
+def sections_of(found: Comparison) -> list[tuple[str, Mapping[str, Sequence[Any]]]]:
+    """Returns the tables of a comparison, with their titles."""
+    return [("Settings that differ", found.settings), ("Results", found.results)]
+
+
+def text_rows(rows: Mapping[str, Sequence[Any]]) -> list[list[str]]:
+    """Returns a table's rows as text: a name and the values."""
+    return [[name, *map(_text, values)] for name, values in rows.items()]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return NONE
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, float):
+        return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return str(value)
+
+
+def describe(found: Comparison) -> str:
+    """Returns the tables as lines to print."""
+    lines: list[str] = []
+    for title, rows in sections_of(found):
+        body = [[name, *map(_shortened, cells)] for name, *cells in text_rows(rows)]
+        if not body:
+            lines += [f"{title}: none", ""]
+            continue
+        columns = [[title, *found.names], *body]
+        widths = [max(map(len, column)) for column in zip(*columns, strict=True)]
+        for first, *others in columns:
+            cells = [f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True)]
+            lines.append("  ".join([f"{first:<{widths[0]}}", *cells]))
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _WIDEST else f"…{text[1 - _WIDEST :]}"
