@@ -39,8 +39,8 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.trainer.loop.config import LoopConfig as LoopConfig
     from beambert.trainer.loop.config import OptimizerConfig as OptimizerConfig
     from beambert.trainer.model_folders import TrainingFolders as TrainingFolders
-    from beambert.trainer.pretraining.job import PretrainingJob as PretrainingJob
     from beambert.trainer.pretraining.job import pretrain as pretrain
+    from beambert.trainer.pretraining.plan import PretrainingJob as PretrainingJob
     from beambert.trainer.serving.versions import export as export
 
 # name -> the module that has it
@@ -57,7 +57,7 @@ _MODULES = {
     "Predict": "beambert.pipelines.prediction.graph",
     "PredictionJob": "beambert.pipelines.prediction.job",
     "PretrainingDataJob": "beambert.pipelines.pretraining_data.job",
-    "PretrainingJob": "beambert.trainer.pretraining.job",
+    "PretrainingJob": "beambert.trainer.pretraining.plan",
     "Threshold": "beambert.pipelines.evaluation.blessing",
     "TrainingFolders": "beambert.trainer.model_folders",
     "VerificationJob": "beambert.pipelines.verification.job",

@@ -9,8 +9,6 @@ import pathlib
 import random
 import re
 import shlex
-import sys
-from unittest import mock
 
 import pytest
 from support.sample_text import make_document
@@ -40,6 +38,11 @@ NOT_RUN = {
     "docs/pretraining.md": {
         "--recipe=bert_base": "trains BERT base for days",
         "--max_seq_length=128,512": "as the command of docs/data.md, which is run",
+        "--finish": "tests/trainer/pretraining/test_revising.py ends and extends small trainings",
+        "--extend": "see --finish",
+        "--checkpoint=": "needs a training at work; tests/trainer/weights has one",
+        "--strategy=auto": "for a machine with GPUs; elsewhere as the README's, which is run",
+        "other-encoder": "needs a second encoder; tests/trainer/comparison has one",
         "--init=bert-base-uncased": "needs weights of Hugging Face; tests/trainer/weights has some",
         "--init=uncased_L-12": "needs the original release's weights",
     },
@@ -121,11 +124,10 @@ def run(words, capfd) -> None:
     """Runs a command in this process; it must end with status 0."""
     name = words[1]
     line = [*words, *SMALLER.get(name, [])]
-    with mock.patch.object(sys, "argv", line):
-        try:
-            status = commands.main()
-        except SystemExit as stop:
-            status = stop.code
+    try:
+        status = commands.run(line[1:])
+    except SystemExit as stop:
+        status = stop.code
     printed = capfd.readouterr()
     assert not status, (" ".join(line), printed.out[-2000:], printed.err[-2000:])
 

@@ -100,6 +100,7 @@ def commands(made, out) -> dict[str, list]:
             *("evaluate", *task, f"--model={made / 'classifier'}"),
             f"--output={out / 'evaluation'}",
         ],
+        "compare": ["compare", made / "encoder", f"--output={out / 'comparison'}"],
         "export": ["export", f"--model={made / 'classifier'}", f"--output={out / 'serving'}"],
     }
 

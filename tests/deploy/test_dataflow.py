@@ -16,8 +16,8 @@ from support import emulated_storage as storage
 from support import growing_corpus as corpus
 from support.absent_packages import without
 
-from beambert import commands as commands_module
 from beambert.commands import COMMANDS
+from beambert.commands import run as run_command
 from beambert.deploy import flex_template
 from beambert.pipelines.jobs import files
 from beambert.pipelines.prediction import worker_folder
@@ -53,13 +53,12 @@ def jobs(monkeypatch, gs):
 
 
 @pytest.fixture
-def translated(monkeypatch, jobs):
+def translated(jobs):
     """Runs a command up to where its job would be submitted; returns the job and the options."""
 
     def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["beambert", *arguments, *BEAM_FLAGS])
         with pytest.raises(Translated):
-            commands_module.main()
+            run_command([*arguments, *BEAM_FLAGS])
         return jobs.pop()
 
     return run
@@ -204,8 +203,7 @@ def test_workers_on_other_machines(gs, root, classifier, monkeypatch, tmp_path):
                 [*prediction, f"--output={tmp_path}/{place}/answers"],
                 [*evaluation[:-1], f"--output={tmp_path}/{place}/evaluation"],
             ):
-                patch.setattr(sys, "argv", ["beambert", *arguments, f"--temp_location={gs}/tmp"])
-                assert commands_module.main() == 0
+                assert run_command([*arguments, f"--temp_location={gs}/tmp"]) == 0
         assert all(of.startswith(f"{gs}/tmp/") == (place == "there") for of in loaded) and loaded
         answers = sorted((tmp_path / place / "answers").glob("part-*"))
         metrics = json.loads((tmp_path / place / "evaluation" / "metrics.json").read_text())
@@ -218,20 +216,18 @@ def test_workers_on_other_machines(gs, root, classifier, monkeypatch, tmp_path):
     ("command", "flag"),
     [("vocab", "output"), ("data", "input"), ("features", "output"), ("predict", "input")],
 )
-def test_workers_do_not_see_this_machine(root, classifier, monkeypatch, capsys, command, flag):
+def test_workers_do_not_see_this_machine(root, classifier, capsys, command, flag):
     arguments = [*commands(root, classifier)[command], *BEAM_FLAGS]
     arguments = [of for of in arguments if not of.startswith(f"--{flag}=")]
     local = f"--{flag}={root}/text/1.jsonl"
-    monkeypatch.setattr(sys, "argv", ["beambert", *arguments, local])
-    assert commands_module.main() == 2
+    assert run_command([*arguments, local]) == 2
     assert f"{local}: Dataflow's workers don't see this machine's" in capsys.readouterr().err
 
 
-def test_dry_run(gs, root, monkeypatch, capsys):
+def test_dry_run(gs, root, capsys):
     """The graph, the cost and the time, and nothing is made or sent."""
     arguments = [*commands(root, "", "dry")["data"], *BEAM_FLAGS, "--dry_run"]
-    monkeypatch.setattr(sys, "argv", ["beambert", *arguments])
-    assert commands_module.main() == 0
+    assert run_command(arguments) == 0
     printed = capsys.readouterr().out
     (graph,) = re.findall("on Dataflow, .* transforms: (.*)", printed)
     steps = dict(re.findall(r"(\w+)( \(shuffles\))?", graph))
@@ -278,21 +274,19 @@ def test_a_machine_of_unknown_price():
         dataflow_cost.find_workers(options, None)
 
 
-def test_a_missing_project_is_a_sentence(root, monkeypatch, capsys):
+def test_a_missing_project_is_a_sentence(root, capsys):
     given = [flag for flag in BEAM_FLAGS if not flag.startswith("--project=")]
-    monkeypatch.setattr(sys, "argv", ["beambert", *commands(root, "", "none")["data"], *given])
-    assert commands_module.main() == 2
+    assert run_command([*commands(root, "", "none")["data"], *given]) == 2
     printed = capsys.readouterr().err
     assert printed.count("\n") == 1 and "Missing required option: project" in printed
 
 
-def test_submission(gs, storage_environment, root, monkeypatch):
+def test_submission(gs, storage_environment, root):
     """To an endpoint that takes the job and says that it is done, with nothing made."""
     port = storage_environment["STORAGE_EMULATOR_HOST"].rpartition(":")[2]
     arguments = [*commands(root, "", "sent")["data"], *BEAM_FLAGS, f"--job_name=records-{port}"]
     arguments += [f"--dataflow_endpoint=http://localhost:{port}", "--sdk_container_image=image"]
-    monkeypatch.setattr(sys, "argv", ["beambert", *arguments])
-    assert commands_module.main() == 2  # there are no records after all
+    assert run_command(arguments) == 2  # there are no records after all
     job = json.loads(files.read_bytes(f"{gs}/{storage.JOB_FILE}", ""))
     assert job["name"] == f"records-{port}"
     environment = job["environment"]

@@ -74,11 +74,10 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None
     parts = strategy.num_replicas_in_sync * loop.gradient_accumulation_steps
     longest = max(each.records.max_seq_length for each in plan.data)
     model_folders.check_rows(plan.config, longest, loop.train_batch_size, parts)
-    model_dir = job.output.model
+    if job.finish is not None or job.extend is not None:
+        plan = revise(plan, chief)
+    model_dir, identity = job.output.model, plan.identity
     with model_folders.held(model_dir, chief):
-        if job.finish is not None or job.extend is not None:
-            plan = revise(plan, chief)
-        identity = plan.identity
         if model_folders.claim(job.output, identity, chief):
             print(f"{model_dir}: already finished by the same command, nothing to do")
             return
