@@ -252,6 +252,7 @@ def test_export_makes_versions_that_load_without_this_project(
     np.testing.assert_allclose(actual, probabilities_of(classifier_folder, examples), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_card_of_a_version_loads_it(classifier_folder, tmp_path):
     """Its lines run in the version's folder, without this project."""
     version = export(str(classifier_folder), str(tmp_path / "serving"))

@@ -60,6 +60,7 @@ def model(data, encoder_folder, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_windows_are_learnt_and_served_alike(model, data, tmp_path):
     """In batches of any size, whatever the lengths of the other texts."""
     assert json.loads((model / "results.json").read_text())["accuracy"] > 0.9
@@ -82,6 +83,7 @@ def test_windows_are_learnt_and_served_alike(model, data, tmp_path):
     assert "in up to 3 windows" in (tmp_path / "serving" / "1" / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_what_has_no_windows_is_refused(model, data, encoder_folder, tmp_path):
     with pytest.raises(InputError, match="reads long texts in windows, which no class of transf"):
         export_hugging_face(str(model), str(tmp_path / "out"))

@@ -357,7 +357,9 @@ def test_a_last_gradient_that_is_no_number_stops(tmp_path):
         train_line(trainer, line_batches(6, 0), config, tmp_path)
 
 
-@pytest.mark.parametrize("what", ["training", "evaluation"])
+@pytest.mark.parametrize(
+    "what", [pytest.param("training", marks=pytest.mark.slow), "evaluation"]
+)
 def test_records_damaged_on_the_disk_are_one_sentence(what, records_folder, tmp_path):
     """Of the right size, so that opening them finds nothing."""
     damaged = shutil.copytree(records_folder, tmp_path / "records")
