@@ -6,15 +6,16 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.program import TensorBoard
 
-from beambert.trainer.loop.progress import MetricsLog
+from beambert.trainer.loop.trackers import open_trackers
 from beambert.trainer.model_folders import TrainingFolders
 
 
 def test_tensorboard_reads_the_events_of_a_training(tmp_path):
-    log = MetricsLog(TrainingFolders.of(str(tmp_path)), step=0)
-    for step, loss in ((10, 3.5), (20, 2.25)):
-        log.write("train", step, {"loss": loss})
-    log.flush()
+    with open_trackers(TrainingFolders.of(str(tmp_path)), None) as trackers:
+        trackers.start({}, 0)
+        for step, loss in ((10, 3.5), (20, 2.25)):
+            trackers.log(step, "train", {"loss": loss})
+        trackers.save()
     events = EventAccumulator(str(tmp_path / "tensorboard" / "train")).Reload()
     scalars = [(e.step, float(tf.make_ndarray(e.tensor_proto))) for e in events.Tensors("loss")]
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
