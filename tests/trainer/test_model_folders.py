@@ -70,6 +70,7 @@ def test_what_a_killed_run_was_writing_is_deleted(tmp_path):
     assert left == ["_UNFINISHED", "checkpoints", "tensorboard"]
 
 
+@pytest.mark.slow
 def test_one_process_at_a_time_fills_a_folder(tmp_path):
     """And a killed one lets go of it."""
     script = f"""

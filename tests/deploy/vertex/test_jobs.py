@@ -331,6 +331,7 @@ def test_images_install_what_is_locked_before_the_repository_is_there(image, tmp
     assert after.splitlines() == [line for line in before.splitlines() if line != "."]
 
 
+@pytest.mark.slow
 def test_steps_need_no_beam_where_they_train():
     readers = ("datasketch", "mwparserfromhell", "pyarrow", "sentencex", "zstandard")
     locked = (ROOT / "requirements-tpu.lock").read_text()

@@ -126,6 +126,7 @@ def test_equal_large_texts_share_their_memory():
         assert pa.total_allocated_bytes() - before < 50_000_000
 
 
+@pytest.mark.slow
 def test_a_row_group_that_would_not_fit_is_rejected():
     table = pa.table({"text": ["a" * 10_000_000] * 30})
     file = written(table, compression="zstd", use_dictionary=False, row_group_size=29)

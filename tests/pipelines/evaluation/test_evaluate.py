@@ -208,6 +208,7 @@ def test_a_missed_threshold_refuses_and_replaces_the_earlier_evaluation(
     assert printed.err == ""
 
 
+@pytest.mark.slow
 def test_slices_are_chosen_and_a_refusal_has_a_status(data, model, tmp_path, capsys):
     """For a step of a build; a blessed model ends with 0."""
     output = tmp_path / "output"
@@ -227,6 +228,7 @@ def test_slices_are_chosen_and_a_refusal_has_a_status(data, model, tmp_path, cap
     assert (output / "BLESSED").exists()
 
 
+@pytest.mark.slow
 def test_a_baseline_must_be_reached(blessed, data, model, tmp_path):
     """The model beside itself: at least as good, but not better by 0.05.
 

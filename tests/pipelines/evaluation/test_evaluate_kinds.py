@@ -48,6 +48,7 @@ def run(task, data, model, output, *more):
     return json.loads((output / "metrics.json").read_text()), (output / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_regression(tmp_path):
     """Against SciPy; labels are sliced by quarter."""
     lines = ["text\tlabel", *(f"{text}\t{label}" for text, label in NUMBERS)]
@@ -73,6 +74,7 @@ def test_regression(tmp_path):
     assert f">{'x' * 31}<" in first
 
 
+@pytest.mark.slow
 def test_choice(tmp_path):
     """Endings stand in columns."""
     header = "text\tchoice0\tchoice1\tlabel"

@@ -192,6 +192,7 @@ def test_logits_that_are_none(questions, windows, logits):
         decode(questions, windows, *logits[:, :, :20], True, PARAMETERS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "too_long"), [("dev-v1.1.reconstructed.json", 9), ("dev-v2.0.reconstructed.json", 9)]
 )

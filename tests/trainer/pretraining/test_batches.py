@@ -53,7 +53,7 @@ def split_again(records, folder, counts, compression=""):
 COUNTS = [3, 1, 4, 1, 5, 9, 0, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4]
 
 
-@pytest.fixture(scope="module", params=["", "GZIP"])
+@pytest.fixture(scope="module", params=["", pytest.param("GZIP", marks=pytest.mark.slow)])
 def many_files(records, tmp_path_factory, request):
     return split_again(records, tmp_path_factory.mktemp("many"), COUNTS, request.param)
 

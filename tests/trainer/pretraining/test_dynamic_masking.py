@@ -329,7 +329,7 @@ def test_epochs_differ(records):
     assert sum(map(len, masks.values())) > 0.9 * len(batches)
 
 
-@pytest.mark.parametrize("whole_words", [False, True])
+@pytest.mark.parametrize("whole_words", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_resumed_batches_are_the_same(records, whole_words):
     records = with_parameters(records, do_whole_word_mask=whole_words)
     an_epoch = records.instances // 8
