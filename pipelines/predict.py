@@ -53,6 +53,13 @@ def build_parser() -> FlagParser:
         help="columns of the texts in tables (default: those that the model was trained on)",
     )
     add(
+        "--encoding",
+        default="auto",
+        metavar="NAME",
+        help="encoding of files that are not UTF-8, such as windows-1252 (default: auto, which "
+        "takes what the files of a folder show, and rejects text where nothing is certain)",
+    )
+    add(
         "--unit",
         choices=(LINE, FILE),
         default=LINE,

@@ -30,7 +30,7 @@ PIPELINES = {
     "shared": "",
     "storage": "shared",
     "wordpiece": "shared",
-    "tasks": "shared",
+    "tasks": "corpus.charsets shared",
     "model_inputs": "shared tasks wordpiece",
     "jobs": "shared storage",
     "records": "jobs shared storage wordpiece",
@@ -41,7 +41,7 @@ PIPELINES = {
     "verification": "jobs records shared storage wordpiece",
     "pretraining_data": "jobs corpus instances records shared storage text wordpiece",
     "features": "jobs model_inputs records shared storage tasks wordpiece",
-    "prediction": "jobs shared storage tasks",
+    "prediction": "corpus.charsets corpus.encodings jobs shared storage tasks",
     "evaluation": "jobs model_inputs prediction shared storage tasks wordpiece",
 }
 # The same of `trainer`; modules at its top count as rooms of their own.

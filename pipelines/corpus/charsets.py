@@ -11,6 +11,7 @@ import re
 import charset_normalizer
 
 from beambert.pipelines.corpus.latin_languages import ACCEPTED, expectations, languages_of
+from beambert.pipelines.shared.errors import InputError
 
 # The four-byte marks begin with two-byte ones, so they are tried first.
 _BYTE_ORDER_MARKS = (
@@ -73,6 +74,13 @@ _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x19\x1c-\x1f]")
 _IMPOSSIBLE = re.compile("[\ufffd\x80-\x9f]")
 _ASCII = bytes(range(0x80))
 _ASCII_LETTERS = re.compile(rb"[A-Za-z]")
+
+# The value of --encoding that has the encoding decided.
+AUTO = "auto"
+# Number of characters around the first one beyond ASCII that an example shows on either side.
+EXAMPLE_CHARACTERS = 25
+# Python's names of encodings -> those of the web, where they differ (WHATWG, "Encoding").
+_WEB_NAMES = {"cp932": "shift_jis", "cp949": "euc-kr", "tis_620": "windows-874"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -230,3 +238,41 @@ def _detect_other_script(raw: bytes) -> str | None:
     fits = [names for names in fits if names]
     # The detector sees only samples of the text.
     return fits[0][0] if len(fits) == 1 and can_decode(raw, fits[0][0]) else None
+
+
+def check_encoding(given: str) -> None:
+    """Refuses an encoding that Python doesn't know.
+
+    Raises:
+      InputError: there is no such encoding of text.
+    """
+    if given == AUTO:
+        return
+    try:
+        b"x".decode(given)
+    except (LookupError, ValueError) as error:
+        raise InputError(
+            f"--encoding={given}: not known; name one such as windows-1252, shift_jis or utf-8, or "
+            f"take {AUTO}"
+        ) from error
+
+
+def python_name(given: str) -> str:
+    """Returns Python's name of an encoding that is given by any of its names."""
+    return codecs.lookup(given).name
+
+
+def web_name(encoding: str) -> str:
+    """Returns the name of an encoding as the web has it, such as windows-1252."""
+    if encoding in _WEB_NAMES:
+        return _WEB_NAMES[encoding]
+    is_windows = encoding.startswith("cp125")
+    return encoding.replace("cp", "windows-", 1) if is_windows else encoding.replace("_", "-")
+
+
+def example(raw: bytes, encoding: str) -> str:
+    """Returns the text around the first character beyond ASCII, on one line."""
+    text = raw.decode(encoding, "replace")
+    at = next(at for at, character in enumerate(text) if not character.isascii())
+    around = text[max(0, at - EXAMPLE_CHARACTERS) : at + EXAMPLE_CHARACTERS]
+    return "… " + " ".join(around.split()) + " …"

@@ -15,20 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from beambert.pipelines.corpus import charsets
 from beambert.pipelines.corpus.charsets import Assumed
 from beambert.pipelines.jobs.input_files import InputFile
-from beambert.pipelines.shared.errors import InputError
 
-# The value of --encoding that has the encoding decided.
-AUTO = "auto"
 # Greatest number of files to sample on this machine and elsewhere. A file elsewhere takes a request
 # of up to 16 MiB.
 SAMPLED_FILES = 1000
 SAMPLED_FILES_ELSEWHERE = 64
 # Share of a folder's files with a certain encoding that must have the same one.
 _AGREEMENT = 0.9
-# Number of characters around the first one beyond ASCII that an example shows on either side.
-_EXAMPLE_CHARACTERS = 25
-# Python's names of encodings -> those of the web, where they differ (WHATWG, "Encoding").
-_WEB_NAMES = {"cp932": "shift_jis", "cp949": "euc-kr", "tis_620": "windows-874"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,36 +62,6 @@ class Sample:
     path: str
     raw: bytes
     encoding: str
-
-
-def check_encoding(given: str) -> None:
-    """Refuses an encoding that Python doesn't know.
-
-    Raises:
-      InputError: there is no such encoding of text.
-    """
-    if given == AUTO:
-        return
-    try:
-        b"x".decode(given)
-    except (LookupError, ValueError) as error:
-        raise InputError(
-            f"--encoding={given}: not known; name one such as windows-1252, shift_jis or utf-8, or "
-            f"take {AUTO}"
-        ) from error
-
-
-def python_name(given: str) -> str:
-    """Returns Python's name of an encoding that is given by any of its names."""
-    return codecs.lookup(given).name
-
-
-def web_name(encoding: str) -> str:
-    """Returns the name of an encoding as the web has it, such as windows-1252."""
-    if encoding in _WEB_NAMES:
-        return _WEB_NAMES[encoding]
-    is_windows = encoding.startswith("cp125")
-    return encoding.replace("cp", "windows-", 1) if is_windows else encoding.replace("_", "-")
 
 
 def choose_files(files: Sequence[InputFile]) -> list[InputFile]:
@@ -190,8 +153,8 @@ def describe(samples: Sequence[Sample], encodings: Encodings, sampled: int = 0) 
         name = posixpath.basename(found[0].path)
         if encoding:
             lines.append(
-                f"assumed {web_name(encoding)} for {count}, such as {name}: "
-                f"“{_example(found[0].raw, encoding)}”; give --encoding= to decide"
+                f"assumed {charsets.web_name(encoding)} for {count}, such as {name}: "
+                f"“{charsets.example(found[0].raw, encoding)}”; give --encoding= to decide"
             )
         else:
             lines.append(
@@ -204,12 +167,4 @@ def describe(samples: Sequence[Sample], encodings: Encodings, sampled: int = 0) 
 def _around(raw: bytes) -> bytes:
     """Returns the bytes around the first byte beyond ASCII."""
     at = next(at for at, byte in enumerate(raw) if byte >= 0x80)
-    return raw[max(0, at - _EXAMPLE_CHARACTERS) : at + _EXAMPLE_CHARACTERS]
-
-
-def _example(raw: bytes, encoding: str) -> str:
-    """Returns the text around the first character beyond ASCII, on one line."""
-    text = raw.decode(encoding, "replace")
-    at = next(at for at, character in enumerate(text) if not character.isascii())
-    around = text[max(0, at - _EXAMPLE_CHARACTERS) : at + _EXAMPLE_CHARACTERS]
-    return "… " + " ".join(around.split()) + " …"
+    return raw[max(0, at - charsets.EXAMPLE_CHARACTERS) : at + charsets.EXAMPLE_CHARACTERS]

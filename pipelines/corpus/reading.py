@@ -5,7 +5,7 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from beambert.pipelines.corpus import encodings, parts
+from beambert.pipelines.corpus import charsets, encodings, parts
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.corpus.format_base import Format
@@ -65,9 +65,9 @@ def find_encodings(
     Raises:
       InputError: there is no such encoding, or a file cannot be opened.
     """
-    encodings.check_encoding(given)
-    if given != encodings.AUTO:
-        return Encodings(encodings.python_name(given)), []
+    charsets.check_encoding(given)
+    if given != charsets.AUTO:
+        return Encodings(charsets.python_name(given)), []
     if format_name != AUTO and FORMATS[format_name].is_utf8:
         return Encodings(), []
 

@@ -1,5 +1,6 @@
 """Turns rows of files into examples, and batches of examples into a fine-tuned model's answers."""
 
+import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,6 +8,8 @@ from typing import Any
 
 from apache_beam.ml.inference.base import ModelHandler
 
+from beambert.pipelines.corpus import charsets, encodings
+from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.jobs import input_files
 from beambert.pipelines.jobs.compression import DECOMPRESSORS, CorruptFileError, decompress
 from beambert.pipelines.prediction import saved_models
@@ -22,6 +25,8 @@ from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import TAGGING
 from beambert.pipelines.tasks.word_tags import WORDS_ENDING, sentences_of
 
+# Number of bytes of a file that show its encoding.
+SAMPLE_BYTES = 1 << 16
 # Greatest number of rows that a model answers at once.
 BATCH_SIZE = 64
 
@@ -49,12 +54,14 @@ class Reading:
       text_columns: column of the text or, for pairs, the columns of both texts.
       choice_columns: columns of the endings of a choice.
       unit: what a text of a plain text file is, see `PredictionJob`.
+      encodings: how files that are not UTF-8 are decoded.
     """
 
     kind: str
     text_columns: Sequence[str]
     choice_columns: Sequence[str]
     unit: str
+    encodings: Encodings = Encodings()
 
     def other_columns(self, fields: Mapping[str, str]) -> dict[str, str]:
         """Returns the fields of a row that are no texts, such as its id."""
@@ -83,6 +90,31 @@ def reading_of(job: PredictionJob, model: saved_models.Model) -> Reading:
             f"{'two texts' if training['is_pair'] else 'one text'}"
         )
     return Reading(training["kind"], columns, answers.choice_columns(training), job.unit)
+
+
+def find_encodings(
+    files: Sequence[input_files.InputFile], given: str
+) -> tuple[Encodings, list[str]]:
+    """Returns how files that are not UTF-8 are decoded, and the lines that say what is assumed.
+
+    It reads the beginnings of a limited number of files.
+
+    Raises:
+      InputError: there is no such encoding.
+    """
+    charsets.check_encoding(given)
+    if given != charsets.AUTO:
+        return Encodings(charsets.python_name(given)), []
+
+    def begin(file: input_files.InputFile) -> bytes:
+        # Whatever cannot be read is met again when its rows are read, and is rejected.
+        with contextlib.suppress(InputError):
+            return _read(file.path, SAMPLE_BYTES)
+        return b""
+
+    samples, sampled = encodings.sample_files(files, begin)
+    found = encodings.assume(samples)
+    return found, encodings.describe(samples, found, sampled if sampled < len(files) else 0)
 
 
 def read_rows(
@@ -137,7 +169,7 @@ def _rows(
     text that is a whole file has neither.
     """
     path = _plain_path(file.path)
-    text = tables.decode(path, _read(file.path))
+    text, _ = tables.decode(path, _read(file.path), reading.encodings.of(file.path))
     if is_table(file.path):
         rows = enumerate(tables.rows_of(path, text), start=1)
         return text, (({"line": line, "row": row}, fields) for row, (line, fields) in rows)
@@ -165,10 +197,10 @@ def _plain_path(path: str) -> pathlib.PurePosixPath:
     return pathlib.PurePosixPath(path.removesuffix(compression))
 
 
-def _read(file: str) -> bytes:
+def _read(file: str, most: int = -1) -> bytes:
     with input_files.open_stored(file) as stored:
         try:
-            return decompress(file, stored).read()
+            return decompress(file, stored).read(most)
         except CorruptFileError as error:
             raise InputError(f"{file}: cannot be read ({error}); copy it again") from error
 

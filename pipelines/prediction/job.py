@@ -15,6 +15,7 @@ class PredictionJob:
       input: patterns of the files to read; empty if a pipeline provides the texts.
       output: folder to make; empty if a pipeline takes the answers.
       text_columns: columns of the texts in tables; None for those that the model was trained on.
+      encoding: encoding of files that are not UTF-8; "auto" takes what the files of a folder show.
       unit: `LINE` if each line of a plain text file is a text, `FILE` if the whole file is one.
     """
 
@@ -22,4 +23,5 @@ class PredictionJob:
     input: tuple[str, ...] = ()
     output: str = ""
     text_columns: tuple[str, ...] | None = None
+    encoding: str = "auto"
     unit: str = LINE

@@ -11,7 +11,7 @@ from apache_beam.metrics import Metrics, MetricsFilter
 from beambert.pipelines.jobs import files, input_files
 from beambert.pipelines.jobs.running import check_reachable, run_job
 from beambert.pipelines.prediction import worker_folder
-from beambert.pipelines.prediction.batches import is_table, reading_of
+from beambert.pipelines.prediction.batches import find_encodings, is_table, reading_of
 from beambert.pipelines.prediction.graph import Predict
 from beambert.pipelines.prediction.job import LINE, PredictionJob
 from beambert.pipelines.prediction.saved_models import Model, find_model
@@ -47,6 +47,7 @@ def _predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
         "weights_sha256": weights_sha256(job.model),
         "text_columns": list(columns),
         "unit": job.unit,
+        "encoding": job.encoding,
         "input": [dataclasses.asdict(file) for file in inputs],
     }
     check_reachable(options, input=job.input, output=job.output)
@@ -72,11 +73,14 @@ def _answer(
     print(f"{len(inputs)} files, {total_bytes / 1e6:.1f} MB -> {output}", flush=True)
     if job.unit == LINE and not all(is_table(file.path) for file in inputs):
         print("each line of a text file is answered; --unit=file answers each file", flush=True)
+    encodings, notes = find_encodings(inputs, job.encoding)
+    for note in notes:
+        print(note, flush=True)
     with worker_folder.worker_folder(options) as sent:
         reachable = worker_folder.send_model(model, sent)
         result = run_job(
             lambda pipeline, folder: write_answers(
-                pipeline | Predict(job, folder, reachable), output
+                pipeline | Predict(job, folder, reachable, encodings), output
             ),
             options,
             lambda counts, seconds: describe_progress(counts, seconds, total_bytes),

@@ -5,6 +5,7 @@ import dataclasses
 import math
 from typing import Any
 
+from beambert.pipelines.corpus import charsets
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import SWITCH
 from beambert.pipelines.tasks.declarations import (
@@ -56,6 +57,13 @@ def add_task_flags(parser: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         help="for --task=multi_label: what stands between the labels of a row (default: a comma); "
         "a JSON list needs none",
+    )
+    add(
+        "--encoding",
+        default=charsets.AUTO,
+        metavar="NAME",
+        help="encoding of files that are not UTF-8, such as windows-1252 (default: auto, which "
+        "takes what a file's text shows where that is certain)",
     )
     add_skip_bad_rows_flag(parser)
 
@@ -119,6 +127,9 @@ def task_of(flags: argparse.Namespace) -> Task:
         given["text_b_is_optional"] = False
     if given.get("label_separator") == "":
         raise InputError("--label_separator: is empty; give at least one character")
+    charsets.check_encoding(flags.encoding)
+    if flags.encoding != charsets.AUTO:
+        given["encoding"] = charsets.python_name(flags.encoding)
     given |= _learning_flags(flags, task)
     labels = given.get("labels")
     if labels is not None and (len(labels) < 2 or len({*labels, ""}) <= len(labels)):

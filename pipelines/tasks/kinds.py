@@ -234,7 +234,7 @@ class Tagging(Task):
         self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
     ) -> ExampleFile:
         """Reads the sentences."""
-        return parted(read_sentences(path, labels))
+        return parted(read_sentences(path, labels, self.encoding))
 
     def check_split(
         self, path: pathlib.Path, is_labelled: bool, examples: Sequence[Any], first: Any

@@ -32,7 +32,8 @@ class TableTask(Task):
         self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
     ) -> ExampleFile:
         """Reads the rows."""
-        rows = tables.read_rows(path, self.headerless_columns if is_labelled else ())
+        columns = self.headerless_columns if is_labelled else ()
+        rows = tables.read_rows(path, columns, self.encoding)
         return parted(self._example(path, line, row, is_labelled, labels) for line, row in rows)
 
     def _example(

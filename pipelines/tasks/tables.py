@@ -1,16 +1,18 @@
 """Reads the rows of .tsv, .csv and .jsonl files with their line numbers.
 
-A line that is not a row gives an error that names the file and the line. This module needs only the
-standard library.
+A line that is not a row gives an error that names the file and the line.
 """
 
 import collections
 import csv
+import functools
 import io
 import json
 import pathlib
 from collections.abc import Iterator, Sequence
 
+from beambert.pipelines.corpus import charsets
+from beambert.pipelines.corpus.charsets import Assumed
 from beambert.pipelines.shared.errors import InputError
 
 ENDINGS = (".tsv", ".csv", ".jsonl")
@@ -73,17 +75,20 @@ def unknown_label(path: pathlib.Path, line: int, label: str, labels: Sequence[st
 Row = tuple[int, dict[str, str] | BadRow]
 
 
-def read_rows(path: pathlib.Path, headerless_columns: tuple[str, ...] = ()) -> Iterator[Row]:
+def read_rows(
+    path: pathlib.Path, headerless_columns: tuple[str, ...] = (), encoding: str = ""
+) -> Iterator[Row]:
     """Yields the rows of a file: (line number, fields by column or the error about the row).
 
     Args:
       path: path of the file; files that are neither .csv nor .jsonl are tab-separated.
       headerless_columns: names of the columns if the file has no header line.
+      encoding: see `read_text`.
 
     Raises:
-      InputError: the file has no header line, or is not UTF-8 or not CSV.
+      InputError: the file has no header line, is in no encoding that is certain, or is not CSV.
     """
-    yield from rows_of(path, read_text(path), headerless_columns)
+    yield from rows_of(path, read_text(path, encoding), headerless_columns)
 
 
 def rows_of(
@@ -113,28 +118,48 @@ def rows_of(
             yield number, BadRow(path, number, reason, "correct the row")
 
 
-def read_text(path: pathlib.Path) -> str:
-    """Returns a file's text without a byte order mark.
+def read_text(path: pathlib.Path, encoding: str = "") -> str:
+    """Returns a file's text without a byte order mark, and says which encoding is assumed.
+
+    Args:
+      path: path of the file.
+      encoding: Python's name of its encoding if it is not UTF-8; "" to decide by the content.
 
     Raises:
-      InputError: the content is not UTF-8.
+      InputError: the content is in no encoding that is certain.
     """
-    return decode(path, path.read_bytes())
+    content = path.read_bytes()
+    text, found = decode(path, content, Assumed(encoding, is_given=bool(encoding)))
+    if found != "utf-8" and not encoding and not charsets.find_mark(content):
+        _say_once(
+            f"{path}: assumed {charsets.web_name(found)}, such as "
+            f"“{charsets.example(content, found)}”; give --encoding= to decide"
+        )
+    return text
 
 
-def decode(path: pathlib.PurePath, content: bytes) -> str:
-    """Returns a file's content as text, without a byte order mark.
+@functools.cache
+def _say_once(line: str) -> None:
+    """Prints a line, but not again for a file that is read again."""
+    print(line, flush=True)
+
+
+def decode(path: pathlib.PurePath, content: bytes, assumed: Assumed) -> tuple[str, str]:
+    """Returns a file's content as text, and its encoding, see `charsets.decode`.
 
     Raises:
-      InputError: the content is not UTF-8.
+      InputError: the content is in no encoding that is certain.
     """
     try:
-        return content.decode("utf-8").removeprefix("\ufeff")
+        return charsets.decode(content, assumed)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
+        what = "no other encoding is certain"
+        if assumed.is_given:
+            what = f"not {charsets.web_name(assumed.encoding)}"
         raise InputError(
-            f"{path}, line {line}, byte {error.start}: not UTF-8; convert the file, for example "
-            "with iconv -t UTF-8"
+            f"{path}, line {line}, byte {error.start}: not UTF-8, and {what}; name the encoding "
+            "with --encoding=, or convert the file"
         ) from error
 
 

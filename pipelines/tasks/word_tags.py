@@ -1,7 +1,4 @@
-"""Reads sentences of words with tags from files of columns, such as CoNLL's.
-
-This module needs only the standard library.
-"""
+"""Reads sentences of words with tags from files of columns, such as CoNLL's."""
 
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -17,10 +14,11 @@ WORDS_ENDING = ".conll"
 
 
 def read_sentences(
-    path: pathlib.Path, labels: Sequence[str] | None
+    path: pathlib.Path, labels: Sequence[str] | None, encoding: str = ""
 ) -> Iterator[TaggedExample | BadRow]:
     """Yields the sentences of a file whose first column is the word and whose last is its tag."""
-    return (sentence for _, sentence in sentences_of(path, tables.read_text(path), labels))
+    text = tables.read_text(path, encoding)
+    return (sentence for _, sentence in sentences_of(path, text, labels))
 
 
 def sentences_of(

@@ -1,6 +1,7 @@
 """Reading the examples of a task, strictly."""
 
 import collections
+import dataclasses
 import pathlib
 import re
 
@@ -95,6 +96,22 @@ def test_a_bad_row_is_named(tmp_path, name, content, message):
     folder = write(tmp_path, name, content)
     with refused(message):
         examples.read_examples(declarations.TASKS["classification"], folder, "dev", ["x", "y"])
+
+
+def test_a_file_in_another_encoding(tmp_path, capsys):
+    """What its text shows is assumed and said; a flag decides."""
+    text = "The price was £{} – and that is what they’d paid for it in the end, “more” or less."
+    rows = [f"{text.format(number)}\tx\n" for number in range(20)]
+    folder = write(tmp_path, "dev.tsv", "".join(["text\tlabel\n", *rows]).encode("cp1252"))
+    task = declarations.TASKS["classification"]
+    found = examples.read_examples(task, folder, "dev", ["x"])
+    assert found[7].text == text.format(7)
+    assert "dev.tsv: assumed windows-1252, such as “… " in capsys.readouterr().out
+    other = dataclasses.replace(task, encoding="iso8859-15")
+    assert "\x96" in examples.read_examples(other, folder, "dev", ["x"])[0].text
+    assert capsys.readouterr().out == ""
+    with refused("dev.tsv, line 2, byte 25: not UTF-8, and not shift-jis; name the encoding"):
+        examples.read_examples(dataclasses.replace(task, encoding="shift_jis"), folder, "dev")
 
 
 def test_bad_rows_are_left_out_only_where_that_is_asked_for_and_named(tmp_path):

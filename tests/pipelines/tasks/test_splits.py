@@ -38,7 +38,7 @@ def test_declared_labels_win_over_the_file(tmp_path):
 def test_every_file_is_read_once(tmp_path, monkeypatch):
     folder = write(tmp_path, train="text\tlabel\na\tz\nb\tb\n", dev="text\tlabel\na\tz\n")
     read, read_text = [], tables.read_text
-    monkeypatch.setattr(tables, "read_text", lambda path: read.append(path.name) or read_text(path))
+    monkeypatch.setattr(tables, "read_text", lambda p, *_: read.append(p.name) or read_text(p))
     read_splits(TASKS["classification"], folder, ("train", "dev"), False)
     assert read == ["train.tsv", "dev.tsv"]
 
