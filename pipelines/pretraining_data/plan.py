@@ -189,7 +189,9 @@ def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
         raise InputError(
             "--num_shards: must be given, because the size of a pipeline's documents is unknown"
         )
-    encodings, notes = find_encodings(inputs, job.format, job.encoding)
+    # All files tell the encoding of a folder, those that --since leaves out as well.
+    everything = match_inputs(job.input) if job.since else inputs
+    encodings, notes = find_encodings(everything, job.format, job.encoding)
     num_shards = job.num_shards or default_num_shards(inputs)
     layout = Layout(job.output, job.lengths(), num_shards, job.eval_fraction, job.compression)
     names = ("do_lower_case", "eval_fraction", "format", "text_column", "language", "sentences")

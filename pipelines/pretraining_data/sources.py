@@ -33,14 +33,16 @@ def find_sources(
     sources = list(dict.fromkeys(names.values()))
     if len(sources) < 2:
         return sources, {}
-    matches = [
-        (re.compile(FileSystem.translate_pattern(absolute(pattern))), sources.index(name))
-        for pattern, name in names.items()
-    ]
-    return sources, {
-        file.path: next(number for match, number in matches if match.fullmatch(file.path))
-        for file in inputs
-    }
+    return sources, {file.path: sources.index(_name_of(file.path, names)) for file in inputs}
+
+
+def _name_of(path: str, names: Mapping[str, str]) -> str:
+    """Returns the source of a file: a name of its own may have brackets, as patterns do."""
+    for pattern, name in names.items():
+        whole = absolute(pattern)
+        if path == whole or re.fullmatch(FileSystem.translate_pattern(whole), path):
+            return name
+    raise ValueError(f"{path}: matches no pattern of --input")
 
 
 def _source_of(pattern: str) -> str:

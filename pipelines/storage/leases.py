@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.interrupts import undone_at_end
 
 # A lease ends after this time unless its holder renews it.
 LEASE = datetime.timedelta(minutes=5)
@@ -68,7 +69,7 @@ class Lease:
         self._path = path
         bucket, _, self._name = path.removeprefix("gs://").partition("/")
         with self._told():
-            self._bucket = storage.Client().bucket(bucket)
+            self._bucket = storage.Client(project=None).bucket(bucket)
         self._generation = 0
 
     def acquire(self, holder: str, length: datetime.timedelta) -> None:
@@ -173,12 +174,16 @@ def held(path: str, holder: str) -> Iterator[None]:
     """
     lease = Lease(path)
     lease.acquire(holder, LEASE)
-    try:
-        with _renewed(lease, holder):
-            yield
-    finally:
+
+    def release() -> None:
         with contextlib.suppress(InputError):  # otherwise it expires
             lease.release()
+
+    try:
+        with undone_at_end(release), _renewed(lease, holder):
+            yield
+    finally:
+        release()
 
 
 @contextlib.contextmanager

@@ -39,7 +39,9 @@ def folders_held(folders: Sequence[str], flag: str) -> Iterator[None]:
             path = folder.rstrip("/") or "/"
             lock = os.path.join(path, claims.LOCK_PREFIX)
             if stack.enter_context(held(lock, f"{flag}={path}")):
-                stack.enter_context(_tidied(path, claims.is_left))
+                # Only a command of BeamBERT that was cut off has left this mark.
+                is_ours = os.path.exists(os.path.join(path, claims.UNFINISHED_FILE))
+                stack.enter_context(_tidied(path, claims.is_left, is_ours))
         yield
 
 
@@ -97,8 +99,16 @@ def _delete(path: str) -> None:
 
 
 @contextlib.contextmanager
-def _tidied(folder: str, is_left: Callable[[str], bool]) -> Iterator[None]:
-    """Deletes what has been left in a locked folder, now and if a signal ends the process."""
+def _tidied(
+    folder: str, is_left: Callable[[str], bool], is_ours: bool = True
+) -> Iterator[None]:
+    """Deletes what has been left in a locked folder, if a signal ends the process, and now.
+
+    Args:
+      folder: path of the folder.
+      is_left: whether a name is that of something temporary.
+      is_ours: False to delete nothing now, as the folder may be somebody else's.
+    """
 
     def delete() -> None:
         with contextlib.suppress(OSError):
@@ -106,7 +116,8 @@ def _tidied(folder: str, is_left: Callable[[str], bool]) -> Iterator[None]:
                 if is_left(name):
                     _delete(os.path.join(folder, name))
 
-    delete()
+    if is_ours:
+        delete()
     with undone_at_end(delete):
         yield
 

@@ -45,11 +45,20 @@ def _balanced(label_ids: NDArray, labels: int) -> NDArray[np.float64]:
     return np.where(counts > 0, examples / ((counts > 0).sum() * np.maximum(counts, 1)), 1.0)
 
 
-def _named(given: Mapping[str, float], labels: Sequence[str]) -> NDArray[np.float64]:
-    for name in given:
+def check_names(class_weights: str | Mapping[str, float] | None, labels: Sequence[str]) -> None:
+    """Refuses weights of labels that the training data has not.
+
+    Raises:
+      InputError: there is no such label.
+    """
+    for name in class_weights if isinstance(class_weights, Mapping) else ():
         if name not in labels:
             raise InputError(
                 f"--class_weights: {name!r} is not a label of the training data, which has "
                 f"{', '.join(labels)}; correct the name"
             )
+
+
+def _named(given: Mapping[str, float], labels: Sequence[str]) -> NDArray[np.float64]:
+    check_names(given, labels)
     return np.array([given.get(label, 1.0) for label in labels])

@@ -10,6 +10,7 @@ from beambert.pipelines.features.contract import TaskFeatureFiles, made_from
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
+from beambert.pipelines.tasks.class_weights import check_names
 from beambert.pipelines.tasks.declarations import OWN_TASKS
 from beambert.pipelines.tasks.task import (
     CHOICE,
@@ -148,6 +149,8 @@ class FinetuningPlan:
         """The content of training.json."""
         task, data = self.data.task, self.data
         columns = ("text_columns", "label_column", "choice_columns")
+        length = self.text_features.max_seq_length
+        trained = (self.weights.trained_positions if self.weights else None) or 0
         return {
             "kind": task.kind,
             "task": task.name,
@@ -159,7 +162,9 @@ class FinetuningPlan:
             "init": claims.absolute(self.weights.path) if self.weights else RANDOM,
             "init_sha256": self.weights.sha256 if self.weights else None,
             "do_lower_case": self.text_features.do_lower_case,
-            "max_seq_length": self.text_features.max_seq_length,
+            "max_seq_length": length,
+            # The encoder may have been trained on more than the task needs.
+            **({"trained_positions": trained} if trained > length else {}),
             "vocabulary_sha256": self.text_features.vocabulary.sha256,
             "data_dir": claims.absolute(self.job.data_dir),
             "data_sha256": data.sha256(),
@@ -205,6 +210,7 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
             f"--init={job.init}: has only one segment type (type_vocab_size), but {data.task.name} "
             "has pairs; use another encoder"
         )
+    check_names(data.task.class_weights, data.labels)
     optimizer, loop = _schedule(job, data.counts[TRAIN], start.config)
     return FinetuningPlan(
         job, start.config, start.weights, text_features, data, notes, optimizer, loop

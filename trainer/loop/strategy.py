@@ -207,6 +207,11 @@ def agree(strategy: tf.distribute.Strategy, steps: int, stops: bool) -> tuple[in
     return int(mean_steps), stopping_share > 0
 
 
+def wait_for_all(strategy: tf.distribute.Strategy) -> None:
+    """Returns once all workers have called it."""
+    agree(strategy, 0, False)
+
+
 def check_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
     """Refuses to train if the workers begin at different steps, from different weights.
 

@@ -25,6 +25,7 @@ from beambert.trainer.loop.strategy import (
     is_chief,
     make_strategy,
     resolve_dtype,
+    wait_for_all,
 )
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
 from beambert.trainer.pretraining.capacity import capacity_for
@@ -75,7 +76,7 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None
     longest = max(each.records.max_seq_length for each in plan.data)
     model_folders.check_rows(plan.config, longest, loop.train_batch_size, parts)
     if job.finish is not None or job.extend is not None:
-        plan = revise(plan, chief)
+        plan = revise(plan, chief, lambda: wait_for_all(strategy))
     model_dir, identity = job.output.model, plan.identity
     with model_folders.held(model_dir, chief):
         if model_folders.claim(job.output, identity, chief):

@@ -8,6 +8,7 @@ it, with or without `--finish` and `--extend`.
 import dataclasses
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
@@ -44,7 +45,9 @@ def with_recorded_revisions(job: PretrainingJob) -> PretrainingJob:
     return _with_revisions(job, revisions)
 
 
-def revise(plan: PretrainingPlan, chief: bool) -> PretrainingPlan:
+def revise(
+    plan: PretrainingPlan, chief: bool, wait_for_all: Callable[[], None]
+) -> PretrainingPlan:
     """Returns the plan with the revision that its job asks for, and records it in the folder.
 
     A revision that is recorded already is not made again.
@@ -52,6 +55,7 @@ def revise(plan: PretrainingPlan, chief: bool) -> PretrainingPlan:
     Args:
       plan: plan with the revisions that the folder records.
       chief: whether this worker writes to the folder.
+      wait_for_all: function that returns once all workers have called it.
 
     Raises:
       InputError: the folder holds no such training, or it cannot be revised so.
@@ -76,8 +80,10 @@ def revise(plan: PretrainingPlan, chief: bool) -> PretrainingPlan:
         if revision is None:
             return plan
         revised = make_plan(_with_revisions(job, (*job.optimizer.revisions, revision)))
+        wait_for_all()  # Every worker has read the folder as it was.
         if chief:
             model_folders.reopen(job.output, revised.identity)
+        wait_for_all()  # From here on it is as the chief has left it.
     return revised
 
 

@@ -57,7 +57,8 @@ def export(model_dir: str, output: str) -> str:
         _write_source(model_dir, temporary)
         card = model_card(module.functions["serving_default"], found.training, _results(found.path))
         tensorflow_files.write_bytes(f"{temporary}/{CARD_FILE}", card.encode())
-    return _publish(temporary, output)
+        # Still under the lock: without it, another export takes the folder for a dead one.
+        return _publish(temporary, output)
 
 
 def _results(model_dir: str) -> dict[str, float] | None:

@@ -124,6 +124,8 @@ def test_shares():
     for part in ("3.00% of the instances", "4.76% of the tokens of wiki", "0.00% of the tokens of"):
         assert part in warning
     assert "of the documents" not in warning
+    # Ten books of which each gives a stretch, as the name of one document counts where it begins.
+    assert share_warning({"documents": 0.1, "tokens": 0.02, "instances": 0.021}, 0.02) == ""
     assert share_warning({"tokens": 0.025}, 0.02) == "" != share_warning({"tokens": 0.0251}, 0.02)
     one = held_out_shares(info(98, 980, 98, wiki=980), info(2, 20, 2, wiki=20))
     assert set(one) == {"documents", "tokens", "instances"} and share_warning(one, 0.02) == ""

@@ -47,6 +47,12 @@ def test_the_first_pattern_counts(corpus):
     }
 
 
+def test_a_name_may_look_like_a_pattern(corpus):
+    (corpus / "books" / "x[1].txt").write_text("text\n")
+    _, paths = sources_of(corpus, "books/x[1].txt", "wiki/AA/*")
+    assert paths["books/x[1].txt"] == "books/x[1].txt"
+
+
 def test_one_source_needs_no_table(corpus):
     assert sources_of(corpus, "wiki/*/wiki_*") == (["wiki/*/wiki_*"], {})
     assert sources_of(corpus, "books/a.txt", "books/b.txt") == (["books"], {})

@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -89,6 +90,14 @@ def test_what_killed_commands_left_is_deleted(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["_UNFINISHED", "part-0"]
 
 
+def test_temporary_files_of_others_stay(tmp_path):
+    """Without the mark of an unfinished job the folder may be anybody's."""
+    (tmp_path / "_tmp-x").write_text("somebody else is writing it")
+    with folders_held([str(tmp_path)], "--output"):
+        pass
+    assert os.listdir(tmp_path) == ["_tmp-x"]
+
+
 def test_what_was_left_beside_a_file_is_deleted(tmp_path):
     left, other = f"_tmp-{'0' * 32}-vocab.txt", f"_tmp-{'0' * 32}-other.txt"
     for name in (left, other, "vocab.txt"):
@@ -172,3 +181,31 @@ def test_a_host_without_the_library_for_leases(monkeypatch, capsys):
     with folders_held(["gs://bucket/model"], "--model_dir"):
         pass
     assert "google-cloud-storage is not installed" in capsys.readouterr().err
+
+
+LEASED = """
+import time
+from beambert.pipelines.shared import interrupts
+from beambert.pipelines.storage import locks
+interrupts.install()
+with locks.folders_held(["gs://bucket/leased"], "--output"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_signal_releases_a_lease(gs, storage_environment):
+    """Otherwise the same command would be refused until the lease has expired."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", LEASED],
+        env=os.environ | storage_environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "held\n"
+    process.send_signal(signal.SIGTERM)
+    _, error = process.communicate(timeout=30)
+    assert (process.returncode, error.count("\n")) == (143, 1), error
+    with folders_held(["gs://bucket/leased"], "--output"):
+        pass

@@ -94,3 +94,4 @@ def test_what_has_no_windows_is_refused(model, data, encoder_folder, tmp_path):
     unknown = flags_of(data, encoder_folder, tmp_path / "model", "--class_weights=glad=2")
     with pytest.raises(InputError, match="--class_weights: 'glad' is not a label"):
         finetune_main(unknown)
+    assert not (tmp_path / "model").exists()  # so that the corrected command may have it
