@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.prediction.job import FILE, LINE, PredictionJob
 from beambert.pipelines.shared.console import run_main
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser, read_job
 from beambert.pipelines.shared.loading import loading
 
@@ -83,13 +82,8 @@ def main(argv: Sequence[str]) -> None:
 
         from beambert.pipelines.prediction.run import predict
     counts = predict(job, options)
-    print(f"{job.output}: {counts['answers']:,} answers, {counts['rejects']:,} rejects")
-    if not any(counts.values()):
-        print(f"--input: there is no text in {' '.join(job.input)}")
-    elif not counts["answers"]:
-        raise InputError(
-            f"--input: none of the rows could be answered; see why in {job.output}/rejects-*.jsonl"
-        )
+    why = f", see why in {job.output}/rejects-*.jsonl" if counts["rejects"] else ""
+    print(f"{job.output}: {counts['answers']:,} answers, {counts['rejects']:,} rejects{why}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Signals at random moments: each command ends at once, with one sentence, and leaves nothing.
 
 The moments are drawn with a seed. `BEAMBERT_INTERRUPTIONS=50` draws as many for each command, in
-place of two, and `BEAMBERT_INTERRUPTIONS_SEED` draws others.
+place of one, and `BEAMBERT_INTERRUPTIONS_SEED` draws others.
 """
 
 import os
@@ -20,7 +20,7 @@ from support import growing_corpus
 from beambert.commands import COMMANDS
 
 ROOT = pathlib.Path(__file__).parents[1]
-MOMENTS = int(os.environ.get("BEAMBERT_INTERRUPTIONS", "2"))
+MOMENTS = int(os.environ.get("BEAMBERT_INTERRUPTIONS", "1"))
 SEED = int(os.environ.get("BEAMBERT_INTERRUPTIONS_SEED", "0"))
 # A busy machine takes a while to end a process.
 SECONDS_TO_END = 15.0
@@ -100,7 +100,10 @@ def commands(made, out) -> dict[str, list]:
             *("evaluate", *task, f"--model={made / 'classifier'}"),
             f"--output={out / 'evaluation'}",
         ],
-        "compare": ["compare", made / "encoder", f"--output={out / 'comparison'}"],
+        "compare": [
+            *("compare", made / "encoder", made / "classifier"),
+            f"--output={out / 'comparison'}",
+        ],
         "export": ["export", f"--model={made / 'classifier'}", f"--output={out / 'serving'}"],
     }
 

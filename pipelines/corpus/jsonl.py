@@ -56,4 +56,6 @@ def _row_document(
     if isinstance(row, dict) and text_column in row and text is None:
         return Skip("null_text")
     detail = f'line {number} has no string under "{text_column}" (--text_column)'
+    if isinstance(row, dict):
+        detail += f"; its columns are {', '.join(list(row)[:20]) or 'none'}"
     return Reject(number, "no_text", detail)

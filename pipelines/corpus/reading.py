@@ -3,6 +3,8 @@
 import contextlib
 import dataclasses
 import json
+import posixpath
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from beambert.pipelines.corpus import charsets, encodings, parts
@@ -71,13 +73,34 @@ def find_encodings(
     if format_name != AUTO and FORMATS[format_name].is_utf8:
         return Encodings(), []
 
+    recognised: dict[str, str] = {}
+
     def begin(file: InputFile) -> bytes:
         beginning = _beginning(file)
-        return b"" if _format_of(beginning, format_name).is_utf8 else beginning
+        format_ = _format_of(beginning, format_name)
+        recognised[file.path] = format_.name
+        return b"" if format_.is_utf8 else beginning
 
     samples, sampled = encodings.sample_files(files, begin)
     found = encodings.assume(samples)
-    return found, encodings.describe(samples, found, sampled if sampled < len(files) else 0)
+    notes = encodings.describe(samples, found, sampled if sampled < len(files) else 0)
+    return found, [*describe_formats(recognised), *notes]
+
+
+def describe_formats(recognised: Mapping[str, str]) -> list[str]:
+    """Returns the line about files that were taken for several formats; none if all are of one.
+
+    Args:
+      recognised: path -> name of the format.
+    """
+    counts = Counter(recognised.values()).most_common()
+    if len(counts) < 2:
+        return []
+    parts = []
+    for name, count in counts:
+        example = min(path for path, format_name in recognised.items() if format_name == name)
+        parts.append(f"{count:,} {name}, such as {posixpath.basename(example)}")
+    return [f"assumed formats: {'; '.join(parts)}; give --format= to decide"]
 
 
 def _beginning(file: InputFile) -> bytes:
@@ -149,7 +172,7 @@ def check_rejects(rows: list[str], read: int, limit: float, remedy: str) -> None
     """
     if len(rows) > limit * read:
         row = json.loads(rows[0])
-        raise InputError(
-            f"{row['file']}: {row['detail']}, and in all {len(rows)} of {read} documents cannot be "
-            f"read; {remedy}, or allow a share with --max_reject_fraction"
-        )
+        share = f"{len(rows):,} of {read:,} documents cannot be read"
+        if len(rows) < read:
+            remedy += ", or allow a share with --max_reject_fraction"
+        raise InputError(f"{row['file']}: {row['detail']} ({share}); {remedy}")

@@ -169,6 +169,8 @@ def claim_output(folder: str, job: Mapping[str, Any], inner: Collection[str] = (
     def read(name: str) -> bytes:
         return read_bytes(FileSystems.join(folder, name), "--output")
 
+    if os.path.isfile(folder):
+        raise InputError(f"--output={folder}: is a file; name a folder to make")
     names = [name for name in list_folder(folder) if name not in inner]
     if claims.is_finished(folder, names, read, job, "--output"):
         return True

@@ -16,6 +16,7 @@ from beambert.pipelines.prediction.graph import Predict
 from beambert.pipelines.prediction.job import LINE, PredictionJob
 from beambert.pipelines.prediction.saved_models import Model, find_model
 from beambert.pipelines.shared.console import duration
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, locks
 from beambert.pipelines.storage.tensorflow_files import local_folder
 from beambert.pipelines.storage.weights import NOT_TO_USE, weights_sha256
@@ -90,9 +91,28 @@ def _answer(
     remedy = "wait until nothing writes to it, then delete --output or choose another"
     input_files.check_unchanged(inputs, job.input, remedy)
     counts = {"answers": _count(result, PART), "rejects": _count(result, REJECTS)}
+    if not counts["answers"]:
+        _refuse_nothing(job, output, counts["rejects"])
     files.write_bytes(f"{output}/{INFO_FILE}", json.dumps(identity | counts, indent=1).encode())
     files.finish_output(output, identity)
     return counts
+
+
+def _refuse_nothing(job: PredictionJob, output: str, rejects: int) -> None:
+    """Refuses a prediction without answers, and makes its folder free for a corrected command.
+
+    Raises:
+      InputError: always, with the first reason.
+    """
+    reason = f"there is no text in {' '.join(job.input)}"
+    if rejects:
+        names = [name for name in files.list_folder(output) if name.startswith(f"{REJECTS}-")]
+        lines = (files.read_bytes(f"{output}/{name}", "--output") for name in sorted(names))
+        first = json.loads(next(filter(None, b"".join(lines).split(b"\n"))))
+        reason = f"none of {rejects:,} rows could be answered ({first['reason']})"
+    for prefix in (f"{PART}-", f"{REJECTS}-", claims.UNFINISHED_FILE):
+        files.delete_prefixed(output, prefix)
+    raise InputError(f"--input: {reason}; correct the files or the flags")
 
 
 def write_answers(answers: beam.PCollection[dict[str, Any]], output: str) -> None:

@@ -131,9 +131,9 @@ class FinishFolders(beam.DoFn):
                 "documents, too few for an instance; raise it or leave it out"
             )
         raise InputError(
-            f"--input: no document gave an instance ({documents['read']} documents in "
-            f"{len(self._manifest.inputs)} files, {documents}); check --format and that the files "
-            "hold text"
+            f"--input: no document gave an instance ({documents['read']:,} documents in "
+            f"{len(self._manifest.inputs):,} files; {describe_dropped(documents)}); check that the "
+            "files hold text, --format, and the flags that leave documents out"
         )
 
     def _finish(self, folder: RecordsFolder, info: RecordsInfo, shards: list[ShardEntry]) -> None:
@@ -180,6 +180,28 @@ def _sum_sources(counts: Iterable[Sequence[tuple[int, int]]]) -> list[tuple[int,
     """Returns the documents and tokens of each source, of all shards."""
     by_source = zip(*counts, strict=True)
     return [tuple(map(sum, zip(*of_shards, strict=True))) for of_shards in by_source]
+
+
+# Reason under which info.json counts dropped documents -> the reason as a summary says it.
+_REASONS = {
+    "empty": "without text, such as a page of a title only",
+    "no_tokens": "without a word",
+    "duplicates": "equal to another",
+    "near_duplicates": "similar to another",
+}
+
+
+def describe_dropped(documents: Mapping[str, Any]) -> str:
+    """Returns how many documents were left out, and why: "3 dropped: 2 without text, 1 redirect".
+
+    Args:
+      documents: counts of documents in info.json.
+    """
+    dropped: Mapping[str, int] = documents["dropped"]
+    reasons = [f"{count:,} {_REASONS.get(name, name)}" for name, count in dropped.items()]
+    reasons += [f"{count:,} unreadable ({name})" for name, count in documents["rejected"].items()]
+    total = sum(dropped.values()) + sum(documents["rejected"].values())
+    return f"{total:,} dropped: {', '.join(reasons)}" if reasons else "none dropped"
 
 
 def _record_counts(

@@ -1,8 +1,8 @@
 """Runs a job that makes records: checks the output, shows the progress, sums up the result."""
 
 import json
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import StandardOptions
@@ -12,6 +12,7 @@ from beambert.pipelines.jobs import files
 from beambert.pipelines.jobs.clock import describe_stages, stage_seconds
 from beambert.pipelines.jobs.running import check_reachable, run_job, translate_job, works_here
 from beambert.pipelines.pretraining_data import dataflow_cost
+from beambert.pipelines.pretraining_data.finishing import describe_dropped
 from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.plan import Plan, find_inputs, make_plan
@@ -183,28 +184,6 @@ def summarize(info: RecordsInfo, folder: str) -> str:
         f"{counts['filled_share']:.1%} of the positions filled, "
         f"{counts['unknown_share']:.3%} of the tokens [UNK]"
     )
-
-
-# Reason under which info.json counts dropped documents -> the reason as a summary says it.
-_REASONS = {
-    "empty": "without text, such as a page of a title only",
-    "no_tokens": "without a word",
-    "duplicates": "equal to another",
-    "near_duplicates": "similar to another",
-}
-
-
-def describe_dropped(documents: Mapping[str, Any]) -> str:
-    """Returns how many documents were left out, and why: "3 dropped: 2 without text, 1 redirect".
-
-    Args:
-      documents: counts of documents in info.json.
-    """
-    dropped: Mapping[str, int] = documents["dropped"]
-    reasons = [f"{count:,} {_REASONS.get(name, name)}" for name, count in dropped.items()]
-    reasons += [f"{count:,} unreadable ({name})" for name, count in documents["rejected"].items()]
-    total = sum(dropped.values()) + sum(documents["rejected"].values())
-    return f"{total:,} dropped: {', '.join(reasons)}" if reasons else "none dropped"
 
 
 def read_warnings(info: RecordsInfo, folder: str) -> list[str]:

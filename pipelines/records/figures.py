@@ -245,7 +245,7 @@ def _repeat_warnings(repeats: Mapping[str, HashCounts], made_with: MadeWith) -> 
         warnings.append(
             f"at least {same:.1%} of the records repeat text of another document (their first "
             f"{OPENING_TOKENS} tokens occur more often than dupe_factor {made_with.dupe_factor} "
-            "explains); remove duplicate documents"
+            "explains); leave them out by `beambert data --duplicates=near`"
         )
     return warnings
 
@@ -296,7 +296,7 @@ def overlap_warning(shares: Mapping[str, float | None]) -> str:
         f"{sequences:.1%} of the held-out records are whole in the training records, and "
         f"{openings:.1%} begin with the same {OPENING_TOKENS} tokens as a training record, so "
         "results on them will look better than they are; split by document with --eval_fraction, "
-        "and remove near-duplicates"
+        "and leave out similar ones with --duplicates=near"
     )
 
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo, feature_shapes
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.claims import MARKER_FILE
+from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 from beambert.pipelines.storage.tensorflow_files import reason
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
@@ -71,6 +71,10 @@ def open_records(folder: str, flag: str) -> Records:
             found = ", ".join(path.removesuffix(f"/{MARKER_FILE}") for path in inside)
             raise InputError(
                 f"{flag}={folder}: holds records for several lengths; name one of {found}"
+            )
+        if not tensorflow_files.exists(f"{folder}/{UNFINISHED_FILE}"):
+            raise InputError(
+                f"{flag}={folder}: is no records folder; make one with `beambert data`"
             )
         raise InputError(
             f"{flag}={folder}: not a finished records folder (no {MARKER_FILE}); "

@@ -35,6 +35,11 @@ def with_recorded_revisions(job: PretrainingJob) -> PretrainingJob:
     settings = _recorded(job.output.model).get("optimizer", {})
     asked, planned = job.optimizer.num_train_steps, settings.get("num_train_steps")
     if planned not in (None, asked):
+        if job.finish is not None or job.extend is not None:
+            raise InputError(
+                f"--num_train_steps={asked}: the training in --model_dir={job.output.model} is "
+                f"planned for {planned} steps; give --num_train_steps={planned}"
+            )
         other = f"--extend={asked}" if asked > planned else "--finish"
         raise InputError(
             f"--num_train_steps={asked}: the training in --model_dir={job.output.model} is planned "

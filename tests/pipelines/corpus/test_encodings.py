@@ -189,3 +189,16 @@ def test_the_number_of_files_and_bytes_is_limited(tmp_path, monkeypatch):
 def test_unknown_encoding():
     with pytest.raises(InputError, match=r"^--encoding=latin-0: not known; name one such as"):
         find_encodings([], "auto", "latin-0")
+
+
+def test_files_of_several_formats_are_said(tmp_path):
+    """A text that is cut into lines becomes many documents, which nobody would notice."""
+    (tmp_path / "a.txt").write_text(ENGLISH)
+    (tmp_path / "b.jsonl").write_text('{"text": "the river is wide"}\n')
+    (tmp_path / "c.jsonl").write_text('{"text": "the town is old"}\n')
+    files = match_inputs([str(tmp_path / "*")])
+    _, notes = find_encodings(files, "auto", "auto")
+    (note,) = notes
+    assert note.startswith("assumed formats: 2 jsonl, such as b.jsonl; 1 ")
+    assert note.endswith(", such as a.txt; give --format= to decide")
+    assert find_encodings(files[1:], "auto", "auto")[1] == []

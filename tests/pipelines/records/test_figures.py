@@ -177,7 +177,7 @@ class TestWarnings:
             for kind in ("records", "sequences", "openings")
         }
         records, text = warn(balanced(), twice, MadeWith(dupe_factor=1))
-        assert "50.0%" in records and "50.0%" in text and "duplicate documents" in text
+        assert "50.0%" in records and "50.0%" in text and "--duplicates=near" in text
         assert len(warn(balanced(), twice, MadeWith(dupe_factor=2))) == 1
 
     @pytest.mark.parametrize(("others", "expected"), [(0, 0), (1, 2)])
