@@ -3,6 +3,7 @@
 import gc
 import os
 import pathlib
+import signal
 
 import pytest
 from support.sample_text import WORDS
@@ -10,6 +11,9 @@ from support.sample_text import WORDS
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# A shell lets what it starts in the background ignore Ctrl-C, which these tests send.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Real data that is not part of the project (Wikipedia text, GLUE, vocabularies); tests that want it
 # skip where it is absent.
