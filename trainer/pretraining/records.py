@@ -72,7 +72,8 @@ def open_records(folder: str, flag: str) -> Records:
             raise InputError(
                 f"{flag}={folder}: holds records for several lengths; name one of {found}"
             )
-        if not tensorflow_files.exists(f"{folder}/{UNFINISHED_FILE}"):
+        ours = (UNFINISHED_FILE, INFO_FILE)
+        if not any(tensorflow_files.exists(f"{folder}/{name}") for name in ours):
             raise InputError(
                 f"{flag}={folder}: is no records folder; make one with `beambert data`"
             )
