@@ -134,6 +134,19 @@ def sample_files(
         return [sample for sample in found if sample], len(chosen)
 
 
+def decide(
+    files: Sequence[InputFile], begin: Callable[[InputFile], bytes]
+) -> tuple[Encodings, list[str]]:
+    """Returns how files that aren't UTF-8 are decoded, and the lines that say what is assumed.
+
+    Args:
+      files, begin: see `sample_files`.
+    """
+    samples, sampled = sample_files(files, begin)
+    found = assume(samples)
+    return found, describe(samples, found, sampled if sampled < len(files) else 0)
+
+
 def describe(samples: Sequence[Sample], encodings: Encodings, sampled: int = 0) -> list[str]:
     """Returns the lines that say what is assumed, each with an example.
 

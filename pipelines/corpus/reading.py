@@ -81,9 +81,7 @@ def find_encodings(
         recognised[file.path] = format_.name
         return b"" if format_.is_utf8 else beginning
 
-    samples, sampled = encodings.sample_files(files, begin)
-    found = encodings.assume(samples)
-    notes = encodings.describe(samples, found, sampled if sampled < len(files) else 0)
+    found, notes = encodings.decide(files, begin)
     return found, [*describe_formats(recognised), *notes]
 
 

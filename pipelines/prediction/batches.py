@@ -112,9 +112,7 @@ def find_encodings(
             return _read(file.path, SAMPLE_BYTES)
         return b""
 
-    samples, sampled = encodings.sample_files(files, begin)
-    found = encodings.assume(samples)
-    return found, encodings.describe(samples, found, sampled if sampled < len(files) else 0)
+    return encodings.decide(files, begin)
 
 
 def read_rows(
