@@ -80,7 +80,18 @@ AUTO = "auto"
 # Number of characters around the first one beyond ASCII that an example shows on either side.
 EXAMPLE_CHARACTERS = 25
 # Python's names of encodings -> those of the web, where they differ (WHATWG, "Encoding").
-_WEB_NAMES = {"cp932": "shift_jis", "cp949": "euc-kr", "tis_620": "windows-874"}
+_WEB_NAMES = {
+    "cp932": "shift_jis",
+    "cp949": "euc-kr",
+    "tis_620": "windows-874",
+    "mac_roman": "macintosh",
+}
+# Encodings in which a line feed isn't the byte 0x0A alone.
+_WIDE = ("utf-16", "utf-32")
+# Encodings that write all characters as ASCII bytes, with escapes.
+_ASCII_BYTES = ("iso2022", "hz", "utf-7")
+# Number of bytes at the beginning of a file that show its encoding and its format.
+SAMPLE_BYTES = 1 << 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,13 +125,27 @@ def decode(raw: bytes, assumed: Assumed = NOTHING_ASSUMED) -> tuple[str, str]:
     """
     if (mark := find_mark(raw)) is not None:
         return raw.decode(mark).lstrip("\ufeff"), mark.removesuffix("-sig")
+    if wide := wide_encoding(raw[:SAMPLE_BYTES], assumed):
+        return raw.decode(wide), wide
     try:
-        return raw.decode("utf-8"), "utf-8"
+        return decode_utf8(raw, assumed)
     except UnicodeDecodeError:
         encoding = choose_encoding(raw, assumed)
         if not encoding:
             raise
         return raw.decode(encoding), encoding
+
+
+def decode_utf8(raw: bytes, assumed: Assumed) -> tuple[str, str]:
+    """Returns text in UTF-8, or in the given encoding if that has ASCII bytes alone, and its name.
+
+    Raises:
+      UnicodeDecodeError: the text is not UTF-8.
+    """
+    is_escaped = assumed.is_given and assumed.encoding.startswith(_ASCII_BYTES)
+    if is_escaped and raw.isascii() and can_decode(raw, assumed.encoding):
+        return raw.decode(assumed.encoding), assumed.encoding
+    return raw.decode("utf-8"), "utf-8"
 
 
 def find_mark(raw: bytes) -> str | None:
@@ -249,25 +274,48 @@ def check_encoding(given: str) -> None:
     if given == AUTO:
         return
     try:
-        b"x".decode(given)
+        "".encode(python_name(given))
     except (LookupError, ValueError) as error:
         raise InputError(
-            f"--encoding={given}: not known; name one such as windows-1252, shift_jis or utf-8, or "
-            f"take {AUTO}"
+            f"--encoding={given}: not known; name one such as windows-1252, macintosh, shift_jis or "
+            f"utf-16, or take {AUTO}"
         ) from error
 
 
 def python_name(given: str) -> str:
-    """Returns Python's name of an encoding that is given by any of its names."""
-    return codecs.lookup(given).name
+    """Returns Python's name of an encoding that is given by any of its names.
+
+    The web's names mean what they mean on the web.
+
+    Raises:
+      LookupError, ValueError: Python knows no such encoding.
+    """
+    plain = given.strip().lower().replace("_", "-")
+    by_web_name = {name.replace("_", "-"): encoding for encoding, name in _WEB_NAMES.items()}
+    return codecs.lookup(by_web_name.get(plain) or plain.removeprefix("x-")).name
 
 
 def web_name(encoding: str) -> str:
     """Returns the name of an encoding as the web has it, such as windows-1252."""
-    if encoding in _WEB_NAMES:
-        return _WEB_NAMES[encoding]
+    if (plain := encoding.replace("-", "_")) in _WEB_NAMES:
+        return _WEB_NAMES[plain]
     is_windows = encoding.startswith("cp125")
     return encoding.replace("cp", "windows-", 1) if is_windows else encoding.replace("_", "-")
+
+
+def wide_encoding(beginning: bytes, assumed: Assumed) -> str | None:
+    """Returns the UTF-16 or UTF-32 that a file has by its mark or the user's word, or None.
+
+    The user's word doesn't hold for UTF-8, which has no zeros.
+
+    Args:
+      beginning: the first bytes of the file.
+      assumed: encoding of text that isn't UTF-8.
+    """
+    if found := find_mark(beginning):
+        return found if found.startswith(_WIDE) else None
+    is_wide = assumed.is_given and assumed.encoding.startswith(_WIDE)
+    return assumed.encoding if is_wide and b"\0" in beginning else None
 
 
 def example(raw: bytes, encoding: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO
 
-from beambert.pipelines.corpus import line_reading
+from beambert.pipelines.corpus import charsets, line_reading
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.line_reading import (
@@ -15,7 +15,6 @@ from beambert.pipelines.corpus.line_reading import (
     TooLargeError,
     lines_of,
     utf8_lines,
-    wide_encoding,
 )
 from beambert.pipelines.corpus.parts import FilePart, lines_of_part, split_evenly
 from beambert.pipelines.jobs.compression import CorruptFileError, decompress
@@ -153,6 +152,8 @@ class LineFormat(Format):
                 untold = 0
 
         wide = None if part.start else _wide_encoding_of(part, stored, assumed)
+        if wide:
+            assumed = Assumed("utf-8", is_given=True)  # The lines are UTF-8 now.
         lines = CountedLines(self.lines(part, stored, wide), count)
         try:
             for found in self._read_bounded(lines, text_column, assumed):
@@ -195,6 +196,6 @@ def _wide_encoding_of(part: FilePart, stored: BinaryIO, assumed: Assumed) -> str
     """Returns the UTF-16 or UTF-32 of a part at the beginning of a file, or None."""
     beginning = b""
     with contextlib.suppress(CorruptFileError):  # The reader meets the damage again.
-        beginning = decompress(part.file.path, stored, part.end).read(4)
+        beginning = decompress(part.file.path, stored, part.end).read(charsets.SAMPLE_BYTES)
     stored.seek(0)
-    return wide_encoding(beginning, assumed)
+    return charsets.wide_encoding(beginning, assumed)

@@ -12,6 +12,7 @@ Then add an instance of the class to `_TRIED`.
 """
 
 from beambert.pipelines.corpus import charsets
+from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.format_base import Format
 from beambert.pipelines.corpus.jsonl import JsonLines
 from beambert.pipelines.corpus.mediawiki import MediaWiki
@@ -35,15 +36,16 @@ _TRIED: tuple[Format, ...] = (
 FORMATS = {found.name: found for found in _TRIED}
 # The value of --format that has each file's format recognised.
 AUTO = "auto"
-# Number of bytes at the beginning of a file that are enough to recognise its format.
-SAMPLE_BYTES = 1 << 16
 
 
-def recognise(sample: bytes) -> Format:
-    """Returns the format of a file, given its first `SAMPLE_BYTES` bytes.
+def recognise(sample: bytes, assumed: Assumed = NOTHING_ASSUMED) -> Format:
+    """Returns the format of a file.
 
-    The last character of the sample may be cut.
+    Args:
+      sample: its first `charsets.SAMPLE_BYTES` bytes; the last character may be cut.
+      assumed: encoding of text that isn't UTF-8.
     """
-    if mark := charsets.find_mark(sample):
-        sample = sample.decode(mark, "ignore").encode()
+    encoding = charsets.find_mark(sample) or charsets.wide_encoding(sample, assumed)
+    if encoding:
+        sample = sample.decode(encoding, "ignore").encode()
     return next(found for found in FORMATS.values() if found.recognises(sample))

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from beambert.pipelines.corpus import charsets, encodings, parts
+from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.corpus.format_base import Format
-from beambert.pipelines.corpus.formats import AUTO, FORMATS, SAMPLE_BYTES, recognise
-from beambert.pipelines.corpus.line_reading import wide_encoding
+from beambert.pipelines.corpus.formats import AUTO, FORMATS, recognise
 from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.jobs.compression import CorruptFileError, decompress
 from beambert.pipelines.jobs.input_files import InputFile
@@ -46,8 +46,9 @@ def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
     if file.bytes < 2 * parts.PART_BYTES:
         return [FilePart(file, options.format)]
     beginning = _beginning(file)
-    found = _format_of(beginning, options.format)
-    if wide_encoding(beginning, options.encodings.of(file.path)):
+    assumed = options.encodings.of(file.path)
+    found = _format_of(beginning, options.format, assumed)
+    if charsets.wide_encoding(beginning, assumed):
         return [FilePart(file, found.name)]
     return found.split(file, options.text_column)
 
@@ -102,20 +103,20 @@ def describe_formats(recognised: Mapping[str, str]) -> list[str]:
 
 
 def _beginning(file: InputFile) -> bytes:
-    """Returns the first `SAMPLE_BYTES` bytes of a file, decompressed."""
+    """Returns the first `charsets.SAMPLE_BYTES` bytes of a file, decompressed."""
     sample = b""
     with file.open() as stored:
         opened = decompress(file.path, stored)
         # Damage is ignored here. The reader meets it again and rejects it.
         with contextlib.suppress(CorruptFileError):
-            while len(sample) < SAMPLE_BYTES and (chunk := opened.read(4096)):
+            while len(sample) < charsets.SAMPLE_BYTES and (chunk := opened.read(4096)):
                 sample += chunk
     return sample
 
 
-def _format_of(beginning: bytes, name: str) -> Format:
+def _format_of(beginning: bytes, name: str, assumed: Assumed = NOTHING_ASSUMED) -> Format:
     """Returns the format of a name; with `AUTO`, the format that the file's beginning shows."""
-    return recognise(beginning) if name == AUTO else FORMATS[name]
+    return recognise(beginning, assumed) if name == AUTO else FORMATS[name]
 
 
 def read_part(
@@ -135,8 +136,8 @@ def read_part(
         told = done
 
     beginning = _beginning(part.file) if part.format == AUTO else b""
-    found = _format_of(beginning, part.format)
     assumed = options.encodings.of(part.file.path)
+    found = _format_of(beginning, part.format, assumed)
     with part.file.open() as stored:
         yield from found.read(part, stored, options.text_column, tell, assumed)
     tell(part.bytes)

@@ -25,8 +25,6 @@ from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import TAGGING
 from beambert.pipelines.tasks.word_tags import WORDS_ENDING, sentences_of
 
-# Number of bytes of a file that show its encoding.
-SAMPLE_BYTES = 1 << 16
 # Greatest number of rows that a model answers at once.
 BATCH_SIZE = 64
 
@@ -109,7 +107,7 @@ def find_encodings(
     def begin(file: input_files.InputFile) -> bytes:
         # Whatever cannot be read is met again when its rows are read, and is rejected.
         with contextlib.suppress(InputError):
-            return _read(file.path, SAMPLE_BYTES)
+            return _read(file.path, charsets.SAMPLE_BYTES)
         return b""
 
     return encodings.decide(files, begin)

@@ -1,12 +1,15 @@
 """Encodings: what Python's own codecs wrote is read back exactly, or not at all."""
 
+import codecs
 import random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beambert.pipelines.corpus.charsets import decode
+from beambert.pipelines.corpus import charsets
+from beambert.pipelines.corpus.charsets import Assumed, decode
+from beambert.pipelines.shared.errors import InputError
 
 # ruff: noqa: E501  (a letter is wider than one place in some scripts)
 
@@ -102,6 +105,37 @@ def test_read_back_exactly_or_not_at_all(language, codec, times):
 def test_the_usual_ones_are_told(language, codec, name):
     text = SENTENCES[language] * 30
     assert decode(text.encode(codec)) == (text, name)
+
+
+@pytest.mark.parametrize(
+    ("given", "codec"),
+    [
+        *(("utf-16", "utf-16"), ("utf-16le", "utf-16-le"), ("UTF_16BE", "utf-16-be")),
+        *(("utf-32", "utf-32"), ("utf8", "utf-8"), ("latin1", "latin-1"), ("l1", "latin-1")),
+        *(("macintosh", "mac-roman"), ("x-mac-cyrillic", "mac-cyrillic"), ("x-sjis", "cp932")),
+        *(("windows-1252", "cp1252"), ("windows-874", "tis-620"), ("shift_jis", "cp932")),
+        *(("ISO-2022-JP", "iso2022_jp"), ("cp850", "cp850"), ("ks_c_5601-1987", "euc-kr")),
+    ],
+)
+def test_any_name_of_an_encoding_may_be_given(given, codec):
+    language = "Japanese" if "sjis" in given or "jis" in given or "JP" in given else "English"
+    text = SENTENCES[language].translate({0x201C: '"', 0x201D: '"', 0x2019: "'", 0x2014: "-"})
+    charsets.check_encoding(given)
+    assumed = Assumed(charsets.python_name(given), is_given=True)
+    assert decode(text.encode(codec), assumed)[0] == text
+
+
+def test_the_names_that_messages_show_may_be_given():
+    known = {*charsets._ENCODINGS, *charsets._RIVALS, "mac_roman", "cp850", "utf-16-le"}
+    for encoding in known:
+        given = charsets.web_name(encoding)
+        assert codecs.lookup(charsets.python_name(given)) == codecs.lookup(encoding), given
+
+
+@pytest.mark.parametrize("given", ["", "klingon", "base64", "rot13", "a\0b", "é"])
+def test_what_is_no_encoding_is_refused(given):
+    with pytest.raises(InputError, match="^--encoding=.*: not known; name one"):
+        charsets.check_encoding(given)
 
 
 @exact
