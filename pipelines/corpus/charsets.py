@@ -277,8 +277,8 @@ def check_encoding(given: str) -> None:
         "".encode(python_name(given))
     except (LookupError, ValueError) as error:
         raise InputError(
-            f"--encoding={given}: not known; name one such as windows-1252, macintosh, shift_jis or "
-            f"utf-16, or take {AUTO}"
+            f"--encoding={given}: not known; name one such as windows-1252, macintosh, shift_jis "
+            f"or utf-16, or take {AUTO}"
         ) from error
 
 

@@ -36,11 +36,13 @@ class Format:
       beginning: regular expression that matches the beginning of its files.
       is_utf8: True if programs write its files, and always as UTF-8. Other files may have any
         encoding.
+      endings: endings of names that decide where the content shows no other format.
     """
 
     name: str
     beginning: re.Pattern[bytes]
     is_utf8: bool = True
+    endings: tuple[str, ...] = ()
 
     def recognises(self, sample: bytes) -> bool:
         """Returns whether a file has this format, by its first (decompressed) bytes."""

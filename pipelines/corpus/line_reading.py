@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import BinaryIO
 
-
 # Greatest size of a document in bytes. Its reader needs about six times as much memory.
 MOST_DOCUMENT_BYTES = 1 << 27
 

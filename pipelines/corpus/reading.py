@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from beambert.pipelines.corpus import charsets, encodings, parts
-from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.encodings import Encodings
+from beambert.pipelines.corpus.foreign import Foreign
 from beambert.pipelines.corpus.format_base import Format
-from beambert.pipelines.corpus.formats import AUTO, FORMATS, recognise
+from beambert.pipelines.corpus.formats import AUTO, FORMATS, TO_TELL, recognise
 from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.jobs.compression import CorruptFileError, decompress
 from beambert.pipelines.jobs.input_files import InputFile
@@ -47,7 +47,7 @@ def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
         return [FilePart(file, options.format)]
     beginning = _beginning(file)
     assumed = options.encodings.of(file.path)
-    found = _format_of(beginning, options.format, assumed)
+    found = _format_of(file, beginning, options)
     if charsets.wide_encoding(beginning, assumed):
         return [FilePart(file, found.name)]
     return found.split(file, options.text_column)
@@ -74,11 +74,12 @@ def find_encodings(
     if format_name != AUTO and FORMATS[format_name].is_utf8:
         return Encodings(), []
 
+    options = ReadOptions(format_name)
     recognised: dict[str, str] = {}
 
     def begin(file: InputFile) -> bytes:
         beginning = _beginning(file)
-        format_ = _format_of(beginning, format_name)
+        format_ = _format_of(file, beginning, options)
         recognised[file.path] = format_.name
         return b"" if format_.is_utf8 else beginning
 
@@ -87,17 +88,20 @@ def find_encodings(
 
 
 def describe_formats(recognised: Mapping[str, str]) -> list[str]:
-    """Returns the line about files that were taken for several formats; none if all are of one.
+    """Returns the line about files that were taken for several formats, or for a table.
+
+    There is none if all files are of one format that cannot be mistaken.
 
     Args:
       recognised: path -> name of the format.
     """
     counts = Counter(recognised.values()).most_common()
-    if len(counts) < 2:
+    if len(counts) < 2 and not any(name in TO_TELL for name, _ in counts):
         return []
     parts = []
     for name, count in counts:
         example = min(path for path, format_name in recognised.items() if format_name == name)
+        name += " (not read)" if isinstance(FORMATS[name], Foreign) else ""
         parts.append(f"{count:,} {name}, such as {posixpath.basename(example)}")
     return [f"assumed formats: {'; '.join(parts)}; give --format= to decide"]
 
@@ -114,9 +118,11 @@ def _beginning(file: InputFile) -> bytes:
     return sample
 
 
-def _format_of(beginning: bytes, name: str, assumed: Assumed = NOTHING_ASSUMED) -> Format:
-    """Returns the format of a name; with `AUTO`, the format that the file's beginning shows."""
-    return recognise(beginning, assumed) if name == AUTO else FORMATS[name]
+def _format_of(file: InputFile, beginning: bytes, options: ReadOptions) -> Format:
+    """Returns the format that is named; with `AUTO`, that of the file by its beginning."""
+    if options.format != AUTO:
+        return FORMATS[options.format]
+    return recognise(beginning, options.encodings.of(file.path), file.path)
 
 
 def read_part(
@@ -137,7 +143,7 @@ def read_part(
 
     beginning = _beginning(part.file) if part.format == AUTO else b""
     assumed = options.encodings.of(part.file.path)
-    found = _format_of(beginning, part.format, assumed)
+    found = _format_of(part.file, beginning, dataclasses.replace(options, format=part.format))
     with part.file.open() as stored:
         yield from found.read(part, stored, options.text_column, tell, assumed)
     tell(part.bytes)

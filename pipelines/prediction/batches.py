@@ -11,7 +11,7 @@ from apache_beam.ml.inference.base import ModelHandler
 from beambert.pipelines.corpus import charsets, encodings
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.jobs import input_files
-from beambert.pipelines.jobs.compression import DECOMPRESSORS, CorruptFileError, decompress
+from beambert.pipelines.jobs.compression import CorruptFileError, decompress, plain_name
 from beambert.pipelines.prediction import saved_models
 from beambert.pipelines.prediction.answers import ANSWERS
 from beambert.pipelines.prediction.job import FILE, PredictionJob
@@ -188,9 +188,7 @@ def is_table(path: str) -> bool:
 
 
 def _plain_path(path: str) -> pathlib.PurePosixPath:
-    """Returns a path without the ending of a compression."""
-    compression = next((ending for ending in DECOMPRESSORS if path.endswith(ending)), "")
-    return pathlib.PurePosixPath(path.removesuffix(compression))
+    return pathlib.PurePosixPath(plain_name(path))
 
 
 def _read(file: str, most: int = -1) -> bytes:
