@@ -67,10 +67,8 @@ class Sample:
     encoding: str
 
 
-def choose_files(files: "Sequence[InputFile]") -> "list[InputFile]":
+def choose_files(files: "Sequence[InputFile]", most: int) -> "list[InputFile]":
     """Returns the files to sample, spread evenly over all files."""
-    is_here = all("://" not in file.path for file in files)
-    most = SAMPLED_FILES if is_here else SAMPLED_FILES_ELSEWHERE
     step = max(1.0, len(files) / most)
     return [files[int(n * step)] for n in range(min(most, len(files)))]
 
@@ -130,7 +128,8 @@ def sample_files(
       files: the files of the corpus.
       begin: function that returns the first bytes of a file, or b"" if its format is always UTF-8.
     """
-    chosen = choose_files(files)
+    is_here = all("://" not in file.path for file in files)
+    chosen = choose_files(files, SAMPLED_FILES if is_here else SAMPLED_FILES_ELSEWHERE)
     # Files elsewhere take most of the time to wait for them.
     with ThreadPoolExecutor(16) as pool:
         found = pool.map(lambda file: sample_of(file.path, begin(file)), chosen)

@@ -2,22 +2,28 @@
 
 import contextlib
 import dataclasses
+import io
 import json
 import posixpath
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from beambert.pipelines.corpus import charsets, encodings, parts
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.corpus.foreign import Foreign
-from beambert.pipelines.corpus.format_base import Format
+from beambert.pipelines.corpus.format_base import Format, LineFormat
 from beambert.pipelines.corpus.formats import AUTO, FORMATS, TO_TELL, recognise
 from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.jobs.compression import CorruptFileError, decompress
 from beambert.pipelines.jobs.input_files import InputFile
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import ProgressTally
+
+# Number of files of which texts are sampled, and of texts of each.
+_SAMPLED_TEXTS = 8
+_TEXTS_OF_A_FILE = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +91,36 @@ def find_encodings(
 
     found, notes = encodings.decide(files, begin)
     return found, [*describe_formats(recognised), *notes]
+
+
+def sample_texts(files: Sequence[InputFile], options: ReadOptions) -> Iterator[str]:
+    """Yields texts from the beginnings of a few files.
+
+    Args:
+      files: all files of the corpus.
+      options: how files become documents.
+    """
+    for file in encodings.choose_files(files, _SAMPLED_TEXTS):
+        # What cannot be read is met again by the reader.
+        with contextlib.suppress(InputError, CorruptFileError):
+            yield from islice(_first_texts(file, options), _TEXTS_OF_A_FILE)
+
+
+def _first_texts(file: InputFile, options: ReadOptions) -> Iterator[str]:
+    beginning = _beginning(file)
+    found = _format_of(file, beginning, options)
+    assumed = options.encodings.of(file.path)
+    if not isinstance(found, LineFormat):
+        with file.open() as stored:
+            part = FilePart(file, found.name)
+            rows = found.read(part, stored, options.text_column, lambda _: None, assumed)
+            yield from (row.text for row in rows if isinstance(row, Document))
+        return
+    if wide := charsets.find_mark(beginning) or charsets.wide_encoding(beginning, assumed):
+        beginning = beginning.decode(wide, "ignore").encode()
+    whole_lines = beginning[: beginning.rfind(b"\n") + 1] or beginning
+    rows = found.read_lines(io.BytesIO(whole_lines), options.text_column, assumed)
+    yield from (row.text for row in rows if isinstance(row, Document))
 
 
 def describe_formats(recognised: Mapping[str, str]) -> list[str]:
