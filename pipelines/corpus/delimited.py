@@ -15,6 +15,8 @@ from beambert.pipelines.shared.errors import InputError
 
 # Name of a column in a header; a sentence is longer or ends otherwise.
 _NAME = re.compile(r"[#\w](?:[^\t\n,;.!?\"]{0,38}[^\s,;.!?\"])?")
+# Excel takes the separator from such a first line.
+_STATED_SEPARATOR = re.compile(r"sep=([,;\t|])\r?\n")
 # Fewest rows, with the header, that show a table in a file whose name doesn't.
 _FEWEST_ROWS = 3
 # Number of column names that a message lists.
@@ -122,11 +124,13 @@ class Csv(_Table):
     def _rows(self, lines: Iterable[str]) -> Iterator[tuple[int, Row]]:
         csv.field_size_limit(line_reading.MOST_DOCUMENT_BYTES)
         lines = iter(lines)
-        header = next(lines, "")
+        header, skipped = next(lines, ""), 0
         delimiter = ";" if header.count(";") > header.count(",") else ","
+        if stated := _STATED_SEPARATOR.fullmatch(header):
+            header, skipped, delimiter = next(lines, ""), 1, stated[1]
         reader = csv.reader(itertools.chain([header], lines), delimiter=delimiter, strict=True)
         while True:
-            number = reader.line_num + 1
+            number = skipped + reader.line_num + 1
             try:
                 yield number, next(reader)
             except StopIteration:

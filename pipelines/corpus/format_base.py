@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -13,6 +14,8 @@ from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.line_reading import (
     CountedLines,
     TooLargeError,
+    has_returns_alone,
+    lines_after_returns,
     lines_of,
     utf8_lines,
 )
@@ -108,23 +111,24 @@ class LineFormat(Format):
         return super().split(file, text_column)
 
     def lines(
-        self, part: FilePart, stored: BinaryIO, wide_encoding: str | None = None
+        self,
+        part: FilePart,
+        stored: BinaryIO,
+        lines_in: Callable[[BinaryIO], Iterator[bytes]] = lines_of,
     ) -> Iterator[bytes]:
         """Yields the lines of a part's documents.
 
         Args:
           part: the part to read.
           stored: the part's file, open and seekable.
-          wide_encoding: UTF-16 or UTF-32 if the file has it; its lines are yielded as UTF-8.
+          lines_in: function that yields the lines of an open file that isn't divided.
         """
         if not (part.is_whole or part.file.is_compressed):
             lines = lines_of_part(stored, part.start, part.end, self.starts_document)
         else:
             stored.seek(part.start)
-            opened = decompress(part.file.path, stored, part.end)
-            lines = utf8_lines(opened, wide_encoding) if wide_encoding else lines_of(opened)
             # The chain keeps the file open when the caller stops reading half-way.
-            lines = chain(lines)
+            lines = chain(lines_in(decompress(part.file.path, stored, part.end)))
         if not part.start:
             first = next(lines, b"")
             while first.startswith(BYTE_ORDER_MARK):
@@ -153,10 +157,14 @@ class LineFormat(Format):
                 tell(stored.tell() - part.start)
                 untold = 0
 
-        wide = None if part.start else _wide_encoding_of(part, stored, assumed)
+        beginning = b"" if part.start else _beginning(part, stored)
+        wide, lines_in = charsets.wide_encoding(beginning, assumed), lines_of
         if wide:
             assumed = Assumed("utf-8", is_given=True)  # The lines are UTF-8 now.
-        lines = CountedLines(self.lines(part, stored, wide), count)
+            lines_in = functools.partial(utf8_lines, encoding=wide)
+        elif has_returns_alone(beginning):
+            lines_in = lines_after_returns
+        lines = CountedLines(self.lines(part, stored, lines_in), count)
         try:
             for found in self._read_bounded(lines, text_column, assumed):
                 is_wide = wide and isinstance(found, Document)
@@ -194,10 +202,10 @@ class LineFormat(Format):
                 before = lines.number
 
 
-def _wide_encoding_of(part: FilePart, stored: BinaryIO, assumed: Assumed) -> str | None:
-    """Returns the UTF-16 or UTF-32 of a part at the beginning of a file, or None."""
+def _beginning(part: FilePart, stored: BinaryIO) -> bytes:
+    """Returns the first bytes of a part at the beginning of a file, decompressed."""
     beginning = b""
     with contextlib.suppress(CorruptFileError):  # The reader meets the damage again.
         beginning = decompress(part.file.path, stored, part.end).read(charsets.SAMPLE_BYTES)
     stored.seek(0)
-    return charsets.wide_encoding(beginning, assumed)
+    return beginning

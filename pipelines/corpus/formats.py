@@ -17,6 +17,7 @@ from beambert.pipelines.corpus.delimited import Csv, Tsv
 from beambert.pipelines.corpus.foreign import FOREIGN
 from beambert.pipelines.corpus.format_base import Format
 from beambert.pipelines.corpus.jsonl import JsonLines
+from beambert.pipelines.corpus.line_reading import has_returns_alone
 from beambert.pipelines.corpus.mediawiki import MediaWiki
 from beambert.pipelines.corpus.parquet import Parquet
 from beambert.pipelines.corpus.plain_text import PlainText
@@ -61,6 +62,8 @@ def recognise(sample: bytes, assumed: Assumed = NOTHING_ASSUMED, path: str = "")
     encoding = charsets.find_mark(sample) or charsets.wide_encoding(sample, assumed)
     if encoding:
         sample = sample.decode(encoding, "ignore").encode()
+    if has_returns_alone(sample):
+        sample = sample.replace(b"\r", b"\n")
     found = next(found for found in FORMATS.values() if found.recognises(sample))
     if found.name not in _PLAIN:
         return found

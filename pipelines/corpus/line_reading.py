@@ -20,6 +20,24 @@ def lines_of(opened: BinaryIO) -> Iterator[bytes]:
     return iter(functools.partial(opened.readline, MOST_DOCUMENT_BYTES + 1), b"")
 
 
+def has_returns_alone(beginning: bytes) -> bool:
+    """Returns whether carriage returns alone end the lines of a file, as on old Macintoshes."""
+    return b"\r" in beginning[:-1] and b"\n" not in beginning
+
+
+def lines_after_returns(opened: BinaryIO) -> Iterator[bytes]:
+    """Yields the lines of a file that end with carriage returns, each with a line feed instead."""
+    rest = b""
+    while data := opened.read(1 << 16):
+        *whole, rest = (rest + data).split(b"\r")
+        yield from (line + b"\n" for line in whole)
+        if len(rest) > MOST_DOCUMENT_BYTES:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
+
+
 def utf8_lines(opened: BinaryIO, encoding: str) -> Iterator[bytes]:
     """Yields the lines of a file in another encoding, as UTF-8; a line too long comes in pieces.
 

@@ -15,6 +15,7 @@ from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.corpus.foreign import Foreign
 from beambert.pipelines.corpus.format_base import Format, LineFormat
 from beambert.pipelines.corpus.formats import AUTO, FORMATS, TO_TELL, recognise
+from beambert.pipelines.corpus.line_reading import has_returns_alone
 from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.jobs.compression import CorruptFileError, decompress
 from beambert.pipelines.jobs.input_files import InputFile
@@ -54,7 +55,7 @@ def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
     beginning = _beginning(file)
     assumed = options.encodings.of(file.path)
     found = _format_of(file, beginning, options)
-    if charsets.wide_encoding(beginning, assumed):
+    if charsets.wide_encoding(beginning, assumed) or has_returns_alone(beginning):
         return [FilePart(file, found.name)]
     return found.split(file, options.text_column)
 
@@ -190,7 +191,8 @@ def reject_row(part: FilePart, reject: Reject) -> str:
     row = {"file": part.file.path, **dataclasses.asdict(reject)}
     if part.start and part.sections is None:
         row["detail"] += f", counted from byte {part.start:,} of the file"
-    return json.dumps(row, ensure_ascii=False)
+    # An escape in a file may be half of a character, which cannot be written.
+    return json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
 
 
 def counts_by_reason(counts: Mapping[str, int], prefix: str) -> dict[str, int]:

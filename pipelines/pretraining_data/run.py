@@ -11,6 +11,7 @@ from beambert.pipelines.corpus.flags import describe_cleaning, describe_reading
 from beambert.pipelines.corpus.reading import sample_texts
 from beambert.pipelines.jobs import files
 from beambert.pipelines.jobs.clock import describe_stages, stage_seconds
+from beambert.pipelines.jobs.input_files import describe_links
 from beambert.pipelines.jobs.running import check_reachable, run_job, translate_job, works_here
 from beambert.pipelines.pretraining_data import dataflow_cost
 from beambert.pipelines.pretraining_data.finishing import describe_dropped
@@ -118,10 +119,11 @@ def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
 
 def _notes(plan: Plan) -> list[str]:
     """Returns the lines that say what is assumed of the files, and what their text would lose."""
-    if not plan.job.do_lower_case:
-        return [*plan.notes]
-    texts = sample_texts(plan.manifest.inputs, plan.read_options())
-    return [*plan.notes, *warn_of_lost_marks(texts)]
+    inputs = plan.manifest.inputs
+    notes = [*plan.notes, *describe_links(inputs)]
+    if plan.job.do_lower_case:
+        notes += warn_of_lost_marks(sample_texts(inputs, plan.read_options()))
+    return notes
 
 
 def _run(plan: Plan, options: "PipelineOptions") -> None:

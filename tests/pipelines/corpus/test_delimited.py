@@ -64,6 +64,11 @@ def test_a_quote_without_end_is_one_reject_that_says_where():
     assert reject.line == 1
 
 
+def test_the_separator_that_excel_states():
+    (found, reject) = read("csv", b'sep=|\r\nid|text\r\n1|"a, b; c"\r\n2\r\n')
+    assert found.text == "a, b; c" and reject.line == 4
+
+
 def test_other_encodings():
     data = "id;text\n1;Größe und Maß\n".encode("cp1252")
     (found,) = read("csv", data, assumed=Assumed("cp1252"))

@@ -229,6 +229,26 @@ def test_wide_encodings_without_a_mark_that_the_user_names(tmp_path, corpus, nam
     assert [document.text for document in found] == [document.text for document in expected]
 
 
+@pytest.mark.parametrize("ending", ["", ".bz2"])
+@pytest.mark.parametrize("name", ["lines", "jsonl", "wikiextractor", "wikitext", "text", "auto"])
+def test_lines_that_end_with_returns_alone(tmp_path, corpus, name, ending):
+    """Old Macintoshes wrote such files, and Excel on a Macintosh does."""
+    path = write(tmp_path, "lines" if name == "auto" else name, corpus)
+    _, expected = read(path, ReadOptions(name))
+    data = path.read_bytes().replace(b"\n", b"\r")
+    path = tmp_path / f"old{ending}"
+    path.write_bytes(bz2.compress(data) if ending else data)
+    divided, found = read(path, ReadOptions(name))
+    assert len(divided) == 1 and found == expected
+
+
+def test_half_a_character_in_the_name_of_a_column_can_be_written(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"te\\ud800xt": "a"}\n')
+    (part,), (reject,) = read(path)
+    assert json.loads(reject_row(part, reject).encode())["detail"].endswith("te\\ud800xt")
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
 def test_a_line_that_is_too_long_ends_no_file_in_a_wide_encoding(tmp_path, encoding, monkeypatch):
     monkeypatch.setattr(line_reading, "MOST_DOCUMENT_BYTES", 1 << 18)

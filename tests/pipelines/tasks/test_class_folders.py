@@ -5,6 +5,7 @@ import os
 import pytest
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.declarations import TASKS
 from beambert.pipelines.tasks.examples import read_file
 from beambert.pipelines.tasks.splits import present_splits, read_splits
@@ -157,6 +158,11 @@ def test_the_digest_follows_names_and_texts(data):
 def test_other_tasks_take_files_alone(data, name):
     with pytest.raises(InputError, match=r"has no train\.tsv"):
         read_file(TASKS[name], str(data), "train")
+
+
+def test_a_file_that_cannot_be_read(data):
+    with pytest.raises(InputError, match=r"train: cannot be read \(Is a directory\); mend that"):
+        tables.read_text(data / "train")
 
 
 def test_a_table_and_a_folder(data):
