@@ -1,6 +1,7 @@
 """Finds the files of a task."""
 
 import hashlib
+import os
 import pathlib
 
 from beambert.pipelines.shared.errors import InputError
@@ -17,7 +18,7 @@ def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
     if split not in task.files:
         raise InputError(f"--split={split}: not a split; choose one of {', '.join(task.files)}")
     folder = pathlib.Path(data_dir)
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise InputError(
             f"--data_dir={data_dir}: not a local folder; name the folder of the {task.name} files"
         )
@@ -49,8 +50,9 @@ def sha256_of(path: pathlib.Path) -> str:
 
 
 def _is_there(folder: pathlib.Path, name: str) -> bool:
-    path = folder / name
-    return path.is_dir() if name.endswith(FOLDER) else path.is_file()
+    # Unlike the methods of pathlib, these give False for what may not be looked at.
+    looks_so = os.path.isdir if name.endswith(FOLDER) else os.path.isfile
+    return looks_so(folder / name)
 
 
 def _file_names(task: Task, split: str) -> list[str]:

@@ -100,11 +100,41 @@ def test_read_back_exactly_or_not_at_all(language, codec, times):
         ("Japanese", "cp932", "cp932"),
         ("Chinese", "gb18030", "gb18030"),
         ("Korean", "cp949", "cp949"),
+        ("French", "mac-roman", "mac_roman"),
+        ("German", "cp850", "cp850"),
+        ("Spanish", "cp437", "cp850"),  # The letters of Spanish are the same bytes in both.
+        ("Russian", "cp866", "cp866"),
+        ("Russian", "mac-cyrillic", "mac_cyrillic"),
+        ("Russian", "iso8859-5", "iso8859_5"),
     ],
 )
 def test_the_usual_ones_are_told(language, codec, name):
     text = SENTENCES[language] * 30
     assert decode(text.encode(codec)) == (text, name)
+
+
+# Texts that were read in the encoding after them.
+MISTAKEN = [
+    ("Команда ls в Debian: не удалось открыть файл, use the option -z or -s to do so. " * 3,
+     "cp1251", "cp1250"),
+    ("Я не знаю, моя ли это вина. Явная ошибка, и я прошу прощения за неё. " * 3,
+     "mac_cyrillic", "cp1251"),
+    ("Ο Άγγελος και η Άννα είναι στο σπίτι, και η μέρα είναι ωραία. " * 3, "iso8859-7", "cp1253"),
+    ("Programmet på maskinen kunne ikke åbne filen i mappen. Prøv at læse den. Se også: a, s, v. "
+     "Na, je, to do.", "cp1252", "cp1250"),
+    ("Não foi possível abrir a opção do ficheiro. Use -s ou -z e a opção do comando, e não o outro. "
+     "A versão não é a do pacote.", "cp1252", "cp1250"),
+    ("Não foi possível abrir a opção do ficheiro. Use -s ou -z e a opção do comando, e não o outro. "
+     "A versão não é a do pacote.", "mac_roman", "mac_latin2"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "codec", "wrong"), MISTAKEN)
+def test_neighbours_are_not_mistaken(text, codec, wrong):
+    raw = text.encode(codec)
+    assert raw.decode(wrong, "replace") != text
+    found = charsets.detect_encoding(raw)
+    assert found is None or raw.decode(found) == text
 
 
 @pytest.mark.parametrize(
