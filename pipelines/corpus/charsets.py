@@ -49,19 +49,25 @@ _COMMON = {
     "big5": "的一是不了在人有我他這個們中來上大為和國地到以說，。",
 }
 _LEAST_COMMON = 0.15
-# The commonest lower-case letters of an alphabet, and the encodings of its texts. They make three
+# The commonest small letters of an alphabet, and the encodings of its texts. They make three
 # quarters of prose in the right encoding.
 _ALPHABETS = {
     "оеаинтсрвлкмдпуяыь": ("cp1251", "koi8_r", "koi8_u", "mac_cyrillic", "cp866", "iso8859_5"),
     "αοιετσνηυρπκμλςίόά": ("cp1253", "iso8859_7", "cp737", "mac_greek"),
+    "יוהלאמרתבשנםחד": ("cp1255",),
+    "اليمونترهبدعسفة": ("cp1256", "iso8859_6"),
 }
 _LEAST_COMMON_LETTERS = 0.5
+# How much rarer the commonest letters may be in a reading that is still considered.
+_AS_COMMON = 0.15
 # Matches a letter or sign that stands where it cannot: a capital after a small letter, a sign
-# between letters or before or after one, a control character of ISO 8859.
+# between letters or before or after one, a control character of ISO 8859, all but signs after an
+# ASCII letter.
 _SMALL, _CAPITAL = "а-яёіїєґўα-ωάέήίόύώϊϋΐΰς", "А-ЯЁІЇЄҐЎΑ-ΩΆΈΉΊΌΎΏ"
 _MISPLACED = re.compile(
     f"(?<=[{_SMALL}])[{_CAPITAL}]|(?<=[{_SMALL}])[^\x00-\x7f{_SMALL}{_CAPITAL}–—…’“”«»\xa0]"
     f"|[^\x00-\x7f{_SMALL}{_CAPITAL}–—…‘’“”„«»\xa0№](?=[{_SMALL}])|[\ufffd\x80-\x9f]"
+    "|(?<=[A-Za-z])[^\x00-\x7f–—…’“”«»\xa0]"
 )
 # Greatest share of such characters; others must have half as many again.
 _MOST_MISPLACED = 0.01
@@ -81,7 +87,7 @@ _OTHER_SCRIPT = 0.25
 _LEAST_EXPECTED = 0.55
 _LESS_EXPECTED = 0.2
 # How much the share of a language's common words counts beside its characters.
-_OF_THE_WORDS = 0.35
+_OF_THE_WORDS = 0.5
 # Number of bytes beyond ASCII from which a file's own evidence counts more than the other files'.
 _ENOUGH_EVIDENCE = 32
 # Number of bytes whose words show the language.
@@ -260,17 +266,21 @@ def _detect_alphabet(raw: bytes) -> str | None:
     The result is "" if several encodings are possible, and None if the text has other letters. In
     a wrong encoding the commonest letters are rare, or some are signs, or capitals inside of words.
     """
-    readings = []  # (number of characters that stand where they cannot, encoding, text)
+    # (number of characters that stand where they cannot, encoding, text, share of common letters)
+    readings = []
     for common, encodings in _ALPHABETS.items():
         for encoding in encodings:
             text = raw.decode(encoding, "replace")
             beyond = sum(not character.isascii() for character in text)
-            if sum(map(text.count, common)) >= _LEAST_COMMON_LETTERS * beyond:
-                readings.append((len(_MISPLACED.findall(text)), encoding, text))
+            share = sum(map(text.count, common)) / beyond if beyond else 0.0
+            if share >= _LEAST_COMMON_LETTERS:
+                readings.append((len(_MISPLACED.findall(text)), encoding, text, share))
     if not readings:
         return None
-    fewest, best, text = min(readings, key=lambda reading: reading[0])
-    others = [number for number, _, other in readings if other != text]
+    most = max(share for *_, share in readings)
+    readings = [reading for reading in readings if reading[3] > most - _AS_COMMON]
+    fewest, best, text, _ = min(readings, key=lambda reading: reading[0])
+    others = [number for number, _, other, _ in readings if other != text]
     is_certain = fewest <= _MOST_MISPLACED * len(text) and min(others, default=1) > 1.5 * fewest
     return best if is_certain and can_decode(raw, best) else ""
 

@@ -38,11 +38,11 @@ LANGUAGES = (
     _language(_WESTERN, "the of and to in is that it for was with his he are this", ""),
     _language(_WESTERN, "le la les de et un une dans que qui est en pas pour du", "àâçèéêëîïôœùûü"),
     _language(_WESTERN, "der die das und ist nicht ein eine zu den mit sich von auf es", "äöüß"),
-    _language(_WESTERN, "el la los las de y que en un una por con se no es del", "áéíñóúü¿¡"),
+    _language(_WESTERN, "el la los las de y que en un una por con se no es del", "áéíñóúü"),
     _language(_WESTERN, "il la di che e un una per non in con si del della i gli", "àèéìòù"),
     _language(_WESTERN, "o a os de e que do da em um uma para com se no na", "áâãàçéêíóôõú"),
     _language(_WESTERN, "el la de i que en un una per amb es no del els les", "àçèéíïòóúü·"),
-    _language(_WESTERN, "o a de e que do da en un unha para con se no os", "áéíñóúü¿¡"),
+    _language(_WESTERN, "o a de e que do da en un unha para con se no os", "áéíñóúü"),
     _language(_WESTERN, "de het een van en in is dat op te niet zijn met voor aan", "ëïéèöü"),
     _language(_WESTERN, "och att det som en av till den med inte var har de om", "åäöé"),
     _language(_WESTERN, "og at det som en av til den med ikke var har de om er", "æøåé"),
@@ -62,7 +62,7 @@ LANGUAGES = (
 # Fewest common words that show a language, and the share of those of the first that a second one
 # must have to be considered, too.
 _FEWEST_WORDS = 5
-_AS_MANY = 0.25
+_AS_MANY = 0.5
 _WORD = re.compile(rb"(?<![^\W\d_])(?<![\x80-\xff])[a-z]+(?![a-z\x80-\xff])")
 
 
@@ -89,6 +89,7 @@ _LIKE_A_NAME = 0.6
 _ANYWHERE = frozenset("’–—…·\xad\xa0")
 _QUOTES = frozenset("‘“”„‚«»‹›")
 _BESIDE_ASCII = frozenset("•§°©®™£€¥¢½¼¾²³¹ªº†‡")
+_BEFORE_WORDS = frozenset("¿¡")
 _ALONE = frozenset("±×÷µ¶´¬¦")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
@@ -112,6 +113,8 @@ def _how_expected(character: str, before: str, after: str, language: Language) -
         return float(not (before.isalpha() or after.isalpha()))
     if before.isdigit() or after.isdigit():
         return 0.0
+    if character in _BEFORE_WORDS:
+        return float(not before.isalpha())
     is_capital = character != character.lower()
     in_capitals = before.isupper() and (after.isupper() or not after.isalpha())
     if is_capital and before.isalpha() and not in_capitals:
