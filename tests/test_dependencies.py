@@ -30,7 +30,7 @@ PIPELINES = {
     "shared": "",
     "storage": "shared",
     "wordpiece": "shared",
-    "tasks": "corpus.charsets shared",
+    "tasks": "corpus.charsets corpus.encodings shared",
     "model_inputs": "shared tasks wordpiece",
     "jobs": "shared storage",
     "records": "jobs shared storage wordpiece",

@@ -10,7 +10,7 @@ import re
 
 import charset_normalizer
 
-from beambert.pipelines.corpus.latin_languages import ACCEPTED, expectations, languages_of
+from beambert.pipelines.corpus.latin_languages import expectations, languages_of
 from beambert.pipelines.shared.errors import InputError
 
 # The four-byte marks begin with two-byte ones, so they are tried first.
@@ -49,6 +49,28 @@ _COMMON = {
     "big5": "的一是不了在人有我他這個們中來上大為和國地到以說，。",
 }
 _LEAST_COMMON = 0.15
+# The commonest small letters of an alphabet, and the encodings of its texts. They make three
+# quarters of prose in the right encoding.
+_ALPHABETS = {
+    "оеаинтсрвлкмдпуяыь": ("cp1251", "koi8_r", "koi8_u", "mac_cyrillic", "cp866", "iso8859_5"),
+    "αοιετσνηυρπκμλςίόά": ("cp1253", "iso8859_7", "cp737", "mac_greek"),
+    "יוהלאמרתבשנםחד": ("cp1255",),
+    "اليمونترهبدعسفة": ("cp1256", "iso8859_6"),
+}
+_LEAST_COMMON_LETTERS = 0.5
+# How much rarer the commonest letters may be in a reading that is still considered.
+_AS_COMMON = 0.15
+# Matches a letter or sign that stands where it cannot: a capital after a small letter, a sign
+# between letters or before or after one, a control character of ISO 8859, all but signs after an
+# ASCII letter.
+_SMALL, _CAPITAL = "а-яёіїєґўα-ωάέήίόύώϊϋΐΰς", "А-ЯЁІЇЄҐЎΑ-ΩΆΈΉΊΌΎΏ"
+_MISPLACED = re.compile(
+    f"(?<=[{_SMALL}])[{_CAPITAL}]|(?<=[{_SMALL}])[^\x00-\x7f{_SMALL}{_CAPITAL}–—…’“”«»\xa0]"
+    f"|[^\x00-\x7f{_SMALL}{_CAPITAL}–—…‘’“”„«»\xa0№](?=[{_SMALL}])|[\ufffd\x80-\x9f]"
+    "|(?<=[A-Za-z])[^\x00-\x7f–—…’“”«»\xa0]"
+)
+# Greatest share of such characters; others must have half as many again.
+_MOST_MISPLACED = 0.01
 _TIMES_AS_COMMON = 2
 # Limits on charset-normalizer's scores. With its own limits, 0.2 of mess and 0.1 of coherence, it
 # is often wrong. With the limits below, no guess was wrong on sentences in 20 languages.
@@ -64,10 +86,14 @@ _OTHER_SCRIPT = 0.25
 # how much less it must be in every other encoding for the characters that differ.
 _LEAST_EXPECTED = 0.55
 _LESS_EXPECTED = 0.2
+# How much the share of a language's common words counts beside its characters.
+_OF_THE_WORDS = 0.5
 # Number of bytes beyond ASCII from which a file's own evidence counts more than the other files'.
 _ENOUGH_EVIDENCE = 32
 # Number of bytes whose words show the language.
 _LANGUAGE_BYTES = 1 << 18
+# Bytes beyond ASCII that stand together, as in words without Latin letters.
+_RUN = re.compile(rb"[\x80-\xff]{4,}")
 # Control characters that occur in no text, in any of these encodings.
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x19\x1c-\x1f]")
 # Matches what replaces bytes that form no character, and the control characters of ISO 8859.
@@ -80,7 +106,18 @@ AUTO = "auto"
 # Number of characters around the first one beyond ASCII that an example shows on either side.
 EXAMPLE_CHARACTERS = 25
 # Python's names of encodings -> those of the web, where they differ (WHATWG, "Encoding").
-_WEB_NAMES = {"cp932": "shift_jis", "cp949": "euc-kr", "tis_620": "windows-874"}
+_WEB_NAMES = {
+    "cp932": "shift_jis",
+    "cp949": "euc-kr",
+    "tis_620": "windows-874",
+    "mac_roman": "macintosh",
+}
+# Encodings in which a line feed isn't the byte 0x0A alone.
+_WIDE = ("utf-16", "utf-32")
+# Encodings that write all characters as ASCII bytes, with escapes.
+_ASCII_BYTES = ("iso2022", "hz", "utf-7")
+# Number of bytes at the beginning of a file that show its encoding and its format.
+SAMPLE_BYTES = 1 << 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,13 +151,27 @@ def decode(raw: bytes, assumed: Assumed = NOTHING_ASSUMED) -> tuple[str, str]:
     """
     if (mark := find_mark(raw)) is not None:
         return raw.decode(mark).lstrip("\ufeff"), mark.removesuffix("-sig")
+    if wide := wide_encoding(raw[:SAMPLE_BYTES], assumed):
+        return raw.decode(wide), wide
     try:
-        return raw.decode("utf-8"), "utf-8"
+        return decode_utf8(raw, assumed)
     except UnicodeDecodeError:
         encoding = choose_encoding(raw, assumed)
         if not encoding:
             raise
         return raw.decode(encoding), encoding
+
+
+def decode_utf8(raw: bytes, assumed: Assumed) -> tuple[str, str]:
+    """Returns text in UTF-8, or in the given encoding if that has ASCII bytes alone, and its name.
+
+    Raises:
+      UnicodeDecodeError: the text is not UTF-8.
+    """
+    is_escaped = assumed.is_given and assumed.encoding.startswith(_ASCII_BYTES)
+    if is_escaped and raw.isascii() and can_decode(raw, assumed.encoding):
+        return raw.decode(assumed.encoding), assumed.encoding
+    return raw.decode("utf-8"), "utf-8"
 
 
 def find_mark(raw: bytes) -> str | None:
@@ -171,8 +222,11 @@ def detect_encoding(raw: bytes) -> str | None:
     if len(raw) < _FEWEST_BYTES or _CONTROLS.search(raw):
         return None
     beyond = len(raw.translate(None, _ASCII))
-    is_latin = beyond < _OTHER_SCRIPT * (beyond + len(_ASCII_LETTERS.findall(raw)))
-    return _detect_latin(raw) or (None if is_latin else _detect_other_script(raw))
+    if sum(map(len, _RUN.findall(raw))) < _OTHER_SCRIPT * beyond:
+        found = _detect_latin(raw)
+        if found or beyond < _OTHER_SCRIPT * (beyond + len(_ASCII_LETTERS.findall(raw))):
+            return found
+    return _detect_other_script(raw)
 
 
 def _detect_latin(raw: bytes) -> str | None:
@@ -182,23 +236,53 @@ def _detect_latin(raw: bytes) -> str | None:
         return None
     # Lines of ASCII alone tell nothing.
     lines = b"\n".join(line for line in raw.splitlines() if not line.isascii())
-    readings = []  # (how expected the text is, encoding, characters beyond ASCII)
-    for encoding in languages[0].encodings:
+    # (how expected the text is, encoding, characters beyond ASCII, share of the language's words)
+    readings = []
+    for encoding in dict.fromkeys(name for of, _ in languages for name in of.encodings):
         text = lines.decode(encoding, "replace")
         if not _IMPOSSIBLE.search(text):
-            expected = max((expectations(text, of) for of in languages), key=sum)
-            readings.append((expected, encoding, [c for c in text if not c.isascii()]))
-    best = max(readings, key=lambda reading: sum(reading[0]), default=None)
+            own = [(of, share) for of, share in languages if encoding in of.encodings]
+            expected = max((expectations(text, of) for of, _ in own), key=sum)
+            share = max(share for _, share in own)
+            readings.append((expected, encoding, [c for c in text if not c.isascii()], share))
+    best = max(
+        readings, key=lambda r: sum(r[0]) + _OF_THE_WORDS * r[3] * len(r[0]), default=None
+    )
     if best is None or sum(best[0]) < _LEAST_EXPECTED * len(best[0]):
         return None
     for other in readings:
         # Only the bytes count that are different characters in the two encodings.
         pairs = zip(best[0], other[0], best[2], other[2], strict=True)
         gains = [mine - its for mine, its, here, there in pairs if here != there]
-        if sum(gains) < _LESS_EXPECTED * len(gains):
+        of_words = _OF_THE_WORDS * (best[3] - other[3])
+        if sum(gains) < (_LESS_EXPECTED - of_words) * len(gains):
             return None
-    is_accepted = best[1] in languages[0].encodings[:ACCEPTED]
-    return best[1] if is_accepted and can_decode(raw, best[1]) else None
+    return best[1] if can_decode(raw, best[1]) else None
+
+
+def _detect_alphabet(raw: bytes) -> str | None:
+    """Returns the encoding of a text with Cyrillic or Greek letters.
+
+    The result is "" if several encodings are possible, and None if the text has other letters. In
+    a wrong encoding the commonest letters are rare, or some are signs, or capitals inside of words.
+    """
+    # (number of characters that stand where they cannot, encoding, text, share of common letters)
+    readings = []
+    for common, encodings in _ALPHABETS.items():
+        for encoding in encodings:
+            text = raw.decode(encoding, "replace")
+            beyond = sum(not character.isascii() for character in text)
+            share = sum(map(text.count, common)) / beyond if beyond else 0.0
+            if share >= _LEAST_COMMON_LETTERS:
+                readings.append((len(_MISPLACED.findall(text)), encoding, text, share))
+    if not readings:
+        return None
+    most = max(share for *_, share in readings)
+    readings = [reading for reading in readings if reading[3] > most - _AS_COMMON]
+    fewest, best, text, _ = min(readings, key=lambda reading: reading[0])
+    others = [number for number, _, other, _ in readings if other != text]
+    is_certain = fewest <= _MOST_MISPLACED * len(text) and min(others, default=1) > 1.5 * fewest
+    return best if is_certain and can_decode(raw, best) else ""
 
 
 def _detect_multibyte(raw: bytes) -> str | None:
@@ -218,6 +302,8 @@ def _detect_other_script(raw: bytes) -> str | None:
     """Returns the encoding of a text without Latin letters, or None if it isn't certain."""
     if found := _detect_multibyte(raw):
         return found
+    if (found := _detect_alphabet(raw)) is not None:
+        return found or None
     matches = [
         match
         for match in charset_normalizer.from_bytes(raw, cp_isolation=[*_ENCODINGS, *_RIVALS])
@@ -249,25 +335,48 @@ def check_encoding(given: str) -> None:
     if given == AUTO:
         return
     try:
-        b"x".decode(given)
+        "".encode(python_name(given))
     except (LookupError, ValueError) as error:
         raise InputError(
-            f"--encoding={given}: not known; name one such as windows-1252, shift_jis or utf-8, or "
-            f"take {AUTO}"
+            f"--encoding={given}: not known; name one such as windows-1252, macintosh, shift_jis "
+            f"or utf-16, or take {AUTO}"
         ) from error
 
 
 def python_name(given: str) -> str:
-    """Returns Python's name of an encoding that is given by any of its names."""
-    return codecs.lookup(given).name
+    """Returns Python's name of an encoding that is given by any of its names.
+
+    The web's names mean what they mean on the web.
+
+    Raises:
+      LookupError, ValueError: Python knows no such encoding.
+    """
+    plain = given.strip().lower().replace("_", "-")
+    by_web_name = {name.replace("_", "-"): encoding for encoding, name in _WEB_NAMES.items()}
+    return codecs.lookup(by_web_name.get(plain) or plain.removeprefix("x-")).name
 
 
 def web_name(encoding: str) -> str:
     """Returns the name of an encoding as the web has it, such as windows-1252."""
-    if encoding in _WEB_NAMES:
-        return _WEB_NAMES[encoding]
+    if (plain := encoding.replace("-", "_")) in _WEB_NAMES:
+        return _WEB_NAMES[plain]
     is_windows = encoding.startswith("cp125")
     return encoding.replace("cp", "windows-", 1) if is_windows else encoding.replace("_", "-")
+
+
+def wide_encoding(beginning: bytes, assumed: Assumed) -> str | None:
+    """Returns the UTF-16 or UTF-32 that a file has by its mark or the user's word, or None.
+
+    The user's word doesn't hold for UTF-8, which has no zeros.
+
+    Args:
+      beginning: the first bytes of the file.
+      assumed: encoding of text that isn't UTF-8.
+    """
+    if found := find_mark(beginning):
+        return found if found.startswith(_WIDE) else None
+    is_wide = assumed.is_given and assumed.encoding.startswith(_WIDE)
+    return assumed.encoding if is_wide and b"\0" in beginning else None
 
 
 def example(raw: bytes, encoding: str) -> str:

@@ -81,7 +81,8 @@ def decode_document(
     too short to show any other.
     """
     try:
-        return Document(raw.decode("utf-8"), is_split)
+        text, encoding = charsets.decode_utf8(raw, assumed)
+        return Document(text, is_split, encoding)
     except UnicodeDecodeError as error:
         is_legacy = assumed.is_given or not charsets.is_damaged_utf8(raw)
         if assumed.encoding and is_legacy and charsets.can_decode(raw, assumed.encoding):

@@ -11,10 +11,13 @@ import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from beambert.pipelines.corpus import charsets
 from beambert.pipelines.corpus.charsets import Assumed
-from beambert.pipelines.jobs.input_files import InputFile
+
+if TYPE_CHECKING:  # A machine that trains has no Beam.
+    from beambert.pipelines.jobs.input_files import InputFile
 
 # Greatest number of files to sample on this machine and elsewhere. A file elsewhere takes a request
 # of up to 16 MiB.
@@ -64,15 +67,13 @@ class Sample:
     encoding: str
 
 
-def choose_files(files: Sequence[InputFile]) -> list[InputFile]:
+def choose_files(files: "Sequence[InputFile]", most: int) -> "list[InputFile]":
     """Returns the files to sample, spread evenly over all files."""
-    is_here = all("://" not in file.path for file in files)
-    most = SAMPLED_FILES if is_here else SAMPLED_FILES_ELSEWHERE
     step = max(1.0, len(files) / most)
     return [files[int(n * step)] for n in range(min(most, len(files)))]
 
 
-def sample_of(file: InputFile, raw: bytes) -> Sample | None:
+def sample_of(path: str, raw: bytes) -> Sample | None:
     """Returns the sample of a file, given its first bytes; None if it is UTF-8 or damaged UTF-8."""
     if charsets.find_mark(raw):
         return None
@@ -82,7 +83,7 @@ def sample_of(file: InputFile, raw: bytes) -> Sample | None:
         if not charsets.is_damaged_utf8(raw):
             whole_lines = raw[: raw.rfind(b"\n") + 1]
             raw = raw if whole_lines.isascii() else whole_lines
-            return Sample(file.path, raw, charsets.detect_encoding(raw) or "")
+            return Sample(path, raw, charsets.detect_encoding(raw) or "")
     return None
 
 
@@ -119,7 +120,7 @@ def _agreed(samples: Iterable[Sample]) -> str:
 
 
 def sample_files(
-    files: Sequence[InputFile], begin: Callable[[InputFile], bytes]
+    files: "Sequence[InputFile]", begin: "Callable[[InputFile], bytes]"
 ) -> tuple[list[Sample], int]:
     """Returns the samples of those of some files that aren't UTF-8, and the number looked at.
 
@@ -127,15 +128,16 @@ def sample_files(
       files: the files of the corpus.
       begin: function that returns the first bytes of a file, or b"" if its format is always UTF-8.
     """
-    chosen = choose_files(files)
+    is_here = all("://" not in file.path for file in files)
+    chosen = choose_files(files, SAMPLED_FILES if is_here else SAMPLED_FILES_ELSEWHERE)
     # Files elsewhere take most of the time to wait for them.
     with ThreadPoolExecutor(16) as pool:
-        found = pool.map(lambda file: sample_of(file, begin(file)), chosen)
+        found = pool.map(lambda file: sample_of(file.path, begin(file)), chosen)
         return [sample for sample in found if sample], len(chosen)
 
 
 def decide(
-    files: Sequence[InputFile], begin: Callable[[InputFile], bytes]
+    files: "Sequence[InputFile]", begin: "Callable[[InputFile], bytes]"
 ) -> tuple[Encodings, list[str]]:
     """Returns how files that aren't UTF-8 are decoded, and the lines that say what is assumed.
 

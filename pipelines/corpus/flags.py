@@ -9,7 +9,7 @@ from beambert.pipelines.shared.flags import FlagGroup
 def add_input_flags(parser: FlagGroup) -> None:
     """Adds the flags for the input files and their format."""
     # Only the commands that read a corpus have to load its formats.
-    from beambert.pipelines.corpus.formats import AUTO, FORMATS
+    from beambert.pipelines.corpus.formats import AUTO, CHOICES
 
     parser.add_argument(
         "--input",
@@ -22,13 +22,13 @@ def add_input_flags(parser: FlagGroup) -> None:
     parser.add_argument(
         "--format",
         default=AUTO,
-        choices=[AUTO, *FORMATS],
+        choices=[AUTO, *CHOICES],
         help="format of the files (default: auto)",
     )
     parser.add_argument(
         "--text_column",
         default="text",
-        help="column of JSON Lines and Parquet that holds the documents (default: text)",
+        help="column of JSON Lines, Parquet, CSV and TSV that holds the documents (default: text)",
     )
     parser.add_argument(
         "--encoding",

@@ -2,20 +2,22 @@
 
 import contextlib
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO
 
-from beambert.pipelines.corpus import line_reading
+from beambert.pipelines.corpus import charsets, line_reading
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.line_reading import (
     CountedLines,
     TooLargeError,
+    has_returns_alone,
+    lines_after_returns,
     lines_of,
     utf8_lines,
-    wide_encoding,
 )
 from beambert.pipelines.corpus.parts import FilePart, lines_of_part, split_evenly
 from beambert.pipelines.jobs.compression import CorruptFileError, decompress
@@ -37,11 +39,13 @@ class Format:
       beginning: regular expression that matches the beginning of its files.
       is_utf8: True if programs write its files, and always as UTF-8. Other files may have any
         encoding.
+      endings: endings of names that decide where the content shows no other format.
     """
 
     name: str
     beginning: re.Pattern[bytes]
     is_utf8: bool = True
+    endings: tuple[str, ...] = ()
 
     def recognises(self, sample: bytes) -> bool:
         """Returns whether a file has this format, by its first (decompressed) bytes."""
@@ -107,23 +111,24 @@ class LineFormat(Format):
         return super().split(file, text_column)
 
     def lines(
-        self, part: FilePart, stored: BinaryIO, wide_encoding: str | None = None
+        self,
+        part: FilePart,
+        stored: BinaryIO,
+        lines_in: Callable[[BinaryIO], Iterator[bytes]] = lines_of,
     ) -> Iterator[bytes]:
         """Yields the lines of a part's documents.
 
         Args:
           part: the part to read.
           stored: the part's file, open and seekable.
-          wide_encoding: UTF-16 or UTF-32 if the file has it; its lines are yielded as UTF-8.
+          lines_in: function that yields the lines of an open file that isn't divided.
         """
         if not (part.is_whole or part.file.is_compressed):
             lines = lines_of_part(stored, part.start, part.end, self.starts_document)
         else:
             stored.seek(part.start)
-            opened = decompress(part.file.path, stored, part.end)
-            lines = utf8_lines(opened, wide_encoding) if wide_encoding else lines_of(opened)
             # The chain keeps the file open when the caller stops reading half-way.
-            lines = chain(lines)
+            lines = chain(lines_in(decompress(part.file.path, stored, part.end)))
         if not part.start:
             first = next(lines, b"")
             while first.startswith(BYTE_ORDER_MARK):
@@ -152,8 +157,14 @@ class LineFormat(Format):
                 tell(stored.tell() - part.start)
                 untold = 0
 
-        wide = None if part.start else _wide_encoding_of(part, stored, assumed)
-        lines = CountedLines(self.lines(part, stored, wide), count)
+        beginning = b"" if part.start else _beginning(part, stored)
+        wide, lines_in = charsets.wide_encoding(beginning, assumed), lines_of
+        if wide:
+            assumed = Assumed("utf-8", is_given=True)  # The lines are UTF-8 now.
+            lines_in = functools.partial(utf8_lines, encoding=wide)
+        elif has_returns_alone(beginning):
+            lines_in = lines_after_returns
+        lines = CountedLines(self.lines(part, stored, lines_in), count)
         try:
             for found in self._read_bounded(lines, text_column, assumed):
                 is_wide = wide and isinstance(found, Document)
@@ -191,10 +202,10 @@ class LineFormat(Format):
                 before = lines.number
 
 
-def _wide_encoding_of(part: FilePart, stored: BinaryIO, assumed: Assumed) -> str | None:
-    """Returns the UTF-16 or UTF-32 of a part at the beginning of a file, or None."""
+def _beginning(part: FilePart, stored: BinaryIO) -> bytes:
+    """Returns the first bytes of a part at the beginning of a file, decompressed."""
     beginning = b""
     with contextlib.suppress(CorruptFileError):  # The reader meets the damage again.
-        beginning = decompress(part.file.path, stored, part.end).read(4)
+        beginning = decompress(part.file.path, stored, part.end).read(charsets.SAMPLE_BYTES)
     stored.seek(0)
-    return wide_encoding(beginning, assumed)
+    return beginning

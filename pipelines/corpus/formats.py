@@ -12,14 +12,19 @@ Then add an instance of the class to `_TRIED`.
 """
 
 from beambert.pipelines.corpus import charsets
+from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
+from beambert.pipelines.corpus.delimited import Csv, Tsv
+from beambert.pipelines.corpus.foreign import FOREIGN
 from beambert.pipelines.corpus.format_base import Format
 from beambert.pipelines.corpus.jsonl import JsonLines
+from beambert.pipelines.corpus.line_reading import has_returns_alone
 from beambert.pipelines.corpus.mediawiki import MediaWiki
 from beambert.pipelines.corpus.parquet import Parquet
 from beambert.pipelines.corpus.plain_text import PlainText
 from beambert.pipelines.corpus.sentence_lines import SentenceLines
 from beambert.pipelines.corpus.wikiextractor import WikiExtractor
 from beambert.pipelines.corpus.wikitext import WikiText
+from beambert.pipelines.jobs.compression import plain_name
 
 # The formats in the order in which they are tried on a file. The last one recognises any file.
 _TRIED: tuple[Format, ...] = (
@@ -28,22 +33,40 @@ _TRIED: tuple[Format, ...] = (
     MediaWiki(),
     WikiText(),
     JsonLines(),
+    *FOREIGN,
+    Csv(),
+    Tsv(),
     SentenceLines(),
     PlainText(),
 )
-# The formats by the value of --format.
+# Formats that fit almost any text, so that the ending of a name counts more.
+_PLAIN = ("lines", "text")
+# The formats by their names.
 FORMATS = {found.name: found for found in _TRIED}
+# The values of --format that name one.
+CHOICES = [found.name for found in _TRIED if found not in FOREIGN]
+# Formats that are said even if all files have them.
+TO_TELL = {"csv", "tsv", *(found.name for found in FOREIGN)}
 # The value of --format that has each file's format recognised.
 AUTO = "auto"
-# Number of bytes at the beginning of a file that are enough to recognise its format.
-SAMPLE_BYTES = 1 << 16
 
 
-def recognise(sample: bytes) -> Format:
-    """Returns the format of a file, given its first `SAMPLE_BYTES` bytes.
+def recognise(sample: bytes, assumed: Assumed = NOTHING_ASSUMED, path: str = "") -> Format:
+    """Returns the format of a file.
 
-    The last character of the sample may be cut.
+    Args:
+      sample: its first `charsets.SAMPLE_BYTES` bytes; the last character may be cut.
+      assumed: encoding of text that isn't UTF-8.
+      path: path of the file, whose ending counts where the content shows plain text.
     """
-    if mark := charsets.find_mark(sample):
-        sample = sample.decode(mark, "ignore").encode()
-    return next(found for found in FORMATS.values() if found.recognises(sample))
+    encoding = charsets.find_mark(sample) or charsets.wide_encoding(sample, assumed)
+    if encoding:
+        sample = sample.decode(encoding, "ignore").encode()
+    if has_returns_alone(sample):
+        sample = sample.replace(b"\r", b"\n")
+    found = next(found for found in FORMATS.values() if found.recognises(sample))
+    if found.name not in _PLAIN:
+        return found
+    name = plain_name(path).lower()
+    by_name = (other for other in FORMATS.values() if name.endswith(other.endings))
+    return next(by_name, found)

@@ -8,16 +8,12 @@ import dataclasses
 import re
 from collections import Counter
 
-# The page of Windows for each group of languages comes first (HTML standard, section 13.2.3.2), and
-# the encoding of ISO second. The others, of DOS and the Macintosh, are rivals only: texts in them
-# are too rare to accept one.
+# The page of Windows for each group of languages comes first (HTML standard, section 13.2.3.2).
+# The encodings of ISO, DOS and the Macintosh follow.
 _WESTERN = ("cp1252", "iso8859_15", "cp850", "cp437", "mac_roman")
 _CENTRAL = ("cp1250", "iso8859_2", "cp852", "mac_latin2")
 _TURKISH = ("cp1254", "iso8859_9", "cp857", "mac_turkish")
 _BALTIC = ("cp1257", "iso8859_13", "cp775", "mac_latin2")
-# Number of encodings, from the first, that are accepted.
-ACCEPTED = 2
-
 
 @dataclasses.dataclass(frozen=True)
 class Language:
@@ -42,9 +38,11 @@ LANGUAGES = (
     _language(_WESTERN, "the of and to in is that it for was with his he are this", ""),
     _language(_WESTERN, "le la les de et un une dans que qui est en pas pour du", "àâçèéêëîïôœùûü"),
     _language(_WESTERN, "der die das und ist nicht ein eine zu den mit sich von auf es", "äöüß"),
-    _language(_WESTERN, "el la los las de y que en un una por con se no es del", "áéíñóúü¿¡"),
+    _language(_WESTERN, "el la los las de y que en un una por con se no es del", "áéíñóúü"),
     _language(_WESTERN, "il la di che e un una per non in con si del della i gli", "àèéìòù"),
     _language(_WESTERN, "o a os de e que do da em um uma para com se no na", "áâãàçéêíóôõú"),
+    _language(_WESTERN, "el la de i que en un una per amb es no del els les", "àçèéíïòóúü·"),
+    _language(_WESTERN, "o a de e que do da en un unha para con se no os", "áéíñóúü"),
     _language(_WESTERN, "de het een van en in is dat op te niet zijn met voor aan", "ëïéèöü"),
     _language(_WESTERN, "och att det som en av till den med inte var har de om", "åäöé"),
     _language(_WESTERN, "og at det som en av til den med ikke var har de om er", "æøåé"),
@@ -61,26 +59,25 @@ LANGUAGES = (
     _language(_BALTIC, "un ir ar no par ka lai bet kas uz pie bija", "āčēģīķļņšūž"),
     _language(_BALTIC, "ja on ei et ka oli ta kui see aga mis ning", "äõöüšž"),
 )
-# Fewest common words that show a language, and how many times those of the second they must be.
+# Fewest common words that show a language, and the share of those of the first that a second one
+# must have to be considered, too.
 _FEWEST_WORDS = 5
-_CLEARLY_MORE = 1.25
+_AS_MANY = 0.5
 _WORD = re.compile(rb"(?<![^\W\d_])(?<![\x80-\xff])[a-z]+(?![a-z\x80-\xff])")
 
 
-def languages_of(raw: bytes) -> list[Language]:
-    """Returns the languages whose common words are clearly the most frequent ones in a text.
+def languages_of(raw: bytes) -> list[tuple[Language, float]]:
+    """Returns the languages whose common words are the most frequent ones in a text.
 
-    All of them have the same encodings. The result is empty if the words show none.
+    Each has the number of its words as a share of that of the first. The result is empty if the
+    words show none.
     """
     counts = Counter(word.decode() for word in _WORD.findall(raw.lower()))
     found = [(sum(counts[word] for word in of.words), of) for of in LANGUAGES]
-    most, best = max(found, key=lambda pair: pair[0])
-    others = max(count for count, of in found if of.encodings != best.encodings)
-    if most < _FEWEST_WORDS or most < _CLEARLY_MORE * others:
+    most = max(count for count, _ in found)
+    if most < _FEWEST_WORDS:
         return []
-    return [
-        of for count, of in found if of.encodings == best.encodings and count * _CLEARLY_MORE > most
-    ]
+    return [(of, count / most) for count, of in found if count >= _AS_MANY * most]
 
 
 # Letters of names such as Zoë, Müller and Señor, which occur in texts of any language. A letter of
@@ -92,6 +89,7 @@ _LIKE_A_NAME = 0.6
 _ANYWHERE = frozenset("’–—…·\xad\xa0")
 _QUOTES = frozenset("‘“”„‚«»‹›")
 _BESIDE_ASCII = frozenset("•§°©®™£€¥¢½¼¾²³¹ªº†‡")
+_BEFORE_WORDS = frozenset("¿¡")
 _ALONE = frozenset("±×÷µ¶´¬¦")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
@@ -115,6 +113,8 @@ def _how_expected(character: str, before: str, after: str, language: Language) -
         return float(not (before.isalpha() or after.isalpha()))
     if before.isdigit() or after.isdigit():
         return 0.0
+    if character in _BEFORE_WORDS:
+        return float(not before.isalpha())
     is_capital = character != character.lower()
     in_capitals = before.isupper() and (after.isupper() or not after.isalpha())
     if is_capital and before.isalpha() and not in_capitals:

@@ -7,13 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import BinaryIO
 
-from beambert.pipelines.corpus import charsets
-from beambert.pipelines.corpus.charsets import Assumed
-
 # Greatest size of a document in bytes. Its reader needs about six times as much memory.
 MOST_DOCUMENT_BYTES = 1 << 27
-# Encodings in which a line feed isn't the byte 0x0A alone.
-_WIDE = ("utf-16", "utf-32")
 
 
 class TooLargeError(Exception):
@@ -25,35 +20,44 @@ def lines_of(opened: BinaryIO) -> Iterator[bytes]:
     return iter(functools.partial(opened.readline, MOST_DOCUMENT_BYTES + 1), b"")
 
 
-def wide_encoding(beginning: bytes, assumed: Assumed) -> str | None:
-    """Returns the UTF-16 or UTF-32 that a file has by its mark or the user's word, or None.
+def has_returns_alone(beginning: bytes) -> bool:
+    """Returns whether carriage returns alone end the lines of a file, as on old Macintoshes."""
+    return b"\r" in beginning[:-1] and b"\n" not in beginning
 
-    Args:
-      beginning: the first four bytes of the file.
-      assumed: encoding of text that isn't UTF-8.
-    """
-    found = charsets.find_mark(beginning) or (assumed.encoding if assumed.is_given else "")
-    return found if found.startswith(_WIDE) else None
+
+def lines_after_returns(opened: BinaryIO) -> Iterator[bytes]:
+    """Yields the lines of a file that end with carriage returns, each with a line feed instead."""
+    rest = b""
+    while data := opened.read(1 << 16):
+        *whole, rest = (rest + data).split(b"\r")
+        yield from (line + b"\n" for line in whole)
+        if len(rest) > MOST_DOCUMENT_BYTES:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
 
 
 def utf8_lines(opened: BinaryIO, encoding: str) -> Iterator[bytes]:
-    """Yields the lines of a file in another encoding, as UTF-8.
+    """Yields the lines of a file in another encoding, as UTF-8; a line too long comes in pieces.
 
     Raises:
       UnicodeDecodeError: the file isn't in that encoding.
     """
-    decoder = codecs.getincrementaldecoder(encoding)()
+    # Half of a surrogate pair is passed on, so that only its document is rejected.
+    decoder = codecs.getincrementaldecoder(encoding)("surrogatepass")
     buffered = io.BytesIO()
     for data in chain(iter(functools.partial(opened.read, 1 << 16), b""), [b""]):
         text = decoder.decode(data, final=not data)
-        *whole, rest = text.encode().split(b"\n")
+        *whole, rest = text.encode("utf-8", "surrogatepass").split(b"\n")
         for line in whole:
             buffered.write(line)
             yield buffered.getvalue() + b"\n"
             buffered = io.BytesIO()
         buffered.write(rest)
         if buffered.tell() > MOST_DOCUMENT_BYTES:
-            raise TooLargeError
+            yield buffered.getvalue()
+            buffered = io.BytesIO()
     if buffered.tell():
         yield buffered.getvalue()
 

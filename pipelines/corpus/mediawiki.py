@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 from typing import TYPE_CHECKING, BinaryIO
 from xml.etree import ElementTree
@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.documents import Document, Reject, Skip, undecodable
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
+from beambert.pipelines.corpus.line_reading import lines_of
 from beambert.pipelines.corpus.markup_bounds import is_tangled
 from beambert.pipelines.corpus.multistream import index_path, stream_offsets
 from beambert.pipelines.corpus.parts import FilePart, split_at
@@ -57,10 +58,13 @@ class MediaWiki(LineFormat):
         return super().split(file, text_column)
 
     def lines(
-        self, part: FilePart, stored: BinaryIO, wide_encoding: str | None = None
+        self,
+        part: FilePart,
+        stored: BinaryIO,
+        lines_in: Callable[[BinaryIO], Iterator[bytes]] = lines_of,
     ) -> Iterator[bytes]:
         """Yields the lines of a part, completed by the beginning and the end of the dump."""
-        lines = super().lines(part, stored, wide_encoding)
+        lines = super().lines(part, stored, lines_in)
         first = next(lines, b"")
         if part.start and first:
             # The beginning and the first line count as one line, so that line numbers stay right.

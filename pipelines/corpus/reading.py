@@ -2,22 +2,29 @@
 
 import contextlib
 import dataclasses
+import io
 import json
 import posixpath
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from beambert.pipelines.corpus import charsets, encodings, parts
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.encodings import Encodings
-from beambert.pipelines.corpus.format_base import Format
-from beambert.pipelines.corpus.formats import AUTO, FORMATS, SAMPLE_BYTES, recognise
-from beambert.pipelines.corpus.line_reading import wide_encoding
+from beambert.pipelines.corpus.foreign import Foreign
+from beambert.pipelines.corpus.format_base import Format, LineFormat
+from beambert.pipelines.corpus.formats import AUTO, FORMATS, TO_TELL, recognise
+from beambert.pipelines.corpus.line_reading import has_returns_alone
 from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.jobs.compression import CorruptFileError, decompress
 from beambert.pipelines.jobs.input_files import InputFile
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import ProgressTally
+
+# Number of files of which texts are sampled, and of texts of each.
+_SAMPLED_TEXTS = 8
+_TEXTS_OF_A_FILE = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,8 +53,9 @@ def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
     if file.bytes < 2 * parts.PART_BYTES:
         return [FilePart(file, options.format)]
     beginning = _beginning(file)
-    found = _format_of(beginning, options.format)
-    if wide_encoding(beginning, options.encodings.of(file.path)):
+    assumed = options.encodings.of(file.path)
+    found = _format_of(file, beginning, options)
+    if charsets.wide_encoding(beginning, assumed) or has_returns_alone(beginning):
         return [FilePart(file, found.name)]
     return found.split(file, options.text_column)
 
@@ -73,11 +81,12 @@ def find_encodings(
     if format_name != AUTO and FORMATS[format_name].is_utf8:
         return Encodings(), []
 
+    options = ReadOptions(format_name)
     recognised: dict[str, str] = {}
 
     def begin(file: InputFile) -> bytes:
         beginning = _beginning(file)
-        format_ = _format_of(beginning, format_name)
+        format_ = _format_of(file, beginning, options)
         recognised[file.path] = format_.name
         return b"" if format_.is_utf8 else beginning
 
@@ -85,37 +94,72 @@ def find_encodings(
     return found, [*describe_formats(recognised), *notes]
 
 
+def sample_texts(files: Sequence[InputFile], options: ReadOptions) -> Iterator[str]:
+    """Yields texts from the beginnings of a few files.
+
+    Args:
+      files: all files of the corpus.
+      options: how files become documents.
+    """
+    for file in encodings.choose_files(files, _SAMPLED_TEXTS):
+        # What cannot be read is met again by the reader.
+        with contextlib.suppress(InputError, CorruptFileError):
+            yield from islice(_first_texts(file, options), _TEXTS_OF_A_FILE)
+
+
+def _first_texts(file: InputFile, options: ReadOptions) -> Iterator[str]:
+    beginning = _beginning(file)
+    found = _format_of(file, beginning, options)
+    assumed = options.encodings.of(file.path)
+    if not isinstance(found, LineFormat):
+        with file.open() as stored:
+            part = FilePart(file, found.name)
+            rows = found.read(part, stored, options.text_column, lambda _: None, assumed)
+            yield from (row.text for row in rows if isinstance(row, Document))
+        return
+    if wide := charsets.find_mark(beginning) or charsets.wide_encoding(beginning, assumed):
+        beginning = beginning.decode(wide, "ignore").encode()
+    whole_lines = beginning[: beginning.rfind(b"\n") + 1] or beginning
+    rows = found.read_lines(io.BytesIO(whole_lines), options.text_column, assumed)
+    yield from (row.text for row in rows if isinstance(row, Document))
+
+
 def describe_formats(recognised: Mapping[str, str]) -> list[str]:
-    """Returns the line about files that were taken for several formats; none if all are of one.
+    """Returns the line about files that were taken for several formats, or for a table.
+
+    There is none if all files are of one format that cannot be mistaken.
 
     Args:
       recognised: path -> name of the format.
     """
     counts = Counter(recognised.values()).most_common()
-    if len(counts) < 2:
+    if len(counts) < 2 and not any(name in TO_TELL for name, _ in counts):
         return []
     parts = []
     for name, count in counts:
         example = min(path for path, format_name in recognised.items() if format_name == name)
+        name += " (not read)" if isinstance(FORMATS[name], Foreign) else ""
         parts.append(f"{count:,} {name}, such as {posixpath.basename(example)}")
     return [f"assumed formats: {'; '.join(parts)}; give --format= to decide"]
 
 
 def _beginning(file: InputFile) -> bytes:
-    """Returns the first `SAMPLE_BYTES` bytes of a file, decompressed."""
+    """Returns the first `charsets.SAMPLE_BYTES` bytes of a file, decompressed."""
     sample = b""
     with file.open() as stored:
         opened = decompress(file.path, stored)
         # Damage is ignored here. The reader meets it again and rejects it.
         with contextlib.suppress(CorruptFileError):
-            while len(sample) < SAMPLE_BYTES and (chunk := opened.read(4096)):
+            while len(sample) < charsets.SAMPLE_BYTES and (chunk := opened.read(4096)):
                 sample += chunk
     return sample
 
 
-def _format_of(beginning: bytes, name: str) -> Format:
-    """Returns the format of a name; with `AUTO`, the format that the file's beginning shows."""
-    return recognise(beginning) if name == AUTO else FORMATS[name]
+def _format_of(file: InputFile, beginning: bytes, options: ReadOptions) -> Format:
+    """Returns the format that is named; with `AUTO`, that of the file by its beginning."""
+    if options.format != AUTO:
+        return FORMATS[options.format]
+    return recognise(beginning, options.encodings.of(file.path), file.path)
 
 
 def read_part(
@@ -135,8 +179,8 @@ def read_part(
         told = done
 
     beginning = _beginning(part.file) if part.format == AUTO else b""
-    found = _format_of(beginning, part.format)
     assumed = options.encodings.of(part.file.path)
+    found = _format_of(part.file, beginning, dataclasses.replace(options, format=part.format))
     with part.file.open() as stored:
         yield from found.read(part, stored, options.text_column, tell, assumed)
     tell(part.bytes)
@@ -147,7 +191,8 @@ def reject_row(part: FilePart, reject: Reject) -> str:
     row = {"file": part.file.path, **dataclasses.asdict(reject)}
     if part.start and part.sections is None:
         row["detail"] += f", counted from byte {part.start:,} of the file"
-    return json.dumps(row, ensure_ascii=False)
+    # An escape in a file may be half of a character, which cannot be written.
+    return json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
 
 
 def counts_by_reason(counts: Mapping[str, int], prefix: str) -> dict[str, int]:

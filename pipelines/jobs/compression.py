@@ -85,6 +85,12 @@ class _Zstandard:
 DECOMPRESSORS: dict[str, Callable[[], Any]] = {".gz": _Gzip, ".bz2": _Bzip2, ".zst": _Zstandard}
 
 
+def plain_name(path: str) -> str:
+    """Returns a path without the ending of a compression."""
+    ending = next((ending for ending in DECOMPRESSORS if path.endswith(ending)), "")
+    return path.removesuffix(ending)
+
+
 class CorruptFileError(Exception):
     """A file is damaged or cut off; what comes before that place may have been read already."""
 

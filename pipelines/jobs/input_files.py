@@ -1,5 +1,6 @@
 """Input files of a command: the files that match its patterns, and their bytes as stored."""
 
+import contextlib
 import dataclasses
 import glob
 import os
@@ -54,6 +55,8 @@ def match_inputs(patterns: Sequence[str]) -> list[InputFile]:
     found: dict[str, InputFile] = {}
     for pattern in patterns:
         name = _printable(pattern)
+        if not pattern:
+            raise InputError("--input: is empty; name the files to read")
         if os.path.isdir(pattern):
             raise InputError(f"--input={name}: is a folder; name its files: '{name.rstrip('/')}/*'")
         matched = [_file_here(pattern)] if os.path.lexists(pattern) else _match(pattern)
@@ -61,6 +64,24 @@ def match_inputs(patterns: Sequence[str]) -> list[InputFile]:
             raise InputError(f"--input={name}: matches no file; check the path and the quotes")
         found |= {file.path: file for file in matched}
     return [found[path] for path in sorted(found)]
+
+
+def describe_links(files: Sequence[InputFile]) -> list[str]:
+    """Returns the line about files on this machine that have several names; none without any."""
+    names: dict[tuple[int, int], list[str]] = {}
+    for file in files:
+        if "://" not in file.path:
+            with contextlib.suppress(OSError):  # The reader meets it again.
+                status = os.stat(file.path)
+                names.setdefault((status.st_dev, status.st_ino), []).append(file.path)
+    again = [paths for paths in names.values() if len(paths) > 1]
+    if not again:
+        return []
+    count = sum(len(paths) - 1 for paths in again)
+    return [
+        f"warning: {count:,} files are links to others of --input, such as {again[0][1]} to "
+        f"{again[0][0]}; each is read again, unless you leave it out"
+    ]
 
 
 def _match(pattern: str) -> list[InputFile]:

@@ -11,7 +11,7 @@ from apache_beam.ml.inference.base import ModelHandler
 from beambert.pipelines.corpus import charsets, encodings
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.jobs import input_files
-from beambert.pipelines.jobs.compression import DECOMPRESSORS, CorruptFileError, decompress
+from beambert.pipelines.jobs.compression import CorruptFileError, decompress, plain_name
 from beambert.pipelines.prediction import saved_models
 from beambert.pipelines.prediction.answers import ANSWERS
 from beambert.pipelines.prediction.job import FILE, PredictionJob
@@ -25,8 +25,6 @@ from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import TAGGING
 from beambert.pipelines.tasks.word_tags import WORDS_ENDING, sentences_of
 
-# Number of bytes of a file that show its encoding.
-SAMPLE_BYTES = 1 << 16
 # Greatest number of rows that a model answers at once.
 BATCH_SIZE = 64
 
@@ -109,7 +107,7 @@ def find_encodings(
     def begin(file: input_files.InputFile) -> bytes:
         # Whatever cannot be read is met again when its rows are read, and is rejected.
         with contextlib.suppress(InputError):
-            return _read(file.path, SAMPLE_BYTES)
+            return _read(file.path, charsets.SAMPLE_BYTES)
         return b""
 
     return encodings.decide(files, begin)
@@ -190,9 +188,7 @@ def is_table(path: str) -> bool:
 
 
 def _plain_path(path: str) -> pathlib.PurePosixPath:
-    """Returns a path without the ending of a compression."""
-    compression = next((ending for ending in DECOMPRESSORS if path.endswith(ending)), "")
-    return pathlib.PurePosixPath(path.removesuffix(compression))
+    return pathlib.PurePosixPath(plain_name(path))
 
 
 def _read(file: str, most: int = -1) -> bytes:

@@ -8,8 +8,10 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import StandardOptions
 
 from beambert.pipelines.corpus.flags import describe_cleaning, describe_reading
+from beambert.pipelines.corpus.reading import sample_texts
 from beambert.pipelines.jobs import files
 from beambert.pipelines.jobs.clock import describe_stages, stage_seconds
+from beambert.pipelines.jobs.input_files import describe_links
 from beambert.pipelines.jobs.running import check_reachable, run_job, translate_job, works_here
 from beambert.pipelines.pretraining_data import dataflow_cost
 from beambert.pipelines.pretraining_data.finishing import describe_dropped
@@ -29,6 +31,7 @@ from beambert.pipelines.shared.console import duration
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage import locks
+from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -95,7 +98,7 @@ def estimate_pretraining_data(
         plan.text_options,
         plan.layout,
     )
-    for note in plan.notes:
+    for note in _notes(plan):
         print(note)
     print(estimate.describe(found, plan.layout))
     if on_dataflow and found.used:
@@ -114,6 +117,15 @@ def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
     return make_plan(job, inputs)
 
 
+def _notes(plan: Plan) -> list[str]:
+    """Returns the lines that say what is assumed of the files, and what their text would lose."""
+    inputs = plan.manifest.inputs
+    notes = [*plan.notes, *describe_links(inputs)]
+    if plan.job.do_lower_case:
+        notes += warn_of_lost_marks(sample_texts(inputs, plan.read_options()))
+    return notes
+
+
 def _run(plan: Plan, options: "PipelineOptions") -> None:
     """Runs the pipeline, and prints the size of the input and the time by stage."""
     output, shards = plan.layout.output, plan.layout.total_shards
@@ -123,7 +135,7 @@ def _run(plan: Plan, options: "PipelineOptions") -> None:
         f"{output}",
         flush=True,
     )
-    for note in plan.notes:
+    for note in _notes(plan):
         print(note, flush=True)
     if works_here(options):
         with loading():  # their import prints; do it now

@@ -1,13 +1,16 @@
-"""Finds the files of a task. This module needs only the standard library."""
+"""Finds the files of a task."""
 
+import hashlib
+import os
 import pathlib
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks.class_folders import FOLDER, contents_of
 from beambert.pipelines.tasks.task import TEST, Task
 
 
 def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
-    """Returns the file of a split.
+    """Returns the file of a split, or the folder that has a folder for each label.
 
     Raises:
       InputError: the task has no such split, the folder or the file is missing, or two files match.
@@ -15,12 +18,12 @@ def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
     if split not in task.files:
         raise InputError(f"--split={split}: not a split; choose one of {', '.join(task.files)}")
     folder = pathlib.Path(data_dir)
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise InputError(
             f"--data_dir={data_dir}: not a local folder; name the folder of the {task.name} files"
         )
     names = _file_names(task, split)
-    found = [folder / name for name in names if (folder / name).is_file()]
+    found = [folder / name for name in names if _is_there(folder, name)]
     if not found:
         raise InputError(
             f"--data_dir={data_dir}: has no {' or '.join(names)}; the {split} split of "
@@ -35,7 +38,21 @@ def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
 
 def has_split(task: Task, data_dir: str, split: str) -> bool:
     """Whether a split has a file in the folder."""
-    return any((pathlib.Path(data_dir) / name).is_file() for name in _file_names(task, split))
+    return any(_is_there(pathlib.Path(data_dir), name) for name in _file_names(task, split))
+
+
+def sha256_of(path: pathlib.Path) -> str:
+    """Returns the SHA-256 of a split: of its file, or of the names and texts in its folder."""
+    digest = hashlib.sha256()
+    for content in contents_of(path) if path.is_dir() else [path.read_bytes()]:
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _is_there(folder: pathlib.Path, name: str) -> bool:
+    # Unlike the methods of pathlib, these give False for what may not be looked at.
+    looks_so = os.path.isdir if name.endswith(FOLDER) else os.path.isfile
+    return looks_so(folder / name)
 
 
 def _file_names(task: Task, split: str) -> list[str]:

@@ -23,6 +23,7 @@ from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks import tables
+from beambert.pipelines.tasks.class_folders import FOLDER, LabelledText, read_folder
 from beambert.pipelines.tasks.entities import is_entity_tag
 from beambert.pipelines.tasks.examples import (
     ChoiceExample,
@@ -65,6 +66,25 @@ class Classification(LabelledTextTask):
     metrics: tuple[str, ...] = ("accuracy",)
 
     COLUMN_FLAGS = TABLE_FLAGS | {"labels"}
+    ENDINGS = (*tables.ENDINGS, FOLDER)
+
+    def read(
+        self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
+    ) -> ExampleFile:
+        """Reads the rows of a table, or the texts in the folders of the labels."""
+        if not path.is_dir():
+            return super().read(path, is_labelled, labels)
+        texts, notes = read_folder(path, self.labels, self.encoding)
+        found = parted(self._text_example(text, labels) for text in texts)
+        return dataclasses.replace(found, notes=notes)
+
+    def _text_example(
+        self, found: LabelledText, labels: Sequence[str] | None
+    ) -> TextExample | BadRow:
+        if isinstance(found.text, BadRow):
+            return found.text
+        columns = {self.text_columns[0]: found.text, self.label_column: found.label}
+        return self._example(found.path, 1, {"file": found.name} | columns, True, labels)
 
     def _check_label(
         self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
@@ -75,7 +95,7 @@ class Classification(LabelledTextTask):
         """Returns the declared labels, or those of train, sorted."""
         if self.labels is not None:
             return self.labels
-        where = f"in column {self.label_column!r}"
+        where = "each with its folder" if path.is_dir() else f"in column {self.label_column!r}"
         return several(path, {example.label for example in train}, where)
 
 
@@ -109,7 +129,7 @@ class MultiLabel(LabelledTextTask):
         """Returns the labels of a field, each once: a JSON list, or names with separators."""
         names = field.split(self.label_separator)
         if field.startswith("["):
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 names = [name if isinstance(name, str) else str(name) for name in json.loads(field)]
         return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
 

@@ -2,13 +2,12 @@
 
 import collections
 import dataclasses
-import hashlib
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.pipelines.tasks.examples import read_file
-from beambert.pipelines.tasks.files import has_split, is_labelled, split_path
+from beambert.pipelines.tasks.files import has_split, is_labelled, sha256_of, split_path
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
 
 
@@ -32,10 +31,7 @@ class TaskSplits:
 
     def sha256(self) -> dict[str, str]:
         """Returns the SHA-256 of each split's file."""
-        return {
-            split: hashlib.sha256(path.read_bytes()).hexdigest()
-            for split, path in self.files.items()
-        }
+        return {split: sha256_of(path) for split, path in self.files.items()}
 
 
 def present_splits(task: Task, data_dir: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from beambert.pipelines.corpus import charsets
 from beambert.pipelines.corpus.charsets import Assumed
-from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.errors import InputError, one_line
 
 ENDINGS = (".tsv", ".csv", ".jsonl")
 
@@ -29,7 +29,7 @@ class BadRow(InputError):
     def __str__(self) -> str:
         """Returns the message."""
         path, line, reason, remedy = self.args
-        return f"{path}, line {line}: {reason}; {remedy}"
+        return one_line(f"{path}, line {line}: {reason}; {remedy}")
 
 
 def lacks_column(path: pathlib.Path, line: int, reason: str, remedy: str) -> InputError:
@@ -126,9 +126,12 @@ def read_text(path: pathlib.Path, encoding: str = "") -> str:
       encoding: Python's name of its encoding if it is not UTF-8; "" to decide by the content.
 
     Raises:
-      InputError: the content is in no encoding that is certain.
+      InputError: the file cannot be read, or is in no encoding that is certain.
     """
-    content = path.read_bytes()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); mend that") from error
     text, found = decode(path, content, Assumed(encoding, is_given=bool(encoding)))
     if found != "utf-8" and not encoding and not charsets.find_mark(content):
         _say_once(

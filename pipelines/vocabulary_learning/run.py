@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.corpus.flags import describe_cleaning, describe_reading
-from beambert.pipelines.corpus.reading import find_encodings
+from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, sample_texts
 from beambert.pipelines.jobs.files import read_bytes, write_bytes
-from beambert.pipelines.jobs.input_files import InputFile, match_inputs
+from beambert.pipelines.jobs.input_files import InputFile, describe_links, match_inputs
 from beambert.pipelines.jobs.running import check_reachable, run_job, works_here
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
@@ -19,6 +19,7 @@ from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary, about_
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import special_tokens
 from beambert.pipelines.vocabulary_learning.word_counts import job_file
+from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -46,6 +47,10 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
     write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
     total_bytes = sum(file.bytes for file in inputs)
     print(f"{len(inputs)} files, {total_bytes / 1e6:.1f} MB -> {job.output}", flush=True)
+    notes += describe_links(inputs)
+    if job.do_lower_case:
+        reading = ReadOptions(job.format, job.text_column, encodings=encodings)
+        notes += warn_of_lost_marks(sample_texts(inputs, reading))
     for note in notes:
         print(note, flush=True)
     if works_here(options):

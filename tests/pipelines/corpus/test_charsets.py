@@ -1,12 +1,15 @@
 """Encodings: what Python's own codecs wrote is read back exactly, or not at all."""
 
+import codecs
 import random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beambert.pipelines.corpus.charsets import decode
+from beambert.pipelines.corpus import charsets
+from beambert.pipelines.corpus.charsets import Assumed, decode
+from beambert.pipelines.shared.errors import InputError
 
 # ruff: noqa: E501  (a letter is wider than one place in some scripts)
 
@@ -97,11 +100,72 @@ def test_read_back_exactly_or_not_at_all(language, codec, times):
         ("Japanese", "cp932", "cp932"),
         ("Chinese", "gb18030", "gb18030"),
         ("Korean", "cp949", "cp949"),
+        ("French", "mac-roman", "mac_roman"),
+        ("German", "cp850", "cp850"),
+        ("Spanish", "cp437", "cp850"),  # The letters of Spanish are the same bytes in both.
+        ("Russian", "cp866", "cp866"),
+        ("Russian", "mac-cyrillic", "mac_cyrillic"),
+        ("Russian", "iso8859-5", "iso8859_5"),
     ],
 )
 def test_the_usual_ones_are_told(language, codec, name):
     text = SENTENCES[language] * 30
     assert decode(text.encode(codec)) == (text, name)
+
+
+# Texts that were read in the encoding after them.
+MISTAKEN = [
+    ("Команда ls в Debian: не удалось открыть файл, use the option -z or -s to do so. " * 3,
+     "cp1251", "cp1250"),
+    ("Я не знаю, моя ли это вина. Явная ошибка, и я прошу прощения за неё. " * 3,
+     "mac_cyrillic", "cp1251"),
+    ("Ο Άγγελος και η Άννα είναι στο σπίτι, και η μέρα είναι ωραία. " * 3, "iso8859-7", "cp1253"),
+    ("Programmet på maskinen kunne ikke åbne filen i mappen. Prøv at læse den. Se også: a, s, v. "
+     "Na, je, to do.", "cp1252", "cp1250"),
+    ("Não foi possível abrir a opção do ficheiro. Use -s ou -z e a opção do comando, e não o outro. "
+     "A versão não é a do pacote.", "cp1252", "cp1250"),
+    ("Não foi possível abrir a opção do ficheiro. Use -s ou -z e a opção do comando, e não o outro. "
+     "A versão não é a do pacote.", "mac_roman", "mac_latin2"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "codec", "wrong"), MISTAKEN)
+def test_neighbours_are_not_mistaken(text, codec, wrong):
+    raw = text.encode(codec)
+    assert raw.decode(wrong, "replace") != text
+    found = charsets.detect_encoding(raw)
+    assert found is None or raw.decode(found) == text
+
+
+@pytest.mark.parametrize(
+    ("given", "codec"),
+    [
+        *(("utf-16", "utf-16"), ("utf-16le", "utf-16-le"), ("UTF_16BE", "utf-16-be")),
+        *(("utf-32", "utf-32"), ("utf8", "utf-8"), ("latin1", "latin-1"), ("l1", "latin-1")),
+        *(("macintosh", "mac-roman"), ("x-mac-cyrillic", "mac-cyrillic"), ("x-sjis", "cp932")),
+        *(("windows-1252", "cp1252"), ("windows-874", "tis-620"), ("shift_jis", "cp932")),
+        *(("ISO-2022-JP", "iso2022_jp"), ("cp850", "cp850"), ("ks_c_5601-1987", "euc-kr")),
+    ],
+)
+def test_any_name_of_an_encoding_may_be_given(given, codec):
+    language = "Japanese" if "sjis" in given or "jis" in given or "JP" in given else "English"
+    text = SENTENCES[language].translate({0x201C: '"', 0x201D: '"', 0x2019: "'", 0x2014: "-"})
+    charsets.check_encoding(given)
+    assumed = Assumed(charsets.python_name(given), is_given=True)
+    assert decode(text.encode(codec), assumed)[0] == text
+
+
+def test_the_names_that_messages_show_may_be_given():
+    known = {*charsets._ENCODINGS, *charsets._RIVALS, "mac_roman", "cp850", "utf-16-le"}
+    for encoding in known:
+        given = charsets.web_name(encoding)
+        assert codecs.lookup(charsets.python_name(given)) == codecs.lookup(encoding), given
+
+
+@pytest.mark.parametrize("given", ["", "klingon", "base64", "rot13", "a\0b", "é"])
+def test_what_is_no_encoding_is_refused(given):
+    with pytest.raises(InputError, match="^--encoding=.*: not known; name one"):
+        charsets.check_encoding(given)
 
 
 @exact

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beambert.pipelines.corpus.charsets import SAMPLE_BYTES
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.format_base import BYTE_ORDER_MARK
-from beambert.pipelines.corpus.formats import FORMATS, SAMPLE_BYTES, recognise
+from beambert.pipelines.corpus.formats import FORMATS, recognise
 
 exact = settings(derandomize=True, max_examples=100, deadline=None, database=None)
 # Text as UTF-8 can hold it.

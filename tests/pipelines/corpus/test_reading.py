@@ -11,6 +11,7 @@ from support.sample_text import make_document
 
 from beambert.pipelines.corpus import line_reading, parts
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
+from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row, split_file
 from beambert.pipelines.jobs.input_files import match_inputs
 from beambert.pipelines.shared.errors import InputError
@@ -214,6 +215,63 @@ class TestTooLarge:
         path.write_text('{"text": "a"}\n{"text": "' + "b" * 3000 + '"}\n{"text": "c"}\n[]\n')
         first, large, third, last = read(path)[1]
         assert (first.text, large.line, third.text, last.line) == ("a", 2, "c", 4)
+
+
+@pytest.mark.parametrize("name", ["lines", "jsonl", "wikiextractor", "text", "auto"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+def test_wide_encodings_without_a_mark_that_the_user_names(tmp_path, corpus, name, encoding):
+    path = write(tmp_path, "lines" if name == "auto" else name, corpus)
+    options = ReadOptions(name, encodings=Encodings(encoding))
+    _, expected = read(path, options)  # UTF-8 stays what it is
+    path.write_bytes(path.read_text().encode(encoding))
+    _, found = read(path, options)
+    assert found and {document.encoding for document in found} == {encoding}
+    assert [document.text for document in found] == [document.text for document in expected]
+
+
+@pytest.mark.parametrize("ending", ["", ".bz2"])
+@pytest.mark.parametrize("name", ["lines", "jsonl", "wikiextractor", "wikitext", "text", "auto"])
+def test_lines_that_end_with_returns_alone(tmp_path, corpus, name, ending):
+    """Old Macintoshes wrote such files, and Excel on a Macintosh does."""
+    path = write(tmp_path, "lines" if name == "auto" else name, corpus)
+    _, expected = read(path, ReadOptions(name))
+    data = path.read_bytes().replace(b"\n", b"\r")
+    path = tmp_path / f"old{ending}"
+    path.write_bytes(bz2.compress(data) if ending else data)
+    divided, found = read(path, ReadOptions(name))
+    assert len(divided) == 1 and found == expected
+
+
+def test_half_a_character_in_the_name_of_a_column_can_be_written(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"te\\ud800xt": "a"}\n')
+    (part,), (reject,) = read(path)
+    assert json.loads(reject_row(part, reject).encode())["detail"].endswith("te\ud800xt")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+def test_a_line_that_is_too_long_ends_no_file_in_a_wide_encoding(tmp_path, encoding, monkeypatch):
+    monkeypatch.setattr(line_reading, "MOST_DOCUMENT_BYTES", 1 << 18)
+    path = tmp_path / "a.jsonl"
+    long = '{"text": "' + "b" * 3 * (1 << 18) + '"}'
+    path.write_text(f'{{"text": "a"}}\n{long}\n{{"text": "c"}}\n[]\n', encoding=encoding)
+    first, large, third, last = read(path)[1]
+    assert (first.text, large.line, large.reason) == ("a", 2, "too_large")
+    assert (third.text, last.line) == ("c", 4)
+
+
+@pytest.mark.parametrize("name", ["lines", "jsonl", "text"])
+def test_half_a_surrogate_pair_costs_its_document_alone(tmp_path, name):
+    path = tmp_path / "a"
+    text = {
+        "lines": "An apple.\n\nA \ud800 pear.\n\nA plum.\n",
+        "jsonl": '{"text": "An apple."}\n{"text": "A \ud800 pear."}\n{"text": "A plum."}\n',
+        "text": "The apple of the man and the pear. " * 9 + "A \ud800 pear.",
+    }[name]
+    path.write_bytes(b"\xff\xfe" + text.encode("utf-16-le", "surrogatepass"))
+    found = read(path, ReadOptions(name))[1]
+    reasons = [getattr(document, "reason", "") for document in found]
+    assert reasons == (["not_utf8"] if name == "text" else ["", "not_utf8", ""])
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])

@@ -64,6 +64,21 @@ class TestRejects:
         assert info(tmp_path / "out3")["counts"]["documents"]["read"] == 2 * len(corpus)
 
 
+def test_a_page_of_html_is_no_text(capsys, tmp_path, corpus_file, vocab_file):
+    (tmp_path / "page.txt").write_text("<html><p>The river.</p></html>")
+    flags = ["--input", corpus_file, tmp_path / "page.txt"]
+    result = data(capsys, vocab_file, tmp_path / "out", *flags)
+    refused(result, tmp_path / "page.txt", "is HTML; take the text out of it", "1 of 83 documents")
+    assert "; 1 html (not read), such as page.txt; give --format=" in result[1]
+
+
+def test_letters_that_would_be_lost_are_said(capsys, tmp_path, corpus, vocab_file):
+    text = tmp_path / "a.txt"
+    text.write_text("ありがとう。\n" * 99 + "\n".join(s for of in corpus[:9] for s in of))
+    status, out, _ = data(capsys, vocab_file, tmp_path / "out", f"--input={text}")
+    assert status == 0 and out.count("“ありがとう” becomes “ありかとう”") == 1
+
+
 class TestBadInput:
     """Each gives one sentence, status 2, and leaves what was there."""
 

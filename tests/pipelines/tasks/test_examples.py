@@ -191,7 +191,7 @@ def test_missing_folder_file_and_split(tmp_path):
     task = declarations.TASKS["classification"]
     with refused("--data_dir=/no/such: not a local folder"):
         examples.read_examples(task, "/no/such", "dev")
-    with refused("has no dev.tsv or dev.csv or dev.jsonl; the dev split of classification"):
+    with refused("has no dev.tsv or dev.csv or dev.jsonl or dev/; the dev split of classification"):
         examples.read_examples(task, str(tmp_path), "dev")
     with refused("--split=valid: not a split; choose one of train, dev, test"):
         examples.read_examples(task, str(tmp_path), "valid")

@@ -73,3 +73,9 @@ def test_what_is_no_label_is_refused(tmp_path):
     (tmp_path / "dev.tsv").write_text("text\ttags\nx\ta\n")
     with pytest.raises(InputError, match=re.escape("no column 'label' (it has text, tags)")):
         read_splits(find_task("multi_label"), str(tmp_path), ("train", "dev"), False)
+
+
+def test_a_label_of_many_brackets_is_a_name():
+    """The reader of JSON gives up on it."""
+    deep = "[" * 100_000
+    assert find_task("multi_label")._divided(deep) == (deep,)

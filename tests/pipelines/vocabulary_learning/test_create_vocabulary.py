@@ -57,6 +57,20 @@ def learned(tmp_path_factory, documents):
     return output, source
 
 
+def test_what_is_assumed_of_the_text_is_said(capsys, tmp_path, documents):
+    """A table, and letters that become other ones without their marks."""
+    thanks = "ありがとう " * 9
+    rows = "".join(f"1,{thanks}{' '.join(text.split())}\n" for text in documents)
+    (tmp_path / "a.csv").write_text("id,body\n" + rows)
+    flags = [f"--input={tmp_path}/a.csv", "--vocab_size=300", "--text_column=body"]
+    status, out, err = vocab(capsys, tmp_path / "vocab.txt", *flags)
+    assert (status, err) == (0, "")
+    assert "assumed formats: 1 csv, such as a.csv; give --format= to decide\n" in out
+    assert "“ありがとう” becomes “ありかとう”" in out
+    _, out, _ = vocab(capsys, tmp_path / "cased.txt", *flags, "--do_lower_case=False")
+    assert "becomes" not in out
+
+
 def test_size_and_special_tokens(learned):
     tokens = learned[0].read_text().split("\n")
     assert tokens.pop() == ""

@@ -1,0 +1,88 @@
+"""Recognises files that hold their text in another form, and rejects them with advice. Pure.
+
+Without these formats, --format=auto would take the tags of a page for words to learn. They are no
+values of --format: a format that is named there reads such a file as it is.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
+from beambert.pipelines.corpus.documents import Reject
+from beambert.pipelines.corpus.format_base import BEFORE_TEXT, Format
+from beambert.pipelines.corpus.parts import FilePart
+
+# Elements of HTML with which a page, or a piece of one, begins (HTML standard, section 4).
+_HTML = (
+    rb"html|head|body|title|meta|link|script|style|base|main|article|section|nav|header|footer"
+    rb"|aside|div|p|span|a|h[1-6]|ul|ol|li|dl|table|tr|td|th|img|br|hr|pre|blockquote|center|font"
+    rb"|b|i|em|strong|form|iframe|noscript|figure"
+)
+_COMMENTS = rb"(?:<!--.{0,20000}?-->\s*|<\?xml\b[^<>]*>\s*)*"
+_BEFORE_MARKUP = BEFORE_TEXT + _COMMENTS
+# Five lines of words in columns, the last of which has a label of a word (Tjong Kim Sang and De
+# Meulder 2003).
+_CONLL = BEFORE_TEXT + rb"(?:\S+(?:[ \t]+\S+)*[ \t]+(?:O|[BIES]-[\w-]+)[ \t]*\r?\n\s*){5}"
+# A tape archive has this in the header of its first file (POSIX, ustar).
+_TAR = rb"[^\0]{1,100}\0[\s\S]{156,255}?ustar"
+
+
+class Foreign(Format):
+    """A format whose files are recognised only to be rejected."""
+
+    def __init__(self, name: str, beginning: bytes, detail: str):
+        """Takes the format's name, its beginning, and what the files are and what to do."""
+        self.name = name
+        self.beginning = re.compile(beginning, re.IGNORECASE | re.DOTALL)
+        self._detail = detail
+
+    def read(
+        self,
+        part: FilePart,
+        stored: BinaryIO,
+        text_column: str,
+        tell: Callable[[int], None],
+        assumed: Assumed = NOTHING_ASSUMED,
+    ) -> Iterator[Reject]:
+        """Yields the reject of the whole file."""
+        yield Reject(1, self.name, self._detail)
+
+
+FOREIGN = (
+    Foreign(
+        "html",
+        _BEFORE_MARKUP + rb"<(?:!doctype\s+html|html\b|(?:" + _HTML + rb")\b[^<>]*>.*</[a-z])",
+        "is HTML; take the text out of it with a tool such as trafilatura, or give --format=text "
+        "to learn from its tags, too",
+    ),
+    Foreign(
+        "xml",
+        # A chat log may begin with a name in such brackets, but it closes none.
+        BEFORE_TEXT
+        + rb"(?:<\?xml\b|<!doctype\s|"
+        + _COMMENTS
+        + rb"<[a-z][\w:.-]*\b[^<>]*>.*</[a-z])",
+        "is XML and no MediaWiki dump; take the text out of it, or give --format=text to learn "
+        "from its tags, too",
+    ),
+    Foreign(
+        "conll",
+        _CONLL,
+        "has words in columns with labels, for a task; take its words out of it, or give "
+        "--format=text to learn from its labels, too",
+    ),
+    Foreign("pdf", rb"%PDF-", "is a PDF; take the text out of it with a tool such as pdftotext"),
+    Foreign("rtf", rb"\{\\rtf", "is RTF; take the text out of it with a tool such as pandoc"),
+    Foreign(
+        "zip",
+        rb"PK(?:\x03\x04|\x05\x06)",
+        "is a zip archive, as EPUB, DOCX and ODT files are; unpack it, or take the text out of it "
+        "with a tool such as pandoc",
+    ),
+    Foreign("tar", _TAR, "is a tar archive; unpack it and name its files"),
+    Foreign("gzip", rb"\x1f\x8b\x08", "is compressed; end its name in .gz"),
+    Foreign("bzip2", rb"BZh[1-9]1AY&SY", "is compressed; end its name in .bz2"),
+    Foreign("zstandard", rb"\x28\xb5\x2f\xfd", "is compressed; end its name in .zst"),
+    Foreign("xz", rb"\xfd7zXZ\0", "is compressed by xz; unpack it, or compress it as .gz or .zst"),
+)

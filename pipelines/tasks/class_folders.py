@@ -1,0 +1,157 @@
+"""Reads texts in folders that are named by their labels, such as train/pos/1.txt.
+
+Each file is one text, as in the folders of 20 Newsgroups and of the Large Movie Review Dataset.
+"""
+
+import collections
+import dataclasses
+import os
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+
+from beambert.pipelines.corpus import charsets, encodings
+from beambert.pipelines.corpus.encodings import Encodings
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks.tables import BadRow
+
+# Ending of a split's name that stands for a folder with a folder for each label.
+FOLDER = "/"
+# Times that the most frequent label may be as frequent as the rarest one without advice.
+_UNEVEN = 10
+# Number of labels that a note lists.
+_LISTED = 25
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledText:
+    """A text in a folder that is named by its label.
+
+    Attributes:
+      path: path of its file.
+      name: path of the file in the folder of the split.
+      label: name of its folder.
+      text: the text, or the error about it.
+    """
+
+    path: pathlib.Path
+    name: str
+    label: str
+    text: str | BadRow
+
+
+def read_folder(
+    folder: pathlib.Path, labels: Sequence[str] | None, encoding: str
+) -> tuple[list[LabelledText], list[str]]:
+    """Returns the texts of a split in the order of their names, and notes about it.
+
+    Args:
+      folder: folder of the split.
+      labels: labels whose folders are read; None for all folders.
+      encoding: Python's name of the encoding of files that are not UTF-8; "" to decide by the
+        content of all files.
+
+    Raises:
+      InputError: there is no folder of a label, or a folder or file cannot be read.
+    """
+    try:
+        paths, notes = _find(folder, labels)
+        contents = {path: path.read_bytes() for of in paths.values() for path in of}
+    except OSError as error:
+        raise InputError(
+            f"{error.filename}: cannot be read ({error.strerror}); mend that or delete it"
+        ) from error
+    if not contents:
+        raise InputError(
+            f"{folder}: has no folders with texts; put the texts of each label in a folder of its "
+            "name"
+        )
+    decided, said = _encodings(contents, encoding)
+    texts = [
+        LabelledText(path, _printable(path.relative_to(folder)), label, text)
+        for label, of in paths.items()
+        for path in of
+        for text in [_text(path, contents[path], decided)]
+    ]
+    return texts, [*notes, *said, _balance(folder, {name: len(of) for name, of in paths.items()})]
+
+
+def contents_of(folder: pathlib.Path) -> Iterator[bytes]:
+    """Yields the names and contents of a split's files, in the order of their names."""
+    for of in _find(folder, None)[0].values():
+        for path in of:
+            content = path.read_bytes()
+            yield f"{_printable(path.relative_to(folder))}\n{len(content)}\n".encode()
+            yield content
+
+
+def _find(
+    folder: pathlib.Path, labels: Sequence[str] | None
+) -> tuple[dict[str, list[pathlib.Path]], list[str]]:
+    """Returns label -> its files, and notes about what is not read."""
+    found: dict[str, list[pathlib.Path]] = {}
+    notes, others = [], []
+    for path in _inside(folder):
+        label = _printable(pathlib.Path(path.name))
+        if not path.is_dir():
+            others.append(path)
+            continue
+        files = [inside for inside in _inside(path) if inside.is_file()]
+        others += [inside for inside in _inside(path) if not inside.is_file()]
+        if labels is None or label in labels:
+            found[label] = files
+        else:
+            notes.append(f"{path}: is no label of --labels; its {len(files):,} files are not read")
+    if others:
+        notes.append(
+            f"{folder}: {len(others):,} files and folders that are no texts of a label are not "
+            f"read, such as {_printable(others[0].relative_to(folder))}"
+        )
+    return found, notes
+
+
+def _inside(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Returns what is in a folder, except for hidden files, sorted by name."""
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def _encodings(
+    contents: Mapping[pathlib.Path, bytes], given: str
+) -> tuple[Encodings, list[str]]:
+    """Returns how texts that are not UTF-8 are decoded, and the lines that say what is assumed."""
+    if given:
+        return Encodings(given), []
+    found = (
+        encodings.sample_of(_printable(path), content[: charsets.SAMPLE_BYTES])
+        for path, content in contents.items()
+    )
+    samples = [sample for sample in found if sample]
+    decided = encodings.assume(samples)
+    return decided, encodings.describe(samples, decided)
+
+
+def _text(path: pathlib.Path, content: bytes, decided: Encodings) -> str | BadRow:
+    assumed = decided.of(_printable(path))
+    try:
+        return charsets.decode(content, assumed)[0]
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        other = "no other encoding is certain"
+        if assumed.is_given:
+            other = f"not {charsets.web_name(assumed.encoding)}"
+        reason = f"is not UTF-8, and {other}"
+        return BadRow(path, line, reason, "name the encoding with --encoding=, or convert the file")
+
+
+def _balance(folder: pathlib.Path, counts: Mapping[str, int]) -> str:
+    """Returns the note about the number of texts of each label."""
+    listed = collections.Counter(counts).most_common()
+    parts = [f"{count:,} {label}" for label, count in listed[:_LISTED]]
+    note = f"{folder}: {', '.join(parts)}{', …' * (len(listed) > _LISTED)}"
+    if listed[0][1] > _UNEVEN * listed[-1][1]:
+        note += "; --class_weights=balanced makes rare labels count as much as common ones"
+    return note
+
+
+def _printable(path: pathlib.Path) -> str:
+    """Returns a path with the bytes that aren't UTF-8 written out."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -1,0 +1,109 @@
+"""Files that hold no plain text are rejected with advice; text that resembles them is not."""
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+import zipfile
+
+import pytest
+import zstandard
+
+from beambert.pipelines.corpus.documents import Reject
+from beambert.pipelines.corpus.formats import CHOICES, FORMATS, recognise
+from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, read_part, split_file
+from beambert.pipelines.jobs.input_files import match_inputs
+from beambert.pipelines.shared.progress import ProgressTally
+
+
+def packed(kind: str) -> bytes:
+    """A file of an archive or compression, as the standard library makes it."""
+    held = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(held, "w") as archive:
+            archive.writestr("a.txt", "The ship left.")
+    elif kind == "tar":
+        with tarfile.open(fileobj=held, mode="w") as archive:
+            archive.addfile(tarfile.TarInfo("folder/a.txt"), io.BytesIO())
+    else:
+        compress = {
+            "gzip": gzip.compress,
+            "bzip2": bz2.compress,
+            "xz": lzma.compress,
+            "zstandard": zstandard.ZstdCompressor().compress,
+        }[kind]
+        held.write(compress(b"The ship left."))
+    return held.getvalue()
+
+
+FILES = {
+    "html": [
+        b"<!DOCTYPE html>\n<html lang=en><title>Ships</title><p>The ship left.",
+        b"\xef\xbb\xbf\n<HTML>\n<BODY>The ship left.</BODY></HTML>",
+        b'<?xml version="1.0"?>\n<!DOCTYPE html PUBLIC "x">\n<html></html>',
+        b"<!-- saved from ships -->\n<div class=a>The ship left.</div>",
+        b"<p>The ship left.</p>\n<p>It came.</p>\n",
+        "<html><p>The ship left.</p>".encode("utf-16"),
+    ],
+    "xml": [
+        b'<?xml version="1.0"?>\n<TEI><p>The ship left.</p></TEI>',
+        b"<DOC>\n<DOCNO> 1 </DOCNO>\nThe ship left.\n</DOC>\n",
+    ],
+    "conll": [
+        b"EU B-ORG\nrejects O\nGerman B-MISC\ncall O\n. O\n\nPeter B-PER\n",
+        b"-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\nrejects V O O\na D O O\nb N O O\n",
+        b"@paulwalk\tO\nIt\tO\n's\tO\nthe\tO\nview\tO\nfrom\tO\n",
+    ],
+    "pdf": [b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"],
+    "rtf": [b"{\\rtf1\\ansi The ship left.}"],
+    **{kind: [packed(kind)] for kind in ("zip", "tar", "gzip", "bzip2", "xz", "zstandard")},
+}
+
+
+CASES = [(name, index) for name in FILES for index in range(len(FILES[name]))]
+
+
+@pytest.mark.parametrize(("name", "index"), CASES)
+def test_rejected_with_advice(tmp_path, name, index):
+    path = tmp_path / "file"
+    path.write_bytes(FILES[name][index])
+    (file,) = match_inputs([str(path)])
+    _, notes = find_encodings([file], "auto", "auto")
+    assert notes == [
+        f"assumed formats: 1 {name} (not read), such as file; give --format= to decide"
+    ]
+    (part,) = split_file(file, ReadOptions())
+    (reject,) = read_part(part, ReadOptions(), ProgressTally(None))
+    assert isinstance(reject, Reject) and reject.reason == name
+    assert reject.detail == FORMATS[name]._detail
+
+
+def test_a_large_one_is_not_divided(tmp_path, monkeypatch):
+    monkeypatch.setattr("beambert.pipelines.corpus.parts.PART_BYTES", 50)
+    path = tmp_path / "page"
+    path.write_bytes(b"<html>" + b"<p>The ship left.</p>\n" * 30)
+    (part,) = split_file(match_inputs([str(path)])[0], ReadOptions())
+    (reject,) = read_part(part, ReadOptions(), ProgressTally(None))
+    assert reject.reason == "html"
+
+
+def test_all_others_may_be_named():
+    assert set(FORMATS) - set(CHOICES) == set(FILES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<anna> Did it leave?\n<ben> It did.\n",
+        "<unk> went to the <unk>\n",
+        "a < b and c > d\n",
+        "<3 <3\n",
+        "PK is a name.\n",
+        "Vitamin B-12\nO\nhello B-x\n",
+        "{\\bf The ship}\n",
+        "Use <b>bold</b> and <i>italics</i>.\n",
+    ],
+)
+def test_text_with_such_signs_is_text(text):
+    assert recognise(text.encode()).name == "text"
