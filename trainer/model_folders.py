@@ -76,6 +76,11 @@ class TrainingFolders:
     checkpoints: str
     tensorboard: str
 
+    @property
+    def best_weights(self) -> str:
+        """Folder of the best weights on held-out data so far."""
+        return f"{self.checkpoints}/best"
+
     @classmethod
     def of(
         cls, model: str, checkpoints: str | None = None, tensorboard: str | None = None
@@ -101,6 +106,9 @@ def job_identity(training: Mapping[str, Any], config: BertConfig) -> dict[str, A
     job = {name: value for name, value in training.items() if name not in paths}
     decisive = ("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype")
     loop = {name: training["loop"][name] for name in decisive}
+    patience = training["loop"].get("patience")
+    # Named only where it decides the result.
+    job |= {"patience": patience} if patience else {}
     return job | {"loop": loop, "model": dataclasses.asdict(config)}
 
 
@@ -167,7 +175,8 @@ def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
     if not output.checkpoints.startswith(f"{path}/"):
         _claim_checkpoints(output.checkpoints, job, chief)
     if chief:
-        _delete_cut_checkpoints(output.checkpoints)
+        for folder in (output.checkpoints, output.best_weights):
+            _delete_cut_checkpoints(folder)
         tensorflow_files.write_bytes(f"{path}/{UNFINISHED_FILE}", claims.serialize_job(job))
         tensorflow_files.make_folder(output.tensorboard, "--tensorboard_dir")
     return False

@@ -172,7 +172,6 @@ class FinetuningPlan:
             "optimizer": self.optimizer.settings(),
             "loop": dataclasses.asdict(self.loop),
             # Named only where it decides the result.
-            **({"patience": self.loop.patience} if self.loop.patience else {}),
             **({"init_positions": way} if (way := self.job.init_positions) != KEEP else {}),
         }
 
@@ -282,4 +281,7 @@ def _schedule(
     stops = is_own if job.early_stopping is None else job.early_stopping
     patience = FINETUNING_PATIENCE if stops else None
     eval_steps = max(examples // batch_size, 1)
-    return optimizer, dataclasses.replace(job.loop, eval_steps=eval_steps, patience=patience)
+    loop = dataclasses.replace(
+        job.loop, eval_steps=eval_steps, patience=patience, best_metric=job.task.metrics[0]
+    )
+    return optimizer, loop

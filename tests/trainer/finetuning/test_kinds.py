@@ -203,7 +203,7 @@ def test_tags_are_served_alike(data, finetuned):
     assert [len(row) for row in found] == [len(e.words) for e in examples]
     model, batch = trained_path(folder, "tagging", examples)
     labels = (folder / "labels.txt").read_text().split()
-    likeliest = TaggingObjective((8,)).outputs(model, batch)["label_ids"].numpy()
+    likeliest = TaggingObjective((8,)).outputs_of(model(batch))["label_ids"].numpy()
     is_word = batch["label_ids"].numpy() >= 0
     expected = [labels[index] for index in likeliest[is_word]]
     # Every word of these sentences has a piece in its sequence.
