@@ -6,12 +6,11 @@ A model folder holds the files that `pipelines.storage.weights` names, vocab.txt
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -130,26 +129,6 @@ def check_rows(config: BertConfig, length: int, batch_size: int, parts: int) -> 
             f"--train_batch_size={batch_size}: at most {most:,} sequences of {length} tokens can "
             "be computed at once; take fewer, or raise --gradient_accumulation_steps"
         )
-def flat_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns nested settings in one level: `loop.dtype` for "dtype" in "loop".
-
-    Args:
-      settings: settings such as those of training.json. In place of the SHA-256 sums of files stand
-        the first twelve digits of a sum over them.
-      prefix: text before each name.
-    """
-    flat: dict[str, Any] = {}
-    for name, value in settings.items():
-        if name.endswith("sha256") and value:
-            flat[f"{prefix}{name}"] = hashlib.sha256(json.dumps(value).encode()).hexdigest()[:12]
-        elif isinstance(value, Mapping):
-            flat |= flat_settings(value, f"{prefix}{name}.")
-        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-            numbered = {str(number): entry for number, entry in enumerate(value)}
-            flat |= flat_settings(numbered, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = value
-    return flat
 
 
 def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
@@ -204,16 +183,19 @@ def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:
 
 
 @contextlib.contextmanager
-def held(path: str, chief: bool = True) -> Iterator[None]:
+def held(path: str, chief: bool = True) -> Iterator[Callable[[], None]]:
     """Locks a folder, so that no other command fills it at the same time; see `locks`.
 
     If there are several workers, only the chief holds the lock.
 
+    Yields:
+      function that raises an `InputError` if another process has taken the lock meanwhile.
+
     Raises:
       InputError: another process holds the lock.
     """
-    with locks.folders_held([path] if chief else [], "--model_dir"):
-        yield
+    with locks.folders_held([path] if chief else [], "--model_dir") as lock:
+        yield lock.check
 
 
 def finish(path: str, job: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from beambert.model.flops import training_flops
+from beambert.model.memory import activation_bytes, state_bytes
 from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import LABELS_FILE, RESULTS_FILE, SAVED_MODEL_FOLDER
@@ -25,10 +26,17 @@ from beambert.trainer.finetuning.batches import (
 from beambert.trainer.finetuning.objectives import OBJECTIVES
 from beambert.trainer.finetuning.plan import FinetuningJob, FinetuningPlan, make_plan
 from beambert.trainer.loop.loop import train
+from beambert.trainer.loop.memory import Memory, free_bytes, memory_told
 from beambert.trainer.loop.phase import Phase
 from beambert.trainer.loop.progress import describe_name
 from beambert.trainer.loop.steps import Trainer
-from beambert.trainer.loop.strategy import check_batch, is_chief, make_strategy, resolve_dtype
+from beambert.trainer.loop.strategy import (
+    check_batch,
+    is_chief,
+    make_strategy,
+    replicas_here,
+    resolve_dtype,
+)
 from beambert.trainer.serving.saved_model import save_task_model
 from beambert.trainer.task_models import build_model
 
@@ -56,29 +64,50 @@ def finetune(
     loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
     plan = make_plan(dataclasses.replace(job, loop=loop))
     check_batch(strategy, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)
-    parts = strategy.num_replicas_in_sync * job.loop.gradient_accumulation_steps
+    replicas = strategy.num_replicas_in_sync
+    parts = replicas * job.loop.gradient_accumulation_steps
     length, windows = plan.text_features.max_seq_length, job.task.windows
     model_folders.check_rows(plan.config, length, job.loop.train_batch_size * windows, parts)
     chief, model_dir, identity = is_chief(strategy), job.output.model, plan.identity
-    with model_folders.held(model_dir, chief):
+    memory, sizes = _memory(plan, strategy), (loop.train_batch_size, parts // replicas)
+    with model_folders.held(model_dir, chief) as check_lock, memory_told(memory, *sizes):
         if model_folders.claim(job.output, identity, chief):
             print(f"{model_dir}: already finished by the same command, nothing to do")
             return json.loads(tensorflow_files.read_bytes(f"{model_dir}/{RESULTS_FILE}"))
         if chief:
             _describe(plan)
+            if warning := memory.warning(*sizes):
+                print(f"warning: {warning}", flush=True)
         data = plan.data
         data.tokenize(plan.text_features, job.features)
         run = _Finetuning(plan, strategy)
         if chief and (notes := [*data.notes(), *run.notes]):
             print("\n".join(notes), flush=True)
-        results = train(run.trainer, [run.phase()], plan.loop, job.output, plan.training)
+        phases = [run.phase()]
+        results = train(run.trainer, phases, plan.loop, job.output, plan.training, check_lock)
         results |= data.results(run.outputs)
         if chief:
+            check_lock()
             _write_predictions(model_dir, data.prediction_files(run.outputs))
             results |= {f"baseline_{name}": value for name, value in data.baseline().items()}
             _finish(run.trainer.model, plan, results)
             print(f"{model_dir}: {describe_results(job.task, results)}", flush=True)
         return results
+
+
+def _memory(plan: FinetuningPlan, strategy: tf.distribute.Strategy) -> Memory:
+    here, task = replicas_here(strategy), plan.data.task
+    choices = len(task.choice_columns) or 1  # A pattern of columns counts as one.
+    longest = plan.text_features.longest
+    sequences = choices * task.windows
+    return Memory(
+        here * state_bytes(plan.config),
+        here * state_bytes(plan.config, parts=2),
+        sequences * activation_bytes(plan.config, longest, predictions=0),
+        strategy.num_replicas_in_sync,
+        here,
+        free_bytes(),
+    )
 
 
 def describe_results(task: Task, results: dict[str, float]) -> str:
@@ -126,10 +155,10 @@ def _describe_recipe(plan: FinetuningPlan) -> str:
     patience = plan.loop.patience
     if patience is None:
         return f"{rate}; the weights of the last step are kept"
+    metric = describe_name(plan.loop.best_metric)
     return (
-        f"{rate}; the weights with the best {describe_name(plan.loop.best_metric)} on dev are kept, "
-        f"and the training stops after {patience} epochs without better ones "
-        "(--early_stopping=False trains to the end)"
+        f"{rate}; the weights with the best {metric} on dev are kept, and the training stops after "
+        f"{patience} epochs without better ones (--early_stopping=False trains to the end)"
     )
 
 

@@ -49,6 +49,9 @@ from beambert.trainer.weights.initial import InitialWeights, open_initial
 from beambert.trainer.weights.positions import KEEP
 
 RANDOM = "random"
+# Greatest length that an encoder is stretched to: a sequence of this length would take gigabytes
+# for the weights of every head of attention.
+LONGEST_LENGTH = 1 << 15
 DATA: dict[str, type[TaskData]] = {
     CLASSIFICATION: ClassData,
     MULTI_LABEL: MultiLabelData,
@@ -250,6 +253,8 @@ def _length(job: FinetuningJob, trained: int | None, config: BertConfig) -> int:
     if length is None:
         length = job.task.default_length(trained)
         length = min(length, limit) if job.init_positions == KEEP else length
+    if job.init_positions != KEEP and length > LONGEST_LENGTH:
+        raise InputError(f"{asked}={length}: must be at most {LONGEST_LENGTH}")
     if length < SHORTEST_LENGTH or (length > limit and job.init_positions == KEEP):
         raise InputError(
             f"{asked}={length}: must be at least {SHORTEST_LENGTH} and at most {limit}, the "

@@ -20,9 +20,9 @@ class Phase:
       tokens_a_step: number of positions in a batch, padding included.
       flops_a_step: floating-point operations of an update, see `model.flops`.
       evaluation_batches: number of batches of all held-out data; 0 if there are none.
-      score: function of the outputs for all rows of the held-out data, which returns further metrics
-        of an evaluation; None if the objective has no outputs. Its last call in a training has the
-        outputs of the weights that are the result.
+      score: function of the outputs for all rows of the held-out data, which returns further
+        metrics of an evaluation; None if the objective has no outputs. Its last call in a training
+        has the outputs of the weights that are the result.
     """
 
     last_step: int

@@ -17,7 +17,7 @@ import tensorflow as tf
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.trainer.loop.config import REPLICA_SEED_STRIDE, OptimizerConfig
-from beambert.trainer.loop.objectives import Features, Objective, means
+from beambert.trainer.loop.objectives import Objective, means
 from beambert.trainer.loop.optimization import Optimizer
 from beambert.trainer.loop.strategy import must_compile
 
@@ -272,6 +272,15 @@ class Trainer:
         return self.strategy.gather(value, axis=0).numpy()
 
 
+# Errors of files that are damaged, missing or forbidden, and of a storage that does not answer.
+_STORAGE_ERRORS = (
+    tf.errors.DataLossError,
+    tf.errors.NotFoundError,
+    tf.errors.PermissionDeniedError,
+    tf.errors.UnavailableError,
+)
+
+
 class NotFinite(Exception):
     """A step's loss or gradient is not finite.
 
@@ -292,7 +301,7 @@ def _reading() -> Iterator[None]:
     """Turns TensorFlow's errors about damaged or missing files into an `InputError`."""
     try:
         yield
-    except (tf.errors.DataLossError, tf.errors.NotFoundError) as error:
+    except _STORAGE_ERRORS as error:
         raise InputError(
             f"--data: cannot be read any more ({tensorflow_files.reason(error)}); find the "
             "damaged file with `beambert verify`, copy it again, and run the same command again, "

@@ -121,7 +121,13 @@ def results(folder):
     ],
 )
 def test_learnt(finetuned, lengths_of, kind, metric, least, baseline):
-    found = results(finetuned(kind))
+    folder = finetuned(kind)
+    found = results(folder)
+    # The best weights by the task's own metric are the result.
+    assert json.loads((folder / "training.json").read_text())["loop"]["best_metric"] == metric
+    rows = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    best = max(row[metric] for row in rows if row["split"] == "eval")
+    assert found[metric] == pytest.approx(best, rel=1e-5)
     assert (len(lengths_of[kind]) > 1) == (kind != "regression")
     assert found[metric] > least
     assert found[f"baseline_{metric}"] <= baseline

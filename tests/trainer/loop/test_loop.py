@@ -16,6 +16,7 @@ from support.small_training import SEED, NextSentenceObjective, Words
 from beambert.model.dropout import dropout
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.locks import BusyError
 from beambert.trainer.loop import progress
 from beambert.trainer.loop.checkpoints import open_checkpoints
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig
@@ -56,7 +57,7 @@ def make_trainer(build_model, objective, strategy=None) -> Trainer:
 def run(records, held_out):
     """Trains in a folder; returns the weights."""
 
-    def run_(model_dir) -> list[np.ndarray]:
+    def run_(model_dir, **options) -> list[np.ndarray]:
         trainer = make_trainer(lambda: Words(rate=0.1), NextSentenceObjective((32,)))
         phase = Phase(
             STEPS,
@@ -66,7 +67,7 @@ def run(records, held_out):
             flops_a_step=1.0,
             evaluation_batches=-(-held_out.instances // BATCH),
         )
-        train(trainer, [phase], CONFIG, TrainingFolders.of(str(model_dir)))
+        train(trainer, [phase], CONFIG, TrainingFolders.of(str(model_dir)), **options)
         return trainer.model.get_weights()
 
     return run_
@@ -92,6 +93,31 @@ def test_another_thread_trains_too(run, whole, tmp_path):
     thread.start()
     thread.join()
     assert_whole(tmp_path, weights, whole)
+
+
+@pytest.mark.parametrize("is_signalled", [False, True])
+def test_who_has_lost_the_lock_saves_nothing(run, tmp_path, monkeypatch, is_signalled):
+    """A lost lease sends a signal, upon which a training would save."""
+    seen, train_steps = [], Trainer.train_steps
+
+    def files():
+        return {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+
+    def check():
+        seen.append(files())
+        if len(seen) == 2:
+            raise BusyError("another command has taken the lock")
+
+    def stopping(self, *args):
+        if is_signalled and self.steps_done == 4:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return train_steps(self, *args)
+
+    monkeypatch.setattr(Trainer, "train_steps", stopping)
+    with pytest.raises(BusyError, match="another command has taken the lock"):
+        run(tmp_path, check_lock=check)
+    assert seen[0] != seen[1] == files()
+    assert [path.name for path in tmp_path.rglob("ckpt-*.index")] == ["ckpt-4.index"]
 
 
 def assert_whole(folder, weights, whole) -> None:
