@@ -104,8 +104,8 @@ def free_bytes(root: str = "/") -> int | None:
     Args:
       root: folder with `proc` and `sys`.
     """
-    if tf.config.list_physical_devices("GPU"):
-        return None  # A GPU has memory of its own.
+    if tf.config.list_physical_devices("GPU") or tf.config.list_logical_devices("TPU"):
+        return None  # They have memory of their own.
     proc = pathlib.Path(root, "proc")
     found = [_number(proc / "meminfo", r"MemAvailable:\s+(\d+)", 1024)]
     groups = pathlib.Path(root, "sys/fs/cgroup")
