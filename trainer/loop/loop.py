@@ -214,9 +214,9 @@ class _Training:
             return False
         metric = self._config.best_metric
         self._say(
-            f"stopped early at step {step:,} of {self._last:,}: step "
-            f"{best_step(self._evaluations, metric):,} has a better {describe_name(metric)} than "
-            f"the {self._config.patience} evaluations after it"
+            f"stopped early at step {step:,} of {self._last:,}: none of the "
+            f"{self._config.patience} evaluations after step "
+            f"{best_step(self._evaluations, metric):,} has a better {describe_name(metric)}"
         )
         return True
 

@@ -159,7 +159,7 @@ def test_a_training_stops_early_with_its_best_weights(run, tmp_path, capsys):
     assert metrics["accuracy"] == 0.9 and max(seen) == 8
     assert_equal(weights, seen[4])
     said = capsys.readouterr().out
-    assert "stopped early at step 8 of 12: step 4 has a better accuracy than the 2 eval" in said
+    assert "at step 8 of 12: none of the 2 evaluations after step 4 has a better accur" in said
     assert "best accuracy on held-out data: step 4, " in said
     # Of the optimizer's state there is one checkpoint, that of the end.
     assert steps_in(tmp_path / "whole" / "checkpoints") == [8]
