@@ -468,7 +468,7 @@ class Tags(keras.Model):
 
 @pytest.mark.parametrize("devices", [1, 2])
 def test_an_evaluation_has_the_outputs_of_every_row(devices, two_devices):
-    """In their order, from batches that are computed at different lengths, and the last one full."""
+    """In their order, from batches that are computed at different lengths."""
     strategy = two_devices if devices == 2 else tf.distribute.get_strategy()
     random = np.random.default_rng(SEED)
     ids = random.integers(0, 50, (10, 8)).astype(np.int32)
