@@ -157,7 +157,7 @@ class Lease:
         Args:
           holder: name of the holder.
           length: time after which the lease expires.
-          owner: whose work it is; None if only the name tells it.
+          owner: owner of the work; None if only the name tells it.
 
         Raises:
           BusyError: another holder has the lease.

@@ -161,12 +161,13 @@ def faults_named(folders: Iterable[Records]) -> Iterator[None]:
         yield
     except tf.errors.InvalidArgumentError:
         for records in folders:
-            if fault := find_fault(records):
-                raise InputError(f"{fault}; {_REMEDY}") from None
+            if found := find_fault(records):
+                path, fault = found
+                raise InputError(f"{path}: {fault}; {_REMEDY}") from None
         raise
 
 
-def find_fault(records: Records) -> str | None:
+def find_fault(records: Records) -> tuple[str, str] | None:
     """Returns the path and the fault of the first record that cannot be used.
 
     It reads all records up to that one, and returns None if there is none.
@@ -175,7 +176,7 @@ def find_fault(records: Records) -> str | None:
         first = 1
         for serialized in tf.data.TFRecordDataset(path, compression_of([path])).batch(4096):
             if fault := _fault_in(serialized, records, first):
-                return f"{path}: {fault}"
+                return path, fault
             first += len(serialized)
     return None
 

@@ -136,9 +136,9 @@ def test_a_record_of_another_length(folder, make_records, tmp_path):
     count = sum(1 for _ in tf.data.TFRecordDataset(str(records_of(folder)[2])))
     told(folder)
     records = open_records(str(folder), "--data")
-    found = find_fault(records)
-    assert f"{path}: record " in found and "cannot be read as info.json describes it" in found
-    assert 1 < int(found.split("record ")[1].split()[0]) < count
+    where, fault = find_fault(records)
+    assert where == str(path) and "cannot be read as info.json describes it" in fault
+    assert 1 < int(fault.removeprefix("record ").split()[0]) < count
 
 
 def records_of(folder) -> list:
