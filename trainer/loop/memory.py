@@ -14,7 +14,7 @@ from beambert.pipelines.storage.tensorflow_files import reason
 
 # TensorFlow's and XLA's own programs for a training step; measured with `--model=tiny`.
 PROGRAM_BYTES = 400 << 20
-# What libraries write about memory in errors of other types.
+# Words of libraries about memory, in errors of other types.
 _OUT_OF_MEMORY = re.compile("bad_alloc|out of memory|RESOURCE_EXHAUSTED", re.IGNORECASE)
 
 
