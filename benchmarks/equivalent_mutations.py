@@ -44,7 +44,6 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "pipelines/instances/masking": {
         "roll_NS < MASK_SHARE + RANDOM_SHARE -> roll_NS >= MASK_SHARE + RANDOM_SHARE": "A tenth of the tokens either way.",
         "random.integers(0, 1 << 32, (rows, length), np.uint32) -> random.integers(1, 1 << 32, (rows, length), np.uint32)": "One draw in 2^32 is 0.",
-        "1 << 12 -> 1 << 13": "Keys with one random bit less are as good; the flags limit the length.",
         "length - fixed_NL.sum(axis=1) -> length + fixed_NL.sum(axis=1)": "Positions that may not be chosen come last and are left out.",
         "roll_NS < MASK_SHARE -> roll_NS <= MASK_SHARE": "One roll in 2^24 equals the share.",
         "roll_NS < MASK_SHARE + RANDOM_SHARE -> roll_NS <= MASK_SHARE + RANDOM_SHARE": "One roll in 2^24 equals the share.",

@@ -170,17 +170,12 @@ def parse(argv: Sequence[str]) -> tuple[EvaluationJob, list[str]]:
     task = task_of(arguments)
     thresholds = _thresholds(task, arguments.metric, arguments.threshold)
     blessing.check_thresholds(thresholds, metric_names(task))
-    job = EvaluationJob(
-        task,
-        arguments.data_dir,
-        arguments.model,
-        arguments.output,
-        arguments.split,
-        thresholds,
-        arguments.baseline,
-        arguments.min_change or 0.0,
-        arguments.skip_bad_rows,
-        arguments.slices,
+    job = flags.read_job(
+        EvaluationJob,
+        arguments,
+        task=task,
+        thresholds=thresholds,
+        min_change=arguments.min_change or 0.0,
     )
     return job, pipeline_flags
 

@@ -6,12 +6,11 @@ A model folder holds the files that `pipelines.storage.weights` names, vocab.txt
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -76,6 +75,11 @@ class TrainingFolders:
     checkpoints: str
     tensorboard: str
 
+    @property
+    def best_weights(self) -> str:
+        """Folder of the best weights on held-out data so far."""
+        return f"{self.checkpoints}/best"
+
     @classmethod
     def of(
         cls, model: str, checkpoints: str | None = None, tensorboard: str | None = None
@@ -101,6 +105,9 @@ def job_identity(training: Mapping[str, Any], config: BertConfig) -> dict[str, A
     job = {name: value for name, value in training.items() if name not in paths}
     decisive = ("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype")
     loop = {name: training["loop"][name] for name in decisive}
+    patience = training["loop"].get("patience")
+    # Named only where it decides the result.
+    job |= {"patience": patience} if patience else {}
     return job | {"loop": loop, "model": dataclasses.asdict(config)}
 
 
@@ -122,26 +129,6 @@ def check_rows(config: BertConfig, length: int, batch_size: int, parts: int) -> 
             f"--train_batch_size={batch_size}: at most {most:,} sequences of {length} tokens can "
             "be computed at once; take fewer, or raise --gradient_accumulation_steps"
         )
-def flat_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns nested settings in one level: `loop.dtype` for "dtype" in "loop".
-
-    Args:
-      settings: settings such as those of training.json. In place of the SHA-256 sums of files stand
-        the first twelve digits of a sum over them.
-      prefix: text before each name.
-    """
-    flat: dict[str, Any] = {}
-    for name, value in settings.items():
-        if name.endswith("sha256") and value:
-            flat[f"{prefix}{name}"] = hashlib.sha256(json.dumps(value).encode()).hexdigest()[:12]
-        elif isinstance(value, Mapping):
-            flat |= flat_settings(value, f"{prefix}{name}.")
-        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-            numbered = {str(number): entry for number, entry in enumerate(value)}
-            flat |= flat_settings(numbered, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = value
-    return flat
 
 
 def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
@@ -167,7 +154,8 @@ def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
     if not output.checkpoints.startswith(f"{path}/"):
         _claim_checkpoints(output.checkpoints, job, chief)
     if chief:
-        _delete_cut_checkpoints(output.checkpoints)
+        for folder in (output.checkpoints, output.best_weights):
+            _delete_cut_checkpoints(folder)
         tensorflow_files.write_bytes(f"{path}/{UNFINISHED_FILE}", claims.serialize_job(job))
         tensorflow_files.make_folder(output.tensorboard, "--tensorboard_dir")
     return False
@@ -195,16 +183,19 @@ def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:
 
 
 @contextlib.contextmanager
-def held(path: str, chief: bool = True) -> Iterator[None]:
+def held(path: str, chief: bool = True) -> Iterator[Callable[[], None]]:
     """Locks a folder, so that no other command fills it at the same time; see `locks`.
 
     If there are several workers, only the chief holds the lock.
 
+    Yields:
+      function that raises an `InputError` if another process has taken the lock meanwhile.
+
     Raises:
       InputError: another process holds the lock.
     """
-    with locks.folders_held([path] if chief else [], "--model_dir"):
-        yield
+    with locks.folders_held([path] if chief else [], "--model_dir") as lock:
+        yield lock.check
 
 
 def finish(path: str, job: Mapping[str, Any]) -> None:

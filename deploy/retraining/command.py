@@ -213,7 +213,7 @@ def retrain(config: Retraining) -> None:
     """
     from beambert.deploy.retraining import workspace
 
-    with locks.held(_lock_path(config), config.workspace, is_kept=True) as descriptors:
+    with locks.held(_lock_path(config), config.workspace, is_kept=True) as lock:
         run = plan(config)
         if run is None:
             print(f"{config.workspace}: nothing new")
@@ -222,7 +222,7 @@ def retrain(config: Retraining) -> None:
         before = [step for step in STEPS if is_needed(step, run) and workspace.is_done(step, run)]
         print(_describe(run) + (f"; steps done already: {', '.join(before)}" if before else ""))
         for step in STEPS:
-            run_step(step, config, run, descriptors)
+            run_step(step, config, run, lock.descriptors)
 
 
 def _lock_path(config: Retraining) -> str:

@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
 from beambert.pipelines.model_inputs.features import TaskFeatures
-from beambert.pipelines.records.contract import INFO_FILE
+from beambert.pipelines.records.contract import INFO_FILE, START_BYTES, FolderInfo, check_start
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.ragged import ranges, starts_of
 from beambert.pipelines.storage import tensorflow_files
@@ -31,7 +31,6 @@ from beambert.pipelines.storage.claims import MARKER_FILE, first_difference
 from beambert.pipelines.tasks.task import Task
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
-FORMAT_VERSION = 1
 ROW, SEQUENCE_LENGTHS = "row", "sequence_lengths"
 TOKEN_FEATURES = ("input_ids", "segment_ids")
 # Name of a count of each split in info.json.
@@ -78,7 +77,7 @@ def made_from(
 
 
 @dataclasses.dataclass(frozen=True)
-class FeaturesInfo:
+class FeaturesInfo(FolderInfo):
     """The info.json of a features folder.
 
     Attributes:
@@ -88,38 +87,21 @@ class FeaturesInfo:
       versions: versions of the libraries that shaped the records.
     """
 
+    FOLDER = "features folder"
+    REMEDY = "make the features again with `beambert features`"
+
     made_from: Mapping[str, Any]
     splits: Mapping[str, Mapping[str, Any]]
     versions: Mapping[str, str]
 
-    def to_json(self) -> str:
-        """Returns the text of info.json."""
-        fields = {"format_version": FORMAT_VERSION} | dataclasses.asdict(self)
-        return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str, name: str) -> "FeaturesInfo":
-        """Reads info.json.
-
-        Raises:
-          InputError: it is not the info.json of a features folder, or has another format version.
-        """
-        try:
-            fields = json.loads(text)
-            if fields.pop("format_version") != FORMAT_VERSION:
-                raise ValueError("another format version")
-            info = cls(**fields)
-            missing = {"task", "max_seq_length", "data_sha256"} - info.made_from.keys()
-            for of in info.splits.values():
-                missing |= {"files", LOST_TOKENS} - of.keys()
-            if missing:
-                raise KeyError(missing)
-            return info
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(
-                f"{name}: not the info.json of a features folder; make the features again with "
-                "`beambert features`"
-            ) from error
+    def fault(self) -> str:
+        """Returns ""; a file that lacks something is of something else."""
+        missing = {"task", "max_seq_length", "data_sha256"} - self.made_from.keys()
+        for of in self.splits.values():
+            missing |= {"files", LOST_TOKENS} - of.keys()
+        if missing:
+            raise KeyError(missing)
+        return ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,6 +173,7 @@ def open_features(folder: str, flag: str) -> TaskFeatureFiles:
             raise InputError(
                 f"{flag}: {file['name']} has changed since it was written; make the features again"
             )
+        check_start(data[:START_BYTES], f"{folder}/{file['name']}")
     files = {
         split: [f"{folder}/{file['name']}" for file in of["files"]]
         for split, of in info.splits.items()

@@ -7,6 +7,7 @@ import dataclasses
 
 import numpy as np
 
+from beambert.pipelines.records.contract import LONGEST_SEQUENCE
 from beambert.pipelines.wordpiece.vocabulary import (
     CLASSIFY,
     MASK,
@@ -21,7 +22,6 @@ from beambert.pipelines.wordpiece.vocabulary import (
 # stay as they are.
 MASK_SHARE, RANDOM_SHARE = 0.8, 0.1
 # The position takes 12 bits of a key of 32; 20 random bits are left.
-LONGEST_SEQUENCE = (1 << 12) - 1
 POSITION_BITS = np.uint32(LONGEST_SEQUENCE)
 
 

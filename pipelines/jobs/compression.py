@@ -15,7 +15,21 @@ DECOMPRESSED_BYTES = 1 << 20
 _ZSTANDARD_BYTES = 1 << 8
 
 
-class _Gzip:
+class _Decompressor:
+    """Decompresses one stream; it tells what the library's object tells."""
+
+    _stream: Any
+
+    @property
+    def eof(self) -> bool:
+        return self._stream.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._stream.unused_data
+
+
+class _Gzip(_Decompressor):
     """Decompresses one stream of gzip."""
 
     def __init__(self) -> None:
@@ -30,16 +44,8 @@ class _Gzip:
             piece = self._stream.decompress(self._stream.unconsumed_tail, DECOMPRESSED_BYTES)
             yield piece
 
-    @property
-    def eof(self) -> bool:
-        return self._stream.eof
 
-    @property
-    def unused_data(self) -> bytes:
-        return self._stream.unused_data
-
-
-class _Bzip2:
+class _Bzip2(_Decompressor):
     """Decompresses one stream of bzip2."""
 
     def __init__(self) -> None:
@@ -50,34 +56,26 @@ class _Bzip2:
         while not (self._stream.eof or self._stream.needs_input):
             yield self._stream.decompress(b"", DECOMPRESSED_BYTES)
 
-    @property
-    def eof(self) -> bool:
-        return self._stream.eof
 
-    @property
-    def unused_data(self) -> bytes:
-        return self._stream.unused_data
-
-
-class _Zstandard:
+class _Zstandard(_Decompressor):
     """Decompresses one frame of zstandard."""
 
     def __init__(self) -> None:
         import zstandard  # The parser of a command's flags needs no library that reads files.
 
         self._stream = zstandard.ZstdDecompressor().decompressobj()
-        self.unused_data = b""
+        self._unused = b""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         for start in range(0, len(data), _ZSTANDARD_BYTES):
             yield self._stream.decompress(data[start : start + _ZSTANDARD_BYTES])
             if self._stream.eof:
-                self.unused_data = self._stream.unused_data + data[start + _ZSTANDARD_BYTES :]
+                self._unused = self._stream.unused_data + data[start + _ZSTANDARD_BYTES :]
                 return
 
     @property
-    def eof(self) -> bool:
-        return self._stream.eof
+    def unused_data(self) -> bytes:
+        return self._unused
 
 
 # Decompressors by the ending of a file's name. They exist because Beam's own decompression takes a

@@ -12,7 +12,12 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.corpus.reading import check_rejects, counts_by_reason
-from beambert.pipelines.jobs.files import delete_prefixed, finish_output, write_bytes
+from beambert.pipelines.jobs.files import (
+    delete_prefixed,
+    delete_quietly,
+    finish_output,
+    write_bytes,
+)
 from beambert.pipelines.jobs.input_files import check_unchanged
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.plan import Manifest
@@ -57,12 +62,12 @@ class FinishFolders(beam.DoFn):
         folders, shards = self._layout.folders(), list(shards)
         read: Counter[str] = sum(read_counts, Counter())
         rejected = sorted(rejects)
+        # A failed job leaves nothing in the folder, so that its rejects go beside it.
+        beside = f"{self._layout.output.rstrip('/')}-{REJECTS_FILE}"
         if rejected:
             rows = "".join(row + "\n" for row in rejected).encode()
             limit = self._manifest.max_reject_fraction
-            # A failed job leaves nothing in the folder, so that its rejects go beside it.
             if len(rejected) > limit * read["read"]:
-                beside = f"{self._layout.output.rstrip('/')}-{REJECTS_FILE}"
                 write_bytes(beside, rows)
                 remedy = f"mend them (all are in {beside})"
                 check_rejects(rejected, read["read"], limit, remedy)
@@ -73,6 +78,7 @@ class FinishFolders(beam.DoFn):
         for folder, info in zip(reversed(folders), reversed(infos), strict=True):
             self._finish(folder, info, shards)
         delete_prefixed(self._layout.output, TEMPORARY_PREFIX)
+        delete_quietly([beside])  # an earlier job's that failed
         yield from (folder.path for folder in folders)
 
     def _info(

@@ -3,8 +3,8 @@
 import dataclasses
 import math
 
-from beambert.pipelines.instances.masking import LONGEST_SEQUENCE
 from beambert.pipelines.instances.parameters import InstanceParameters
+from beambert.pipelines.records.contract import LONGEST_SEQUENCE
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import check_minimum, check_shares
 

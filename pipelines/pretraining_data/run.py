@@ -1,6 +1,7 @@
 """Runs a job that makes records: checks the output, shows the progress, sums up the result."""
 
 import json
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -46,11 +47,11 @@ def create_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions")
     plan = _plan(job, options)
     if plan is None:
         return
-    with locks.folders_held(plan.output_folders(), "--output"):
+    with locks.folders_held(plan.output_folders(), "--output") as lock:
         if plan.claim_folders():
             print(f"{job.output}: already finished by the same command, nothing to do")
         else:
-            _run(plan, options)
+            _run(plan, options, is_alone=lock.is_exclusive)
     training: dict[int, RecordsInfo] = {}
     for folder in plan.layout.folders():
         path = FileSystems.join(folder.path, INFO_FILE)
@@ -126,8 +127,15 @@ def _notes(plan: Plan) -> list[str]:
     return notes
 
 
-def _run(plan: Plan, options: "PipelineOptions") -> None:
-    """Runs the pipeline, and prints the size of the input and the time by stage."""
+def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
+    """Runs the pipeline, and prints the size of the input and the time by stage.
+
+    Args:
+      plan: plan of the job.
+      options: Beam's options.
+      is_alone: whether certainly no other command fills the folders. Only then is anything deleted
+        in them if the job fails.
+    """
     output, shards = plan.layout.output, plan.layout.total_shards
     total_bytes = sum(file.bytes for file in plan.manifest.inputs)
     print(
@@ -152,7 +160,14 @@ def _run(plan: Plan, options: "PipelineOptions") -> None:
     except BaseException as error:
         files.delete_prefixed(output, spill_prefix(plan.run))
         if isinstance(error, InputError):
-            plan.release_folders()
+            if is_alone:
+                plan.release_folders()
+            else:
+                print(
+                    f"{output}: stays as it is, since another command may be at work there; delete "
+                    "it before you give other flags",
+                    file=sys.stderr,
+                )
         raise
     if line := describe_stages(stage_seconds(result)):
         print(line)

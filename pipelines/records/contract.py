@@ -13,8 +13,10 @@ Beam and tfx-bsl.
 
 import dataclasses
 import json
+import struct
+import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from beambert.pipelines.shared.errors import InputError
 
@@ -23,7 +25,12 @@ REJECTS_FILE = "rejects.jsonl"
 STATISTICS_FILE = "statistics.json"
 # Folder inside the records folder, for the records that `beambert data --eval_fraction` holds out.
 EVAL_FOLDER = "eval"
-FORMAT_VERSION = 1
+# Greatest value of `beambert data --max_seq_length`.
+LONGEST_SEQUENCE = (1 << 12) - 1
+# A record of the longest sequence has less than a hundredth of this number of bytes.
+MOST_RECORD_BYTES = 1 << 24
+# Number of bytes of a record file, plain or gzip, that are enough to tell its first length.
+START_BYTES = 1 << 16
 # Values of next_sentence_labels, as in the original create_pretraining_data.py.
 IS_NEXT, RANDOM_NEXT = 0, 1
 SEQUENCE_FEATURES = ("input_ids", "input_mask", "segment_ids")
@@ -45,8 +52,93 @@ def shard_name(index: int, count: int) -> str:
     return f"part-{index:05d}-of-{count:05d}.tfrecord"
 
 
+def check_start(start: bytes, path: str) -> None:
+    """Refuses a record file whose first record claims more bytes than a record can have.
+
+    TensorFlow's reader would allocate them, and end the process where there are not so many.
+
+    Args:
+      start: the first `START_BYTES` of the file, or all of a smaller one.
+      path: path of the file, for messages; compressed if it ends in `.gz`.
+
+    Raises:
+      InputError: the length is too large.
+    """
+    if path.endswith(".gz"):
+        try:
+            start = zlib.decompressobj(wbits=31).decompress(start, 8)
+        except zlib.error:
+            return  # The reader says what is wrong with the data.
+    if len(start) < 8:
+        return
+    (size,) = struct.unpack("<Q", start[:8])
+    if size > MOST_RECORD_BYTES:
+        raise InputError(
+            f"{path}: its first record claims to have {size:,} bytes, more than a record can have; "
+            "copy the folder again or make it again"
+        )
+
+
 @dataclasses.dataclass(frozen=True)
-class RecordsInfo:
+class FolderInfo:
+    """The info.json of a finished folder; a subclass has its fields.
+
+    Attributes:
+      FOLDER: what the folder is, for messages.
+      REMEDY: what to do if the file cannot be used, for messages.
+      FORMAT_VERSION: version of the folder's format.
+    """
+
+    FOLDER: ClassVar[str]
+    REMEDY: ClassVar[str]
+    FORMAT_VERSION: ClassVar[int] = 1
+
+    def to_json(self) -> str:
+        """Returns the text of info.json."""
+        fields = {"format_version": self.FORMAT_VERSION} | dataclasses.asdict(self)
+        return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, name: str) -> Self:
+        """Reads info.json.
+
+        Args:
+          text: content of the file.
+          name: path of the file, for error messages.
+
+        Raises:
+          InputError: the file is not from such a folder, or of another format version, or has
+            values that cannot be.
+        """
+        try:
+            fields = json.loads(text)
+            version = fields.pop("format_version")
+            if version != cls.FORMAT_VERSION:
+                raise InputError(
+                    f"{name}: has the format {version} of a {cls.FOLDER}, but this version of "
+                    f"BeamBERT reads {cls.FORMAT_VERSION}; {cls.REMEDY}"
+                )
+            info = cls(**fields)
+            fault = info.fault()
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"{name}: not the info.json of a {cls.FOLDER}; {cls.REMEDY}"
+            ) from error
+        if fault:
+            raise InputError(f"{name}: {fault}; {cls.REMEDY}")
+        return info
+
+    def fault(self) -> str:
+        """Returns what is wrong with the values, "" if nothing.
+
+        Raises:
+          ValueError, KeyError, TypeError, AttributeError: the file is of something else.
+        """
+        return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordsInfo(FolderInfo):
     """The info.json of a records folder.
 
     Attributes:
@@ -58,6 +150,9 @@ class RecordsInfo:
       versions: library -> version, for the libraries that the records depend on.
     """
 
+    FOLDER = "records folder"
+    REMEDY = "make the records again with `beambert data`"
+
     parameters: Mapping[str, Any]
     vocabulary: Mapping[str, Any]
     inputs: Sequence[Mapping[str, Any]]
@@ -65,33 +160,14 @@ class RecordsInfo:
     counts: Mapping[str, Any]
     versions: Mapping[str, str]
 
-    def to_json(self) -> str:
-        """Returns the text of info.json."""
-        fields = {"format_version": FORMAT_VERSION} | dataclasses.asdict(self)
-        return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str, name: str) -> "RecordsInfo":
-        """Reads info.json.
-
-        Args:
-          text: content of the file.
-          name: path of the file, for error messages.
-
-        Raises:
-          InputError: the file is not from a records folder, or of another format version.
-        """
-        try:
-            fields = json.loads(text)
-            version = fields.pop("format_version")
-            if version != FORMAT_VERSION:
-                raise InputError(
-                    f"{name}: has the records format {version}, but this version of BeamBERT reads "
-                    f"{FORMAT_VERSION}; make the records again with `beambert data`"
-                )
-            return cls(**fields)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(
-                f"{name}: not the info.json of a records folder; "
-                "make the records again with `beambert data`"
-            ) from error
+    def fault(self) -> str:
+        """Returns a length or number of records that cannot be, "" if there is none."""
+        for name in ("max_seq_length", "max_predictions_per_seq"):
+            value = self.parameters.get(name, 1)
+            if not (isinstance(value, int) and 1 <= value <= LONGEST_SEQUENCE):
+                return f"says {name} is {value!r}, which must be from 1 to {LONGEST_SEQUENCE}"
+        for file in self.files:
+            instances = file["instances"]
+            if not (isinstance(instances, int) and instances >= 0):
+                return f"says {file['name']} has {instances!r} records"
+        return ""

@@ -20,6 +20,10 @@ _LENGTH = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
 # First bytes of a gzip stream. As the length of a record they would mean half a megabyte and more.
 _GZIP_START = b"\x1f\x8b\x08"
+# A tf.Example has less: protocol buffers of 2 GiB and more cannot be read.
+_MOST_BYTES = (1 << 31) - 1
+# Number of bytes of a record that are allocated before they are read.
+_BYTES_AT_A_TIME = 1 << 24
 
 
 class CorruptRecordsError(Exception):
@@ -96,12 +100,27 @@ def _read_record(file: io.BufferedReader, header: bytes, number: int) -> bytes:
             if number == 1
             else f"damaged in the length of record {number}"
         )
-    record, trailer = file.read(size), file.read(_CHECKSUM.size)
+    if size > _MOST_BYTES:
+        raise CorruptRecordsError(
+            f"record {number} claims to have {size:,} bytes, more than any tf.Example"
+        )
+    record, trailer = _read(file, size), file.read(_CHECKSUM.size)
     if len(trailer) < _CHECKSUM.size:
         raise CorruptRecordsError(f"cut off in record {number}")
     if _masked_crc(record) != _CHECKSUM.unpack(trailer)[0]:
         raise CorruptRecordsError(f"damaged in record {number}")
     return record
+
+
+def _read(file: io.BufferedReader, size: int) -> bytes:
+    """Returns the next bytes of a file, fewer at its end; it allocates no more than there are."""
+    if size <= _BYTES_AT_A_TIME:
+        return file.read(size)
+    pieces = []
+    while size and (piece := file.read(min(size, _BYTES_AT_A_TIME))):
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
 
 
 def _masked_crc(data: bytes) -> int:

@@ -134,10 +134,17 @@ def parse_bool(text: str) -> bool:
     raise argparse.ArgumentTypeError(f"{text!r} is neither True nor False")
 
 
-def read_job(job_type: type[Job], flags: argparse.Namespace) -> Job:
-    """Returns a job with the values of the flags that are named as its fields; lists as tuples."""
-    given = {field.name: getattr(flags, field.name) for field in dataclasses.fields(job_type)}
-    return job_type(**{n: tuple(v) if isinstance(v, list) else v for n, v in given.items()})
+def read_job(job_type: type[Job], flags: argparse.Namespace, **given: Any) -> Job:
+    """Returns a job with the values of the flags that are named as its fields; lists as tuples.
+
+    Args:
+      job_type: class of the job.
+      flags: parsed flags.
+      **given: values of fields that are no flags, or that follow from several.
+    """
+    names = {field.name for field in dataclasses.fields(job_type)} - given.keys()
+    read = {name: getattr(flags, name) for name in names}
+    return job_type(**{n: tuple(v) if isinstance(v, list) else v for n, v in read.items()}, **given)
 
 
 def check_minimum(flags: object, minimum: int, *names: str) -> None:

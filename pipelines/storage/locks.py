@@ -5,6 +5,7 @@ however it ends. On gs:// it is a lease, see `leases`. Beam's other storages hav
 """
 
 import contextlib
+import dataclasses
 import datetime
 import fcntl
 import os
@@ -19,8 +20,25 @@ from beambert.pipelines.storage import claims, leases
 from beambert.pipelines.storage.leases import BusyError
 
 
+@dataclasses.dataclass(frozen=True)
+class Lock:
+    """A lock that is held.
+
+    Attributes:
+      is_exclusive: whether nobody else can hold it; False where the storage has no locks.
+      descriptors: file descriptors that child processes must inherit. A child that outlives its
+        killed parent then still holds the lock. There are none if it isn't a lock of the kernel.
+      check: raises `BusyError` if the lock has been lost, as that of a process that stood still may
+        be on gs://; to be called before anything important is written.
+    """
+
+    is_exclusive: bool = True
+    descriptors: tuple[int, ...] = ()
+    check: Callable[[], None] = lambda: None
+
+
 @contextlib.contextmanager
-def folders_held(folders: Sequence[str], flag: str) -> Iterator[None]:
+def folders_held(folders: Sequence[str], flag: str) -> Iterator[Lock]:
     """Holds the locks of output folders, which are made if they don't exist.
 
     What killed commands left in folders on this machine is deleted, and what this one leaves when a
@@ -34,15 +52,22 @@ def folders_held(folders: Sequence[str], flag: str) -> Iterator[None]:
       BusyError: another command holds a lock.
       InputError: a folder cannot be written.
     """
+    locks = []
     with contextlib.ExitStack() as stack:
         for folder in folders:
             path = folder.rstrip("/") or "/"
-            lock = os.path.join(path, claims.LOCK_PREFIX)
-            if stack.enter_context(held(lock, f"{flag}={path}")):
+            lock = stack.enter_context(held(_folder_lock(path), f"{flag}={path}"))
+            if lock.descriptors:
                 # Only a command of BeamBERT that was cut off has left this mark.
                 is_ours = os.path.exists(os.path.join(path, claims.UNFINISHED_FILE))
                 stack.enter_context(_tidied(path, claims.is_left, is_ours))
-        yield
+            locks.append(lock)
+
+        def check() -> None:
+            for lock in locks:
+                lock.check()
+
+        yield Lock(all(lock.is_exclusive for lock in locks), check=check)
 
 
 @contextlib.contextmanager
@@ -53,8 +78,8 @@ def file_held(path: str, flag: str) -> Iterator[None]:
     def is_left(found: str) -> bool:
         return claims.is_aside(found, name)
 
-    with held(_lock_of(path), f"{flag}={path}") as descriptors, contextlib.ExitStack() as stack:
-        if descriptors:
+    with held(_lock_of(path), f"{flag}={path}") as lock, contextlib.ExitStack() as stack:
+        if lock.descriptors:
             stack.enter_context(_tidied(folder, is_left))
         yield
 
@@ -77,11 +102,15 @@ def aside_held(temporary: str) -> Iterator[None]:
         if claims.is_left(name):
             left = os.path.join(folder, name)
             # Whoever is at work on it holds its lock.
-            with contextlib.suppress(BusyError), held(_lock_of(left), left) as descriptors:
-                if descriptors:
+            with contextlib.suppress(BusyError), held(_lock_of(left), left) as lock:
+                if lock.descriptors:
                     _delete(left)
     with held(_lock_of(temporary), temporary), undone_at_end(lambda: _delete(temporary)):
         yield
+
+
+def _folder_lock(path: str) -> str:
+    return os.path.join(path, claims.LOCK_PREFIX)
 
 
 def _lock_of(path: str) -> str:
@@ -123,7 +152,7 @@ def _tidied(
 
 
 @contextlib.contextmanager
-def held(path: str, name: str, is_kept: bool = False) -> Iterator[tuple[int, ...]]:
+def held(path: str, name: str, is_kept: bool = False) -> Iterator[Lock]:
     """Holds a lock.
 
     Args:
@@ -132,27 +161,26 @@ def held(path: str, name: str, is_kept: bool = False) -> Iterator[tuple[int, ...
       is_kept: True to leave the file at the end, because a child process may hold it longer, and to
         refuse a folder that cannot be written.
 
-    Yields:
-      file descriptors that child processes must inherit. A child that outlives its killed parent
-      then still holds the lock. There are none if it isn't a lock of the kernel.
-
     Raises:
       BusyError: another command holds the lock.
       InputError: the storage of a lock on gs:// cannot be used, or the folder cannot be written.
     """
     if path.startswith("gs://"):
         with contextlib.ExitStack() as stack:
+            lock = Lock(is_exclusive=False)
             try:
                 # The random part is needed because containers often share process ids and names.
-                stack.enter_context(leases.held(path, f"{_holder()} ({uuid.uuid4().hex[:8]})"))
+                holder = f"{_holder()} ({uuid.uuid4().hex[:8]})"
+                lock = Lock(check=stack.enter_context(leases.held(path, holder)).check)
             except ImportError:
                 _warn(name, "google-cloud-storage is not installed, so there is no lock")
-            yield ()
+            yield lock
     elif "://" in path:
-        yield ()
+        _warn(name, "its storage has no locks")
+        yield Lock(is_exclusive=False)
     else:
-        with _file_held(path, name, is_kept) as descriptors:
-            yield descriptors
+        with _file_held(path, name, is_kept) as lock:
+            yield lock
 
 
 def _holder() -> str:
@@ -166,7 +194,7 @@ def _warn(name: str, reason: str) -> None:
 
 
 @contextlib.contextmanager
-def _file_held(path: str, name: str, is_kept: bool) -> Iterator[tuple[int, ...]]:
+def _file_held(path: str, name: str, is_kept: bool) -> Iterator[Lock]:
     folder = os.path.dirname(path)
     is_new = not os.path.exists(folder or ".")
     try:
@@ -177,10 +205,10 @@ def _file_held(path: str, name: str, is_kept: bool) -> Iterator[tuple[int, ...]]
             raise claims.refusal(name, "written", error.strerror or str(error)) from error
         # Where nothing can be written nobody else is at work. The command says so when it writes;
         # it has nothing to write if it has finished before.
-        yield ()
+        yield Lock(is_exclusive=False)
         return
     if descriptor is None:
-        yield ()
+        yield Lock(is_exclusive=False)
         return
     with contextlib.suppress(OSError):  # the text only informs; the disk may be full
         os.ftruncate(descriptor, 0)
@@ -195,7 +223,7 @@ def _file_held(path: str, name: str, is_kept: bool) -> Iterator[tuple[int, ...]]
 
     try:
         with undone_at_end(release):
-            yield (descriptor,)
+            yield Lock(descriptors=(descriptor,))
     finally:
         release()
         os.close(descriptor)

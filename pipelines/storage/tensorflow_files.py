@@ -132,6 +132,16 @@ def read_bytes(path: str, flag: str = "") -> bytes:
         return file.read()
 
 
+def read_start(path: str, count: int) -> bytes:
+    """Returns the first bytes of a file, at most `count`.
+
+    Raises:
+      InputError: the file cannot be read.
+    """
+    with told(path, "read", "check its permissions"), tf.io.gfile.GFile(path, "rb") as file:
+        return file.read(count)
+
+
 def read_text(path: str, flag: str = "") -> str:
     """Returns the text of a small UTF-8 file, see `read_bytes`."""
     try:

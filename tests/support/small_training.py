@@ -29,6 +29,6 @@ class Words(keras.Model):
 class NextSentenceObjective(ClassificationObjective):
     """Next sentence prediction alone."""
 
-    def sums(self, model, features, dropout_seed):
+    def sums_of(self, logits, features):
         labels = features["next_sentence_labels"][:, 0]
-        return super().sums(model, dict(features) | {"label_ids": labels}, dropout_seed)
+        return super().sums_of(logits, dict(features) | {"label_ids": labels})

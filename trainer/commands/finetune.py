@@ -4,13 +4,12 @@ TensorFlow is imported only after the flags have been checked.
 """
 
 import argparse
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import SWITCH, FlagParser, parse_bool
+from beambert.pipelines.shared.flags import SWITCH, FlagParser, parse_bool, read_job
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.weights import BEST_FOLDER
 from beambert.pipelines.tasks.flags import add_learning_flags, add_task_flags, task_of
@@ -206,15 +205,14 @@ def make_job(
         from beambert.pipelines.features.contract import open_features
         from beambert.trainer.finetuning.plan import FinetuningJob
         from beambert.trainer.model_folders import TrainingFolders
-    given = {"task", "data_dir", "loop", "output", "features"}
-    names = {field.name for field in dataclasses.fields(FinetuningJob)} - given
-    return FinetuningJob(
+    return read_job(
+        FinetuningJob,
+        flags,
         task=task,
         data_dir=data_dir,
         loop=loop,
         output=TrainingFolders.of(model_dir, flags.checkpoint_dir, flags.tensorboard_dir),
         features=open_features(flags.features, "--features") if flags.features else None,
-        **{name: getattr(flags, name) for name in names},
     )
 
 

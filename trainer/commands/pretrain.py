@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.shared.flags import FlagParser, read_job
 from beambert.pipelines.shared.loading import loading
 from beambert.trainer.commands.flags import (
     add_loop_flags,
@@ -174,20 +174,13 @@ def main(argv: Sequence[str]) -> None:
         from beambert.trainer.loop.strategy import make_strategy
         from beambert.trainer.model_folders import TrainingFolders
         from beambert.trainer.pretraining.job import PretrainingJob, pretrain
-    job = PretrainingJob(
-        data=flags.data,
-        eval_data=flags.eval_data,
-        long_data=flags.long_data,
-        long_data_share=flags.long_data_share,
-        masking=flags.masking,
+    job = read_job(
+        PretrainingJob,
+        flags,
         model=flags.model or (None if flags.init else recipe.model),
-        init=flags.init,
-        init_positions=flags.init_positions,
         output=TrainingFolders.of(flags.model_dir, flags.checkpoint_dir, flags.tensorboard_dir),
         optimizer=optimizer,
         loop=loop,
-        finish=flags.finish,
-        extend=flags.extend,
     )
     pretrain(job, make_strategy(flags.strategy, flags.tpu))
 

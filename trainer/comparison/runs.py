@@ -20,8 +20,8 @@ from beambert.pipelines.storage.weights import (
     RESULTS_FILE,
     TRAINING_FILE,
 )
+from beambert.trainer.loop.settings import flat_settings
 from beambert.trainer.loop.trackers import rows_of
-from beambert.trainer.model_folders import flat_settings
 
 # A line of metrics.jsonl has these besides metrics.
 _PLACE = ("split", "step")

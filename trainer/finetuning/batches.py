@@ -128,6 +128,11 @@ def training_batches(
     return batches.map(lambda some: padded(some, lengths[-1])).prefetch(2)
 
 
+def evaluation_order(features: TaskFeatures) -> np.ndarray:
+    """Returns the indices of all examples in the order of `evaluation_batches`: shortest first."""
+    return np.argsort(features.example_lengths, kind="stable").astype(np.int32)
+
+
 def evaluation_batches(
     features: TaskFeatures, lengths: Sequence[int], batch_size: int
 ) -> tf.data.Dataset:
@@ -135,27 +140,7 @@ def evaluation_batches(
 
     Rows of weight 0 fill up the last batch.
     """
-    order = np.argsort(features.example_lengths, kind="stable").astype(np.int32)
-    return _batches_of(features, order, lengths[-1], batch_size)
-
-
-def prediction_batches(
-    features: TaskFeatures, lengths: Sequence[int], batch_size: int
-) -> list[tuple[np.ndarray, tf.data.Dataset]]:
-    """Returns, for each length, the indices of the examples that fit it and their batches."""
-    bucket = np.searchsorted(lengths, features.example_lengths)
-    parts = []
-    for number, length in enumerate(lengths):
-        rows = np.flatnonzero(bucket == number).astype(np.int32)
-        if len(rows):
-            parts.append((rows, _batches_of(features, rows, length, batch_size)))
-    return parts
-
-
-def _batches_of(
-    features: TaskFeatures, rows: np.ndarray, length: int, batch_size: int
-) -> tf.data.Dataset:
     padded = PaddedBatches(features)
-    batches = tf.data.Dataset.from_tensor_slices(rows).batch(batch_size)
-    # All batches have one shape, so that XLA compiles one program.
-    return batches.map(lambda some: fill_up(padded(some, length), batch_size)).prefetch(2)
+    batches = tf.data.Dataset.from_tensor_slices(evaluation_order(features)).batch(batch_size)
+    # All batches have one shape, so that XLA compiles one program for each way.
+    return batches.map(lambda some: fill_up(padded(some, lengths[-1]), batch_size)).prefetch(2)

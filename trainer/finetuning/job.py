@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from beambert.model.flops import training_flops
-from beambert.pipelines.model_inputs.features import TaskFeatures
+from beambert.model.memory import activation_bytes, state_bytes
 from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import LABELS_FILE, RESULTS_FILE, SAVED_MODEL_FOLDER
@@ -20,15 +20,23 @@ from beambert.trainer.finetuning.batches import (
     batch_rows,
     choose_lengths,
     evaluation_batches,
-    prediction_batches,
+    evaluation_order,
     training_batches,
 )
 from beambert.trainer.finetuning.objectives import OBJECTIVES
 from beambert.trainer.finetuning.plan import FinetuningJob, FinetuningPlan, make_plan
 from beambert.trainer.loop.loop import train
+from beambert.trainer.loop.memory import Memory, free_bytes, memory_told
 from beambert.trainer.loop.phase import Phase
+from beambert.trainer.loop.progress import describe_name
 from beambert.trainer.loop.steps import Trainer
-from beambert.trainer.loop.strategy import check_batch, is_chief, make_strategy, resolve_dtype
+from beambert.trainer.loop.strategy import (
+    check_batch,
+    is_chief,
+    make_strategy,
+    replicas_here,
+    resolve_dtype,
+)
 from beambert.trainer.serving.saved_model import save_task_model
 from beambert.trainer.task_models import build_model
 
@@ -56,37 +64,56 @@ def finetune(
     loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
     plan = make_plan(dataclasses.replace(job, loop=loop))
     check_batch(strategy, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)
-    parts = strategy.num_replicas_in_sync * job.loop.gradient_accumulation_steps
+    replicas = strategy.num_replicas_in_sync
+    parts = replicas * job.loop.gradient_accumulation_steps
     length, windows = plan.text_features.max_seq_length, job.task.windows
     model_folders.check_rows(plan.config, length, job.loop.train_batch_size * windows, parts)
     chief, model_dir, identity = is_chief(strategy), job.output.model, plan.identity
-    with model_folders.held(model_dir, chief):
+    memory, sizes = _memory(plan, strategy), (loop.train_batch_size, parts // replicas)
+    with model_folders.held(model_dir, chief) as check_lock, memory_told(memory, *sizes):
         if model_folders.claim(job.output, identity, chief):
             print(f"{model_dir}: already finished by the same command, nothing to do")
             return json.loads(tensorflow_files.read_bytes(f"{model_dir}/{RESULTS_FILE}"))
         if chief:
             _describe(plan)
+            if warning := memory.warning(*sizes):
+                print(f"warning: {warning}", flush=True)
         data = plan.data
         data.tokenize(plan.text_features, job.features)
         run = _Finetuning(plan, strategy)
         if chief and (notes := [*data.notes(), *run.notes]):
             print("\n".join(notes), flush=True)
-        results = train(run.trainer, [run.phase()], plan.loop, job.output, plan.training)
-        # All workers must take part, as each computes a share of every batch.
-        outputs = run.predict(data.features(DEV))
-        results |= data.results(outputs)
+        phases = [run.phase()]
+        results = train(run.trainer, phases, plan.loop, job.output, plan.training, check_lock)
+        results |= data.results(run.outputs)
         if chief:
-            _write_predictions(model_dir, data.prediction_files(outputs))
+            check_lock()
+            _write_predictions(model_dir, data.prediction_files(run.outputs))
             results |= {f"baseline_{name}": value for name, value in data.baseline().items()}
             _finish(run.trainer.model, plan, results)
             print(f"{model_dir}: {describe_results(job.task, results)}", flush=True)
         return results
 
 
+def _memory(plan: FinetuningPlan, strategy: tf.distribute.Strategy) -> Memory:
+    here, task = replicas_here(strategy), plan.data.task
+    choices = len(task.choice_columns) or 1  # A pattern of columns counts as one.
+    longest = plan.text_features.longest
+    sequences = choices * task.windows
+    return Memory(
+        here * state_bytes(plan.config),
+        here * state_bytes(plan.config, parts=2),
+        sequences * activation_bytes(plan.config, longest, predictions=0),
+        strategy.num_replicas_in_sync,
+        here,
+        free_bytes(),
+    )
+
+
 def describe_results(task: Task, results: dict[str, float]) -> str:
     """Returns a line with the task's metrics on dev and those of the baseline."""
     parts = [
-        f"{name.replace('_', ' ')} {results[name]:.4f} (baseline {results[f'baseline_{name}']:.4f})"
+        f"{describe_name(name)} {results[name]:.4f} (baseline {results[f'baseline_{name}']:.4f})"
         for name in task.metrics
     ]
     return ", ".join(parts)
@@ -104,7 +131,7 @@ def _describe(plan: FinetuningPlan) -> None:
     for note in plan.notes:
         print(note, flush=True)
     found = data.baseline()
-    baseline = ", ".join(f"{n.replace('_', ' ')} {found[n]:.4f}" for n in data.task.metrics)
+    baseline = ", ".join(f"{describe_name(n)} {found[n]:.4f}" for n in data.task.metrics)
     labels = f"{len(data.labels)} labels, " if data.labels else ""
     print(
         f"{data.task.name}: {data.counts[TRAIN]:,} training examples, {data.counts[DEV]:,} dev "
@@ -128,18 +155,25 @@ def _describe_recipe(plan: FinetuningPlan) -> str:
     patience = plan.loop.patience
     if patience is None:
         return f"{rate}; the weights of the last step are kept"
+    metric = describe_name(plan.loop.best_metric)
     return (
-        f"{rate}; the best weights on dev are kept, and the training stops after {patience} epochs "
-        "without better ones (--early_stopping=False trains to the end)"
+        f"{rate}; the weights with the best {metric} on dev are kept, and the training stops after "
+        f"{patience} epochs without better ones (--early_stopping=False trains to the end)"
     )
 
 
 class _Finetuning:
-    """The trainer of a plan and the batches that it needs."""
+    """The trainer of a plan and the batches that it needs.
+
+    Attributes:
+      notes: sentences about the initial weights.
+      outputs: outputs of the newest evaluation on dev, with a row for each example.
+    """
 
     def __init__(self, plan: FinetuningPlan, strategy: tf.distribute.Strategy):
         self._plan, self._data = plan, plan.data
         self.notes: list[str] = []
+        self.outputs: dict[str, np.ndarray] = {}
         longest, steps = plan.text_features.longest, plan.optimizer.num_train_steps
         features = [self._data.features(split) for split in (TRAIN, DEV)]
         sequences = features[0].choices
@@ -193,24 +227,21 @@ class _Finetuning:
             int(sequences * positions),
             training_flops(self._plan.config, sequences, int(positions), predictions=0),
             -(-len(self._data.features(DEV)) // batch_size),
+            self._score,
         )
 
-    def predict(self, features: TaskFeatures) -> dict[str, np.ndarray]:
-        """Returns the objective's outputs for each example; zeros pad those of tokens."""
-        found: dict[str, np.ndarray] = {}
-        for rows, batches in prediction_batches(
-            features, self._lengths, self._plan.loop.train_batch_size
-        ):
-            outputs = self.trainer.predict(self._distributed(batches), self._objective.outputs)
-            for name, values in outputs.items():
-                values = values[: len(rows)]
-                if name in self._objective.token_outputs:
-                    spare = self._lengths[-1] - values.shape[1]
-                    values = np.pad(values, [(0, 0), (0, spare)])
-                if name not in found:
-                    found[name] = np.zeros((len(features), *values.shape[1:]), values.dtype)
-                found[name][rows] = values
-        return found
+    def _score(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """Keeps the outputs; returns the task's metrics if they choose the best weights."""
+        order = evaluation_order(self._data.features(DEV))
+        self.outputs = {}
+        for name, values in outputs.items():
+            self.outputs[name] = np.empty((len(order), *values.shape[1:]), values.dtype)
+            # Rows at the end fill up the last batch.
+            self.outputs[name][order] = values[: len(order)]
+        if self._plan.loop.patience is None:
+            return {}  # Answers to questions take their time.
+        results = self._data.results(self.outputs)
+        return {name: results[name] for name in self._data.task.metrics}
 
     def _distributed(self, batches: tf.data.Dataset) -> Any:
         return self.trainer.strategy.experimental_distribute_dataset(batches)

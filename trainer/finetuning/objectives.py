@@ -7,6 +7,7 @@ holds its sequences, so that short texts cost less than long ones and XLA compil
 import abc
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -66,6 +67,22 @@ class TaskObjective(Objective):
         index = tf.searchsorted(shorter, longest[None])[0]
         return tf.where(index < len(self.lengths) - 1, index + 1, 0)
 
+    def answers(self) -> Sequence[Callable[[keras.Model, Features], tuple[Sums, Sums]]]:
+        """Returns functions as `ways` does, that also return the outputs of each row."""
+        return [functools.partial(self._answers, n) for n in (None, *self.lengths[:-1])]
+
+    def _answers(
+        self, length: int | None, model: keras.Model, features: Features
+    ) -> tuple[Sums, Sums]:
+        if length is not None:
+            features = self.cut(features, length)
+        logits = self.logits(model, features, None)
+        outputs = self.outputs_of(logits)
+        # All ways return equal shapes.
+        spare = 0 if length is None else self.lengths[-1] - length
+        padded = {name: tf.pad(outputs[name], [[0, 0], [0, spare]]) for name in self.token_outputs}
+        return self.sums_of(logits, features), outputs | padded
+
     def cut(self, features: Features, length: int) -> Features:
         """Returns the features of a batch, cut to a length."""
         return {
@@ -77,8 +94,20 @@ class TaskObjective(Objective):
         """Returns the number of examples."""
         return {"examples": tf.reduce_sum(example_weights(features))}
 
+    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
+        """Returns the sum of every metric over a replica's batch."""
+        return self.sums_of(self.logits(model, features, dropout_seed), features)
+
     @abc.abstractmethod
-    def outputs(self, model: keras.Model, features: Features) -> dict[str, tf.Tensor]:
+    def logits(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Any:
+        """Returns what the model computes, float32, with a row for each example."""
+
+    @abc.abstractmethod
+    def sums_of(self, logits: Any, features: Features) -> Sums:
+        """Returns the sums of the losses, in nats where they are entropies, and of the metrics."""
+
+    @abc.abstractmethod
+    def outputs_of(self, logits: Any) -> dict[str, tf.Tensor]:
         """Returns the outputs that predictions are made from, with a row for each example."""
 
 
@@ -102,9 +131,8 @@ class ClassificationObjective(TaskObjective):
         """Returns the logits of the labels, float32 [B, C]."""
         return model(features, dropout_seed=dropout_seed)
 
-    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
+    def sums_of(self, logits: tf.Tensor, features: Features) -> Sums:
         """Returns the sums over the examples of the loss (nats) and of correct answers."""
-        logits = self.logits(model, features, dropout_seed)
         rows, labels = example_weights(features), features["label_ids"]
         losses = cross_entropy(logits, labels)
         return {
@@ -112,9 +140,9 @@ class ClassificationObjective(TaskObjective):
             "accuracy": tf.reduce_sum(rows * is_correct(logits, labels)),
         }
 
-    def outputs(self, model: keras.Model, features: Features) -> dict[str, tf.Tensor]:
+    def outputs_of(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns `probabilities` float32 [B, C]."""
-        return {"probabilities": tf.nn.softmax(self.logits(model, features, None))}
+        return {"probabilities": tf.nn.softmax(logits)}
 
 
 class MultiLabelObjective(ClassificationObjective):
@@ -125,9 +153,8 @@ class MultiLabelObjective(ClassificationObjective):
 
     weight_of = {"cross_entropy": "examples", "label_accuracy": "examples"}
 
-    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
+    def sums_of(self, logits: tf.Tensor, features: Features) -> Sums:
         """Returns the sums over the examples of the loss (nats) and of the right labels' share."""
-        logits = self.logits(model, features, dropout_seed)
         rows, labels = example_weights(features), features["label_ids"]
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
         losses *= loss_weights(features)
@@ -137,9 +164,9 @@ class MultiLabelObjective(ClassificationObjective):
             "label_accuracy": tf.reduce_sum(rows * tf.reduce_mean(is_right, axis=1)),
         }
 
-    def outputs(self, model: keras.Model, features: Features) -> dict[str, tf.Tensor]:
+    def outputs_of(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns `probabilities` float32 [B, C]."""
-        return {"probabilities": tf.sigmoid(self.logits(model, features, None))}
+        return {"probabilities": tf.sigmoid(logits)}
 
 
 class ChoiceObjective(ClassificationObjective):
@@ -160,15 +187,20 @@ class RegressionObjective(TaskObjective):
     losses = ("mean_squared_error",)
     weight_of = {"mean_squared_error": "examples"}
 
-    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
+    def logits(
+        self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
+    ) -> tf.Tensor:
+        """Returns the scores, float32 [B]."""
+        return model(features, dropout_seed=dropout_seed)[:, 0]
+
+    def sums_of(self, logits: tf.Tensor, features: Features) -> Sums:
         """Returns the sum of the squared errors."""
-        scores = model(features, dropout_seed=dropout_seed)[:, 0]
-        errors = tf.math.squared_difference(scores, features["label_ids"])
+        errors = tf.math.squared_difference(logits, features["label_ids"])
         return {"mean_squared_error": tf.reduce_sum(example_weights(features) * errors)}
 
-    def outputs(self, model: keras.Model, features: Features) -> dict[str, tf.Tensor]:
+    def outputs_of(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns `scores` float32 [B]."""
-        return {"scores": model(features)[:, 0]}
+        return {"scores": logits}
 
 
 class TaggingObjective(TaskObjective):
@@ -187,18 +219,22 @@ class TaggingObjective(TaskObjective):
         is_word = tf.cast(features["label_ids"] != NO_LABEL, tf.float32)
         return is_word * example_weights(features)[:, None]
 
-    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
+    def logits(
+        self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
+    ) -> tf.Tensor:
+        """Returns the logits of the labels, float32 [B, L, C]."""
+        return model(features, dropout_seed=dropout_seed)
+
+    def sums_of(self, logits: tf.Tensor, features: Features) -> Sums:
         """Returns the sums over the words of the loss (nats) and of correct labels."""
-        logits = model(features, dropout_seed=dropout_seed)
         words, labels = self._word_weights(features), tf.maximum(features["label_ids"], 0)
         return {
             "cross_entropy": tf.reduce_sum(words * cross_entropy(logits, labels)),
             "accuracy": tf.reduce_sum(words * is_correct(logits, labels)),
         }
 
-    def outputs(self, model: keras.Model, features: Features) -> dict[str, tf.Tensor]:
+    def outputs_of(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns `label_ids`, int32 [B, L]: the most probable label of each token."""
-        logits = model(features)
         return {"label_ids": tf.argmax(logits, axis=-1, output_type=tf.int32)}
 
 
@@ -209,15 +245,16 @@ class SpanObjective(TaskObjective):
     weight_of = {"cross_entropy": "examples", "accuracy": "examples"}
     token_outputs = ("start_logits", "end_logits")
 
-    def _logits(
+    def logits(
         self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the logits of the answer's first and last token, float32 [B, L] each."""
         start_logits, end_logits = tf.unstack(model(features, dropout_seed=dropout_seed), axis=-1)
         return start_logits, end_logits
 
-    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
+    def sums_of(self, logits: tuple[tf.Tensor, tf.Tensor], features: Features) -> Sums:
         """Returns the sums over the examples of the loss (nats) and of exactly right answers."""
-        starts, ends = self._logits(model, features, dropout_seed)
+        starts, ends = logits
         rows = example_weights(features)
         start, end = features["start_positions"], features["end_positions"]
         loss = (cross_entropy(starts, start) + cross_entropy(ends, end)) / 2.0
@@ -227,9 +264,9 @@ class SpanObjective(TaskObjective):
             "accuracy": tf.reduce_sum(rows * both_right),
         }
 
-    def outputs(self, model: keras.Model, features: Features) -> dict[str, tf.Tensor]:
+    def outputs_of(self, logits: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns `start_logits` and `end_logits` float32 [B, L]."""
-        start_logits, end_logits = self._logits(model, features, None)
+        start_logits, end_logits = logits
         return {"start_logits": start_logits, "end_logits": end_logits}
 
 

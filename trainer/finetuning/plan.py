@@ -49,6 +49,9 @@ from beambert.trainer.weights.initial import InitialWeights, open_initial
 from beambert.trainer.weights.positions import KEEP
 
 RANDOM = "random"
+# Greatest length that an encoder is stretched to: a sequence of this length would take gigabytes
+# for the weights of every head of attention.
+LONGEST_LENGTH = 1 << 15
 DATA: dict[str, type[TaskData]] = {
     CLASSIFICATION: ClassData,
     MULTI_LABEL: MultiLabelData,
@@ -172,7 +175,6 @@ class FinetuningPlan:
             "optimizer": self.optimizer.settings(),
             "loop": dataclasses.asdict(self.loop),
             # Named only where it decides the result.
-            **({"patience": self.loop.patience} if self.loop.patience else {}),
             **({"init_positions": way} if (way := self.job.init_positions) != KEEP else {}),
         }
 
@@ -251,6 +253,8 @@ def _length(job: FinetuningJob, trained: int | None, config: BertConfig) -> int:
     if length is None:
         length = job.task.default_length(trained)
         length = min(length, limit) if job.init_positions == KEEP else length
+    if job.init_positions != KEEP and length > LONGEST_LENGTH:
+        raise InputError(f"{asked}={length}: must be at most {LONGEST_LENGTH}")
     if length < SHORTEST_LENGTH or (length > limit and job.init_positions == KEEP):
         raise InputError(
             f"{asked}={length}: must be at least {SHORTEST_LENGTH} and at most {limit}, the "
@@ -282,4 +286,7 @@ def _schedule(
     stops = is_own if job.early_stopping is None else job.early_stopping
     patience = FINETUNING_PATIENCE if stops else None
     eval_steps = max(examples // batch_size, 1)
-    return optimizer, dataclasses.replace(job.loop, eval_steps=eval_steps, patience=patience)
+    loop = dataclasses.replace(
+        job.loop, eval_steps=eval_steps, patience=patience, best_metric=job.task.metrics[0]
+    )
+    return optimizer, loop

@@ -163,6 +163,8 @@ class LoopConfig:
         evaluation at the end reads all data.
       patience: number of evaluations without a better result after which the training stops. The
         best weights on held-out data are then the result; None takes those of the last step.
+      best_metric: metric on held-out data that the best weights have the best value of, a key of
+        `metrics.METRICS`; "loss" takes the loss.
       tracker: service that also gets the metrics, one of `TRACKERS`; None for none.
     """
 
@@ -175,6 +177,7 @@ class LoopConfig:
     eval_steps: int = 1000
     max_eval_batches: int = 100
     patience: int | None = None
+    best_metric: str = "loss"
     tracker: str | None = None
 
     def __post_init__(self) -> None:

@@ -3,18 +3,28 @@
 import os
 import signal
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import ProgressLine
 from beambert.trainer import model_folders
-from beambert.trainer.loop.best import BestWeights, best_step, is_over
-from beambert.trainer.loop.checkpoints import open_checkpoints, restore_newest, save
+from beambert.trainer.loop.best import BestWeights, best_step, is_over, needed_steps
+from beambert.trainer.loop.checkpoints import (
+    checkpoint_steps,
+    open_checkpoints,
+    restore_newest,
+    save,
+)
 from beambert.trainer.loop.config import LoopConfig
 from beambert.trainer.loop.optimization import learning_rate_at
 from beambert.trainer.loop.phase import Phase
-from beambert.trainer.loop.progress import EvaluationProgress, Meter, describe_metrics
+from beambert.trainer.loop.progress import (
+    EvaluationProgress,
+    Meter,
+    describe_metrics,
+    describe_name,
+)
 from beambert.trainer.loop.steps import NotFinite, Trainer
 from beambert.trainer.loop.strategy import agree, check_same_step, is_chief, matmul_peak
 from beambert.trainer.loop.trackers import (
@@ -73,6 +83,7 @@ def train(
     config: LoopConfig,
     output: model_folders.TrainingFolders,
     configuration: Mapping[str, Any] | None = None,
+    check_lock: Callable[[], None] = lambda: None,
 ) -> dict[str, float]:
     """Trains to the last step, from the newest checkpoint in the folder if there is one.
 
@@ -84,15 +95,18 @@ def train(
       config: parameters of the loop.
       output: folders for checkpoints, `metrics.jsonl` and TensorBoard's events.
       configuration: content of training.json, for the trackers; None for nothing.
+      check_lock: called before anything is saved; raises an `InputError` if another process has
+        taken the folders.
 
     Returns:
       the metrics of the model on all held-out data of the last phase; empty if there are none.
 
     Raises:
-      InputError: no checkpoint can be read or written, or the loss is not finite.
+      InputError: no checkpoint can be read or written, the loss is not finite, or another process
+        has taken the folders.
       Interrupted: SIGTERM or Ctrl-C ended the training, and everything is saved.
     """
-    run = _Training(trainer, phases, config, output)
+    run = _Training(trainer, phases, config, output, check_lock)
     run.log.start(configuration or {}, trainer.steps_done)
     with run.log:
         with _Stop() as stop:
@@ -110,12 +124,14 @@ class _Training:
         phases: Sequence[Phase],
         config: LoopConfig,
         output: model_folders.TrainingFolders,
+        check_lock: Callable[[], None],
     ):
         """Restores the newest checkpoint."""
         self._trainer = trainer
         self._phases = phases
         self._config = config
         self._output = output
+        self._check_lock = check_lock
         self._manager = open_checkpoints(
             trainer.checkpoint, output.checkpoints, config.keep_checkpoints
         )
@@ -131,7 +147,7 @@ class _Training:
         self._peak = matmul_peak(trainer.strategy, trainer.dtype)
         self._best = None
         if config.patience is not None:
-            self._best = BestWeights(trainer, output.checkpoints)
+            self._best = BestWeights(trainer, output.best_weights)
 
     def train_to_last_step(self, stop: _Stop) -> None:
         """Trains, evaluates and saves; ends early if a signal asks for it."""
@@ -161,13 +177,15 @@ class _Training:
         phase, step = self._phases[-1], self._trainer.steps_done
         progress = EvaluationProgress(phase.evaluation_batches, self._say)
         metrics = (
-            self._trainer.evaluate(phase.evaluation(None), progress.update)
+            self._trainer.evaluate(phase.evaluation(None), progress.update, phase.score)
             if phase.evaluation
             else {}
         )
         if metrics:
             self._log_evaluation(step, metrics)
             self._say(f"held out at the end: {describe_metrics(metrics)}")
+        if self._chief:
+            self._check_lock()
         self.log.save()
         if metrics and self._best:
             metrics = self._take_best(step, metrics)
@@ -175,23 +193,30 @@ class _Training:
 
     def _take_best(self, step: int, metrics: dict[str, float]) -> dict[str, float]:
         """Sets the best weights, and returns their metrics."""
-        evaluations = self._evaluations
-        best = best_step(evaluations)
+        best = best_step(self._evaluations, self._config.best_metric)
         if best == step:
             return metrics
         self._best.restore(best)
-        found = {name: evaluations[best][name] for name in metrics}
-        self._say(f"best on held-out data: step {best:,}, {describe_metrics(found)}")
+        phase = self._phases[-1]
+        found = self._trainer.evaluate(phase.evaluation(None), score=phase.score)
+        name = describe_name(self._config.best_metric)
+        self._say(f"best {name} on held-out data: step {best:,}, {describe_metrics(found)}")
         return found
 
+    def _is_over(self) -> bool:
+        """Returns whether the last evaluations were no better than one before them."""
+        patience, metric = self._config.patience, self._config.best_metric
+        return patience is not None and is_over(self._evaluations, metric, patience)
+
     def _stops_early(self, step: int) -> bool:
-        """Says and returns whether the last evaluations were no better than one before them."""
-        evaluations = self._evaluations
-        if not self._best or not is_over(evaluations, self._config.patience):
+        """Says and returns whether the training is over before its last step."""
+        if not self._is_over():
             return False
+        metric = self._config.best_metric
         self._say(
-            f"stopped early at step {step:,} of {self._last:,}: step {best_step(evaluations):,} is "
-            f"better than the {self._config.patience} evaluations after it"
+            f"stopped early at step {step:,} of {self._last:,}: none of the "
+            f"{self._config.patience} evaluations after step "
+            f"{best_step(self._evaluations, metric):,} has a better {describe_name(metric)}"
         )
         return True
 
@@ -255,22 +280,30 @@ class _Training:
         config = self._config
         is_saved = step % config.save_checkpoints_steps == 0 or step == self._last
         if phase.evaluation and step % config.eval_steps == 0 and step < self._last:
-            held_out = self._trainer.evaluate(phase.evaluation(config.max_eval_batches))
+            batches = phase.evaluation(config.max_eval_batches)
+            held_out = self._trainer.evaluate(batches, score=phase.score)
             self._log_evaluation(step, held_out)
             self._say(f"held out at step {step:,}: {describe_metrics(held_out)}")
-            if self._best:
-                # A run that is resumed knows the evaluations up to its checkpoint.
-                is_saved = True
-                if self._chief and best_step(self._evaluations) == step:
-                    self._best.save(step)
+            if self._best and self._chief:
+                self._keep_if_best(step)
+            # A run that is resumed then has nothing left but the evaluation at the end.
+            is_saved |= self._is_over()
         if self._chief and is_saved:
             self._save(step)
+
+    def _keep_if_best(self, step: int) -> None:
+        metric = self._config.best_metric
+        if best_step(self._evaluations, metric) == step:
+            self._check_lock()
+            resumable = checkpoint_steps(self._output.checkpoints)
+            self._best.save(step, needed_steps(self._evaluations, metric, resumable))
 
     def _log_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
         self.log.log(step, "eval", metrics)
         self._evaluations[step] = rounded(metrics)
 
     def _save(self, step: int) -> None:
+        self._check_lock()
         self.log.save()
         save(self._manager, step)
 

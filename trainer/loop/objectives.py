@@ -33,6 +33,13 @@ class Objective(abc.ABC):
         """Returns further metrics of an evaluation, computed from the means."""
         return {}
 
+    def answers(self) -> Sequence[Callable[[keras.Model, Features], tuple[Sums, Sums]]]:
+        """Returns functions that compute a batch's sums and the outputs of its rows, for each way.
+
+        Only objectives whose evaluations score the outputs have such functions.
+        """
+        return []
+
     def ways(self) -> Sequence[Callable[[keras.Model, Features, tf.Tensor | None], Sums]]:
         """Returns functions that compute a batch's sums at different costs.
 

@@ -1,8 +1,10 @@
 """A phase of a training: some of its steps, and the data for them."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +20,9 @@ class Phase:
       tokens_a_step: number of positions in a batch, padding included.
       flops_a_step: floating-point operations of an update, see `model.flops`.
       evaluation_batches: number of batches of all held-out data; 0 if there are none.
+      score: function of the outputs for all rows of the held-out data, which returns further
+        metrics of an evaluation; None if the objective has no outputs. Its last call in a training
+        has the outputs of the weights that are the result.
     """
 
     last_step: int
@@ -26,3 +31,4 @@ class Phase:
     tokens_a_step: int
     flops_a_step: float
     evaluation_batches: int = 0
+    score: Callable[[dict[str, np.ndarray]], Mapping[str, float]] | None = None

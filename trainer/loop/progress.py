@@ -23,8 +23,13 @@ def describe_metrics(metrics: Mapping[str, float]) -> str:
     parts = []
     for name, value in metrics.items():
         number = f"{value:.1%}" if name.endswith("accuracy") else f"{value:.3f}"
-        parts.append(f"{name.replace('_', ' ')} {number}")
+        parts.append(f"{describe_name(name)} {number}")
     return ", ".join(parts)
+
+
+def describe_name(metric: str) -> str:
+    """Returns the name of a metric for a person."""
+    return metric.replace("_", " ")
 
 
 class Meter:

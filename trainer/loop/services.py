@@ -13,7 +13,7 @@ from typing import Any
 
 from beambert.pipelines.storage import tensorflow_files
 from beambert.trainer.loop.config import MLFLOW, WANDB
-from beambert.trainer.model_folders import flat_settings
+from beambert.trainer.loop.settings import flat_settings
 
 # The ids of a training's runs by service, in its model folder.
 RUNS_FILE = "tracker.json"

@@ -17,7 +17,7 @@ import tensorflow as tf
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.trainer.loop.config import REPLICA_SEED_STRIDE, OptimizerConfig
-from beambert.trainer.loop.objectives import Features, Objective, means
+from beambert.trainer.loop.objectives import Objective, means
 from beambert.trainer.loop.optimization import Optimizer
 from beambert.trainer.loop.strategy import must_compile
 
@@ -74,6 +74,10 @@ class Trainer:
             tf.function, jit_compile=must_compile(strategy), autograph=False
         )
         ways = objective.ways()
+        self._answers_by_way = [
+            self._compiled(functools.partial(self._answers_of, answers_of))
+            for answers_of in objective.answers()
+        ]
         self._gradients_by_way = [
             self._compiled(functools.partial(self._gradients_of, sums_of)) for sums_of in ways
         ]
@@ -112,6 +116,14 @@ class Trainer:
         self, sums_of: Callable[..., dict[str, tf.Tensor]], features: Mapping[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
         return sums_of(self.model, features, None) | self.objective.weights(features)
+
+    def _answers_of(
+        self,
+        answers_of: Callable[..., tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]],
+        features: Mapping[str, tf.Tensor],
+    ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+        sums, outputs = answers_of(self.model, features)
+        return sums | self.objective.weights(features), outputs
 
     def _replica_step(self, features: Mapping[str, tf.Tensor], step: tf.Tensor) -> tf.Tensor:
         """Does one update on one replica's share of the batch; returns the share's totals."""
@@ -213,42 +225,60 @@ class Trainer:
         outputs = self.strategy.run(replica_sums, args=(features,))
         return {name: self._sum_over_replicas(value) for name, value in outputs.items()}
 
-    def predict(
-        self, dataset: Any, compute: Callable[[keras.Model, Features], dict[str, tf.Tensor]]
-    ) -> dict[str, np.ndarray]:
-        """Returns a function's results for every row of a dataset of full batches, in order.
+    @functools.partial(tf.function, autograph=False)
+    def _answering_step(self, features: Any) -> tuple[dict[str, tf.Tensor], dict[str, Any]]:
+        def replica_answers(features: Mapping[str, tf.Tensor]) -> tuple[Any, Any]:
+            return self._by_way(self._answers_by_way, features)
 
-        Args:
-          dataset: distributed dataset.
-          compute: function of the model and a batch's features. It returns tensors that have a row
-            for each row of the batch.
-        """
-        compiled = self._compiled(lambda features: compute(self.model, features))
-        parts: dict[str, list[np.ndarray]] = {}
-        for features in dataset:
-            for name, value in self.strategy.run(compiled, args=(features,)).items():
-                parts.setdefault(name, []).append(self.strategy.gather(value, axis=0).numpy())
-        return {name: np.concatenate(values) for name, values in parts.items()}
+        sums, outputs = self.strategy.run(replica_answers, args=(features,))
+        return {name: self._sum_over_replicas(value) for name, value in sums.items()}, outputs
 
     def evaluate(
-        self, dataset: tf.data.Dataset, report: Callable[[int], None] = lambda _: None
+        self,
+        dataset: tf.data.Dataset,
+        report: Callable[[int], None] = lambda _: None,
+        score: Callable[[dict[str, np.ndarray]], Mapping[str, float]] | None = None,
     ) -> dict[str, float]:
         """Returns the means of the objective's metrics over a dataset, without dropout.
 
         Args:
           dataset: distributed dataset.
           report: called after each batch with the number of batches that are done.
+          score: function of the outputs for each row of the dataset, in its order, which returns
+            further metrics; None to compute no outputs.
         """
         totals: dict[str, float] = {}
+        rows: dict[str, list[np.ndarray]] = {}
         with _reading():
             for done, features in enumerate(dataset, start=1):
-                for name, value in self._evaluation_step(features).items():
+                if score:
+                    sums, outputs = self._answering_step(features)
+                    for name, value in outputs.items():
+                        rows.setdefault(name, []).append(self._gathered(value))
+                else:
+                    sums = self._evaluation_step(features)
+                for name, value in sums.items():
                     totals[name] = totals.get(name, 0.0) + float(value)
                 report(done)
         if not totals:
             raise InputError("--eval_data: has no records; give a folder that has some")
         metrics = means(totals, self.objective)
-        return metrics | self.objective.derived(metrics)
+        metrics |= self.objective.derived(metrics)
+        if score:
+            metrics |= score({name: np.concatenate(values) for name, values in rows.items()})
+        return metrics
+
+    def _gathered(self, value: Any) -> np.ndarray:
+        return self.strategy.gather(value, axis=0).numpy()
+
+
+# Errors of files that are damaged, missing or forbidden, and of a storage that does not answer.
+_STORAGE_ERRORS = (
+    tf.errors.DataLossError,
+    tf.errors.NotFoundError,
+    tf.errors.PermissionDeniedError,
+    tf.errors.UnavailableError,
+)
 
 
 class NotFinite(Exception):
@@ -271,7 +301,7 @@ def _reading() -> Iterator[None]:
     """Turns TensorFlow's errors about damaged or missing files into an `InputError`."""
     try:
         yield
-    except (tf.errors.DataLossError, tf.errors.NotFoundError) as error:
+    except _STORAGE_ERRORS as error:
         raise InputError(
             f"--data: cannot be read any more ({tensorflow_files.reason(error)}); find the "
             "damaged file with `beambert verify`, copy it again, and run the same command again, "

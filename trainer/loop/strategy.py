@@ -187,6 +187,13 @@ def matmul_peak(strategy: tf.distribute.Strategy, dtype: str) -> float:
     return strategy.num_replicas_in_sync * products * 2 * width**3 / min(seconds)
 
 
+def replicas_here(strategy: tf.distribute.Strategy) -> int:
+    """Returns the number of replicas on this machine."""
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return len(strategy.extended.worker_devices)
+    return strategy.num_replicas_in_sync
+
+
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Returns whether this process writes and prints; of several workers only one does."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):

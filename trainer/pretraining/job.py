@@ -2,13 +2,14 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from beambert.model.flops import training_flops
+from beambert.model.memory import activation_bytes, state_bytes
 from beambert.model.packing import Capacity
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.logs import logging_as_it_was
@@ -17,6 +18,7 @@ from beambert.pipelines.storage.weights import RESULTS_FILE
 from beambert.trainer import model_folders
 from beambert.trainer.loop.config import DYNAMIC, FINISH, LoopConfig
 from beambert.trainer.loop.loop import train
+from beambert.trainer.loop.memory import Memory, free_bytes, memory_told
 from beambert.trainer.loop.phase import Phase
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.loop.strategy import (
@@ -24,6 +26,7 @@ from beambert.trainer.loop.strategy import (
     describe_devices,
     is_chief,
     make_strategy,
+    replicas_here,
     resolve_dtype,
     wait_for_all,
 )
@@ -36,7 +39,12 @@ from beambert.trainer.pretraining.plan import (
     PretrainingPlan,
     make_plan,
 )
-from beambert.trainer.pretraining.records import Records, compression_of, parse_batch
+from beambert.trainer.pretraining.records import (
+    Records,
+    compression_of,
+    faults_named,
+    parse_batch,
+)
 from beambert.trainer.pretraining.revising import revise, with_recorded_revisions
 
 
@@ -78,40 +86,69 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None
     if job.finish is not None or job.extend is not None:
         plan = revise(plan, chief, lambda: wait_for_all(strategy))
     model_dir, identity = job.output.model, plan.identity
-    with model_folders.held(model_dir, chief):
+    with model_folders.held(model_dir, chief) as check_lock:
         if model_folders.claim(job.output, identity, chief):
             print(f"{model_dir}: already finished by the same command, nothing to do")
             return
         if chief:
             vocabulary = plan.data[0].records.vocabulary
             model_folders.describe_model(model_dir, plan.config, vocabulary, plan.training)
-        capacities = _capacities(plan.data, loop, strategy)
-        trainer = Trainer(
-            strategy,
-            lambda: BertPretrainer(plan.config, seed=loop.random_seed),
-            PretrainingObjective(capacities),
-            plan.job.optimizer,
-            loop.random_seed,
-            gradient_accumulation_steps=loop.gradient_accumulation_steps,
-            dtype=loop.dtype,
-        )
-        notes = plan.initial.load_into(trainer.model, "--init") if plan.initial else []
-        if chief:
-            print("\n".join([*_introduce(plan, trainer), *notes]), flush=True)
-        phases = [_phase(each, plan, capacities, strategy) for each in plan.data]
-        results = train(trainer, phases, loop, job.output, plan.training)
+        folders = [each.records for each in plan.data] + [each.held_out for each in plan.data]
+        memory = _memory(plan, strategy)
+        sizes = loop.train_batch_size, loop.gradient_accumulation_steps
+        if chief and (warning := memory.warning(*sizes)):
+            print(f"warning: {warning}", flush=True)
+        with faults_named(filter(None, folders)), memory_told(memory, *sizes):
+            trainer, results = _train(plan, strategy, check_lock)
         if not chief:
             return
-        if held_out := plan.data[-1].held_out:
-            results["commonest_token_accuracy"] = commonest_token_accuracy(held_out)
-            share = results["commonest_token_accuracy"]
-            print(f"accuracy of always predicting the commonest token: {share:.1%}")
+        check_lock()
         model_folders.save_weights(trainer.model, model_dir)
         tensorflow_files.write_bytes(
             f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode()
         )
         model_folders.finish(model_dir, identity)
         print(f"{model_dir}: finished", flush=True)
+
+
+def _memory(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Memory:
+    longest = max((each.records for each in plan.data), key=lambda of: of.max_seq_length)
+    here = replicas_here(strategy)
+    return Memory(
+        here * state_bytes(plan.config),
+        here * state_bytes(plan.config, parts=2),
+        activation_bytes(plan.config, longest.max_seq_length, longest.max_predictions_per_seq),
+        strategy.num_replicas_in_sync,
+        here,
+        free_bytes(),
+    )
+
+
+def _train(
+    plan: PretrainingPlan, strategy: tf.distribute.Strategy, check_lock: Callable[[], None]
+) -> tuple[Trainer, dict[str, float]]:
+    """Trains to the end; returns the trainer and the metrics on held-out data."""
+    job, loop, chief = plan.job, plan.job.loop, is_chief(strategy)
+    capacities = _capacities(plan.data, loop, strategy)
+    trainer = Trainer(
+        strategy,
+        lambda: BertPretrainer(plan.config, seed=loop.random_seed),
+        PretrainingObjective(capacities),
+        job.optimizer,
+        loop.random_seed,
+        gradient_accumulation_steps=loop.gradient_accumulation_steps,
+        dtype=loop.dtype,
+    )
+    notes = plan.initial.load_into(trainer.model, "--init") if plan.initial else []
+    if chief:
+        print("\n".join([*_introduce(plan, trainer), *notes]), flush=True)
+    phases = [_phase(each, plan, capacities, strategy) for each in plan.data]
+    results = train(trainer, phases, loop, job.output, plan.training, check_lock)
+    if chief and (held_out := plan.data[-1].held_out):
+        results["commonest_token_accuracy"] = commonest_token_accuracy(held_out)
+        share = results["commonest_token_accuracy"]
+        print(f"accuracy of always predicting the commonest token: {share:.1%}")
+    return trainer, results
 
 
 def _capacities(

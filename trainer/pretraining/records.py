@@ -1,15 +1,28 @@
 """Opens, checks and parses records for training."""
 
+import contextlib
 import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator
 
+import numpy as np
 import tensorflow as tf
 
-from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo, feature_shapes
+from beambert.pipelines.records.contract import (
+    INFO_FILE,
+    LABEL_FEATURE,
+    START_BYTES,
+    RecordsInfo,
+    check_start,
+    feature_shapes,
+)
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 from beambert.pipelines.storage.tensorflow_files import reason
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
+
+_REMEDY = "copy the folder again or make it again with `beambert data`"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +106,9 @@ def open_records(folder: str, flag: str) -> Records:
             f"{vocabulary.sha256[:12]}, {INFO_FILE} says {info.vocabulary['sha256'][:12]}); copy "
             "the folder again or make it again with `beambert data`"
         )
+    needed = ("max_seq_length", "max_predictions_per_seq", "do_lower_case")
+    if missing := [name for name in needed if name not in info.parameters]:
+        raise InputError(f"{info_path}: says nothing of {missing[0]}; {_REMEDY}")
     for file in info.files:
         path = f"{folder}/{file['name']}"
         size = tensorflow_files.size(path)
@@ -107,8 +123,19 @@ def open_records(folder: str, flag: str) -> Records:
         raise InputError(
             f"{flag}={folder}: has no records; make it again with `beambert data` from more text"
         )
+    _check_starts(records)
     _check_first(records)
     return records
+
+
+def _check_starts(records: Records) -> None:
+    """Refuses files whose first record claims an impossible length, see `check_start`.
+
+    On other machines only the first file is looked at: TensorFlow reads 64 MB of each there.
+    """
+    paths = records.files[:1] if "://" in records.folder else records.files
+    for path in paths:
+        check_start(tensorflow_files.read_start(path, START_BYTES), path)
 
 
 def _check_first(records: Records) -> None:
@@ -116,13 +143,69 @@ def _check_first(records: Records) -> None:
     path = records.files[0]
     first = tf.data.TFRecordDataset(path, compression_of([path])).batch(1).take(1)
     try:
-        for serialized in first:
-            parse_batch(serialized, records)
-    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
-        raise InputError(
-            f"{path}: its first record cannot be read as {INFO_FILE} describes it "
-            f"({reason(error)}); copy the folder again or make it again with `beambert data`"
-        ) from error
+        fault = next((f for some in first if (f := _fault_in(some, records))), None)
+    except tf.errors.DataLossError as error:
+        fault = f"its first record cannot be read ({reason(error)})"
+    if fault:
+        raise InputError(f"{path}: {fault}; {_REMEDY}")
+
+
+@contextlib.contextmanager
+def faults_named(folders: Iterable[Records]) -> Iterator[None]:
+    """Names the first record of the folders that `parse_batch` could not use.
+
+    Raises:
+      InputError: there is such a record.
+    """
+    try:
+        yield
+    except tf.errors.InvalidArgumentError:
+        for records in folders:
+            if found := find_fault(records):
+                path, fault = found
+                raise InputError(f"{path}: {fault}; {_REMEDY}") from None
+        raise
+
+
+def find_fault(records: Records) -> tuple[str, str] | None:
+    """Returns the path and the fault of the first record that cannot be used.
+
+    It reads all records up to that one, and returns None if there is none.
+    """
+    for path in records.files:
+        first = 1
+        for serialized in tf.data.TFRecordDataset(path, compression_of([path])).batch(4096):
+            if fault := _fault_in(serialized, records, first):
+                return path, fault
+            first += len(serialized)
+    return None
+
+
+def _fault_in(serialized: tf.Tensor, records: Records, first: int = 1) -> str | None:
+    """Returns the fault of the first of some records that cannot be used; None if there is none.
+
+    Args:
+      serialized: string [n], the records.
+      records: folder that they are in.
+      first: number of the first of them in its file.
+    """
+    faulty = []
+    try:
+        parsed = _parse(serialized, records)
+    except tf.errors.InvalidArgumentError as error:
+        if len(serialized) > 1:
+            each = (_fault_in(serialized[i : i + 1], records, first + i) for i in itertools.count())
+            return next(filter(None, each))
+        return f"record {first} cannot be read as {INFO_FILE} describes it ({reason(error)})"
+    for name, limit in _limits(records).items():
+        values = parsed[name].numpy()
+        rows, columns = np.nonzero((values < 0) | (values >= limit))
+        if len(rows):
+            faulty.append((rows[0], name, values[rows[0], columns[0]], limit))
+    if not faulty:
+        return None
+    row, name, value, limit = min(faulty)
+    return f"record {first + row} has {value} in {name}, which must be from 0 to {limit - 1}"
 
 
 def check_same(records: Records, other: Records) -> None:
@@ -144,12 +227,40 @@ def check_same(records: Records, other: Records) -> None:
 
 
 def parse_batch(serialized: tf.Tensor, records: Records) -> dict[str, tf.Tensor]:
-    """Parses serialized records [n] into features [n, length], integers as int32."""
+    """Parses serialized records [n] into features [n, length], integers as int32.
+
+    Raises:
+      tf.errors.InvalidArgumentError: a record cannot be parsed, or a value is out of range, with
+        which a model would compute something without a word. `faults_named` names it.
+    """
+    parsed = _parse(serialized, records)
+    # As unsigned numbers, negative ones are the greatest.
+    is_fine = [
+        tf.reduce_max(tf.bitcast(parsed[name], tf.uint64)) < limit
+        for name, limit in _limits(records).items()
+    ]
+    check = tf.debugging.Assert(tf.reduce_all(is_fine), ["a value of a record is out of range"])
+    with tf.control_dependencies([check] if check is not None else []):
+        # Accelerators are slow with 64-bit integers.
+        return {
+            name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else tf.identity(value)
+            for name, value in parsed.items()
+        }
+
+
+def _parse(serialized: tf.Tensor, records: Records) -> dict[str, tf.Tensor]:
     shapes = feature_shapes(records.max_seq_length, records.max_predictions_per_seq)
     spec = {name: tf.io.FixedLenFeature([n], kind) for name, (n, kind) in shapes.items()}
-    parsed = tf.io.parse_example(serialized, spec)
-    # Accelerators are slow with 64-bit integers.
-    return {k: tf.cast(v, tf.int32) if v.dtype == tf.int64 else v for k, v in parsed.items()}
+    return tf.io.parse_example(serialized, spec)
+
+
+def _limits(records: Records) -> dict[str, int]:
+    """Returns feature -> the number that is greater than all its values."""
+    ids = len(records.vocabulary)
+    limits = dict.fromkeys(("input_ids", "masked_lm_ids"), ids)
+    limits["masked_lm_positions"] = records.max_seq_length
+    # The mask, the two segments and the two labels.
+    return limits | dict.fromkeys(("input_mask", "segment_ids", LABEL_FEATURE), 2)
 
 
 def compression_of(files: list[str]) -> str:

@@ -283,8 +283,8 @@ def test_deliveries_in_a_row_are_taken_together(tmp_path, commands, capsys):
 HOLD = """
 import subprocess, sys, time
 from beambert.pipelines.storage import locks
-with locks.held(sys.argv[1] + '/LOCK', sys.argv[1], is_kept=True) as descriptors:
-    child = subprocess.Popen(["sleep", "60"], pass_fds=descriptors)
+with locks.held(sys.argv[1] + '/LOCK', sys.argv[1], is_kept=True) as lock:
+    child = subprocess.Popen(["sleep", "60"], pass_fds=lock.descriptors)
     print(child.pid, flush=True)
     time.sleep(60)
 """

@@ -10,6 +10,7 @@ import zstandard
 from support import data_command
 from support.data_command import SMALL, data, info, refused, temporary, wikiextractor
 
+from beambert.pipelines.storage import locks
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS
 
 corpus, corpus_file = data_command.corpus, data_command.corpus_file
@@ -40,6 +41,8 @@ class TestRejects:
         assert counts["rejected"] == {"not_utf8": 1}
         assert (counts["read"], counts["used"], counts["in_other_split"]) == (10, 9, 0)
         assert (output / "rejects.jsonl").exists()
+        # What the failed job left beside the folder tells nothing about the records in it.
+        assert not (tmp_path / "out-rejects.jsonl").exists()
 
     @pytest.mark.parametrize("ending", [".gz", ".bz2", ".zst"])
     def test_compressed_file_that_is_cut_off(self, capsys, tmp_path, corpus, vocab_file, ending):
@@ -294,6 +297,24 @@ class TestNothingIsLeftBehind:
         assert "delete" not in failed[2] and not list(tmp_path.rglob("out/*"))
         others = [f"--input={corpus_file}", "--dupe_factor=1"]
         assert data(capsys, vocab_file, output, *others)[0] == 0
+
+    def test_without_locks_a_failure_deletes_nothing(
+        self, capsys, tmp_path, corpus_file, vocab_file, monkeypatch
+    ):
+        """Another command may be at work in the folder, with the same names of files."""
+
+        def refuse(*_):
+            raise OSError(errno.ENOLCK, "No locks available")
+
+        monkeypatch.setattr(locks.fcntl, "flock", refuse)
+        output = tmp_path / "out"
+        flags = [f"--input={corpus_file}", "--eval_fraction=0.000001"]
+        status, _, err = data(capsys, vocab_file, output, *flags)
+        assert status == 2 and "held out 0 of" in err
+        assert f"{output}: stays as it is, since another command may be at work there; " in err
+        assert list(output.glob("part-*")) and (output / "_UNFINISHED").exists()
+        status, _, err = data(capsys, vocab_file, output, f"--input={corpus_file}")
+        assert status == 2 and "already holds the unfinished work of another job" in err
 
     def test_files_of_others_stay(self, capsys, tmp_path, corpus_file, vocab_file, monkeypatch):
         """Whoever puts a file beside the shards while they are written finds it again."""

@@ -72,7 +72,7 @@ class TestRecordsInfo:
 
     def test_later_format(self):
         text = self.INFO.to_json().replace('"format_version": 1', '"format_version": 2')
-        with pytest.raises(InputError, match="records format 2, but this version"):
+        with pytest.raises(InputError, match="format 2 of a records folder, but this version"):
             RecordsInfo.from_json(text, "info.json")
 
 

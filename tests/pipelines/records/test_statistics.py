@@ -1,9 +1,13 @@
 """Statistics of records: the original's own, planted faults, sums, repeats, and the schema."""
 
+import gzip
 import json
 import pathlib
+import struct
+import tracemalloc
 from collections import Counter
 
+import google_crc32c
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -349,6 +353,25 @@ class TestFiles:
             damaged[place] ^= 0xFF
             (tmp_path / name).write_bytes(damaged)
             assert examine_file(str(tmp_path / name), None, None, None).damage, place
+
+    @pytest.mark.parametrize("size", [2**27, 2**30, 2**31, 2**34, 2**62, 2**63, 2**64 - 1])
+    @pytest.mark.parametrize("name", ["a", "a.gz"])
+    def test_lengths_that_cannot_be(self, tmp_path, size, name):
+        """Nothing is allocated for bytes that are not there."""
+        content = pathlib.Path(write(tmp_path / "plain", [RECORD])).read_bytes()
+        length = struct.pack("<Q", size)
+        crc = google_crc32c.value(length)
+        masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+        content += length + struct.pack("<I", masked) + b"x" * 100
+        (tmp_path / name).write_bytes(gzip.compress(content) if name == "a.gz" else content)
+        tracemalloc.start()
+        try:
+            found = examine_file(str(tmp_path / name), None, None, None)
+            assert tracemalloc.get_traced_memory()[1] < 1 << 26
+        finally:
+            tracemalloc.stop()
+        said = "cut off in record 2" if size < 2**31 else f"record 2 claims to have {size:,} bytes"
+        assert (found.records, found.damage.startswith(said)) == (1, True)
 
     def test_other_names(self):
         garden = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}

@@ -46,6 +46,8 @@ def test_the_second_is_told_who_is_at_work(tmp_path):
     with folders_held([output], "--output"):
         pass
     assert not os.path.exists(output)  # nobody has written to it
+    with folders_held([output], "--output") as lock:
+        assert lock.is_exclusive
 
 
 @pytest.mark.parametrize("call", ["folders_held([{!r}], '')", "file_held({!r}, '')"])
@@ -155,6 +157,15 @@ def test_a_file_system_without_locks(tmp_path, monkeypatch, capsys):
     )
 
 
+@pytest.mark.parametrize("folder", ["s3://bucket/records", "hdfs://host/records"])
+def test_a_storage_without_locks(folder, capsys):
+    with folders_held([folder], "--output") as lock:
+        assert not lock.is_exclusive
+        lock.check()
+    said = f"--output={folder}: its storage has no locks; let no other command fill it meanwhile\n"
+    assert capsys.readouterr().err == said
+
+
 def test_a_folder_that_cannot_be_written_is_left_to_the_command(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with folders_held([str(tmp_path / "file" / "folder")], "--output"):
@@ -163,7 +174,9 @@ def test_a_folder_that_cannot_be_written_is_left_to_the_command(tmp_path):
 
 def test_a_lease(gs):
     output = f"{gs}/locked/records"
-    with folders_held([output], "--output"):
+    with folders_held([output], "--output") as lock:
+        assert lock.is_exclusive
+        lock.check()
         busy = pytest.raises(
             BusyError, match=rf"gs://.*: process {os.getpid()} on .* is at work there"
         )

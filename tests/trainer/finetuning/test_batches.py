@@ -14,7 +14,6 @@ from beambert.trainer.finetuning.batches import (
     PaddedBatches,
     batch_rows,
     choose_lengths,
-    prediction_batches,
 )
 
 
@@ -106,12 +105,3 @@ def test_the_choices_of_an_example_stay_together():
         [[1, 2, 3, 0, 0], [4, 5, 6, 7, 8]],
     ]
     assert batch["label_ids"].numpy().tolist() == [2, 0]
-
-
-def test_predictions_are_of_every_row_at_its_length():
-    found = {}
-    for rows, batches in prediction_batches(sequences(), (3, 8), batch_size=4):
-        ids = np.concatenate([batch["input_ids"].numpy() for batch in batches])
-        found |= dict(zip(rows.tolist(), ids.tolist(), strict=False))
-    assert sorted(found) == list(range(6))
-    assert found[0] == [1, 2, 3] and found[1] == [4, 5, 6, 7, 8, 0, 0, 0]

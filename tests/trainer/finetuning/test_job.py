@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import types
 
 import numpy as np
 import pytest
@@ -136,8 +137,55 @@ def test_own_tasks_stop_early_and_published_ones_keep_their_recipe(
         config = dataclasses.replace(small_config, hidden_size=width)
         optimizer, loop = plan._schedule(asked, 320, config)
         assert (optimizer.learning_rate, loop.patience) == (rate, patience)
+        assert loop.best_metric == "accuracy"
         expected = 300 if task == "classification" else 30
         assert (optimizer.num_train_steps, loop.eval_steps) == (expected, 10)
+
+
+@pytest.mark.parametrize(
+    ("task", "metric"),
+    [
+        ("cola", "matthews_correlation"),
+        ("qqp", "f1"),
+        ("sts-b", "pearson"),
+        ("tagging", "entity_f1"),
+        ("multi_label", "micro_f1"),
+        ("squad2.0", "squad_f1"),
+    ],
+)
+def test_the_first_metric_of_the_task_chooses_the_weights(task, metric, small_config):
+    asked = job.FinetuningJob(
+        task=find_task(task), data_dir="data", init="encoder", output=TrainingFolders.of("model")
+    )
+    assert plan._schedule(asked, 320, small_config)[1].best_metric == metric
+
+
+@pytest.mark.parametrize("patience", [None, 3])
+def test_answers_are_scored_in_the_order_of_the_examples(patience):
+    """They come shortest first, with rows that fill up the last batch."""
+    scored = []
+
+    def results(outputs):
+        scored.append(outputs["probabilities"].tolist())
+        return {"f1": 0.5, "accuracy": 0.75, "further": 1.0}
+
+    features = types.SimpleNamespace(example_lengths=np.array([5, 1, 3]))
+    run = object.__new__(job._Finetuning)
+    run._plan = types.SimpleNamespace(loop=types.SimpleNamespace(patience=patience))
+    task = types.SimpleNamespace(metrics=("f1", "accuracy"))
+    run._data = types.SimpleNamespace(features=lambda _: features, results=results, task=task)
+    found = run._score({"probabilities": np.array([[1.0], [3.0], [5.0], [0.0]])})
+    assert run.outputs["probabilities"].tolist() == [[5.0], [1.0], [3.0]]
+    # Without early stopping nobody needs the scores before the end.
+    assert found == ({"f1": 0.5, "accuracy": 0.75} if patience else {})
+    assert scored == ([[[5.0], [1.0], [3.0]]] if patience else [])
+
+
+def test_the_patience_stands_once_in_training_json(classifier_folder):
+    training = json.loads((classifier_folder / "training.json").read_text())
+    assert training["loop"]["patience"] == 3 and "patience" not in training
+    # It decides the result, so the marker has it, where earlier versions look for it.
+    assert json.loads((classifier_folder / "_SUCCESS").read_text())["patience"] == 3
 
 
 def test_the_baseline_is_the_commonest_label(classifier_folder, task_folder):

@@ -121,7 +121,13 @@ def results(folder):
     ],
 )
 def test_learnt(finetuned, lengths_of, kind, metric, least, baseline):
-    found = results(finetuned(kind))
+    folder = finetuned(kind)
+    found = results(folder)
+    # The best weights by the task's own metric are the result.
+    assert json.loads((folder / "training.json").read_text())["loop"]["best_metric"] == metric
+    rows = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    best = max(row[metric] for row in rows if row["split"] == "eval")
+    assert found[metric] == pytest.approx(best, rel=1e-5)
     assert (len(lengths_of[kind]) > 1) == (kind != "regression")
     assert found[metric] > least
     assert found[f"baseline_{metric}"] <= baseline
@@ -203,7 +209,7 @@ def test_tags_are_served_alike(data, finetuned):
     assert [len(row) for row in found] == [len(e.words) for e in examples]
     model, batch = trained_path(folder, "tagging", examples)
     labels = (folder / "labels.txt").read_text().split()
-    likeliest = TaggingObjective((8,)).outputs(model, batch)["label_ids"].numpy()
+    likeliest = TaggingObjective((8,)).outputs_of(model(batch))["label_ids"].numpy()
     is_word = batch["label_ids"].numpy() >= 0
     expected = [labels[index] for index in likeliest[is_word]]
     # Every word of these sentences has a piece in its sequence.

@@ -16,7 +16,10 @@ from support.small_training import SEED, NextSentenceObjective, Words
 from beambert.model.dropout import dropout
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.locks import BusyError
+from beambert.trainer.finetuning.objectives import TaggingObjective
 from beambert.trainer.loop import progress
+from beambert.trainer.loop.batches import fill_up
 from beambert.trainer.loop.checkpoints import open_checkpoints
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig
 from beambert.trainer.loop.loop import Interrupted, train
@@ -56,7 +59,7 @@ def make_trainer(build_model, objective, strategy=None) -> Trainer:
 def run(records, held_out):
     """Trains in a folder; returns the weights."""
 
-    def run_(model_dir) -> list[np.ndarray]:
+    def run_(model_dir, **options) -> list[np.ndarray]:
         trainer = make_trainer(lambda: Words(rate=0.1), NextSentenceObjective((32,)))
         phase = Phase(
             STEPS,
@@ -66,7 +69,7 @@ def run(records, held_out):
             flops_a_step=1.0,
             evaluation_batches=-(-held_out.instances // BATCH),
         )
-        train(trainer, [phase], CONFIG, TrainingFolders.of(str(model_dir)))
+        train(trainer, [phase], CONFIG, TrainingFolders.of(str(model_dir)), **options)
         return trainer.model.get_weights()
 
     return run_
@@ -92,6 +95,31 @@ def test_another_thread_trains_too(run, whole, tmp_path):
     thread.start()
     thread.join()
     assert_whole(tmp_path, weights, whole)
+
+
+@pytest.mark.parametrize("is_signalled", [False, True])
+def test_who_has_lost_the_lock_saves_nothing(run, tmp_path, monkeypatch, is_signalled):
+    """A lost lease sends a signal, upon which a training would save."""
+    seen, train_steps = [], Trainer.train_steps
+
+    def files():
+        return {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+
+    def check():
+        seen.append(files())
+        if len(seen) == 2:
+            raise BusyError("another command has taken the lock")
+
+    def stopping(self, *args):
+        if is_signalled and self.steps_done == 4:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return train_steps(self, *args)
+
+    monkeypatch.setattr(Trainer, "train_steps", stopping)
+    with pytest.raises(BusyError, match="another command has taken the lock"):
+        run(tmp_path, check_lock=check)
+    assert seen[0] != seen[1] == files()
+    assert [path.name for path in tmp_path.rglob("ckpt-*.index")] == ["ckpt-4.index"]
 
 
 def assert_whole(folder, weights, whole) -> None:
@@ -423,6 +451,49 @@ def test_on_a_tpu_no_part_of_a_step_is_compiled_by_itself(is_tpu, monkeypatch):
     graph = trainer._train_steps.get_concrete_function(iterator, steps).graph
     functions = graph.as_graph_def().library.function
     assert any(function.attr["_XlaMustCompile"].b for function in functions) is not is_tpu
+
+
+class Tags(keras.Model):
+    """A label for each token, which the token alone decides."""
+
+    def __init__(self):
+        super().__init__(name="tags")
+        normal = keras.initializers.RandomNormal(seed=SEED)
+        self.table = self.add_weight(name="table", shape=(50, 3), initializer=normal)
+        self.built = True
+
+    def call(self, features, dropout_seed=None):
+        return tf.gather(tf.convert_to_tensor(self.table), features["input_ids"])
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_an_evaluation_has_the_outputs_of_every_row(devices, two_devices):
+    """In their order, from batches that are computed at different lengths."""
+    strategy = two_devices if devices == 2 else tf.distribute.get_strategy()
+    random = np.random.default_rng(SEED)
+    ids = random.integers(0, 50, (10, 8)).astype(np.int32)
+    labels = random.integers(0, 3, ids.shape).astype(np.int32)
+    lengths = np.array([3, 2, 4, 1, 8, 5, 7, 6, 4, 3])  # those of a batch are 4, 8 and 4
+    mask = (np.arange(8) < lengths[:, None]).astype(np.int32)
+    labels[mask == 0] = -1
+    rows = {"input_ids": ids, "input_mask": mask, "segment_ids": 0 * ids, "label_ids": labels}
+    dataset = tf.data.Dataset.from_tensor_slices(rows).batch(4)
+    dataset = dataset.map(lambda some: fill_up(some, 4))
+    trainer = make_trainer(Tags, TaggingObjective((4, 8)), strategy)
+    seen = []
+
+    def score(outputs):
+        seen.append(outputs["label_ids"])
+        return {"entity_f1": 0.25}
+
+    metrics = trainer.evaluate(strategy.experimental_distribute_dataset(dataset), score=score)
+    likeliest = trainer.model.get_weights()[0][ids].argmax(-1)
+    expected = likeliest * (np.arange(8) < np.repeat([4, 8, 4], 4)[:10, None])
+    np.testing.assert_array_equal(seen[0][:10], expected)
+    assert metrics["entity_f1"] == 0.25
+    assert metrics["accuracy"] == pytest.approx((likeliest == labels)[mask > 0].mean())
+    others = trainer.evaluate(strategy.experimental_distribute_dataset(dataset))
+    assert metrics == pytest.approx(others | {"entity_f1": 0.25})
 
 
 WITHOUT_DROPOUT = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}

@@ -10,8 +10,9 @@ from support import tracker_libraries
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.loop import services, trackers
 from beambert.trainer.loop.config import TRACKERS, LoopConfig
+from beambert.trainer.loop.settings import flat_settings
 from beambert.trainer.loop.trackers import open_trackers
-from beambert.trainer.model_folders import TrainingFolders, flat_settings
+from beambert.trainer.model_folders import TrainingFolders
 
 CONFIGURATION = {"kind": "pretraining", "loop": {"dtype": "float32"}, "data": ["/records"]}
 LOGGED = [

@@ -14,6 +14,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import SEED_LIMIT, LoopConfig
+from beambert.trainer.loop.memory import PROGRAM_BYTES
 from beambert.trainer.pretraining import job
 from beambert.trainer.task import main
 
@@ -84,6 +85,45 @@ def test_results_are_those_of_the_saved_weights(
     assert results["loss"] == pytest.approx(
         results["masked_lm_loss"] + results["next_sentence_loss"]
     )
+
+
+def test_too_little_memory_is_foreseen_and_told(
+    records_folder, small_config_file, monkeypatch, tmp_path, capsys
+):
+    def fail(*_):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+    monkeypatch.setattr(job, "free_bytes", lambda: PROGRAM_BYTES + 1_000_000)
+    monkeypatch.setattr(job, "train", fail)
+    with pytest.raises(InputError, match=r"size=16: the memory is not enough .OOM .*_steps=\d"):
+        pretrain_main(flags(records_folder, small_config_file, tmp_path / "model"))
+    said = capsys.readouterr().out
+    assert "warning: --train_batch_size=16: the training takes about " in said
+    assert "give --gradient_accumulation_steps=" in said
+
+
+def test_a_record_out_of_range_is_named(
+    make_records, small_config_file, monkeypatch, tmp_path, vocabulary
+):
+    """The model would take it for another token without a word."""
+    folder = make_records(tmp_path / "records", documents_a_shard=(30,))
+    records = [r.numpy() for r in tf.data.TFRecordDataset(str(next(folder.glob("*.tfrecord"))))]
+    example = tf.train.Example.FromString(records[4])
+    example.features.feature["input_ids"].int64_list.value[1] = len(vocabulary)
+    path = next(folder.glob("*.tfrecord"))
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for number, record in enumerate(records):
+            writer.write(example.SerializeToString() if number == 4 else record)
+    text = (folder / "info.json").read_text()
+    size = json.loads(text)["files"][0]["bytes"]
+    (folder / "info.json").write_text(text.replace(str(size), str(path.stat().st_size)))
+
+    def read_all(trainer, phases, *_):
+        next(iter(phases[0].batches_from(0)))
+
+    monkeypatch.setattr(job, "train", read_all)
+    with pytest.raises(InputError, match=f"{path}: record 5 has {len(vocabulary)} in input_ids"):
+        pretrain_main(flags(folder, small_config_file, tmp_path / "model"))
 
 
 def test_the_same_command_again_has_nothing_to_do(

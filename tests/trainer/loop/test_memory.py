@@ -1,0 +1,135 @@
+"""Whether the memory will be enough, and what is said when it was not."""
+
+import re
+import resource
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from beambert.model.config import preset
+from beambert.model.memory import activation_bytes, parameters, state_bytes
+from beambert.model.pretrainer import BertPretrainer
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer.loop.memory import PROGRAM_BYTES, Memory, free_bytes, memory_told
+
+GB = 10**9
+
+
+def test_the_number_of_parameters(small_config):
+    model = BertPretrainer(small_config)
+    assert parameters(small_config) == sum(
+        int(np.prod(v.shape)) for v in model.trainable_variables
+    )
+    assert state_bytes(small_config) == 16 * parameters(small_config)
+
+
+@pytest.mark.parametrize(
+    ("size", "batch", "measured"),
+    # The greatest resident memory of two updates at 128 tokens and 20 predictions, less that of the
+    # libraries and 16 bytes for each weight; mebibytes on two cores of an x86-64 server.
+    [("tiny", 32, 637), ("tiny", 256, 2415), ("mini", 64, 1684), ("small", 32, 1571)],
+)
+def test_the_estimate_is_what_was_measured(size, batch, measured):
+    config = preset(size, 30522)
+    estimate = PROGRAM_BYTES + batch * activation_bytes(config, 128, 20)
+    assert estimate == pytest.approx(measured << 20, rel=0.15)
+
+
+def memory(free: int | None, replicas: int = 1) -> Memory:
+    return Memory(4 * GB, 5 * GB, GB // 10, replicas, replicas, free)
+
+
+def test_what_fits_needs_no_word():
+    assert memory(8 * GB).warning(batch_size=32, parts=1) == ""
+    assert memory(None).warning(batch_size=32, parts=1) == ""
+
+
+@pytest.mark.parametrize(
+    ("free", "replicas", "batch", "advice"),
+    [
+        (7 * GB, 1, 32, "give --gradient_accumulation_steps=4, "),
+        (7 * GB, 2, 64, "give --gradient_accumulation_steps=8, "),
+        (int(5.3 * GB), 1, 32, "give --train_batch_size=8$"),
+        (4 * GB, 1, 32, "choose a smaller model, or a machine with more memory$"),
+    ],
+)
+def test_the_warning_says_what_would_fit(free, replicas, batch, advice):
+    said = memory(free, replicas).warning(batch, parts=1)
+    assert said.startswith(f"--train_batch_size={batch}: the training takes about ")
+    assert f"of memory, and {free / 1e9:.1f} GB are free; " in said
+    assert re.search(advice, said)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("std::bad_alloc"),
+        RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate"),
+        tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor"),
+        tf.errors.InternalError(None, None, "std::bad_alloc"),
+    ],
+)
+def test_errors_of_memory_are_one_sentence(error):
+    with (
+        pytest.raises(InputError, match="size=32: the memory is not enough .*; give --grad"),
+        memory_told(memory(8 * GB), 32, 1),
+    ):
+        raise error
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("of another kind"), tf.errors.InternalError(None, None, "bad shape")]
+)
+def test_other_errors_are_left_alone(error):
+    with pytest.raises(type(error), match=str(error)), memory_told(memory(8 * GB), 32, 1):
+        raise error
+
+
+@pytest.fixture
+def system(tmp_path, monkeypatch):
+    """A system with 9 GB free, and functions for its files and its process's limits."""
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda *_: [])
+    limits = {}
+    unlimited = resource.RLIM_INFINITY
+    monkeypatch.setattr(
+        resource, "getrlimit", lambda kind: (limits.get(kind, unlimited), unlimited)
+    )
+
+    def write(path, text):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+
+    write("proc/meminfo", f"MemTotal: 1 kB\nMemAvailable:   {9 << 20} kB\n")
+    write("proc/self/status", f"VmSize: {2 << 20} kB\nVmData: {1 << 20} kB\n")
+    return tmp_path, write, limits
+
+
+def test_the_memory_of_the_machine(system):
+    assert free_bytes(system[0]) == 9 << 30
+    assert free_bytes(system[0] / "nothing") is None
+
+
+def test_limits_of_control_groups(system):
+    root, write, _ = system
+    write("proc/self/cgroup", "0::/jobs/mine\n")
+    write("sys/fs/cgroup/jobs/mine/memory.max", "max\n")
+    write("sys/fs/cgroup/jobs/mine/memory.current", "1\n")
+    assert free_bytes(root) == 9 << 30
+    write("sys/fs/cgroup/jobs/memory.max", f"{6 << 30}\n")
+    write("sys/fs/cgroup/jobs/memory.current", f"{3 << 30}\n")
+    write("sys/fs/cgroup/jobs/memory.stat", f"anon 1\ninactive_file {1 << 30}\n")
+    assert free_bytes(root) == 4 << 30
+    # Version 1, as a container sees it: its own group is the root.
+    write("proc/self/cgroup", "5:memory:/docker/abc\n4:cpu:/docker/abc\n")
+    write("sys/fs/cgroup/memory/memory.limit_in_bytes", f"{2 << 30}\n")
+    write("sys/fs/cgroup/memory/memory.usage_in_bytes", f"{3 << 30}\n")
+    assert free_bytes(root) == 0
+
+
+def test_limits_of_the_process(system):
+    root, _, limits = system
+    limits[resource.RLIMIT_AS] = 6 << 30
+    assert free_bytes(root) == 4 << 30
+    limits[resource.RLIMIT_DATA] = 3 << 30
+    assert free_bytes(root) == 2 << 30

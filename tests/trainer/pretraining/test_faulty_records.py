@@ -1,0 +1,153 @@
+"""Records that TensorFlow would die of, or that a model would train on without a word."""
+
+import gzip
+import json
+import shutil
+import struct
+
+import google_crc32c
+import pytest
+import tensorflow as tf
+
+from beambert.pipelines.records.contract import INFO_FILE, check_start
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
+from beambert.trainer.pretraining.records import faults_named, find_fault, open_records
+
+
+def header(size: int) -> bytes:
+    """The start of a record of so many bytes, by TFRecord's definition (tfrecord.md)."""
+    length = struct.pack("<Q", size)
+    crc = google_crc32c.value(length)
+    return length + struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+@pytest.fixture
+def folder(records_folder, tmp_path):
+    return shutil.copytree(records_folder, tmp_path / "records")
+
+
+def told(path, **values) -> None:
+    """Changes info.json."""
+    info = json.loads((path / INFO_FILE).read_text())
+    info["parameters"] |= {n: v for n, v in values.items() if n in info["parameters"]}
+    for file in info["files"]:
+        file["bytes"] = (path / file["name"]).stat().st_size
+    (path / INFO_FILE).write_text(json.dumps(info))
+
+
+def change(path, number: int, feature: str, value: int) -> None:
+    """Puts a value into the third place of a feature of a record, counted from 1."""
+    records = [record.numpy() for record in tf.data.TFRecordDataset(str(path))]
+    example = tf.train.Example.FromString(records[number - 1])
+    values = example.features.feature[feature].int64_list.value
+    values[min(2, len(values) - 1)] = value
+    records[number - 1] = example.SerializeToString()
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for record in records:
+            writer.write(record)
+    told(path.parent)
+
+
+@pytest.mark.parametrize("size", [2**25, 2**34, 2**62, 2**63, 2**64 - 1])
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_length_that_cannot_be(folder, size, number):
+    """TensorFlow's reader ends the process at 2**62."""
+    path = sorted(folder.glob("*.tfrecord"))[number]
+    path.write_bytes(header(size) + path.read_bytes()[12:])
+    with pytest.raises(InputError, match=f"{path}: its first record claims to have .* bytes"):
+        open_records(str(folder), "--data")
+
+
+def test_a_length_in_a_compressed_file():
+    check_start(gzip.compress(header(2**20) + b"x"), "a.gz")
+    with pytest.raises(InputError, match="a.gz: its first record claims"):
+        check_start(gzip.compress(header(2**62) + b"x"), "a.gz")
+    check_start(b"no gzip", "a.gz")  # the reader says so
+    check_start(b"", "a")
+
+
+@pytest.mark.parametrize("name", ["max_seq_length", "max_predictions_per_seq"])
+@pytest.mark.parametrize("value", [10**9, 0, -1, 2**62, "128", None, 1.5])
+def test_lengths_in_info_json(folder, name, value):
+    told(folder, **{name: value})
+    match = f"{INFO_FILE}: says {name} is .*, which must be from 1 to 4095"
+    with pytest.raises(InputError, match=match):
+        open_records(str(folder), "--data")
+
+
+def test_a_file_that_must_not_be_read(folder, monkeypatch):
+    class Forbidden:
+        def __init__(self, path, mode):
+            self.path, self.mode = path, mode
+            if path.endswith("2-of-00003.tfrecord"):
+                raise tf.errors.PermissionDeniedError(None, None, f"{path}; Permission denied")
+
+    real = tf.io.gfile.GFile
+
+    def opened(path, mode="r"):
+        Forbidden(path, mode)
+        return real(path, mode)
+
+    monkeypatch.setattr(tensorflow_files.tf.io.gfile, "GFile", opened)
+    with pytest.raises(InputError, match="00002-of-00003.tfrecord: cannot be read .*denied"):
+        open_records(str(folder), "--data")
+
+
+@pytest.mark.parametrize(
+    ("feature", "value"),
+    [
+        ("input_ids", 10**6),
+        ("input_ids", -1),
+        ("input_ids", 2**40),  # in 32 bits it would be 0
+        ("masked_lm_ids", 10**6),
+        ("masked_lm_positions", 32),
+        ("segment_ids", 2),
+        ("input_mask", -(2**32)),
+        ("next_sentence_labels", 2),
+    ],
+)
+def test_values_out_of_range(folder, feature, value):
+    path = folder / "part-00001-of-00003.tfrecord"
+    change(path, 7, feature, value)
+    records = open_records(str(folder), "--data")
+    limit = {"masked_lm_positions": 32, "segment_ids": 2, "input_mask": 2}.get(
+        feature, 2 if feature.startswith("next") else len(records.vocabulary)
+    )
+    match = rf"{path}: record 7 has {value} in {feature}, which must be from 0 to {limit - 1}; "
+    with pytest.raises(InputError, match=match), faults_named([records]):
+        next(iter(training_batches(records, 8, 1)))
+    with pytest.raises(InputError, match=match), faults_named([records]):
+        list(evaluation_batches(records, 8))
+
+
+def test_the_first_record_is_looked_at_before_the_training(folder):
+    change(folder / "part-00000-of-00003.tfrecord", 1, "input_ids", 10**6)
+    with pytest.raises(InputError, match="00000-of-00003.tfrecord: record 1 has 1000000 in input"):
+        open_records(str(folder), "--data")
+
+
+def test_a_record_of_another_length(folder, make_records, tmp_path):
+    """In the midst of a file."""
+    other = make_records(tmp_path / "other", length=24, documents_a_shard=(3,))
+    path = folder / "part-00002-of-00003.tfrecord"
+    path.write_bytes(path.read_bytes() + next(other.glob("*.tfrecord")).read_bytes())
+    count = sum(1 for _ in tf.data.TFRecordDataset(str(records_of(folder)[2])))
+    told(folder)
+    records = open_records(str(folder), "--data")
+    where, fault = find_fault(records)
+    assert where == str(path) and "cannot be read as info.json describes it" in fault
+    assert 1 < int(fault.removeprefix("record ").split()[0]) < count
+
+
+def records_of(folder) -> list:
+    return sorted(folder.glob("*.tfrecord"))
+
+
+def test_other_errors_are_left_alone(folder):
+    records = open_records(str(folder), "--data")
+    assert find_fault(records) is None
+    error = tf.errors.InvalidArgumentError(None, None, "of the model")
+    with pytest.raises(tf.errors.InvalidArgumentError), faults_named([records]):
+        raise error
