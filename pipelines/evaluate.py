@@ -192,13 +192,14 @@ def main(argv: Sequence[str]) -> None:
       InputError: a flag, a file or a folder cannot be used.
       SystemExit: the model is not blessed, and --exit_status is given.
     """
+    parser = build_parser()
     job, beam_flags = parse(argv)
     with running.quiet_libraries(), loading():
-        options = running.beam_options(beam_flags)
+        options = running.beam_options(beam_flags, parser.flags)
         from beambert.pipelines.evaluation.evaluating import evaluate
     metrics = evaluate(job, options)
     print(summary(metrics, job.output))
-    if build_parser().parse_known_args(argv)[0].exit_status and not metrics["blessed"]:
+    if parser.parse_known_args(argv)[0].exit_status and not metrics["blessed"]:
         raise SystemExit(STATUS_OF_REFUSAL)
 
 

@@ -8,11 +8,12 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from beambert.pipelines.shared.console import duration, input_error_in, quiet_stderr
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import Flag, unknown_flag
 from beambert.pipelines.shared.loading import hidden
 from beambert.pipelines.shared.progress import ProgressDisplay
 
@@ -42,8 +43,14 @@ _QUIET_LEVELS = {"": logging.ERROR} | dict.fromkeys(
 )
 
 
-def beam_options(arguments: Sequence[str]) -> "PipelineOptions":
+def beam_options(
+    arguments: Sequence[str], own: Mapping[str, Flag] | None = None
+) -> "PipelineOptions":
     """Parses Beam's flags.
+
+    Args:
+      arguments: flags that the command does not know.
+      own: flags of the command, to suggest one for a flag that nobody knows.
 
     Raises:
       InputError: a flag is unknown to Beam, too.
@@ -56,7 +63,8 @@ def beam_options(arguments: Sequence[str]) -> "PipelineOptions":
         options._add_argparse_args(parser)
     _, unknown = parser.parse_known_args(list(arguments))
     if unknown:
-        raise InputError(f"{unknown[0]}: no such flag; see --help")
+        beams = (option for option in parser._option_string_actions if option.startswith("--"))
+        raise unknown_flag(unknown[0], own or {}, [option[2:] for option in beams])
     result = PipelineOptions(list(arguments))
     if result.view_as(StandardOptions).runner is None:
         # DirectRunner would first try to download another runner.

@@ -2,12 +2,19 @@
 
 import argparse
 import dataclasses
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from beambert.pipelines.shared.errors import InputError
 
 Job = TypeVar("Job")
+
+# Least similarity (difflib's ratio) of a flag to a known one that it is probably meant to be. No
+# flag of Beam but --label is so similar to a flag of ours. A flag that nobody knows may be less similar.
+SIMILAR, LESS_SIMILAR = 0.75, 0.6
+# Part of argparse's message about required flags.
+_MISSING = "the following arguments are required"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +98,28 @@ class FlagParser(argparse.ArgumentParser):
         )
         return group
 
+    def parse_args(self, args: Sequence[str], namespace: Any = None) -> argparse.Namespace:
+        """Returns the values of the flags; see `argparse`.
+
+        Raises:
+          InputError: a flag is unknown or missing, or has a value that it does not take.
+        """
+        flags, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            raise unknown_flag(unknown[0], self.flags)
+        return flags
+
+    def parse_known_args(
+        self, args: Sequence[str], namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Returns the values of the flags, and the arguments that are none; see `argparse`.
+
+        Raises:
+          InputError: a flag is missing, or has a value that it does not take.
+        """
+        self._given = list(args)
+        return super().parse_known_args(self._given, namespace)
+
     def _note(self, added: argparse.Action, settings: dict[str, Any]) -> argparse.Action:
         """Records an added flag in the list of flags."""
         if settings.get("action") != "help":
@@ -115,9 +144,46 @@ class FlagParser(argparse.ArgumentParser):
           InputError: always.
         """
         flag, _, problem = message.removeprefix("argument ").partition(": ")
-        if flag == "the following arguments are required":
+        if flag == _MISSING:
+            # A flag that is written wrong may be the one that is missing.
+            for given in self._given:
+                is_unknown = given.partition("=")[0] not in self._option_string_actions
+                is_flag = given.startswith("--") and is_unknown
+                if is_flag and _nearest(given, self.flags, SIMILAR):
+                    raise unknown_flag(given, self.flags)
             flag, problem = problem, "missing"
         raise InputError(f"{flag}: {problem}; see --help")
+
+
+def unknown_flag(
+    argument: str, flags: Mapping[str, Flag], others: Iterable[str] = ()
+) -> InputError:
+    """Returns the error for an argument that no parser knows.
+
+    Args:
+      argument: argument as it was given.
+      flags: flags of the command.
+      others: names of other flags that the command takes, without dashes.
+    """
+    if not argument.startswith("-"):
+        return InputError(f"{argument}: is neither a flag nor the value of one; see --help")
+    nearest = _nearest(argument, [*flags, *others], LESS_SIMILAR)
+    if nearest is None:
+        advice = "see --help"
+    elif nearest in flags and flags[nearest].is_positional:
+        advice = f"give the {nearest} without a flag"
+    else:
+        advice = f"did you mean --{nearest}?"
+    return InputError(f"{argument}: no such flag; {advice}")
+
+
+def _nearest(argument: str, names: Iterable[str], similarity: float) -> str | None:
+    """Returns the name that an argument resembles most; None if it resembles none."""
+    name, names = argument.partition("=")[0].lstrip("-"), list(names)
+    name = name.replace("-", "_").lower()
+    found = difflib.get_close_matches(name, names, 1, similarity)
+    longer = [flag for flag in names if name and flag.startswith(f"{name}_")]
+    return next(iter([*found, *longer]), None)
 
 
 def parse_bool(text: str) -> bool:
