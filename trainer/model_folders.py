@@ -38,6 +38,15 @@ JOB_FILE = "job.json"
 _CUT_CHECKPOINT = re.compile(r"^ckpt-\d+_temp$|\.tempstate\d+$|^checkpoint\.tmp")
 # The kind of a pre-trained encoder in training.json. A fine-tuned model has the kind of its task.
 PRETRAINING = "pretraining"
+# The settings of a loop that decide the result.
+_DECISIVE = ("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype")
+# The flags behind the values of `job_identity` that all trainings have.
+TRAINING_FLAGS = {f"loop.{name}": f"--{name}" for name in _DECISIVE} | {
+    "init_sha256": "--init",
+    "init_positions": "--init_positions",
+    "optimizer.optimizer": "--optimizer",
+    "optimizer.weight_decay_rate": "--weight_decay_rate",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,8 +108,7 @@ def job_identity(training: Mapping[str, Any], config: BertConfig) -> dict[str, A
     # Inputs are compared by their SHA-256, so that they may be moved to other paths.
     paths = ("data", "data_dir", "init")
     job = {name: value for name, value in training.items() if name not in paths}
-    decisive = ("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype")
-    loop = {name: training["loop"][name] for name in decisive}
+    loop = {name: training["loop"][name] for name in _DECISIVE}
     return job | {"loop": loop, "model": dataclasses.asdict(config)}
 
 
@@ -122,6 +130,8 @@ def check_rows(config: BertConfig, length: int, batch_size: int, parts: int) -> 
             f"--train_batch_size={batch_size}: at most {most:,} sequences of {length} tokens can "
             "be computed at once; take fewer, or raise --gradient_accumulation_steps"
         )
+
+
 def flat_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Returns nested settings in one level: `loop.dtype` for "dtype" in "loop".
 
@@ -144,7 +154,9 @@ def flat_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, An
     return flat
 
 
-def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
+def claim(
+    output: TrainingFolders, job: Mapping[str, Any], chief: bool, flags_of: claims.FlagsOf = ()
+) -> bool:
     """Reserves the output folders for a job before any work; see `claims.is_finished`.
 
     If there are several workers, only the chief writes to the folders.
@@ -161,7 +173,7 @@ def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
     def read(name: str) -> bytes:
         return tensorflow_files.read_bytes(f"{path}/{name}", "--model_dir")
 
-    if claims.is_finished(path, names, read, job, "--model_dir"):
+    if claims.is_finished(path, names, read, job, "--model_dir", flags_of):
         return True
     tensorflow_files.make_folder(path, "--model_dir")
     if not output.checkpoints.startswith(f"{path}/"):

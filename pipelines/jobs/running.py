@@ -15,7 +15,7 @@ from beambert.pipelines.shared.console import duration, input_error_in, quiet_st
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import Flag, unknown_flag
 from beambert.pipelines.shared.loading import hidden
-from beambert.pipelines.shared.progress import ProgressDisplay
+from beambert.pipelines.shared.progress import Describe, Pace, ProgressDisplay
 
 if TYPE_CHECKING:
     from apache_beam import Pipeline
@@ -183,15 +183,18 @@ def quiet_libraries() -> Iterator[None]:
                 logging.getLogger(name).setLevel(level)
 
 
-def describe_examples(total: int) -> Callable[[dict[str, int], float], str]:
+def describe_examples(total: int) -> Describe:
     """Returns a function that describes the progress through examples; see `ProgressDisplay`."""
+    pace = Pace()
 
     def describe(counts: dict[str, int], seconds: float) -> str:
         done = counts.get("examples", 0)
         if not done:
             return ""
-        left = duration(seconds * (total - done) / done)
-        return f"{done:,} of {total:,} examples, {done / seconds:,.0f}/s, {left} left"
+        line = f"{done:,} of {total:,} examples"
+        if rate := pace.of(done, seconds):
+            line += f", {rate:,.0f}/s, {duration((total - done) / rate)} left"
+        return line
 
     return describe
 
@@ -199,7 +202,7 @@ def describe_examples(total: int) -> Callable[[dict[str, int], float], str]:
 def run_job(
     build: Build,
     options: "PipelineOptions",
-    describe: Callable[[dict[str, int], float], str],
+    describe: Describe,
     amount: float,
     unit: str,
 ) -> "PipelineResult":

@@ -1,7 +1,6 @@
 """Runs a job that makes records: checks the output, shows the progress, sums up the result."""
 
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from apache_beam.io.filesystems import FileSystems
@@ -28,6 +27,7 @@ from beambert.pipelines.records.statistics import RecordStatistics
 from beambert.pipelines.shared.console import duration
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.shared.progress import Describe
 from beambert.pipelines.storage import locks
 
 if TYPE_CHECKING:
@@ -146,19 +146,19 @@ def _run(plan: Plan, options: "PipelineOptions") -> None:
         print(line)
 
 
-def describe_progress(total_bytes: int, shards: int) -> Callable[[dict[str, int], float], str]:
+def describe_progress(total_bytes: int, shards: int) -> Describe:
     """Returns the function that makes the progress line from the counts and the seconds so far.
 
     The job first reads all documents and then writes the shards. The time left appears when the
     first shard is complete.
     """
-    seconds_read = 0.0
+    reading, seconds_read = describe_reading(total_bytes), 0.0
 
     def describe(counts: dict[str, int], seconds: float) -> str:
         nonlocal seconds_read
         if not counts.get("instances"):
             seconds_read = seconds
-            return describe_reading(counts, seconds, total_bytes)
+            return reading(counts, seconds)
         done, rate = counts.get("shards", 0), counts["instances"] / (seconds - seconds_read)
         line = f"writing: {counts['instances']:,} instances, {rate:,.0f}/s"
         line += f", {done} of {shards} shards"

@@ -11,7 +11,8 @@ from beambert.pipelines.shared.errors import InputError
 Job = TypeVar("Job")
 
 # Least similarity (difflib's ratio) of a flag to a known one that it is probably meant to be. No
-# flag of Beam but --label is so similar to a flag of ours. A flag that nobody knows may be less similar.
+# flag of Beam but --label is so similar to a flag of ours. A flag that nobody knows may be less
+# similar.
 SIMILAR, LESS_SIMILAR = 0.75, 0.6
 # Part of argparse's message about required flags.
 _MISSING = "the following arguments are required"

@@ -9,6 +9,7 @@ from apache_beam.io.filesystems import FileSystems
 from beambert.pipelines.jobs.files import delete_quietly, read_bytes, write_bytes
 from beambert.pipelines.jobs.running import check_reachable, run_job
 from beambert.pipelines.shared.console import duration
+from beambert.pipelines.shared.progress import Describe, Pace
 from beambert.pipelines.storage import locks
 from beambert.pipelines.verification.found_folders import FoundFolder, find_folders
 from beambert.pipelines.verification.graph import VerifyRecords
@@ -54,7 +55,7 @@ def _verify(
     run_job(
         lambda pipeline, folder: pipeline | VerifyRecords(job, folder, folders),
         options,
-        lambda counts, seconds: describe_progress(counts, seconds, total_bytes),
+        describe_progress(total_bytes),
         total_bytes / 1e6,
         "MB",
     )
@@ -65,17 +66,21 @@ def _verify(
     return result
 
 
-def describe_progress(counts: dict[str, int], seconds: float, total_bytes: int) -> str:
-    """Returns the progress line; it is empty before there is any progress."""
-    done = counts.get("bytes", 0)
-    if not done:
-        return ""
-    rate = done / seconds
-    return (
-        f"verifying: {counts['instances']:,} instances, {done / 1e6:.1f} of "
-        f"{total_bytes / 1e6:.1f} MB, {rate / 1e6:.2f} MB/s, "
-        f"{duration((total_bytes - done) / rate)} left"
-    )
+def describe_progress(total_bytes: int) -> Describe:
+    """Returns a function that describes the progress of a verification; see `ProgressDisplay`."""
+    pace = Pace()
+
+    def describe(counts: dict[str, int], seconds: float) -> str:
+        done = counts.get("bytes", 0)
+        if not done:
+            return ""
+        line = f"verifying: {counts['instances']:,} instances, {done / 1e6:.1f} of "
+        line += f"{total_bytes / 1e6:.1f} MB"
+        if rate := pace.of(done, seconds):
+            line += f", {rate / 1e6:.2f} MB/s, {duration((total_bytes - done) / rate)} left"
+        return line
+
+    return describe
 
 
 def summarize(result: dict[str, Any]) -> str:

@@ -24,7 +24,7 @@ from beambert.trainer.finetuning.batches import (
     training_batches,
 )
 from beambert.trainer.finetuning.objectives import OBJECTIVES
-from beambert.trainer.finetuning.plan import FinetuningJob, FinetuningPlan, make_plan
+from beambert.trainer.finetuning.plan import FLAGS_OF, FinetuningJob, FinetuningPlan, make_plan
 from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.phase import Phase
 from beambert.trainer.loop.steps import Trainer
@@ -61,7 +61,7 @@ def finetune(
     model_folders.check_rows(plan.config, length, job.loop.train_batch_size * windows, parts)
     chief, model_dir, identity = is_chief(strategy), job.output.model, plan.identity
     with model_folders.held(model_dir, chief):
-        if model_folders.claim(job.output, identity, chief):
+        if model_folders.claim(job.output, identity, chief, FLAGS_OF):
             print(f"{model_dir}: already finished by the same command, nothing to do")
             return json.loads(tensorflow_files.read_bytes(f"{model_dir}/{RESULTS_FILE}"))
         if chief:

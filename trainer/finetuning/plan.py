@@ -59,6 +59,33 @@ DATA: dict[str, type[TaskData]] = {
 }
 
 
+# The flags behind the values of `FinetuningPlan.identity`.
+FLAGS_OF = (
+    {
+        "task": "--task",
+        "data_sha256": "--data_dir",
+        "columns.text_columns": "--text_columns",
+        "columns.label_column": "--label_column",
+        "columns.choice_columns": "--choice_columns",
+        "windows": "--max_windows",
+        "class_weights": "--class_weights",
+        "freeze_encoder": "--freeze_encoder",
+        **model_folders.TRAINING_FLAGS,
+    },
+    {
+        "model": "--model",
+        "vocabulary_sha256": "--vocab_file",
+        "do_lower_case": "--do_lower_case",
+        "max_seq_length": "--max_seq_length",
+        "labels": "--labels",
+        "patience": "--early_stopping (its patience)",
+        "optimizer.learning_rate": "--learning_rate",
+        "optimizer.num_train_steps": "--num_train_epochs (in steps)",
+    },
+    {"optimizer.num_warmup_steps": "--warmup_proportion (in steps)"},
+)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuningJob:
     """The settings of a fine-tuning; the defaults are those of `beambert finetune`.

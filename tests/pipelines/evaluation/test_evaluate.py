@@ -97,7 +97,7 @@ def metrics_of(output):
 
 def test_progress_of_both_pipelines(blessed):
     printed = blessed[1]
-    assert re.search(r"^10 of 10 examples, [\d,]+/s, 0 s left$", printed, re.MULTILINE)
+    assert re.search(r"^10 of 10 examples", printed, re.MULTILINE)
     assert re.search(r"^computing the metrics of 10 examples, \d+ s so far$", printed, re.MULTILINE)
     assert len(re.findall(r"^done in .+ s, [\d.]+ examples/s$", printed, re.MULTILINE)) == 2
 
