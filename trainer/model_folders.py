@@ -112,23 +112,27 @@ def job_identity(training: Mapping[str, Any], config: BertConfig) -> dict[str, A
     return job | {"loop": loop, "model": dataclasses.asdict(config)}
 
 
-def check_rows(config: BertConfig, length: int, batch_size: int, parts: int) -> None:
+def check_rows(
+    config: BertConfig, length: int, batch_size: int, parts: int, sequences: int = 1
+) -> None:
     """Refuses a batch whose parts are too large for the index of dropout.
 
     Args:
       config: configuration of the encoder.
       length: number of tokens in a sequence.
-      batch_size: number of sequences in an update.
+      batch_size: number of examples in an update.
       parts: number of parts of the batch that are computed by themselves.
+      sequences: number of sequences of an example.
 
     Raises:
       InputError: a part is too large.
     """
-    most = most_rows(config, length)
+    most = most_rows(config, length) // sequences
     if batch_size // parts > most:
+        each = f"{sequences} sequences" if sequences > 1 else "a sequence"
         raise InputError(
-            f"--train_batch_size={batch_size}: at most {most:,} sequences of {length} tokens can "
-            "be computed at once; take fewer, or raise --gradient_accumulation_steps"
+            f"--train_batch_size={batch_size}: at most {most:,} examples, each {each} of {length} "
+            "tokens, can be computed at once; take fewer, or raise --gradient_accumulation_steps"
         )
 
 

@@ -17,6 +17,7 @@ from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.jobs.compression import CorruptFileError, decompress
 from beambert.pipelines.jobs.input_files import InputFile
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.file_kinds import not_text
 from beambert.pipelines.shared.progress import ProgressTally
 
 
@@ -78,6 +79,8 @@ def find_encodings(
     def begin(file: InputFile) -> bytes:
         beginning = _beginning(file)
         format_ = _format_of(beginning, format_name)
+        if not_text(beginning):  # The reader rejects it.
+            return b""
         recognised[file.path] = format_.name
         return b"" if format_.is_utf8 else beginning
 
@@ -134,7 +137,11 @@ def read_part(
         progress.add(bytes=done - told)
         told = done
 
-    beginning = _beginning(part.file) if part.format == AUTO else b""
+    beginning = b"" if part.start else _beginning(part.file)
+    if kind := not_text(beginning):
+        yield Reject(1, "not_text", kind)
+        tell(part.bytes)
+        return
     found = _format_of(beginning, part.format)
     assumed = options.encodings.of(part.file.path)
     with part.file.open() as stored:

@@ -205,6 +205,7 @@ def run_job(
     describe: Describe,
     amount: float,
     unit: str,
+    done: str = "done",
 ) -> "PipelineResult":
     """Runs a pipeline to its end with a progress line, and prints its duration and rate.
 
@@ -214,6 +215,7 @@ def run_job(
       describe: function that returns the progress line, see `ProgressDisplay`.
       amount: size of the input, for the rate.
       unit: unit of the amount.
+      done: participle for the line about the duration; a command with several jobs names each.
 
     Returns:
       The runner's result.
@@ -229,7 +231,7 @@ def run_job(
         else:
             result = _run(build, options, None)
     seconds = time.monotonic() - started
-    print(f"done in {duration(seconds)}, {amount / seconds:,.2f} {unit}/s")
+    print(f"{done} in {duration(seconds)}, {amount / seconds:,.2f} {unit}/s")
     return result
 
 

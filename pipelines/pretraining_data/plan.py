@@ -183,18 +183,27 @@ def _delete_if_empty(folder: str) -> None:
             os.rmdir(folder)
 
 
-def find_inputs(job: PretrainingDataJob) -> list[InputFile]:
-    """Returns the files that a job reads: those of --input that are not in the records of --since.
+def find_inputs(job: PretrainingDataJob) -> tuple[list[InputFile], list[InputFile]]:
+    """Returns the files of --input, and those among them that are not in the records of --since.
 
     Raises:
       InputError: a pattern matches nothing, or the records of --since cannot be read.
     """
-    inputs = match_inputs(job.input)
-    return new_inputs(inputs, job.since, job.output) if job.since else inputs
+    everything = match_inputs(job.input)
+    inputs = new_inputs(everything, job.since, job.output) if job.since else everything
+    return everything, inputs
 
 
-def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
-    """Returns the plan of a job that reads some files, after a check of its vocabulary.
+def make_plan(
+    job: PretrainingDataJob, everything: Sequence[InputFile], inputs: Sequence[InputFile]
+) -> Plan:
+    """Returns the plan of a job, after a check of its vocabulary.
+
+    Args:
+      job: parameters of the job.
+      everything: all files of --input. They tell the encoding of a folder, those that --since
+        leaves out as well.
+      inputs: the files to read.
 
     Raises:
       InputError: the vocabulary cannot be used, or the number of shards is not known.
@@ -207,8 +216,6 @@ def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
         raise InputError(
             "--num_shards: must be given, because the size of a pipeline's documents is unknown"
         )
-    # All files tell the encoding of a folder, those that --since leaves out as well.
-    everything = match_inputs(job.input) if job.since else inputs
     encodings, notes = find_encodings(everything, job.format, job.encoding)
     num_shards = job.num_shards or default_num_shards(inputs)
     layout = Layout(job.output, job.lengths(), num_shards, job.eval_fraction, job.compression)

@@ -107,11 +107,11 @@ def estimate_pretraining_data(
 def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
     """Returns the plan of a job, or None with a message if --since leaves no file to read."""
     check_reachable(options, input=job.input, output=job.output)
-    inputs = find_inputs(job)
+    everything, inputs = find_inputs(job)
     if job.since and not inputs:
         print(f"nothing new: all files of --input are in the records of {', '.join(job.since)}")
         return None
-    return make_plan(job, inputs)
+    return make_plan(job, everything, inputs)
 
 
 def _run(plan: Plan, options: "PipelineOptions") -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from beambert.pipelines.corpus import charsets
 from beambert.pipelines.corpus.charsets import Assumed
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.file_kinds import not_text
 
 ENDINGS = (".tsv", ".csv", ".jsonl")
 
@@ -148,8 +149,10 @@ def decode(path: pathlib.PurePath, content: bytes, assumed: Assumed) -> tuple[st
     """Returns a file's content as text, and its encoding, see `charsets.decode`.
 
     Raises:
-      InputError: the content is in no encoding that is certain.
+      InputError: the content is no text, or in no encoding that is certain.
     """
+    if problem := not_text(content):
+        raise InputError(f"{path}: {problem}")
     try:
         return charsets.decode(content, assumed)
     except UnicodeDecodeError as error:

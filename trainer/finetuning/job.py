@@ -57,8 +57,10 @@ def finetune(
     plan = make_plan(dataclasses.replace(job, loop=loop))
     check_batch(strategy, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)
     parts = strategy.num_replicas_in_sync * job.loop.gradient_accumulation_steps
-    length, windows = plan.text_features.max_seq_length, job.task.windows
-    model_folders.check_rows(plan.config, length, job.loop.train_batch_size * windows, parts)
+    length, sequences = plan.text_features.max_seq_length, plan.data.sequences
+    model_folders.check_rows(
+        plan.config, length, job.loop.train_batch_size, parts, sequences * job.task.windows
+    )
     chief, model_dir, identity = is_chief(strategy), job.output.model, plan.identity
     with model_folders.held(model_dir, chief):
         if model_folders.claim(job.output, identity, chief, FLAGS_OF):

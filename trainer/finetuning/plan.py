@@ -39,6 +39,7 @@ from beambert.trainer.loop.config import (
     FINETUNING_OPTIMIZER,
     FINETUNING_PATIENCE,
     FINETUNING_WARMUP_PROPORTION,
+    RANDOM,
     LoopConfig,
     OptimizerConfig,
     default_epochs,
@@ -48,7 +49,6 @@ from beambert.trainer.model_folders import model_config
 from beambert.trainer.weights.initial import InitialWeights, open_initial
 from beambert.trainer.weights.positions import KEEP
 
-RANDOM = "random"
 DATA: dict[str, type[TaskData]] = {
     CLASSIFICATION: ClassData,
     MULTI_LABEL: MultiLabelData,
@@ -248,7 +248,10 @@ def _start(job: FinetuningJob) -> _Start:
     if job.init != RANDOM:
         for name in ("model", "vocab_file", "do_lower_case"):
             if (value := getattr(job, name)) is not None:
-                raise InputError(f"--{name}={value}: needs --init=random; leave it out")
+                raise InputError(
+                    f"--{name}={value}: goes with --init=random only, as the encoder of "
+                    f"--init={job.init} has its own; leave it out"
+                )
         found = open_initial(job.init, "--init")
         found.check("--init")
         length = _length(job, found.max_seq_length, found.config)
@@ -259,8 +262,16 @@ def _start(job: FinetuningJob) -> _Start:
             f"--init_positions={job.init_positions}: needs an encoder, not --init=random; leave it "
             "out"
         )
-    if not job.model or not job.vocab_file:
-        raise InputError("--init=random: also needs --model and --vocab_file")
+    advice = {
+        "--model": "a size, such as tiny, or a bert_config.json",
+        "--vocab_file": "the vocabulary that `beambert vocab` made",
+    }
+    for flag, given in zip(advice, (job.model, job.vocab_file), strict=True):
+        if not given:
+            raise InputError(
+                f"--init=random: random weights also need {flag}, {advice[flag]}; add it, or give "
+                "the folder of an encoder to --init"
+            )
     vocabulary = model_folders.read_vocabulary(job.vocab_file, "--vocab_file")
     do_lower_case = True if job.do_lower_case is None else job.do_lower_case
     vocabulary.check_case(do_lower_case)

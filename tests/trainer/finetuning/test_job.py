@@ -526,7 +526,9 @@ def test_unknown_task_is_refused(refusal):
 
 def test_random_weights_need_a_model_and_a_vocabulary(refusal):
     message = refusal(init="random")
-    assert "--model" in message and "--vocab_file" in message
+    assert message.startswith("--init=random: random weights also need --model, a size")
+    message = refusal(init="random", model="tiny")
+    assert message.startswith("--init=random: random weights also need --vocab_file, the voc")
 
 
 @pytest.mark.parametrize(
