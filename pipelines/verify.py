@@ -44,7 +44,8 @@ def build_parser() -> FlagParser:
     parser.add_argument(
         "--output",
         metavar="DIR2",
-        help=f"folder for {JSON_FILE} and {PAGE_FILE} (default: DIR{OUTPUT_ENDING})",
+        help=f"folder for {JSON_FILE} and {PAGE_FILE} (default: DIR{OUTPUT_ENDING}; for a "
+        f"file FILE{OUTPUT_ENDING} in the working folder)",
     )
     return parser
 
