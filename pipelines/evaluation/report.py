@@ -31,6 +31,7 @@ from beambert.pipelines.tasks.metrics import METRICS
 
 _MAX_LABELS_IN_MATRIX = 30
 _MAX_SLICES_IN_FIGURE = 60
+_MAX_MISTAKES = 20
 # Greatest numbers of characters of a text and of an answer in the table of errors.
 _MOST_OF_TEXT, _MOST_OF_ANSWER = 400, 160
 
@@ -41,7 +42,7 @@ def render(metrics: dict[str, Any], outcomes: Outcomes, mistakes: Sequence[Mista
     Args:
       metrics: content of metrics.json.
       outcomes: outcomes of all examples.
-      mistakes: mistakes to show, in order.
+      mistakes: all mistakes, worst first.
     """
     sections = [
         _verdict(metrics),
@@ -238,10 +239,10 @@ def _mistake_table(metrics: dict[str, Any], mistakes: Sequence[Mistake]) -> Html
             excerpt(one.predicted, _MOST_OF_ANSWER),
             f"{one.weight:.3g}",
         )
-        for one in mistakes
+        for one in mistakes[:_MAX_MISTAKES]
     ]
     return section(
         "Worst errors",
-        note(f"The {len(mistakes)} examples {which}."),
+        note(f"The {len(rows)} examples {which}, of {len(mistakes):,} with errors."),
         table(("text", "right", "predicted", weight), rows, ("text", "short", "short", "number")),
     )

@@ -15,7 +15,7 @@ from beambert.pipelines.prediction.batches import find_encodings, is_table, read
 from beambert.pipelines.prediction.graph import Predict
 from beambert.pipelines.prediction.job import LINE, PredictionJob
 from beambert.pipelines.prediction.saved_models import Model, find_model
-from beambert.pipelines.shared.console import duration
+from beambert.pipelines.shared.console import counted, duration, size
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import Describe, Pace
 from beambert.pipelines.storage import claims, locks
@@ -82,7 +82,7 @@ def _answer(
     for prefix in (f"{PART}-", f"{REJECTS}-"):  # left by a run that was killed
         files.delete_prefixed(output, prefix)
     total_bytes = sum(file.bytes for file in inputs)
-    print(f"{len(inputs)} files, {total_bytes / 1e6:.1f} MB -> {output}", flush=True)
+    print(f"{counted(len(inputs), 'file')}, {size(total_bytes)} -> {output}", flush=True)
     if job.unit == LINE and not all(is_table(file.path) for file in inputs):
         print("each line of a text file is answered; --unit=file answers each file", flush=True)
     encodings, notes = find_encodings(inputs, job.encoding)

@@ -24,7 +24,7 @@ from beambert.pipelines.pretraining_data.split_shares import (
 from beambert.pipelines.records.contract import INFO_FILE, STATISTICS_FILE, RecordsInfo
 from beambert.pipelines.records.figures import MadeWith, warn
 from beambert.pipelines.records.statistics import RecordStatistics
-from beambert.pipelines.shared.console import duration
+from beambert.pipelines.shared.console import counted, duration, size
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import Describe
@@ -119,8 +119,8 @@ def _run(plan: Plan, options: "PipelineOptions") -> None:
     output, shards = plan.layout.output, plan.layout.total_shards
     total_bytes = sum(file.bytes for file in plan.manifest.inputs)
     print(
-        f"{len(plan.manifest.inputs)} files, {total_bytes / 1e6:.1f} MB -> {shards} shards in "
-        f"{output}",
+        f"{counted(len(plan.manifest.inputs), 'file')}, {size(total_bytes)} -> "
+        f"{counted(shards, 'shard')} in {output}",
         flush=True,
     )
     for note in plan.notes:
@@ -174,11 +174,11 @@ def summarize(info: RecordsInfo, folder: str) -> str:
     """Returns the line that sums up a finished records folder."""
     counts = info.counts
     documents = counts["documents"]
-    size = sum(file["bytes"] for file in info.files)
+    stored = sum(file["bytes"] for file in info.files)
     cleaned = describe_cleaning(documents.get("cleaned", {}))
     return (
-        f"{folder}: {counts['instances']:,} instances in {len(info.files)} files "
-        f"({size / 1e6:.1f} MB) from {documents['used']:,} of {documents['read']:,} documents "
+        f"{folder}: {counts['instances']:,} instances in {counted(len(info.files), 'file')} "
+        f"({size(stored)}) from {documents['used']:,} of {documents['read']:,} documents "
         f"({describe_dropped(documents)}{cleaned}); "
         f"{counts['is_next_share']:.2%} of the instances is next, "
         f"{counts['filled_share']:.1%} of the positions filled, "

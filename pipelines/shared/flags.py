@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol, TypeVar
 
@@ -14,6 +15,10 @@ Job = TypeVar("Job")
 # flag of Beam but --label is so similar to a flag of ours. A flag that nobody knows may be less
 # similar.
 SIMILAR, LESS_SIMILAR = 0.75, 0.6
+# Type of a flag's values in argparse's messages -> what it is.
+_KINDS = {"int": "an integer, such as 1000", "float": "a number, such as 0.5"}
+# A path whose scheme has lost a slash would be a folder on this machine.
+_ONE_SLASH = re.compile(r"(gs|s3|hdfs):/(?!/)")
 # Part of argparse's message about required flags.
 _MISSING = "the following arguments are required"
 
@@ -119,7 +124,12 @@ class FlagParser(argparse.ArgumentParser):
           InputError: a flag is missing, or has a value that it does not take.
         """
         self._given = list(args)
-        return super().parse_known_args(self._given, namespace)
+        flags, others = super().parse_known_args(self._given, namespace)
+        for name, value in vars(flags).items():
+            for path in value if isinstance(value, list) else [value]:
+                if isinstance(path, str) and (scheme := _ONE_SLASH.match(path)):
+                    raise InputError(f"--{name}={path}: lacks a slash; write {scheme[1]}://")
+        return flags, others
 
     def _note(self, added: argparse.Action, settings: dict[str, Any]) -> argparse.Action:
         """Records an added flag in the list of flags."""
@@ -153,6 +163,12 @@ class FlagParser(argparse.ArgumentParser):
                 if is_flag and _nearest(given, self.flags, SIMILAR):
                     raise unknown_flag(given, self.flags)
             flag, problem = problem, "missing"
+        if found := re.fullmatch(r"invalid (int|float) value: '(.*)'", problem):
+            kind, value = found.groups()
+            raise InputError(f"{flag}={value}: must be {_KINDS[kind]}")
+        if found := re.fullmatch(r"invalid choice: '(.*)' \(choose from (.*)\)", problem):
+            value, choices = found.groups()
+            raise InputError(f"{flag}={value}: choose one of {choices.replace(chr(39), '')}")
         raise InputError(f"{flag}: {problem}; see --help")
 
 

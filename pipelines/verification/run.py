@@ -8,7 +8,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.jobs.files import delete_quietly, read_bytes, write_bytes
 from beambert.pipelines.jobs.running import check_reachable, run_job
-from beambert.pipelines.shared.console import duration
+from beambert.pipelines.shared.console import counted, duration, size
 from beambert.pipelines.shared.progress import Describe, Pace
 from beambert.pipelines.storage import locks
 from beambert.pipelines.verification.found_folders import FoundFolder, find_folders
@@ -51,7 +51,7 @@ def _verify(
     delete_quietly([report, page])  # if this run fails, an earlier report must not be left
     total_bytes = sum(size for folder in folders for size in folder.files.values())
     count = sum(len(folder.files) for folder in folders)
-    print(f"{count} files, {total_bytes / 1e6:.1f} MB", flush=True)
+    print(f"{counted(count, 'file')}, {size(total_bytes)}", flush=True)
     run_job(
         lambda pipeline, folder: pipeline | VerifyRecords(job, folder, folders),
         options,
@@ -103,10 +103,10 @@ def summarize(result: dict[str, Any]) -> str:
 
 
 def _folder_lines(folder: dict[str, Any]) -> list[str]:
-    size = sum(file["bytes"] for file in folder["files"])
+    stored = sum(file["bytes"] for file in folder["files"])
     records = sum(file["instances"] for file in folder["files"])
     files = plural(len(folder["files"]), "file")
-    heading = f"{folder['path']}: {records:,} instances in {files} ({size / 1e6:.1f} MB)"
+    heading = f"{folder['path']}: {records:,} instances in {files} ({size(stored)})"
     found = folder["figures"]
     if not found:
         return [heading]

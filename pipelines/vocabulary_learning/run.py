@@ -12,6 +12,7 @@ from beambert.pipelines.corpus.reading import find_encodings
 from beambert.pipelines.jobs.files import read_bytes, write_bytes
 from beambert.pipelines.jobs.input_files import InputFile, match_inputs
 from beambert.pipelines.jobs.running import check_reachable, run_job, works_here
+from beambert.pipelines.shared.console import counted, size
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage import claims, locks
@@ -45,7 +46,7 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
     # This shows at once whether the output can be written.
     write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
     total_bytes = sum(file.bytes for file in inputs)
-    print(f"{len(inputs)} files, {total_bytes / 1e6:.1f} MB -> {job.output}", flush=True)
+    print(f"{counted(len(inputs), 'file')}, {size(total_bytes)} -> {job.output}", flush=True)
     for note in notes:
         print(note, flush=True)
     if works_here(options):

@@ -49,8 +49,8 @@ pip install tensorflow=={tensorflow} tensorflow-text=={tensorflow_text}
 ```
 
 `tensorflow_text` must be imported first. It registers the operations of the tokenizer, without
-which loading ends with `Op type not registered`. On a machine without a GPU, TensorFlow prints that it
-could not find cuda drivers. That is harmless.
+which loading ends with `Op type not registered`. On a machine without a GPU, TensorFlow prints that
+it could not find cuda drivers. That is harmless.
 
 ```python
 import os

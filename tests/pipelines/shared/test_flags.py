@@ -55,6 +55,18 @@ def refusal(command: str, *arguments: str) -> str:
         ("vocab", ["--input=x", "--output=y", "-qqqqq"], "-qqqqq: no such flag; see --help"),
         ("verify", ["--inputs=x", "y"], "--inputs=x: no such flag; give the inputs without a flag"),
         ("verify", ["--input", "y"], "--input: no such flag; give the inputs without a flag"),
+        ("vocab", ["--vocab_size=1e4"], "--vocab_size=1e4: must be an integer, such as 1000"),
+        ("data", ["--eval_fraction=5%"], "--eval_fraction=5%: must be a number, such as 0.5"),
+        (
+            "pretrain",
+            ["--recipe=huge"],
+            "--recipe=huge: choose one of tiny, bert_base, bert_large",
+        ),
+        (
+            "vocab",
+            ["--input", "a", "gs:/bucket/b", "--output=c"],
+            "--input=gs:/bucket/b: lacks a slash; write gs://",
+        ),
         ("pretrain", ["--dta=x"], "--dta=x: no such flag; did you mean --data?"),
         (
             "pretrain",

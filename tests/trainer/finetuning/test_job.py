@@ -266,6 +266,7 @@ def test_the_card_of_a_version_loads_it(classifier_folder, tmp_path):
         check=True,
         env={"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": "-1"},
     )
+    assert "rebuild TensorFlow" not in done.stderr
     outputs = dict(line.split(" ", 1) for line in done.stdout.splitlines())
     labels = (classifier_folder / "labels.txt").read_text().split()
     probabilities = json.loads(outputs["probabilities"])[0]
