@@ -30,7 +30,7 @@ _KINDS: Sequence[tuple[bytes, str, str]] = (
     (b"\x28\xb5\x2f\xfd", "compressed with Zstandard", _COMPRESSED.format(".zst")),
 )
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
-# What the names of the first files in a ZIP archive tell.
+# Kinds of ZIP archives, by the names of their first files.
 _IN_ZIP = (
     (b"word/", "a Word document"),
     (b"xl/", "an Excel table"),

@@ -169,6 +169,8 @@ class FlagParser(argparse.ArgumentParser):
         if found := re.fullmatch(r"invalid choice: '(.*)' \(choose from (.*)\)", problem):
             value, choices = found.groups()
             raise InputError(f"{flag}={value}: choose one of {choices.replace(chr(39), '')}")
+        if problem.startswith("expected "):  # one argument, or at least one
+            problem = "needs a value"
         raise InputError(f"{flag}: {problem}; see --help")
 
 

@@ -290,9 +290,10 @@ def _length(job: FinetuningJob, trained: int | None, config: BertConfig) -> int:
         length = job.task.default_length(trained)
         length = min(length, limit) if job.init_positions == KEEP else length
     if length < SHORTEST_LENGTH or (length > limit and job.init_positions == KEEP):
+        more = "; --init_positions=tile gives it more" if length > limit else ""
         raise InputError(
             f"{asked}={length}: must be at least {SHORTEST_LENGTH} and at most {limit}, the "
-            "encoder's max_position_embeddings; --init_positions=tile gives it more"
+            f"encoder's max_position_embeddings{more}"
         )
     return length
 

@@ -67,6 +67,8 @@ def refusal(command: str, *arguments: str) -> str:
             ["--input", "a", "gs:/bucket/b", "--output=c"],
             "--input=gs:/bucket/b: lacks a slash; write gs://",
         ),
+        ("export", ["--model=m", "--output=o", "--text"], "--text: needs a value; see --help"),
+        ("vocab", ["--output=o", "--input"], "--input: needs a value; see --help"),
         ("pretrain", ["--dta=x"], "--dta=x: no such flag; did you mean --data?"),
         (
             "pretrain",
