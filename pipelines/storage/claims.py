@@ -139,7 +139,7 @@ def describe_difference(there: Any, here: Any, flags_of: FlagsOf) -> str:
     no flag differs.
     """
     if flags_of and isinstance(there, dict) and not there.keys() & here.keys():
-        return "of another command"
+        return "made by another command"
     for flags in flags_of:
         pairs = ((flag, _at(there, path), _at(here, path)) for path, flag in flags.items())
         told = [_describe_flag(flag, one, other) for flag, one, other in pairs if one != other]

@@ -70,7 +70,8 @@ def field(path: pathlib.Path, line: int, row: dict[str, str], name: str) -> str:
 def unknown_label(path: pathlib.Path, line: int, label: str, labels: Sequence[str]) -> BadRow:
     """Returns the error about a row whose label is not among the known labels."""
     reason = f"has the label {label!r}, which is not one of {', '.join(labels)}"
-    return BadRow(path, line, reason, "correct the row, add the label to --labels, or train with it first")
+    remedy = "correct the row, add the label to --labels, or train with it first"
+    return BadRow(path, line, reason, remedy)
 
 
 Row = tuple[int, dict[str, str] | BadRow]

@@ -126,5 +126,5 @@ def test_another_job_names_the_flags_that_the_user_changed(job, message):
 
 def test_the_result_of_another_command_has_no_flags_to_name():
     files = {"_SUCCESS": serialize_job({"task": "x", "labels": []}), "train": b""}
-    with pytest.raises(InputError, match=r"of another job \(of another command\)"):
+    with pytest.raises(InputError, match=r"of another job \(made by another command\)"):
         is_finished("out", sorted(files), files.__getitem__, TEXTS, "--output", FLAGS_OF)
