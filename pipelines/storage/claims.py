@@ -138,6 +138,8 @@ def describe_difference(there: Any, here: Any, flags_of: FlagsOf) -> str:
     It names flags, as the user typed flags. A value that no flag of a table sets is named only if
     no flag differs.
     """
+    if there == here:
+        return ""
     if flags_of and isinstance(there, dict) and not there.keys() & here.keys():
         return "made by another command"
     for flags in flags_of:
@@ -176,8 +178,9 @@ def _describe_flag(flag: str, there: Any, here: Any) -> str:
 
 
 def _are_files(value: Any) -> bool:
-    is_list = isinstance(value, list) and value
-    return bool(is_list) and all(isinstance(file, dict) and "path" in file for file in value)
+    if not value or not isinstance(value, list):
+        return False
+    return all(isinstance(file, dict) and isinstance(file.get("path"), str) for file in value)
 
 
 def _files(files: Sequence[Any]) -> str:
