@@ -63,7 +63,8 @@ DATA: dict[str, type[TaskData]] = {
 FLAGS_OF = (
     {
         "task": "--task",
-        "data_sha256": "--data_dir",
+        "data_sha256.train": "the train file of --data_dir",
+        "data_sha256.dev": "the dev file of --data_dir",
         "columns.text_columns": "--text_columns",
         "columns.label_column": "--label_column",
         "columns.choice_columns": "--choice_columns",
