@@ -5,6 +5,7 @@ the call of a function loads its libraries.
 """
 
 import dataclasses
+import importlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from beambert.pipelines.shared.loading import loading
@@ -34,9 +35,7 @@ def learn_vocabulary(job: "VocabularyJob", options: "PipelineOptions | None" = N
     Raises:
       InputError: the output exists and is of another job, or an input cannot be used.
     """
-    with loading():
-        from beambert.pipelines.vocabulary_learning.run import create_vocabulary
-    create_vocabulary(_ready(job), _with_runner(options))
+    _run("vocabulary_learning.run", "create_vocabulary", job, options)
 
 
 @logging_as_it_was()
@@ -52,9 +51,7 @@ def create_pretraining_data(
     Raises:
       InputError: a folder holds something else, or an input cannot be used.
     """
-    with loading():
-        from beambert.pipelines.pretraining_data.run import create_pretraining_data as run
-    run(_ready(job), _with_runner(options))
+    _run("pretraining_data.run", "create_pretraining_data", job, options)
 
 
 @logging_as_it_was()
@@ -73,9 +70,7 @@ def verify_records(
     Raises:
       InputError: an input or the output cannot be used.
     """
-    with loading():
-        from beambert.pipelines.verification.run import verify_records as run
-    return run(_ready(job), _with_runner(options))
+    return _run("verification.run", "verify_records", job, options)
 
 
 @logging_as_it_was()
@@ -89,9 +84,7 @@ def create_task_features(job: "FeaturesJob", options: "PipelineOptions | None" =
     Raises:
       InputError: the folder holds something else, or a file cannot be used.
     """
-    with loading():
-        from beambert.pipelines.features.run import create_task_features as run
-    run(_ready(job), _with_runner(options))
+    _run("features.run", "create_task_features", job, options)
 
 
 @logging_as_it_was()
@@ -110,10 +103,9 @@ def evaluate(job: "EvaluationJob", options: "PipelineOptions | None" = None) -> 
     """
     with loading():
         from beambert.pipelines.evaluation import blessing
-        from beambert.pipelines.evaluation.evaluating import evaluate as run
         from beambert.pipelines.evaluation.measures import metric_names
     blessing.check_thresholds(job.thresholds, metric_names(job.task))
-    return run(job, _with_runner(options))
+    return _run("evaluation.evaluating", "evaluate", job, options)
 
 
 @logging_as_it_was()
@@ -130,10 +122,13 @@ def predict(job: "PredictionJob", options: "PipelineOptions | None" = None) -> d
     Raises:
       InputError: the model, a file or the output folder cannot be used.
     """
-    with loading():
-        import tensorflow  # noqa: F401  (its import prints notices)
+    return _run("prediction.run", "predict", job, options)
 
-        from beambert.pipelines.prediction.run import predict as run
+
+def _run(module: str, name: str, job: Job, options: "PipelineOptions | None") -> Any:
+    """Loads a module of `beambert.pipelines` and calls one of its functions with a job."""
+    with loading():
+        run = getattr(importlib.import_module(f"beambert.pipelines.{module}"), name)
     return run(_ready(job), _with_runner(options))
 
 

@@ -170,10 +170,11 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: a flag or an input cannot be used.
     """
-    flags, beam_flags = build_parser().parse_known_args(list(argv))
+    parser = build_parser()
+    flags, beam_flags = parser.parse_known_args(argv)
     job = read_job(PretrainingDataJob, flags)
     with loading():
-        options = beam_options(beam_flags)
+        options = beam_options(beam_flags, parser.flags)
         from beambert.pipelines.pretraining_data import run
     if flags.dry_run:
         run.estimate_pretraining_data(job, options, flags.vcpu_hour_price)

@@ -56,11 +56,12 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: a flag, a file or the output folder cannot be used.
     """
-    flags, beam_flags = build_parser().parse_known_args(list(argv))
+    parser = build_parser()
+    flags, beam_flags = parser.parse_known_args(argv)
     flags.task = task_of(flags)
     job = read_job(FeaturesJob, flags)
     with loading():
-        options = beam_options(beam_flags)
+        options = beam_options(beam_flags, parser.flags)
         from beambert.pipelines.features.run import create_task_features
     create_task_features(job, options)
 

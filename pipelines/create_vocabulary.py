@@ -48,10 +48,11 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: a flag or an input cannot be used.
     """
-    flags, beam_flags = build_parser().parse_known_args(list(argv))
+    parser = build_parser()
+    flags, beam_flags = parser.parse_known_args(argv)
     job = read_job(VocabularyJob, flags)
     with loading():  # The learner loads TensorFlow.
-        options = beam_options(beam_flags)
+        options = beam_options(beam_flags, parser.flags)
         from beambert.pipelines.vocabulary_learning.run import create_vocabulary
     create_vocabulary(job, options)
 

@@ -24,7 +24,7 @@ from typing import Any
 from beambert.pipelines.evaluation import blessing
 from beambert.pipelines.evaluation.blessing import Threshold
 from beambert.pipelines.evaluation.job import EvaluationJob
-from beambert.pipelines.evaluation.measures import metric_names
+from beambert.pipelines.evaluation.measures import metric_names, written
 from beambert.pipelines.evaluation.slices import MOST_VALUES, slice_title
 from beambert.pipelines.jobs import running
 from beambert.pipelines.shared import console, flags
@@ -79,9 +79,9 @@ def summary(metrics: dict[str, Any], output: str) -> str:
 
 
 def _summary_line(name: str, part: dict[str, Any], widths: dict[str, int]) -> str:
-    scores = [f"{part[name]:>{width}.4f}" for name, width in widths.items()]
-    low, high = part["intervals_95"][next(iter(widths))]
-    scores.insert(1, f"{f'{low:.4f} - {high:.4f}':>20}")
+    scores = [f"{written(part[name]):>{width}}" for name, width in widths.items()]
+    interval = part["intervals_95"][next(iter(widths))]
+    scores.insert(1, f"{' - '.join(map(written, interval or [])):>20}")
     return f"{name:<32.32}{part['example_count']:>9}" + "".join(scores)
 
 
@@ -187,13 +187,14 @@ def main(argv: Sequence[str]) -> None:
       InputError: a flag, a file or a folder cannot be used.
       SystemExit: the model is not blessed, and --exit_status is given.
     """
+    parser = build_parser()
     job, beam_flags = parse(argv)
     with running.quiet_libraries(), loading():
-        options = running.beam_options(beam_flags)
+        options = running.beam_options(beam_flags, parser.flags)
         from beambert.pipelines.evaluation.evaluating import evaluate
     metrics = evaluate(job, options)
     print(summary(metrics, job.output))
-    if build_parser().parse_known_args(argv)[0].exit_status and not metrics["blessed"]:
+    if parser.parse_known_args(argv)[0].exit_status and not metrics["blessed"]:
         raise SystemExit(STATUS_OF_REFUSAL)
 
 

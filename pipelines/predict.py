@@ -74,10 +74,11 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: a flag, the model, a file or the output folder cannot be used.
     """
-    flags, beam_flags = build_parser().parse_known_args(list(argv))
+    parser = build_parser()
+    flags, beam_flags = parser.parse_known_args(argv)
     job = read_job(PredictionJob, flags)
     with loading():
-        options = beam_options(beam_flags)
+        options = beam_options(beam_flags, parser.flags)
         import tensorflow  # noqa: F401  (its import prints notices)
 
         from beambert.pipelines.prediction.run import predict

@@ -44,7 +44,8 @@ def build_parser() -> FlagParser:
     parser.add_argument(
         "--output",
         metavar="DIR2",
-        help=f"folder for {JSON_FILE} and {PAGE_FILE} (default: DIR{OUTPUT_ENDING})",
+        help=f"folder for {JSON_FILE} and {PAGE_FILE} (default: DIR{OUTPUT_ENDING}; for a "
+        f"file FILE{OUTPUT_ENDING} in the working folder)",
     )
     return parser
 
@@ -56,10 +57,11 @@ def main(argv: Sequence[str]) -> None:
       InputError: an input or the output cannot be used.
       SystemExit: the records have faults; its status is 1.
     """
-    flags, beam_flags = build_parser().parse_known_args(list(argv))
+    parser = build_parser()
+    flags, beam_flags = parser.parse_known_args(argv)
     job = read_job(VerificationJob, flags)
     with loading():
-        options = beam_options(beam_flags)
+        options = beam_options(beam_flags, parser.flags)
         from beambert.pipelines.verification.run import verify_records
     if verify_records(job, options)["faults"]:
         raise SystemExit(STATUS_OF_FAULTS)

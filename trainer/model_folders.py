@@ -37,6 +37,15 @@ JOB_FILE = "job.json"
 _CUT_CHECKPOINT = re.compile(r"^ckpt-\d+_temp$|\.tempstate\d+$|^checkpoint\.tmp")
 # The kind of a pre-trained encoder in training.json. A fine-tuned model has the kind of its task.
 PRETRAINING = "pretraining"
+# The settings of a loop that decide the result.
+_DECISIVE = ("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype")
+# The flags behind the values of `job_identity` that all trainings have.
+TRAINING_FLAGS = {f"loop.{name}": f"--{name}" for name in _DECISIVE} | {
+    "init_sha256": "--init",
+    "init_positions": "--init_positions",
+    "optimizer.optimizer": "--optimizer",
+    "optimizer.weight_decay_rate": "--weight_decay_rate",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,35 +112,40 @@ def job_identity(training: Mapping[str, Any], config: BertConfig) -> dict[str, A
     # Inputs are compared by their SHA-256, so that they may be moved to other paths.
     paths = ("data", "data_dir", "init")
     job = {name: value for name, value in training.items() if name not in paths}
-    decisive = ("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype")
-    loop = {name: training["loop"][name] for name in decisive}
+    loop = {name: training["loop"][name] for name in _DECISIVE}
     patience = training["loop"].get("patience")
     # Named only where it decides the result.
     job |= {"patience": patience} if patience else {}
     return job | {"loop": loop, "model": dataclasses.asdict(config)}
 
 
-def check_rows(config: BertConfig, length: int, batch_size: int, parts: int) -> None:
+def check_rows(
+    config: BertConfig, length: int, batch_size: int, parts: int, sequences: int = 1
+) -> None:
     """Refuses a batch whose parts are too large for the index of dropout.
 
     Args:
       config: configuration of the encoder.
       length: number of tokens in a sequence.
-      batch_size: number of sequences in an update.
+      batch_size: number of examples in an update.
       parts: number of parts of the batch that are computed by themselves.
+      sequences: number of sequences of an example.
 
     Raises:
       InputError: a part is too large.
     """
-    most = most_rows(config, length)
+    most = most_rows(config, length) // sequences
     if batch_size // parts > most:
+        each = f"{sequences} sequences" if sequences > 1 else "a sequence"
         raise InputError(
-            f"--train_batch_size={batch_size}: at most {most:,} sequences of {length} tokens can "
-            "be computed at once; take fewer, or raise --gradient_accumulation_steps"
+            f"--train_batch_size={batch_size}: at most {most:,} examples, each {each} of {length} "
+            "tokens, can be computed at once; take fewer, or raise --gradient_accumulation_steps"
         )
 
 
-def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
+def claim(
+    output: TrainingFolders, job: Mapping[str, Any], chief: bool, flags_of: claims.FlagsOf = ()
+) -> bool:
     """Reserves the output folders for a job before any work; see `claims.is_finished`.
 
     If there are several workers, only the chief writes to the folders.
@@ -148,7 +162,7 @@ def claim(output: TrainingFolders, job: Mapping[str, Any], chief: bool) -> bool:
     def read(name: str) -> bytes:
         return tensorflow_files.read_bytes(f"{path}/{name}", "--model_dir")
 
-    if claims.is_finished(path, names, read, job, "--model_dir"):
+    if claims.is_finished(path, names, read, job, "--model_dir", flags_of):
         return True
     tensorflow_files.make_folder(path, "--model_dir")
     if not output.checkpoints.startswith(f"{path}/"):

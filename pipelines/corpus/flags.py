@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from beambert.pipelines.shared.console import duration
 from beambert.pipelines.shared.flags import FlagGroup
+from beambert.pipelines.shared.progress import Describe, Pace
 
 
 def add_input_flags(parser: FlagGroup) -> None:
@@ -45,23 +46,27 @@ def add_input_flags(parser: FlagGroup) -> None:
     )
 
 
-def describe_reading(counts: dict[str, int], seconds: float, total_bytes: int) -> str:
-    """Returns the progress line of reading a corpus; "" before any byte is read.
+def describe_reading(total_bytes: int) -> Describe:
+    """Returns a function that describes the progress of reading a corpus; see `ProgressDisplay`.
+
+    Its counts are the "documents" and the "bytes" (as stored) read so far.
 
     Args:
-      counts: "documents" and "bytes" (as stored) read so far.
-      seconds: time since the start.
       total_bytes: size of the corpus as stored.
     """
-    done = counts.get("bytes", 0)
-    if not done:
-        return ""
-    rate = done / seconds
-    return (
-        f"reading: {counts.get('documents', 0):,} documents, {done / 1e6:.1f} of "
-        f"{total_bytes / 1e6:.1f} MB, {rate / 1e6:.2f} MB/s, "
-        f"{duration((total_bytes - done) / rate)} left"
-    )
+    pace = Pace()
+
+    def describe(counts: dict[str, int], seconds: float) -> str:
+        done = counts.get("bytes", 0)
+        if not done:
+            return ""
+        line = f"reading: {counts.get('documents', 0):,} documents, {done / 1e6:.1f} of "
+        line += f"{total_bytes / 1e6:.1f} MB"
+        if rate := pace.of(done, seconds):
+            line += f", {rate / 1e6:.2f} MB/s, {duration((total_bytes - done) / rate)} left"
+        return line
+
+    return describe
 
 
 def describe_cleaning(cleaned: Mapping[str, int]) -> str:

@@ -12,6 +12,8 @@ from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.documents import Reject
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, Format
 from beambert.pipelines.corpus.parts import FilePart
+from beambert.pipelines.jobs.compression import decompress
+from beambert.pipelines.shared.file_kinds import BEGINNING_BYTES, not_text
 
 # Elements of HTML with which a page, or a piece of one, begins (HTML standard, section 4).
 _HTML = (
@@ -24,8 +26,6 @@ _BEFORE_MARKUP = BEFORE_TEXT + _COMMENTS
 # Five lines of words in columns, the last of which has a label of a word (Tjong Kim Sang and De
 # Meulder 2003).
 _CONLL = BEFORE_TEXT + rb"(?:\S+(?:[ \t]+\S+)*[ \t]+(?:O|[BIES]-[\w-]+)[ \t]*\r?\n\s*){5}"
-# A tape archive has this in the header of its first file (POSIX, ustar).
-_TAR = rb"[^\0]{1,100}\0[\s\S]{156,255}?ustar"
 
 
 class Foreign(Format):
@@ -47,6 +47,30 @@ class Foreign(Format):
     ) -> Iterator[Reject]:
         """Yields the reject of the whole file."""
         yield Reject(1, self.name, self._detail)
+
+
+class NotText(Foreign):
+    """Files that `not_text` names, such as PDF documents and archives."""
+
+    def __init__(self) -> None:
+        """Takes nothing: the first bytes of each file say what it is."""
+        self.name = "not_text"
+
+    def recognises(self, sample: bytes) -> bool:
+        """Returns whether a file is no text, by its first (decompressed) bytes."""
+        return not_text(sample) != ""
+
+    def read(
+        self,
+        part: FilePart,
+        stored: BinaryIO,
+        text_column: str,
+        tell: Callable[[int], None],
+        assumed: Assumed = NOTHING_ASSUMED,
+    ) -> Iterator[Reject]:
+        """Yields the reject of the whole file, with its kind."""
+        beginning = decompress(part.file.path, stored).read(BEGINNING_BYTES)
+        yield Reject(1, self.name, not_text(beginning))
 
 
 FOREIGN = (
@@ -72,17 +96,5 @@ FOREIGN = (
         "has words in columns with labels, for a task; take its words out of it, or give "
         "--format=text to learn from its labels, too",
     ),
-    Foreign("pdf", rb"%PDF-", "is a PDF; take the text out of it with a tool such as pdftotext"),
-    Foreign("rtf", rb"\{\\rtf", "is RTF; take the text out of it with a tool such as pandoc"),
-    Foreign(
-        "zip",
-        rb"PK(?:\x03\x04|\x05\x06)",
-        "is a zip archive, as EPUB, DOCX and ODT files are; unpack it, or take the text out of it "
-        "with a tool such as pandoc",
-    ),
-    Foreign("tar", _TAR, "is a tar archive; unpack it and name its files"),
-    Foreign("gzip", rb"\x1f\x8b\x08", "is compressed; end its name in .gz"),
-    Foreign("bzip2", rb"BZh[1-9]1AY&SY", "is compressed; end its name in .bz2"),
-    Foreign("zstandard", rb"\x28\xb5\x2f\xfd", "is compressed; end its name in .zst"),
-    Foreign("xz", rb"\xfd7zXZ\0", "is compressed by xz; unpack it, or compress it as .gz or .zst"),
+    NotText(),
 )

@@ -60,7 +60,7 @@ def predict(
             | "Write" >> beam.io.WriteToTFRecord(f"{folder}/part", file_name_suffix=".tfrecord")
         )
 
-    run_job(build, options, describe_examples(len(rows)), len(rows), "examples")
+    run_job(build, options, describe_examples(len(rows)), len(rows), "examples", "predicted")
 
 
 def analyse(
@@ -102,7 +102,7 @@ def analyse(
     def describe(_: dict[str, int], seconds: float) -> str:
         return f"computing the metrics of {examples:,} examples, {seconds:.0f} s so far"
 
-    run_job(build, options, describe, examples, "examples")
+    run_job(build, options, describe, examples, "examples", "scored")
 
 
 def _batches(rows: Sequence[Row]) -> list[list[Row]]:

@@ -95,6 +95,11 @@ def by_slice(
     }
 
 
+def written(score: float | None) -> str:
+    """Returns a score as text; "-" for one that says nothing about a slice."""
+    return "-" if score is None else f"{score:.4f}"
+
+
 BINS = 10
 
 

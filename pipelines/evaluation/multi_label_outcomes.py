@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from beambert.pipelines.evaluation.outcome_base import Outcomes, Record
+from beambert.pipelines.evaluation.outcome_base import ArrayOutcomes, Record
 from beambert.pipelines.tasks import multi_label
 
 # Greatest number of the commonest labels that a constant answer has, besides all labels.
@@ -15,7 +15,7 @@ _MOST_CONSTANT_LABELS = 20
 
 
 @dataclasses.dataclass(frozen=True)
-class MultiLabelOutcomes(Outcomes):
+class MultiLabelOutcomes(ArrayOutcomes):
     """The outcomes of a multi-label classification.
 
     Attributes:
@@ -39,16 +39,6 @@ class MultiLabelOutcomes(Outcomes):
             np.array([record[name] for record in records], float) for name in cls.FEATURES
         )
         return cls(flags > 0, predicted > 0, probabilities)
-
-    def __len__(self) -> int:
-        """The number of examples."""
-        return len(self.labels)
-
-    def take(self, examples: NDArray[np.int64]) -> Self:
-        """Returns the outcomes at some indices."""
-        return type(self)(
-            self.labels[examples], self.predictions[examples], self.probabilities[examples]
-        )
 
     def scores(self, names: Sequence[str], positive: int) -> dict[str, float]:
         """Returns metrics by name."""

@@ -1,6 +1,7 @@
 """The base class of the outcomes of an evaluation."""
 
 import abc
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -46,6 +47,10 @@ class Outcomes(abc.ABC):
         """Returns a constant answer in the form of the report."""
         return answer
 
+    def undefined(self) -> frozenset[str]:
+        """Returns the metrics that say nothing about these examples, such as F1 of one class."""
+        return frozenset()
+
     def confidence(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]] | None:
         """Returns the probability of each answer and whether it is right, if there are any."""
         return None
@@ -57,6 +62,21 @@ class Outcomes(abc.ABC):
           labels: labels in index order.
         """
         return {}
+
+
+class ArrayOutcomes(Outcomes):
+    """Outcomes whose attributes are arrays with one row for each example; a dataclass."""
+
+    def __len__(self) -> int:
+        """The number of examples."""
+        return len(self._arrays()[0])
+
+    def take(self, examples: NDArray[np.int64]) -> Self:
+        """Returns the outcomes at some indices, which may repeat."""
+        return type(self)(*(array[examples] for array in self._arrays()))
+
+    def _arrays(self) -> list[NDArray]:
+        return [getattr(self, field.name) for field in dataclasses.fields(self)]
 
 
 def column(records: Sequence[Record], name: str) -> NDArray:

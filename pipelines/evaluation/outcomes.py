@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beambert.pipelines.evaluation.multi_label_outcomes import MultiLabelOutcomes
-from beambert.pipelines.evaluation.outcome_base import Outcomes, Record, column
+from beambert.pipelines.evaluation.outcome_base import ArrayOutcomes, Outcomes, Record, column
 from beambert.pipelines.tasks import metrics
 from beambert.pipelines.tasks.entities import (
     EntityCounts,
@@ -27,7 +27,7 @@ from beambert.pipelines.tasks.task import (
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassOutcomes(Outcomes):
+class ClassOutcomes(ArrayOutcomes):
     """The outcomes of a classification.
 
     Attributes:
@@ -52,16 +52,6 @@ class ClassOutcomes(Outcomes):
             column(records, "label_index"), column(records, "prediction_index"), probabilities
         )
 
-    def __len__(self) -> int:
-        """The number of examples."""
-        return len(self.labels)
-
-    def take(self, examples: NDArray[np.int64]) -> Self:
-        """Returns the outcomes at some indices."""
-        return type(self)(
-            self.labels[examples], self.predictions[examples], self.probabilities[examples]
-        )
-
     def scores(self, names: Sequence[str], positive: int) -> dict[str, float]:
         """Returns metrics by name."""
         return metrics.scores(
@@ -71,6 +61,11 @@ class ClassOutcomes(Outcomes):
             probabilities=self.probabilities,
             positive=positive,
         )
+
+    def undefined(self) -> frozenset[str]:
+        """Returns the metrics that compare classes, if all examples are of one class."""
+        is_one = len(np.unique(self.labels)) == 1
+        return metrics.OF_SEVERAL_CLASSES if is_one else frozenset()
 
     def confidence(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Returns the probability of each answer, and whether it is right."""
@@ -106,7 +101,7 @@ class ChoiceOutcomes(ClassOutcomes):
 
 
 @dataclasses.dataclass(frozen=True)
-class NumberOutcomes(Outcomes):
+class NumberOutcomes(ArrayOutcomes):
     """The outcomes of a regression.
 
     Attributes:
@@ -124,14 +119,6 @@ class NumberOutcomes(Outcomes):
     def of_records(cls, records: Sequence[Record]) -> Self:
         """Returns the outcomes of prediction records."""
         return cls(*(column(records, name) for name in cls.FEATURES))
-
-    def __len__(self) -> int:
-        """The number of examples."""
-        return len(self.labels)
-
-    def take(self, examples: NDArray[np.int64]) -> Self:
-        """Returns the outcomes at some indices."""
-        return type(self)(self.labels[examples], self.predictions[examples])
 
     def scores(self, names: Sequence[str], positive: int) -> dict[str, float]:
         """Returns metrics by name."""
@@ -218,7 +205,7 @@ class TagOutcomes(Outcomes):
 
 
 @dataclasses.dataclass(frozen=True)
-class AnswerOutcomes(Outcomes):
+class AnswerOutcomes(ArrayOutcomes):
     """The outcomes of questions.
 
     Attributes:
@@ -241,19 +228,6 @@ class AnswerOutcomes(Outcomes):
     def of_records(cls, records: Sequence[Record]) -> Self:
         """Returns the outcomes of prediction records."""
         return cls(*(column(records, name) for name in cls.FEATURES))
-
-    def __len__(self) -> int:
-        """The number of questions."""
-        return len(self.f1)
-
-    def take(self, examples: NDArray[np.int64]) -> Self:
-        """Returns the outcomes at some indices."""
-        return type(self)(
-            self.exact_match[examples],
-            self.f1[examples],
-            self.impossible[examples],
-            self.probability[examples],
-        )
 
     def scores(self, names: Sequence[str], positive: int) -> dict[str, float]:
         """Returns metrics by name."""

@@ -7,6 +7,7 @@ from typing import Any
 from beambert.pipelines.evaluation import plots
 from beambert.pipelines.evaluation.blessing import without_model
 from beambert.pipelines.evaluation.excerpts import excerpt
+from beambert.pipelines.evaluation.measures import written
 from beambert.pipelines.evaluation.outcomes import NumberOutcomes, Outcomes
 from beambert.pipelines.evaluation.records import RECORDS, Mistake
 from beambert.pipelines.evaluation.slices import LENGTH, slice_title
@@ -30,6 +31,7 @@ from beambert.pipelines.tasks.metrics import METRICS
 
 _MAX_LABELS_IN_MATRIX = 30
 _MAX_SLICES_IN_FIGURE = 60
+_MAX_MISTAKES = 20
 # Greatest numbers of characters of a text and of an answer in the table of errors.
 _MOST_OF_TEXT, _MOST_OF_ANSWER = 400, 160
 
@@ -40,7 +42,7 @@ def render(metrics: dict[str, Any], outcomes: Outcomes, mistakes: Sequence[Mista
     Args:
       metrics: content of metrics.json.
       outcomes: outcomes of all examples.
-      mistakes: mistakes to show, in order.
+      mistakes: all mistakes, worst first.
     """
     sections = [
         _verdict(metrics),
@@ -117,7 +119,8 @@ def _by_slice(metrics: dict[str, Any]) -> Html:
         for name, slices in metrics["slices"].items()
     }
     # The lengths have a separate figure.
-    drawn = [part for name, parts in titled.items() if name != LENGTH for part in parts]
+    of_names = [parts for name, parts in titled.items() if name != LENGTH]
+    drawn = [part for part in itertools.chain(*of_names) if part[1][first] is not None]
     figure = ""
     if drawn:
         drawn = [("overall", metrics["overall"]), *drawn][:_MAX_SLICES_IN_FIGURE]
@@ -132,9 +135,9 @@ def _slice_table(
     first, *others = metrics["metrics"]
     rows = []
     for name, part in [("overall", metrics["overall"]), *itertools.chain(*titled.values())]:
-        low, high = part["intervals_95"][first]
-        scores = [f"{part[first]:.4f}", f"{low:.3f} to {high:.3f}"]
-        scores += [f"{part[other]:.4f}" for other in others]
+        interval = part["intervals_95"][first] or []
+        scores = [written(part[first]), " to ".join(f"{end:.3f}" for end in interval)]
+        scores += [written(part[other]) for other in others]
         rows.append((name, f"{part['example_count']:,}", *scores))
     titles = [METRICS[other].title for other in others]
     header = ("slice", "examples", METRICS[first].title, "95 % interval", *titles)
@@ -144,7 +147,11 @@ def _slice_table(
 def _by_length(metrics: dict[str, Any]) -> Html | None:
     if LENGTH not in metrics["slices"]:
         return None
-    figure = plots.length_figure(metrics["slices"][LENGTH], metrics["metrics"][0])
+    first, parts = metrics["metrics"][0], metrics["slices"][LENGTH]
+    told = {name: part for name, part in parts.items() if part[first] is not None}
+    if not told:
+        return None
+    figure = plots.length_figure(told, first)
     return section("By length", figures(figure))
 
 
@@ -232,10 +239,10 @@ def _mistake_table(metrics: dict[str, Any], mistakes: Sequence[Mistake]) -> Html
             excerpt(one.predicted, _MOST_OF_ANSWER),
             f"{one.weight:.3g}",
         )
-        for one in mistakes
+        for one in mistakes[:_MAX_MISTAKES]
     ]
     return section(
         "Worst errors",
-        note(f"The {len(mistakes)} examples {which}."),
+        note(f"The {len(rows)} examples {which}, of {len(mistakes):,} with errors."),
         table(("text", "right", "predicted", weight), rows, ("text", "short", "short", "number")),
     )

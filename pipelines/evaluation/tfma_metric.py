@@ -17,6 +17,8 @@ from beambert.pipelines.evaluation.measures import Measures
 from beambert.pipelines.evaluation.outcomes import OUTCOMES, Record
 
 _COUNT, _LOW, _HIGH = "example_count", "_low_95", "_high_95"
+# Ending of a metric whose value is 1 if another metric says nothing about the slice.
+_UNDEFINED = "_undefined"
 
 
 def _key(name: str) -> metric_types.MetricKey:
@@ -43,7 +45,7 @@ def _computations(
     features = metric_types.FeaturePreprocessor(
         ["row", *OUTCOMES[kind].FEATURES], include_default_inputs=False
     )
-    ends = [f"{of}{end}" for of in names for end in (_LOW, _HIGH)]
+    ends = [f"{of}{end}" for of in names for end in (_LOW, _HIGH, _UNDEFINED)]
     return [
         metric_types.MetricComputation(
             keys=[_key(each) for each in (_COUNT, *names, *ends)],
@@ -78,6 +80,7 @@ class _ScoreRecords(beam.CombineFn):
         found = {_COUNT: float(len(records)), **outcomes.scores(self._names, self._positive)}
         for name, (low, high) in intervals(outcomes, self._names, self._positive).items():
             found |= {f"{name}{_LOW}": low, f"{name}{_HIGH}": high}
+            found[f"{name}{_UNDEFINED}"] = float(name in outcomes.undefined())
         return {_key(name): value for name, value in found.items()}
 
 
@@ -117,7 +120,8 @@ def load_scores(
 
     Returns:
       (slice feature, value), or None for all examples, -> `example_count`, the scores by name and
-      `intervals_95`, each rounded to six places.
+      `intervals_95`, each rounded to six places. A metric that says nothing about a slice is None
+      there, and so is its interval.
     """
     found: dict[tuple[str, str] | None, dict[str, Any]] = {}
     for metrics in tfma.load_metrics(str(folder)):
@@ -125,11 +129,15 @@ def load_scores(
             item.key.name: item.value.double_value.value for item in metrics.metric_keys_and_values
         }
         keys = metrics.slice_key.single_slice_keys
+        told = {name for name in names if not (keys and values[f"{name}{_UNDEFINED}"])}
         found[(keys[0].column, keys[0].bytes_value.decode()) if keys else None] = {
             _COUNT: round(values[_COUNT]),
-            **{name: round(values[name], 6) for name in names},
+            **{name: round(values[name], 6) if name in told else None for name in names},
             "intervals_95": {
-                name: [round(values[f"{name}{end}"], 6) for end in (_LOW, _HIGH)] for name in names
+                name: [round(values[f"{name}{end}"], 6) for end in (_LOW, _HIGH)]
+                if name in told
+                else None
+                for name in names
             },
         }
     return found

@@ -27,7 +27,7 @@ from beambert.pipelines.records.contract import INFO_FILE, START_BYTES, FolderIn
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.ragged import ranges, starts_of
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.claims import MARKER_FILE, first_difference
+from beambert.pipelines.storage.claims import MARKER_FILE, describe_difference
 from beambert.pipelines.tasks.task import Task
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
@@ -36,6 +36,20 @@ TOKEN_FEATURES = ("input_ids", "segment_ids")
 # Name of a count of each split in info.json.
 LOST_TOKENS = "sequences_that_lost_tokens"
 _RECORDS_AT_A_TIME = 4096
+# The flags behind the values of `made_from`.
+FLAGS_OF = (
+    {
+        "task.name": "--task",
+        "task.text_columns": "--text_columns",
+        "task.label_column": "--label_column",
+        "task.choice_columns": "--choice_columns",
+        "data_sha256": "--data_dir",
+        "vocabulary_sha256": "--vocab_file",
+        "do_lower_case": "--do_lower_case",
+        "max_seq_length": "--max_seq_length",
+    },
+    {"labels": "--labels"},
+)
 
 
 def feature_names(kind: str) -> set[str]:
@@ -130,7 +144,7 @@ class TaskFeatureFiles:
         found = dict(self.info.made_from)
         hashes = found["data_sha256"]
         found["data_sha256"] = {split: hashes.get(split) for split in wanted["data_sha256"]}
-        difference = first_difference(found, wanted)
+        difference = describe_difference(found, wanted, FLAGS_OF)
         if difference:
             raise InputError(
                 f"{self.flag}: the features are not those that are needed ({difference}); make "

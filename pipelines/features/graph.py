@@ -4,6 +4,7 @@ import dataclasses
 
 import apache_beam as beam
 
+from beambert.pipelines.features.contract import FLAGS_OF
 from beambert.pipelines.features.job import (
     FeaturesJob,
     FeaturesPlan,
@@ -65,7 +66,7 @@ class CreateTaskFeatures(beam.PTransform):
           InputError: the output folder is finished already, or holds something else.
         """
         plan = self._plan
-        if files.claim_output(plan.output, plan.identity()):
+        if files.claim_output(plan.output, plan.identity(), FLAGS_OF):
             raise InputError(
                 f"--output={plan.output}: is finished already; choose another folder or delete it"
             )

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from beambert.pipelines.features.contract import LOST_TOKENS, FeaturesInfo
+from beambert.pipelines.features.contract import FLAGS_OF, LOST_TOKENS, FeaturesInfo
 from beambert.pipelines.features.graph import CreateTaskFeatures, plan_features
 from beambert.pipelines.features.job import FeaturesJob, FeaturesPlan
 from beambert.pipelines.jobs import files
@@ -30,7 +30,7 @@ def create_task_features(job: FeaturesJob, options: "PipelineOptions") -> None:
     check_reachable(options, output=job.output)
     plan, inputs = plan_features(job)
     with locks.folders_held([plan.output], "--output"):
-        if files.claim_output(plan.output, plan.identity()):
+        if files.claim_output(plan.output, plan.identity(), FLAGS_OF):
             print(f"{plan.output}: already finished by the same command, nothing to do")
         else:
             _run(plan, inputs, job, options)

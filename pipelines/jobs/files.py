@@ -151,12 +151,18 @@ def _is_missing(path: str) -> bool:
         return False
 
 
-def claim_output(folder: str, job: Mapping[str, Any], inner: Collection[str] = ()) -> bool:
+def claim_output(
+    folder: str,
+    job: Mapping[str, Any],
+    flags_of: claims.FlagsOf = (),
+    inner: Collection[str] = (),
+) -> bool:
     """Marks an output folder as the job's before any work is done; see `claims.is_finished`.
 
     Args:
       folder: path of the folder.
       job: everything that decides the output.
+      flags_of: the flags behind the values of the job, for messages.
       inner: names of folders in it that have claims of their own.
 
     Returns:
@@ -172,7 +178,7 @@ def claim_output(folder: str, job: Mapping[str, Any], inner: Collection[str] = (
     if os.path.isfile(folder):
         raise InputError(f"--output={folder}: is a file; name a folder to make")
     names = [name for name in list_folder(folder) if name not in inner]
-    if claims.is_finished(folder, names, read, job, "--output"):
+    if claims.is_finished(folder, names, read, job, "--output", flags_of):
         return True
     write_bytes(FileSystems.join(folder, UNFINISHED_FILE), claims.serialize_job(job))
     return False

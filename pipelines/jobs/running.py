@@ -8,13 +8,14 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from beambert.pipelines.shared.console import duration, input_error_in, quiet_stderr
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import Flag, unknown_flag
 from beambert.pipelines.shared.loading import hidden
-from beambert.pipelines.shared.progress import ProgressDisplay
+from beambert.pipelines.shared.progress import Describe, Pace, ProgressDisplay
 
 if TYPE_CHECKING:
     from apache_beam import Pipeline
@@ -42,8 +43,14 @@ _QUIET_LEVELS = {"": logging.ERROR} | dict.fromkeys(
 )
 
 
-def beam_options(arguments: Sequence[str]) -> "PipelineOptions":
+def beam_options(
+    arguments: Sequence[str], own: Mapping[str, Flag] | None = None
+) -> "PipelineOptions":
     """Parses Beam's flags.
+
+    Args:
+      arguments: flags that the command does not know.
+      own: flags of the command, to suggest one for a flag that nobody knows.
 
     Raises:
       InputError: a flag is unknown to Beam, too.
@@ -56,7 +63,8 @@ def beam_options(arguments: Sequence[str]) -> "PipelineOptions":
         options._add_argparse_args(parser)
     _, unknown = parser.parse_known_args(list(arguments))
     if unknown:
-        raise InputError(f"{unknown[0]}: no such flag; see --help")
+        beams = (option for option in parser._option_string_actions if option.startswith("--"))
+        raise unknown_flag(unknown[0], own or {}, [option[2:] for option in beams])
     result = PipelineOptions(list(arguments))
     if result.view_as(StandardOptions).runner is None:
         # DirectRunner would first try to download another runner.
@@ -175,15 +183,18 @@ def quiet_libraries() -> Iterator[None]:
                 logging.getLogger(name).setLevel(level)
 
 
-def describe_examples(total: int) -> Callable[[dict[str, int], float], str]:
+def describe_examples(total: int) -> Describe:
     """Returns a function that describes the progress through examples; see `ProgressDisplay`."""
+    pace = Pace()
 
     def describe(counts: dict[str, int], seconds: float) -> str:
         done = counts.get("examples", 0)
         if not done:
             return ""
-        left = duration(seconds * (total - done) / done)
-        return f"{done:,} of {total:,} examples, {done / seconds:,.0f}/s, {left} left"
+        line = f"{done:,} of {total:,} examples"
+        if rate := pace.of(done, seconds):
+            line += f", {rate:,.0f}/s, {duration((total - done) / rate)} left"
+        return line
 
     return describe
 
@@ -191,9 +202,10 @@ def describe_examples(total: int) -> Callable[[dict[str, int], float], str]:
 def run_job(
     build: Build,
     options: "PipelineOptions",
-    describe: Callable[[dict[str, int], float], str],
+    describe: Describe,
     amount: float,
     unit: str,
+    done: str = "done",
 ) -> "PipelineResult":
     """Runs a pipeline to its end with a progress line, and prints its duration and rate.
 
@@ -203,6 +215,7 @@ def run_job(
       describe: function that returns the progress line, see `ProgressDisplay`.
       amount: size of the input, for the rate.
       unit: unit of the amount.
+      done: participle for the line about the duration; a command with several jobs names each.
 
     Returns:
       The runner's result.
@@ -218,7 +231,7 @@ def run_job(
         else:
             result = _run(build, options, None)
     seconds = time.monotonic() - started
-    print(f"done in {duration(seconds)}, {amount / seconds:,.2f} {unit}/s")
+    print(f"{done} in {duration(seconds)}, {amount / seconds:,.2f} {unit}/s")
     return result
 
 

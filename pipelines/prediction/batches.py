@@ -17,6 +17,7 @@ from beambert.pipelines.prediction.answers import ANSWERS
 from beambert.pipelines.prediction.job import FILE, PredictionJob
 from beambert.pipelines.prediction.saved_models import load
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.file_kinds import not_text
 from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.storage.tensorflow_models import call_on_texts
 from beambert.pipelines.tasks import tables
@@ -107,7 +108,8 @@ def find_encodings(
     def begin(file: input_files.InputFile) -> bytes:
         # Whatever cannot be read is met again when its rows are read, and is rejected.
         with contextlib.suppress(InputError):
-            return _read(file.path, charsets.SAMPLE_BYTES)
+            beginning = _read(file.path, charsets.SAMPLE_BYTES)
+            return b"" if not_text(beginning) else beginning
         return b""
 
     return encodings.decide(files, begin)

@@ -15,8 +15,9 @@ from beambert.pipelines.prediction.batches import find_encodings, is_table, read
 from beambert.pipelines.prediction.graph import Predict
 from beambert.pipelines.prediction.job import LINE, PredictionJob
 from beambert.pipelines.prediction.saved_models import Model, find_model
-from beambert.pipelines.shared.console import duration
+from beambert.pipelines.shared.console import counted, duration, size
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.progress import Describe, Pace
 from beambert.pipelines.storage import claims, locks
 from beambert.pipelines.storage.tensorflow_files import local_folder
 from beambert.pipelines.storage.weights import NOT_TO_USE, weights_sha256
@@ -27,6 +28,16 @@ if TYPE_CHECKING:
 
 PART, REJECTS = "part", "rejects"
 INFO_FILE = "info.json"
+# The flags behind the values that decide the answers.
+FLAGS_OF = (
+    {
+        "weights_sha256": "--model",
+        "input": "--input",
+        "text_columns": "--text_columns",
+        "unit": "--unit",
+        "encoding": "--encoding",
+    },
+)
 
 
 def predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
@@ -65,13 +76,13 @@ def _answer(
     output: str,
     options: "PipelineOptions",
 ) -> dict[str, int]:
-    if files.claim_output(output, identity):
+    if files.claim_output(output, identity, FLAGS_OF):
         print(f"{output}: already finished by the same command, nothing to do")
         return json.loads(files.read_bytes(f"{output}/{INFO_FILE}", "--output"))
     for prefix in (f"{PART}-", f"{REJECTS}-"):  # left by a run that was killed
         files.delete_prefixed(output, prefix)
     total_bytes = sum(file.bytes for file in inputs)
-    print(f"{len(inputs)} files, {total_bytes / 1e6:.1f} MB -> {output}", flush=True)
+    print(f"{counted(len(inputs), 'file')}, {size(total_bytes)} -> {output}", flush=True)
     if job.unit == LINE and not all(is_table(file.path) for file in inputs):
         print("each line of a text file is answered; --unit=file answers each file", flush=True)
     encodings, notes = find_encodings(inputs, job.encoding)
@@ -84,7 +95,7 @@ def _answer(
                 pipeline | Predict(job, folder, reachable, encodings), output
             ),
             options,
-            lambda counts, seconds: describe_progress(counts, seconds, total_bytes),
+            describe_progress(total_bytes),
             total_bytes / 1e6,
             "MB",
         )
@@ -127,17 +138,24 @@ def write_answers(answers: beam.PCollection[dict[str, Any]], output: str) -> Non
         )
 
 
-def describe_progress(counts: dict[str, int], seconds: float, total_bytes: int) -> str:
-    """Returns the progress line; empty before any row is read."""
-    done = counts.get("bytes", 0)
-    if not done:
-        return ""
-    left = duration((total_bytes - done) * seconds / done)
-    rows = counts.get("rows", 0)  # The first file may have none.
-    return (
-        f"answering: {rows:,} rows, {rows / seconds:,.0f}/s, "
-        f"{done / 1e6:.1f} of {total_bytes / 1e6:.1f} MB, {left} left"
-    )
+def describe_progress(total_bytes: int) -> Describe:
+    """Returns a function that describes the progress of a prediction; see `ProgressDisplay`."""
+    rows_pace, bytes_pace = Pace(), Pace()
+
+    def describe(counts: dict[str, int], seconds: float) -> str:
+        done = counts.get("bytes", 0)
+        if not done:
+            return ""
+        rows = counts.get("rows", 0)  # The first file may have none.
+        line = f"answering: {rows:,} rows, "
+        if rate := rows_pace.of(rows, seconds):
+            line += f"{rate:,.0f}/s, "
+        line += f"{done / 1e6:.1f} of {total_bytes / 1e6:.1f} MB"
+        if rate := bytes_pace.of(done, seconds):
+            line += f", {duration((total_bytes - done) / rate)} left"
+        return line
+
+    return describe
 
 
 def _counted(row: dict[str, Any], counter: Any) -> str:

@@ -53,7 +53,7 @@ class CreatePretrainingData(beam.PTransform):
           InputError: the vocabulary or an input cannot be used.
         """
         super().__init__()
-        self._plan = plan or make_plan(job, find_inputs(job))
+        self._plan = plan or make_plan(job, *find_inputs(job))
         self._progress_folder = progress_folder
 
     def expand(

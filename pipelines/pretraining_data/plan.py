@@ -12,6 +12,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings
+from beambert.pipelines.instances.parameters import InstanceParameters
 from beambert.pipelines.jobs import files
 from beambert.pipelines.jobs.input_files import InputFile, match_inputs
 from beambert.pipelines.jobs.running import library_versions
@@ -32,6 +33,23 @@ from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 TEXT_BYTES_PER_SHARD = 8 << 20
 # Usual compression ratio of text, which is used only to choose the number of shards.
 COMPRESSION_RATIO = 3.5
+# The parameters that are the same for all folders of a job, besides the number of shards.
+_SHARED_PARAMETERS = (
+    *("do_lower_case", "eval_fraction", "format", "text_column", "language", "sentences"),
+    *("encoding", "min_document_characters", "quality_filter", "duplicates", "compression"),
+)
+# Without their flags, these follow from the length and from the size of the text.
+_FOLLOWING = {f"parameters.{n}": f"--{n}" for n in ("max_predictions_per_seq", "num_shards")}
+# The flags behind the values of `Manifest.job`.
+FLAGS_OF = (
+    {"inputs": "--input", "vocabulary": "--vocab_file"}
+    | {
+        path: f"--{name}"
+        for name in (*InstanceParameters.__dataclass_fields__, *_SHARED_PARAMETERS)
+        if (path := f"parameters.{name}") not in _FOLLOWING
+    },
+    _FOLLOWING,
+)
 # Files of a records folder besides the shards, which may be there before info.json.
 SMALL_FILES = (REJECTS_FILE, STATISTICS_FILE, SCHEMA_FILE, VOCABULARY_FILE)
 
@@ -121,7 +139,7 @@ class Plan:
         folders = layout.folders()
         # All folders are claimed before anything is written to one.
         is_finished = [
-            files.claim_output(of.path, manifest.job(of), self._folders_in(of.path))
+            files.claim_output(of.path, manifest.job(of), FLAGS_OF, self._folders_in(of.path))
             for of in folders
         ]
         if not all(is_finished):
@@ -165,18 +183,27 @@ def _delete_if_empty(folder: str) -> None:
             os.rmdir(folder)
 
 
-def find_inputs(job: PretrainingDataJob) -> list[InputFile]:
-    """Returns the files that a job reads: those of --input that are not in the records of --since.
+def find_inputs(job: PretrainingDataJob) -> tuple[list[InputFile], list[InputFile]]:
+    """Returns the files of --input, and those among them that are not in the records of --since.
 
     Raises:
       InputError: a pattern matches nothing, or the records of --since cannot be read.
     """
-    inputs = match_inputs(job.input)
-    return new_inputs(inputs, job.since, job.output) if job.since else inputs
+    everything = match_inputs(job.input)
+    inputs = new_inputs(everything, job.since, job.output) if job.since else everything
+    return everything, inputs
 
 
-def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
-    """Returns the plan of a job that reads some files, after a check of its vocabulary.
+def make_plan(
+    job: PretrainingDataJob, everything: Sequence[InputFile], inputs: Sequence[InputFile]
+) -> Plan:
+    """Returns the plan of a job, after a check of its vocabulary.
+
+    Args:
+      job: parameters of the job.
+      everything: all files of --input. They tell the encoding of a folder, those that --since
+        leaves out as well.
+      inputs: the files to read.
 
     Raises:
       InputError: the vocabulary cannot be used, or the number of shards is not known.
@@ -189,14 +216,11 @@ def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
         raise InputError(
             "--num_shards: must be given, because the size of a pipeline's documents is unknown"
         )
-    # All files tell the encoding of a folder, those that --since leaves out as well.
-    everything = match_inputs(job.input) if job.since else inputs
     encodings, notes = find_encodings(everything, job.format, job.encoding)
     num_shards = job.num_shards or default_num_shards(inputs)
     layout = Layout(job.output, job.lengths(), num_shards, job.eval_fraction, job.compression)
-    names = ("do_lower_case", "eval_fraction", "format", "text_column", "language", "sentences")
-    names += ("encoding", "min_document_characters", "quality_filter", "duplicates", "compression")
-    parameters = {name: getattr(job, name) for name in names} | {"num_shards": num_shards}
+    parameters = {name: getattr(job, name) for name in _SHARED_PARAMETERS}
+    parameters["num_shards"] = num_shards
     sources, source_of = find_sources(job.input, inputs)
     manifest = Manifest(
         parameters=parameters | {"assumed_encodings": encodings.to_json()},

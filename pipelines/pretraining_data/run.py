@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from apache_beam.io.filesystems import FileSystems
@@ -28,9 +27,10 @@ from beambert.pipelines.pretraining_data.split_shares import (
 from beambert.pipelines.records.contract import INFO_FILE, STATISTICS_FILE, RecordsInfo
 from beambert.pipelines.records.figures import MadeWith, warn
 from beambert.pipelines.records.statistics import RecordStatistics
-from beambert.pipelines.shared.console import duration
+from beambert.pipelines.shared.console import counted, duration, size
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.shared.progress import Describe
 from beambert.pipelines.storage import locks
 from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
 
@@ -111,11 +111,11 @@ def estimate_pretraining_data(
 def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
     """Returns the plan of a job, or None with a message if --since leaves no file to read."""
     check_reachable(options, input=job.input, output=job.output)
-    inputs = find_inputs(job)
+    everything, inputs = find_inputs(job)
     if job.since and not inputs:
         print(f"nothing new: all files of --input are in the records of {', '.join(job.since)}")
         return None
-    return make_plan(job, inputs)
+    return make_plan(job, everything, inputs)
 
 
 def _notes(plan: Plan) -> list[str]:
@@ -139,8 +139,8 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
     output, shards = plan.layout.output, plan.layout.total_shards
     total_bytes = sum(file.bytes for file in plan.manifest.inputs)
     print(
-        f"{len(plan.manifest.inputs)} files, {total_bytes / 1e6:.1f} MB -> {shards} shards in "
-        f"{output}",
+        f"{counted(len(plan.manifest.inputs), 'file')}, {size(total_bytes)} -> "
+        f"{counted(shards, 'shard')} in {output}",
         flush=True,
     )
     for note in _notes(plan):
@@ -173,19 +173,19 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
         print(line)
 
 
-def describe_progress(total_bytes: int, shards: int) -> Callable[[dict[str, int], float], str]:
+def describe_progress(total_bytes: int, shards: int) -> Describe:
     """Returns the function that makes the progress line from the counts and the seconds so far.
 
     The job first reads all documents and then writes the shards. The time left appears when the
     first shard is complete.
     """
-    seconds_read = 0.0
+    reading, seconds_read = describe_reading(total_bytes), 0.0
 
     def describe(counts: dict[str, int], seconds: float) -> str:
         nonlocal seconds_read
         if not counts.get("instances"):
             seconds_read = seconds
-            return describe_reading(counts, seconds, total_bytes)
+            return reading(counts, seconds)
         done, rate = counts.get("shards", 0), counts["instances"] / (seconds - seconds_read)
         line = f"writing: {counts['instances']:,} instances, {rate:,.0f}/s"
         line += f", {done} of {shards} shards"
@@ -201,11 +201,11 @@ def summarize(info: RecordsInfo, folder: str) -> str:
     """Returns the line that sums up a finished records folder."""
     counts = info.counts
     documents = counts["documents"]
-    size = sum(file["bytes"] for file in info.files)
+    stored = sum(file["bytes"] for file in info.files)
     cleaned = describe_cleaning(documents.get("cleaned", {}))
     return (
-        f"{folder}: {counts['instances']:,} instances in {len(info.files)} files "
-        f"({size / 1e6:.1f} MB) from {documents['used']:,} of {documents['read']:,} documents "
+        f"{folder}: {counts['instances']:,} instances in {counted(len(info.files), 'file')} "
+        f"({size(stored)}) from {documents['used']:,} of {documents['read']:,} documents "
         f"({describe_dropped(documents)}{cleaned}); "
         f"{counts['is_next_share']:.2%} of the instances is next, "
         f"{counts['filled_share']:.1%} of the positions filled, "

@@ -102,6 +102,18 @@ def input_error_in(error: BaseException) -> InputError | None:
     return InputError(found[-1]) if found else None
 
 
+def counted(count: int, noun: str) -> str:
+    """Returns a count with its noun: 1 file, 2,000 files."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def size(number: int) -> str:
+    """Formats a number of bytes as people read it: 12 bytes, 3.4 kB, 5.6 MB."""
+    if number < 1000:
+        return counted(number, "byte")
+    return f"{number / 1e3:.1f} kB" if number < 1e6 else f"{number / 1e6:.1f} MB"
+
+
 def duration(seconds: float) -> str:
     """Formats seconds as people read them: 42 s, 3 min 05 s, 2 h 10 min."""
     seconds = int(seconds + 0.5)

@@ -2,12 +2,25 @@
 
 import argparse
 import dataclasses
-from collections.abc import Sequence
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from beambert.pipelines.shared.errors import InputError
 
 Job = TypeVar("Job")
+
+# Least similarity (difflib's ratio) of a flag to a known one that it is probably meant to be. No
+# flag of Beam but --label is so similar to a flag of ours. A flag that nobody knows may be less
+# similar.
+SIMILAR, LESS_SIMILAR = 0.75, 0.6
+# Type of a flag's values in argparse's messages -> what it is.
+_KINDS = {"int": "an integer, such as 1000", "float": "a number, such as 0.5"}
+# A path whose scheme has lost a slash would be a folder on this machine.
+_ONE_SLASH = re.compile(r"(gs|s3|hdfs):/(?!/)")
+# Part of argparse's message about required flags.
+_MISSING = "the following arguments are required"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +104,33 @@ class FlagParser(argparse.ArgumentParser):
         )
         return group
 
+    def parse_args(self, args: Sequence[str], namespace: Any = None) -> argparse.Namespace:
+        """Returns the values of the flags; see `argparse`.
+
+        Raises:
+          InputError: a flag is unknown or missing, or has a value that it does not take.
+        """
+        flags, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            raise unknown_flag(unknown[0], self.flags)
+        return flags
+
+    def parse_known_args(
+        self, args: Sequence[str], namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Returns the values of the flags, and the arguments that are none; see `argparse`.
+
+        Raises:
+          InputError: a flag is missing, or has a value that it does not take.
+        """
+        self._given = list(args)
+        flags, others = super().parse_known_args(self._given, namespace)
+        for name, value in vars(flags).items():
+            for path in value if isinstance(value, list) else [value]:
+                if isinstance(path, str) and (scheme := _ONE_SLASH.match(path)):
+                    raise InputError(f"--{name}={path}: lacks a slash; write {scheme[1]}://")
+        return flags, others
+
     def _note(self, added: argparse.Action, settings: dict[str, Any]) -> argparse.Action:
         """Records an added flag in the list of flags."""
         if settings.get("action") != "help":
@@ -115,9 +155,54 @@ class FlagParser(argparse.ArgumentParser):
           InputError: always.
         """
         flag, _, problem = message.removeprefix("argument ").partition(": ")
-        if flag == "the following arguments are required":
+        if flag == _MISSING:
+            # A flag that is written wrong may be the one that is missing.
+            for given in self._given:
+                is_unknown = given.partition("=")[0] not in self._option_string_actions
+                is_flag = given.startswith("--") and is_unknown
+                if is_flag and _nearest(given, self.flags, SIMILAR):
+                    raise unknown_flag(given, self.flags)
             flag, problem = problem, "missing"
+        if found := re.fullmatch(r"invalid (int|float) value: '(.*)'", problem):
+            kind, value = found.groups()
+            raise InputError(f"{flag}={value}: must be {_KINDS[kind]}")
+        if found := re.fullmatch(r"invalid choice: '(.*)' \(choose from (.*)\)", problem):
+            value, choices = found.groups()
+            raise InputError(f"{flag}={value}: choose one of {choices.replace(chr(39), '')}")
+        if problem.startswith("expected "):  # one argument, or at least one
+            problem = "needs a value"
         raise InputError(f"{flag}: {problem}; see --help")
+
+
+def unknown_flag(
+    argument: str, flags: Mapping[str, Flag], others: Iterable[str] = ()
+) -> InputError:
+    """Returns the error for an argument that no parser knows.
+
+    Args:
+      argument: argument as it was given.
+      flags: flags of the command.
+      others: names of other flags that the command takes, without dashes.
+    """
+    if not argument.startswith("-"):
+        return InputError(f"{argument}: is neither a flag nor the value of one; see --help")
+    nearest = _nearest(argument, [*flags, *others], LESS_SIMILAR)
+    if nearest is None:
+        advice = "see --help"
+    elif nearest in flags and flags[nearest].is_positional:
+        advice = f"give the {nearest} without a flag"
+    else:
+        advice = f"did you mean --{nearest}?"
+    return InputError(f"{argument}: no such flag; {advice}")
+
+
+def _nearest(argument: str, names: Iterable[str], similarity: float) -> str | None:
+    """Returns the name that an argument resembles most; None if it resembles none."""
+    name, names = argument.partition("=")[0].lstrip("-"), list(names)
+    name = name.replace("-", "_").lower()
+    found = difflib.get_close_matches(name, names, 1, similarity)
+    longer = [flag for flag in names if name and flag.startswith(f"{name}_")]
+    return next(iter([*found, *longer]), None)
 
 
 def parse_bool(text: str) -> bool:

@@ -11,8 +11,34 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+# Type of a function from the summed counts and the seconds so far to a line, which may be empty.
+Describe = Callable[[dict[str, int], float], str]
+
 SECONDS_BETWEEN_LINES = 5.0
 SECONDS_BETWEEN_TALLIES = 0.5
+
+
+class Pace:
+    """The rate of a job since its first progress was seen.
+
+    What came before, such as loading a model and compiling it, is not repeated.
+    """
+
+    def __init__(self) -> None:
+        """Has seen no progress yet."""
+        self._first: tuple[float, float] | None = None
+
+    def of(self, done: float, seconds: float) -> float | None:
+        """Returns the amount a second; None until there is more than the first progress.
+
+        Args:
+          done: amount that is done, more than 0.
+          seconds: time since any fixed moment.
+        """
+        if self._first is None:
+            self._first = done, seconds
+        before, then = self._first
+        return (done - before) / (seconds - then) if done > before and seconds > then else None
 
 
 class ProgressTally:
@@ -76,7 +102,7 @@ def _in_notebook() -> bool:
 class ProgressDisplay:
     """Shows a line about the workers' counts every few seconds; a context manager."""
 
-    def __init__(self, describe: Callable[[dict[str, int], float], str]):
+    def __init__(self, describe: Describe):
         """Takes the function that makes the line from the summed counts and the seconds so far."""
         self._describe = describe
         self._stop = threading.Event()

@@ -30,6 +30,12 @@ METRICS_FILE, REPORT_FILE = "metrics.json", "report.html"
 TEMPORARY_PREFIX = "_tmp-"
 # Prefix of the names of lock files, which are temporary too, see `locks`.
 LOCK_PREFIX = f"{TEMPORARY_PREFIX}lock"
+# Greatest number of flags that a refusal names.
+MOST_FLAGS = 3
+
+# Tables: path of a value in a job -> flag that sets it. The values of a table follow from those of
+# the tables before it, unless their flags are given.
+FlagsOf = Sequence[Mapping[str, str]]
 
 
 def aside(path: str) -> str:
@@ -86,6 +92,7 @@ def is_finished(
     read: Callable[[str], bytes],
     job: Mapping[str, Any],
     flag: str,
+    flags_of: FlagsOf = (),
 ) -> bool:
     """Decides whether a job may write to a folder.
 
@@ -95,6 +102,7 @@ def is_finished(
       read: function that returns the content of one of them.
       job: everything that decides the output.
       flag: flag that names the folder, for messages.
+      flags_of: the flags behind the values of the job, for messages.
 
     Returns:
       True if the same job has finished there; False if it may begin or continue.
@@ -114,7 +122,7 @@ def is_finished(
         found = json.loads(read(state))
     except ValueError:
         found = {}  # The write was cut off. Nothing else can be in the folder yet.
-    difference = first_difference(found, json.loads(serialize_job(job)))
+    difference = describe_difference(found, json.loads(serialize_job(job)), flags_of)
     if difference and (state == MARKER_FILE or len(names) > 1):
         what = "finished result" if state == MARKER_FILE else "unfinished work"
         raise InputError(
@@ -122,6 +130,69 @@ def is_finished(
             "choose another or delete it"
         )
     return state == MARKER_FILE
+
+
+def describe_difference(there: Any, here: Any, flags_of: FlagsOf) -> str:
+    """Returns what differs between two jobs, with both values; "" if they are equal.
+
+    It names flags, as the user typed flags. A value that no flag of a table sets is named only if
+    no flag differs.
+    """
+    if there == here:
+        return ""
+    if flags_of and isinstance(there, dict) and not there.keys() & here.keys():
+        return "made by another command"
+    for flags in flags_of:
+        pairs = ((flag, _at(there, path), _at(here, path)) for path, flag in flags.items())
+        told = [_describe_flag(flag, one, other) for flag, one, other in pairs if one != other]
+        if told:
+            more = f" and {len(told) - MOST_FLAGS} more" if len(told) > MOST_FLAGS else ""
+            return "; ".join(told[:MOST_FLAGS]) + more
+    return first_difference(there, here)
+
+
+def _at(job: Any, path: str) -> Any:
+    """Returns the value at a path such as "parameters.pairs" or "phases.0.data"; else None."""
+    for name in path.split("."):
+        if isinstance(job, dict):
+            job = job.get(name)
+        elif isinstance(job, list) and name.isdecimal() and int(name) < len(job):
+            job = job[int(name)]
+        else:
+            return None
+    return job
+
+
+def _describe_flag(flag: str, there: Any, here: Any) -> str:
+    """Returns a flag and its two values; of files, what is new; of large values, the flag alone."""
+    if _are_files(there) and _are_files(here):
+        before = {file["path"]: file for file in there}
+        new = [file["path"] for file in here if file["path"] not in before]
+        new += [f"{file['path']}, changed" for file in here if before.get(file["path"]) != file]
+        gone = sorted(before.keys() - {file["path"] for file in here})
+        example = new[0] if new else f"{gone[0]}, left out" if gone else "in another order"
+        return f"{flag} there {_files(there)}, here {_files(here)}, such as {example}"
+    if _is_large(there) or _is_large(here):
+        return f"{flag} is another one"
+    return f"{flag} there {_short(there)}, here {_short(here)}"
+
+
+def _are_files(value: Any) -> bool:
+    if not value or not isinstance(value, list):
+        return False
+    return all(isinstance(file, dict) and isinstance(file.get("path"), str) for file in value)
+
+
+def _files(files: Sequence[Any]) -> str:
+    return f"{len(files)} file{'s' * (len(files) != 1)}"
+
+
+def _is_large(value: Any) -> bool:
+    """Returns whether a value tells a reader nothing, such as the hash of a file."""
+    if isinstance(value, list):
+        return any(isinstance(one, list) or _is_large(one) for one in value)
+    is_hash = isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value)
+    return isinstance(value, dict) or bool(is_hash)
 
 
 def first_difference(there: Any, here: Any, path: str = "") -> str:

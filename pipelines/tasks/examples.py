@@ -162,14 +162,14 @@ def read_file(
     read = task.read_to_learn if to_learn else task.read
     file = read(path, is_labelled(split), labels if labels is not None else task.labels)
     bad = file.bad_rows
+    if bad and not file.examples:
+        none = f" (none of {len(bad):,} rows can be used)" if len(bad) > 1 else ""
+        raise InputError(f"{bad[0]}{none}")
     if bad and not skip_bad_rows:
         others = (
             "" if len(bad) == 1 else f" ({len(bad):,} such rows; --skip_bad_rows leaves them out)"
         )
         raise InputError(f"{bad[0]}{others}")
-    if bad and not file.examples:
-        none = f" (none of {len(bad):,} rows can be used)"
-        raise InputError(f"{bad[0]}{none}")
     if not file.examples:
         raise InputError(f"{path}: has no examples; put at least one row in it")
     task.check_file(path, file.examples)

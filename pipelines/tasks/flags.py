@@ -170,9 +170,9 @@ def _weights(text: str) -> str | dict[str, float]:
 def task_arguments(flags: argparse.Namespace) -> list[str]:
     """Returns the values of the flags of `add_task_flags` as arguments of a command line."""
     arguments = []
-    for name in ("task", "data_dir", *_COLUMN_FLAGS):
+    for name in ("task", "data_dir", *_COLUMN_FLAGS, "encoding"):
         value = getattr(flags, name)
-        if value is not None:
+        if value not in (None, charsets.AUTO):
             arguments.append(f"--{name}={','.join(value) if isinstance(value, tuple) else value}")
     return [*arguments, "--skip_bad_rows"] if flags.skip_bad_rows else arguments
 

@@ -57,6 +57,9 @@ METRICS: dict[str, Metric] = {
     "exact_match": Metric("exact match"),
     "squad_f1": Metric("SQuAD F1"),
 }
+# Metrics that compare classes. Of examples of one class they say less than the accuracy: the F1
+# of the other classes is 0 or missing.
+OF_SEVERAL_CLASSES = frozenset({"f1", "macro_f1", "matthews_correlation"})
 
 
 def scores(

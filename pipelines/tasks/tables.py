@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from beambert.pipelines.corpus import charsets
 from beambert.pipelines.corpus.charsets import Assumed
 from beambert.pipelines.shared.errors import InputError, one_line
+from beambert.pipelines.shared.file_kinds import not_text
 
 ENDINGS = (".tsv", ".csv", ".jsonl")
 
@@ -69,7 +70,8 @@ def field(path: pathlib.Path, line: int, row: dict[str, str], name: str) -> str:
 def unknown_label(path: pathlib.Path, line: int, label: str, labels: Sequence[str]) -> BadRow:
     """Returns the error about a row whose label is not among the known labels."""
     reason = f"has the label {label!r}, which is not one of {', '.join(labels)}"
-    return BadRow(path, line, reason, "correct the row, or train with that label first")
+    remedy = "correct the row, add the label to --labels, or train with it first"
+    return BadRow(path, line, reason, remedy)
 
 
 Row = tuple[int, dict[str, str] | BadRow]
@@ -151,8 +153,10 @@ def decode(path: pathlib.PurePath, content: bytes, assumed: Assumed) -> tuple[st
     """Returns a file's content as text, and its encoding, see `charsets.decode`.
 
     Raises:
-      InputError: the content is in no encoding that is certain.
+      InputError: the content is no text, or in no encoding that is certain.
     """
+    if problem := not_text(content):
+        raise InputError(f"{path}: {problem}")
     try:
         return charsets.decode(content, assumed)
     except UnicodeDecodeError as error:

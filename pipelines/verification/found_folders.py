@@ -170,7 +170,10 @@ def _loose_files(pattern: str, given: Vocabulary | None) -> FoundFolder:
         beside = FileSystems.join(FileSystems.split(next(iter(files)))[0], VOCABULARY_FILE)
         if FileSystems.exists(beside):
             given = _read_vocabulary(beside)
-    return _records_folder(pattern, files, vocabulary=given)
+    found = _records_folder(pattern, files, vocabulary=given)
+    if found.features is None and not any(_IN_NAME in name for name in files):
+        raise InputError(f"{pattern}: holds no TFRecords; name a records folder, or its files")
+    return found
 
 
 def _folder(

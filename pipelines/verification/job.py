@@ -14,7 +14,8 @@ class VerificationJob:
 
     Attributes:
       inputs: records folders, or patterns of record files.
-      output: folder for the report; None takes one beside the records folder.
+      output: folder for the report; None takes one beside the records folder, or, for a file, one
+        in the working folder.
       vocab_file: vocabulary of the records; None takes the one beside them.
     """
 

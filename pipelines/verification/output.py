@@ -10,7 +10,7 @@ from beambert.pipelines.verification.job import JSON_FILE, OUTPUT_ENDING, PAGE_F
 
 
 def choose_output(inputs: Sequence[str], output: str | None) -> str:
-    """Returns the folder for the report.
+    """Returns the folder for the report: beside a folder of records, for a file the working folder.
 
     Raises:
       InputError: no folder follows from the inputs, or the folder holds something else.
@@ -18,6 +18,9 @@ def choose_output(inputs: Sequence[str], output: str | None) -> str:
     if output is None:
         if len(inputs) > 1 or set(inputs[0]) & set("*?["):
             raise InputError("--output: missing, with several inputs or a pattern; name a folder")
+        if os.path.isfile(inputs[0]):
+            # Beside a file it would stand in the folder of the records.
+            return choose_output(inputs, os.path.basename(inputs[0]) + OUTPUT_ENDING)
         # A folder given as "." has a name too.
         is_nameless = os.path.basename(inputs[0].rstrip("/")) in ("", ".", "..")
         output = (os.path.abspath(inputs[0]) if is_nameless else inputs[0]).rstrip("/")

@@ -8,7 +8,8 @@ from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.jobs.files import delete_quietly, read_bytes, write_bytes
 from beambert.pipelines.jobs.running import check_reachable, run_job
-from beambert.pipelines.shared.console import duration
+from beambert.pipelines.shared.console import counted, duration, size
+from beambert.pipelines.shared.progress import Describe, Pace
 from beambert.pipelines.storage import locks
 from beambert.pipelines.verification.found_folders import FoundFolder, find_folders
 from beambert.pipelines.verification.graph import VerifyRecords
@@ -50,11 +51,11 @@ def _verify(
     delete_quietly([report, page])  # if this run fails, an earlier report must not be left
     total_bytes = sum(size for folder in folders for size in folder.files.values())
     count = sum(len(folder.files) for folder in folders)
-    print(f"{count} files, {total_bytes / 1e6:.1f} MB", flush=True)
+    print(f"{counted(count, 'file')}, {size(total_bytes)}", flush=True)
     run_job(
         lambda pipeline, folder: pipeline | VerifyRecords(job, folder, folders),
         options,
-        lambda counts, seconds: describe_progress(counts, seconds, total_bytes),
+        describe_progress(total_bytes),
         total_bytes / 1e6,
         "MB",
     )
@@ -65,17 +66,21 @@ def _verify(
     return result
 
 
-def describe_progress(counts: dict[str, int], seconds: float, total_bytes: int) -> str:
-    """Returns the progress line; it is empty before there is any progress."""
-    done = counts.get("bytes", 0)
-    if not done:
-        return ""
-    rate = done / seconds
-    return (
-        f"verifying: {counts['instances']:,} instances, {done / 1e6:.1f} of "
-        f"{total_bytes / 1e6:.1f} MB, {rate / 1e6:.2f} MB/s, "
-        f"{duration((total_bytes - done) / rate)} left"
-    )
+def describe_progress(total_bytes: int) -> Describe:
+    """Returns a function that describes the progress of a verification; see `ProgressDisplay`."""
+    pace = Pace()
+
+    def describe(counts: dict[str, int], seconds: float) -> str:
+        done = counts.get("bytes", 0)
+        if not done:
+            return ""
+        line = f"verifying: {counts['instances']:,} instances, {done / 1e6:.1f} of "
+        line += f"{total_bytes / 1e6:.1f} MB"
+        if rate := pace.of(done, seconds):
+            line += f", {rate / 1e6:.2f} MB/s, {duration((total_bytes - done) / rate)} left"
+        return line
+
+    return describe
 
 
 def summarize(result: dict[str, Any]) -> str:
@@ -98,10 +103,10 @@ def summarize(result: dict[str, Any]) -> str:
 
 
 def _folder_lines(folder: dict[str, Any]) -> list[str]:
-    size = sum(file["bytes"] for file in folder["files"])
+    stored = sum(file["bytes"] for file in folder["files"])
     records = sum(file["instances"] for file in folder["files"])
     files = plural(len(folder["files"]), "file")
-    heading = f"{folder['path']}: {records:,} instances in {files} ({size / 1e6:.1f} MB)"
+    heading = f"{folder['path']}: {records:,} instances in {files} ({size(stored)})"
     found = folder["figures"]
     if not found:
         return [heading]

@@ -16,13 +16,16 @@ from beambert.pipelines.vocabulary_learning import learning, word_counts
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
+_PARAMETERS = ("vocab_size", "do_lower_case", "format", "text_column", "encoding")
+# The flags behind the values of `about_job`.
+FLAGS_OF = ({"inputs": "--input"} | {f"parameters.{name}": f"--{name}" for name in _PARAMETERS},)
+
 
 def about_job(
     job: VocabularyJob, inputs: Sequence[InputFile], encodings: Encodings
 ) -> dict[str, Any]:
     """Returns the values that decide the output; two jobs with the same values are the same."""
-    names = ("vocab_size", "do_lower_case", "format", "text_column", "encoding")
-    parameters = {name: getattr(job, name) for name in names}
+    parameters = {name: getattr(job, name) for name in _PARAMETERS}
     return {
         "parameters": parameters | {"assumed_encodings": encodings.to_json()},
         "inputs": [dataclasses.asdict(file) for file in inputs],

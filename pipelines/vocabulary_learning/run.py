@@ -12,10 +12,11 @@ from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, sampl
 from beambert.pipelines.jobs.files import read_bytes, write_bytes
 from beambert.pipelines.jobs.input_files import InputFile, describe_links, match_inputs
 from beambert.pipelines.jobs.running import check_reachable, run_job, works_here
+from beambert.pipelines.shared.console import counted, size
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.storage import locks
-from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary, about_job
+from beambert.pipelines.storage import claims, locks
+from beambert.pipelines.vocabulary_learning.graph import FLAGS_OF, LearnVocabulary, about_job
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import special_tokens
 from beambert.pipelines.vocabulary_learning.word_counts import job_file
@@ -46,7 +47,7 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
     # This shows at once whether the output can be written.
     write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
     total_bytes = sum(file.bytes for file in inputs)
-    print(f"{len(inputs)} files, {total_bytes / 1e6:.1f} MB -> {job.output}", flush=True)
+    print(f"{counted(len(inputs), 'file')}, {size(total_bytes)} -> {job.output}", flush=True)
     notes += describe_links(inputs)
     if job.do_lower_case:
         reading = ReadOptions(job.format, job.text_column, encodings=encodings)
@@ -57,9 +58,11 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
         with loading():  # its import prints; do it now
             import beambert.pipelines.wordpiece.tokenization  # noqa: F401
 
+    reading = describe_reading(total_bytes)
+
     def describe(counts: dict[str, int], seconds: float) -> str:
         if counts.get("bytes", 0) < total_bytes:
-            return describe_reading(counts, seconds, total_bytes)
+            return reading(counts, seconds)
         return f"learning {job.vocab_size:,} word pieces, {seconds:.0f} s since the start"
 
     run_job(
@@ -104,11 +107,17 @@ def is_finished(output: str, about: dict[str, Any]) -> bool:
     if not FileSystems.exists(output):
         return False
     if FileSystems.exists(job_file(output)):
-        with contextlib.suppress(ValueError):  # The file may be foreign or damaged.
+        with contextlib.suppress(ValueError, AttributeError):  # The file may be foreign or damaged.
             made_by = json.loads(read_bytes(job_file(output), "--output"))
-            if isinstance(made_by, dict) and {n: made_by.get(n) for n in about} == about:
+            made_by = {name: made_by.get(name) for name in about}
+            difference = claims.describe_difference(made_by, about, FLAGS_OF)
+            if not difference:
                 return True
+            raise InputError(
+                f"--output={output}: already exists, made by another job ({difference}); choose "
+                "another or delete it"
+            )
     raise InputError(
-        f"--output={output}: already exists and was not made by this command with these inputs; "
-        "choose another --output or delete it"
+        f"--output={output}: already exists and was not made by this command; choose another or "
+        "delete it"
     )

@@ -78,7 +78,7 @@ def test_a_served_model_that_is_gone_is_no_reason_to_serve_anything(folder, tmp_
     [
         ("--metric=f1", "--metric=f1: not a metric of this task"),
         ("--threshold=80", "--threshold=80: cannot be reached"),
-        ("--threshold=much", "--threshold: invalid float value"),
+        ("--threshold=much", "--threshold=much: must be a number"),
         ("--min_change=nan", "--min_change=nan: must be a number"),
     ],
 )

@@ -52,6 +52,9 @@ def test_a_batch_whose_dropout_has_too_many_elements():
         with pytest.raises(InputError, match=f"--train_batch_size={batch_size}: at most 10,922"):
             model_folders.check_rows(config, 128, batch_size, parts)
     model_folders.check_rows(config, 128, 100_000, 10)
+    model_folders.check_rows(config, 128, 2730, 1, 4)
+    with pytest.raises(InputError, match="=2731: at most 2,730 examples, each 4 sequences of 128"):
+        model_folders.check_rows(config, 128, 2731, 1, 4)
 
 
 def test_what_a_killed_run_was_writing_is_deleted(tmp_path):

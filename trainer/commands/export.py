@@ -59,6 +59,12 @@ def build_parser() -> FlagParser:
         help="export the weights that the pre-training in --model had at this step, also while it "
         "is running; needs --to=huggingface or --to=tf1, whose folders --init takes",
     )
+    add(
+        "--checkpoint_dir",
+        metavar="DIR",
+        help="folder of the checkpoints, if the pre-training had a --checkpoint_dir (default: "
+        "checkpoints in --model)",
+    )
     add("--text", help="text to call the exported classifier on")
     return parser
 
@@ -73,6 +79,11 @@ def main(argv: Sequence[str]) -> None:
     with loading():
         from beambert.pipelines.storage import tensorflow_files
         from beambert.trainer.serving import blessing, versions
+    if flags.checkpoint_dir and flags.checkpoint is None:
+        raise InputError(
+            f"--checkpoint_dir={flags.checkpoint_dir}: needs --checkpoint=STEP; add it, or leave "
+            "this out"
+        )
     if flags.evaluation:
         blessing.check_blessing(flags.evaluation, flags.model)
     if flags.checkpoint is not None:
@@ -97,7 +108,7 @@ def _export_checkpoint(flags: argparse.Namespace) -> None:
         raise InputError(
             f"--checkpoint={flags.checkpoint}: needs --to=huggingface or --to=tf1; add one of them"
         )
-    with model_at(flags.model, flags.checkpoint) as made:
+    with model_at(flags.model, flags.checkpoint, flags.checkpoint_dir) as made:
         _export_elsewhere(argparse.Namespace(**vars(flags) | {"model": made}))
 
 

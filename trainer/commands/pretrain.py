@@ -14,6 +14,7 @@ from beambert.trainer.commands.flags import (
 from beambert.trainer.loop.config import (
     DYNAMIC,
     FINISHING_SHARE,
+    RANDOM,
     STATIC,
     LoopConfig,
     OptimizerConfig,
@@ -147,6 +148,11 @@ def main(argv: Sequence[str]) -> None:
     """
     recipe = _recipe_of(argv)
     flags = build_parser(recipe).parse_args(list(argv))
+    if flags.init == RANDOM:
+        raise InputError(
+            "--init=random: a pre-training begins with random weights unless --init names others; "
+            "leave it out"
+        )
     if flags.init and flags.model:
         raise InputError(
             f"--model={flags.model}: --init already sets the model; leave one of them out"

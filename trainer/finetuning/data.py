@@ -59,6 +59,11 @@ class TaskData(abc.ABC):
         self.counts = {split: len(examples) for split, examples in self._examples.items()}
 
     @property
+    def sequences(self) -> int:
+        """Number of sequences of an example: that of its endings, or else 1."""
+        return self.task.sequences(self._examples[TRAIN][0])
+
+    @property
     def has_segments(self) -> bool:
         """Whether a sequence has two segments."""
         return self.is_pair

@@ -24,7 +24,7 @@ from beambert.trainer.finetuning.batches import (
     training_batches,
 )
 from beambert.trainer.finetuning.objectives import OBJECTIVES
-from beambert.trainer.finetuning.plan import FinetuningJob, FinetuningPlan, make_plan
+from beambert.trainer.finetuning.plan import FLAGS_OF, FinetuningJob, FinetuningPlan, make_plan
 from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.memory import Memory, free_bytes, memory_told
 from beambert.trainer.loop.phase import Phase
@@ -66,12 +66,13 @@ def finetune(
     check_batch(strategy, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)
     replicas = strategy.num_replicas_in_sync
     parts = replicas * job.loop.gradient_accumulation_steps
-    length, windows = plan.text_features.max_seq_length, job.task.windows
-    model_folders.check_rows(plan.config, length, job.loop.train_batch_size * windows, parts)
+    length = plan.text_features.max_seq_length
+    sequences = plan.data.sequences * job.task.windows
+    model_folders.check_rows(plan.config, length, job.loop.train_batch_size, parts, sequences)
     chief, model_dir, identity = is_chief(strategy), job.output.model, plan.identity
     memory, sizes = _memory(plan, strategy), (loop.train_batch_size, parts // replicas)
     with model_folders.held(model_dir, chief) as check_lock, memory_told(memory, *sizes):
-        if model_folders.claim(job.output, identity, chief):
+        if model_folders.claim(job.output, identity, chief, FLAGS_OF):
             print(f"{model_dir}: already finished by the same command, nothing to do")
             return json.loads(tensorflow_files.read_bytes(f"{model_dir}/{RESULTS_FILE}"))
         if chief:

@@ -39,6 +39,7 @@ from beambert.trainer.loop.config import (
     FINETUNING_OPTIMIZER,
     FINETUNING_PATIENCE,
     FINETUNING_WARMUP_PROPORTION,
+    RANDOM,
     LoopConfig,
     OptimizerConfig,
     default_epochs,
@@ -48,7 +49,6 @@ from beambert.trainer.model_folders import model_config
 from beambert.trainer.weights.initial import InitialWeights, open_initial
 from beambert.trainer.weights.positions import KEEP
 
-RANDOM = "random"
 # Greatest length that an encoder is stretched to: a sequence of this length would take gigabytes
 # for the weights of every head of attention.
 LONGEST_LENGTH = 1 << 15
@@ -60,6 +60,34 @@ DATA: dict[str, type[TaskData]] = {
     TAGGING: TagData,
     SPAN: SpanData,
 }
+
+
+# The flags behind the values of `FinetuningPlan.identity`.
+FLAGS_OF = (
+    {
+        "task": "--task",
+        "data_sha256.train": "the train file of --data_dir",
+        "data_sha256.dev": "the dev file of --data_dir",
+        "columns.text_columns": "--text_columns",
+        "columns.label_column": "--label_column",
+        "columns.choice_columns": "--choice_columns",
+        "windows": "--max_windows",
+        "class_weights": "--class_weights",
+        "freeze_encoder": "--freeze_encoder",
+        **model_folders.TRAINING_FLAGS,
+    },
+    {
+        "model": "--model",
+        "vocabulary_sha256": "--vocab_file",
+        "do_lower_case": "--do_lower_case",
+        "max_seq_length": "--max_seq_length",
+        "labels": "--labels",
+        "patience": "--early_stopping (its patience)",
+        "optimizer.learning_rate": "--learning_rate",
+        "optimizer.num_train_steps": "--num_train_epochs (in steps)",
+    },
+    {"optimizer.num_warmup_steps": "--warmup_proportion (in steps)"},
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -223,7 +251,10 @@ def _start(job: FinetuningJob) -> _Start:
     if job.init != RANDOM:
         for name in ("model", "vocab_file", "do_lower_case"):
             if (value := getattr(job, name)) is not None:
-                raise InputError(f"--{name}={value}: needs --init=random; leave it out")
+                raise InputError(
+                    f"--{name}={value}: goes with --init=random only, as the encoder of "
+                    f"--init={job.init} has its own; leave it out"
+                )
         found = open_initial(job.init, "--init")
         found.check("--init")
         length = _length(job, found.max_seq_length, found.config)
@@ -234,8 +265,16 @@ def _start(job: FinetuningJob) -> _Start:
             f"--init_positions={job.init_positions}: needs an encoder, not --init=random; leave it "
             "out"
         )
-    if not job.model or not job.vocab_file:
-        raise InputError("--init=random: also needs --model and --vocab_file")
+    advice = {
+        "--model": "a size, such as tiny, or a bert_config.json",
+        "--vocab_file": "the vocabulary that `beambert vocab` made",
+    }
+    for flag, given in zip(advice, (job.model, job.vocab_file), strict=True):
+        if not given:
+            raise InputError(
+                f"--init=random: random weights also need {flag}, {advice[flag]}; add it, or give "
+                "the folder of an encoder to --init"
+            )
     vocabulary = model_folders.read_vocabulary(job.vocab_file, "--vocab_file")
     do_lower_case = True if job.do_lower_case is None else job.do_lower_case
     vocabulary.check_case(do_lower_case)
@@ -256,9 +295,10 @@ def _length(job: FinetuningJob, trained: int | None, config: BertConfig) -> int:
     if job.init_positions != KEEP and length > LONGEST_LENGTH:
         raise InputError(f"{asked}={length}: must be at most {LONGEST_LENGTH}")
     if length < SHORTEST_LENGTH or (length > limit and job.init_positions == KEEP):
+        more = "; --init_positions=tile gives it more" if length > limit else ""
         raise InputError(
             f"{asked}={length}: must be at least {SHORTEST_LENGTH} and at most {limit}, the "
-            "encoder's max_position_embeddings; --init_positions=tile gives it more"
+            f"encoder's max_position_embeddings{more}"
         )
     return length
 

@@ -15,11 +15,11 @@ from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.claims import first_difference, is_aside
+from beambert.pipelines.storage.claims import describe_difference, is_aside
 from beambert.pipelines.storage.weights import BEST_FOLDER
 from beambert.pipelines.tasks.task import TRAIN
 from beambert.trainer import model_folders
-from beambert.trainer.finetuning.plan import FinetuningJob, make_plan
+from beambert.trainer.finetuning.plan import FLAGS_OF, FinetuningJob, make_plan
 
 SWEEP_FILE = "sweep.json"
 # The hyper-parameters that a grid varies.
@@ -167,7 +167,7 @@ def _open(model_dir: str, common: dict[str, Any]) -> dict[str, Any]:
         theirs = state["job"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: is damaged; choose another --model_dir") from error
-    if difference := first_difference(theirs, common):
+    if difference := describe_difference(theirs, common, FLAGS_OF):
         raise InputError(
             f"--model_dir={model_dir}: holds the sweep of another job ({difference}); "
             "choose another folder"

@@ -15,6 +15,8 @@ SHORT_RUN_WARMUP_SHARE = 0.1
 REPLICA_SEED_STRIDE = 65_537
 SEED_LIMIT = 2**31 - 1024 * REPLICA_SEED_STRIDE
 
+# The value of `--init` for random weights.
+RANDOM = "random"
 ADAMW, ADAMW_CORRECTED, LAMB = "adamw", "adamw_corrected", "lamb"
 OPTIMIZERS = (ADAMW, ADAMW_CORRECTED, LAMB)
 # Masks of a training: those of the records, or others in every epoch (RoBERTa, arXiv 1907.11692,

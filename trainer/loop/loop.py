@@ -253,6 +253,8 @@ class _Training:
 
     def _train_steps(self, iterator: Any, step: int, steps: int) -> None:
         """Runs one graph call from a step on and logs its metrics."""
+        if not self._meter.has_compiled:
+            self._say("compiling the training step …")
         self._meter.restart()
         try:
             metrics = self._trainer.train_steps(iterator, steps)

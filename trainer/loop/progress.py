@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from beambert.pipelines.shared.console import duration
+from beambert.pipelines.shared.progress import Pace
 
 if TYPE_CHECKING:
     from beambert.trainer.loop.phase import Phase
@@ -55,7 +56,15 @@ class Meter:
         self._peak = peak
         self._calls = 0
         self._seconds_a_step = 0.0
-        self._steps = 0
+        # It begins after the second call: the first one compiles, and the second one still waits
+        # for the first batches.
+        self._pace = Pace()
+        self._seconds_left: float | None = None
+
+    @property
+    def has_compiled(self) -> bool:
+        """Whether a call is done; the first one compiles the step."""
+        return self._calls > 0
 
     def restart(self) -> None:
         """Starts the clock of the next call."""
@@ -75,16 +84,14 @@ class Meter:
         self._calls += 1
         now = time.monotonic()
         if self._calls == 1:
-            self._compiled = now
             return {}
         self._seconds_a_step = (now - self._started) / steps
         # Other programs may have disturbed the measurement of the peak when the training began.
         self._peak = max(self._peak, self._phase.flops_a_step / self._seconds_a_step)
-        self._steps += steps
         # The time of evaluations and checkpoints is included, since there will be more of them.
-        seconds_a_token = (now - self._compiled) / self._steps / self._phase.tokens_a_step
-        tokens = (self._phase.last_step - step) * self._phase.tokens_a_step + self._tokens_later
-        self._seconds_left = seconds_a_token * tokens
+        if rate := self._pace.of(step, now):
+            tokens = (self._phase.last_step - step) * self._phase.tokens_a_step + self._tokens_later
+            self._seconds_left = tokens / (rate * self._phase.tokens_a_step)
         return {
             "seconds_per_step": self._seconds_a_step,
             "sequences_per_second": self._batch_size / self._seconds_a_step,
@@ -99,11 +106,13 @@ class Meter:
         """Returns the progress line."""
         text = f"step {step:,}/{self._last_step:,}: {describe_metrics(metrics)}"
         text += f", learning rate {learning_rate:.2e}"
-        if not self._steps:
+        if not self._seconds_a_step:
             return text + " (compiled)"
         text += f", {self._batch_size / self._seconds_a_step:,.0f} sequences/s"
         text += f", {self._phase.tokens_a_step / self._seconds_a_step:,.0f} tokens/s"
         text += f", {self._flop_utilisation():.0%} of the matrix-multiply peak"
+        if self._seconds_left is None:
+            return text
         return text + f", {duration(self._seconds_left)} left"
 
 
@@ -119,13 +128,17 @@ class EvaluationProgress:
         """
         self._batches = batches
         self._say = say
-        self._started = self._reported = time.monotonic()
+        self._pace = Pace()  # The first batch compiles.
+        self._reported = time.monotonic()
 
     def update(self, done: int) -> None:
         """Takes the number of batches that are done, and reports if it is time."""
         now = time.monotonic()
+        rate = self._pace.of(done, now)
         if now - self._reported < SECONDS_A_REPORT or done >= self._batches:
             return
         self._reported = now
-        left = duration((now - self._started) / done * (self._batches - done))
-        self._say(f"evaluating: {done:,} of {self._batches:,} batches, {left} left")
+        line = f"evaluating: {done:,} of {self._batches:,} batches"
+        if rate:
+            line += f", {duration((self._batches - done) / rate)} left"
+        self._say(line)

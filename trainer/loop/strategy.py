@@ -15,6 +15,8 @@ from beambert.trainer.loop.config import AUTO, BFLOAT16, FLOAT32
 # GPUs multiply bfloat16 in hardware from this compute capability on (Ampere; CUDA C++ Programming
 # Guide, section "Compute Capabilities").
 BFLOAT16_CAPABILITY = (8, 0)
+# TensorFlow's words for a machine without a TPU.
+_NO_TPU = "TPUs not found in the cluster"
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
 
@@ -35,18 +37,31 @@ def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
     if name == "auto":
         name = _detect(tpu)
     if name == "tpu":
-        try:
-            resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu or "local")
-            tf.config.experimental_connect_to_cluster(resolver)
-            tf.tpu.experimental.initialize_tpu_system(resolver)
-            return tf.distribute.TPUStrategy(resolver)
-        except (ValueError, tf.errors.OpError) as error:
-            raise InputError(f"--tpu={tpu or 'local'}: cannot be used ({reason(error)})") from error
+        return _make_tpu(tpu)
     if name == "multi_worker":
         return _make_multi_worker()
     if name == "mirrored":
         return tf.distribute.MirroredStrategy()
     return tf.distribute.get_strategy()
+
+
+def _make_tpu(tpu: str | None) -> tf.distribute.Strategy:
+    flag = f"--tpu={tpu}" if tpu else "--strategy=tpu"
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu or "local")
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+        return tf.distribute.TPUStrategy(resolver)
+    # A name is looked up by Google Cloud's libraries and servers, which raise all of these.
+    except (ValueError, RuntimeError, OSError, ImportError, tf.errors.OpError) as error:
+        if _NO_TPU in str(error):
+            raise InputError(
+                f"{flag}: this machine has no TPU; leave the flag out, or run it on a TPU VM"
+            ) from error
+        raise InputError(
+            f"{flag}: cannot be used ({reason(error)}); check the name, and that this machine is "
+            "in the TPU's project on Google Cloud"
+        ) from error
 
 
 def _grow_memory() -> None:

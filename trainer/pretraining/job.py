@@ -34,6 +34,7 @@ from beambert.trainer.pretraining.batches import evaluation_batches, training_ba
 from beambert.trainer.pretraining.capacity import capacity_for
 from beambert.trainer.pretraining.objective import PretrainingObjective
 from beambert.trainer.pretraining.plan import (
+    FLAGS_OF,
     PhaseData,
     PretrainingJob,
     PretrainingPlan,
@@ -87,7 +88,7 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None
         plan = revise(plan, chief, lambda: wait_for_all(strategy))
     model_dir, identity = job.output.model, plan.identity
     with model_folders.held(model_dir, chief) as check_lock:
-        if model_folders.claim(job.output, identity, chief):
+        if model_folders.claim(job.output, identity, chief, FLAGS_OF):
             print(f"{model_dir}: already finished by the same command, nothing to do")
             return
         if chief:

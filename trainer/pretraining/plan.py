@@ -66,6 +66,25 @@ class PretrainingJob:
     extend: int | None = None
 
 
+# The flags behind the values of `PretrainingPlan.identity`.
+FLAGS_OF = (
+    {
+        "phases.0.records_sha256": "--data",
+        "phases.1.records_sha256": "--long_data",
+        "phases.0.eval_records_sha256": "--eval_data",
+        "masking": "--masking",
+        "optimizer.num_train_steps": "--num_train_steps",
+        "optimizer.learning_rate": "--learning_rate",
+        **model_folders.TRAINING_FLAGS,
+    },
+    {
+        "model": "--model",
+        "optimizer.num_warmup_steps": "--num_warmup_steps",
+        "phases.0.last_step": "--long_data_share",
+    },
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class PhaseData:
     """The records of a stretch of the training, and its held-out records."""
@@ -220,7 +239,6 @@ def _training(
     }
     return {
         "kind": model_folders.PRETRAINING,
-        # These come first: an error names the first difference to the description in a folder.
         "optimizer": job.optimizer.settings(),
         "loop": dataclasses.asdict(job.loop),
         "do_lower_case": records.info.parameters["do_lower_case"],

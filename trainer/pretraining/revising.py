@@ -23,7 +23,7 @@ from beambert.trainer.loop.config import (
     Revision,
     default_warmup_steps,
 )
-from beambert.trainer.pretraining.plan import PretrainingJob, PretrainingPlan, make_plan
+from beambert.trainer.pretraining.plan import FLAGS_OF, PretrainingJob, PretrainingPlan, make_plan
 
 
 def with_recorded_revisions(job: PretrainingJob) -> PretrainingJob:
@@ -75,7 +75,7 @@ def revise(
         return tensorflow_files.read_bytes(f"{path}/{name}", "--model_dir")
 
     with model_folders.held(path, chief):
-        finished = claims.is_finished(path, names, read, plan.identity, "--model_dir")
+        finished = claims.is_finished(path, names, read, plan.identity, "--model_dir", FLAGS_OF)
         steps = checkpoint_steps(job.output.checkpoints)
         revision = (
             finishing(job.finish, finished, job.optimizer, steps)

@@ -49,9 +49,13 @@ pip install tensorflow=={tensorflow} tensorflow-text=={tensorflow_text}
 ```
 
 `tensorflow_text` must be imported first. It registers the operations of the tokenizer, without
-which loading ends with `Op type not registered`.
+which loading ends with `Op type not registered`. On a machine without a GPU, TensorFlow prints that
+it could not find cuda drivers. That is harmless.
 
 ```python
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # fewer notices of TensorFlow
 import tensorflow_text  # this line comes first
 import tensorflow as tf
 

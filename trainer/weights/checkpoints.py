@@ -21,27 +21,27 @@ from beambert.trainer import model_folders
 
 
 @contextlib.contextmanager
-def model_at(path: str, step: int) -> Iterator[str]:
+def model_at(path: str, step: int, checkpoints: str | None = None) -> Iterator[str]:
     """Yields a temporary model folder with the weights that a pre-training had at a step.
 
     Args:
-      path: model folder of the pre-training, finished or not, with its checkpoints.
+      path: model folder of the pre-training, finished or not.
       step: step of one of the checkpoints.
+      checkpoints: folder of the checkpoints; None for `path`/checkpoints.
 
     Raises:
       InputError: there is no such checkpoint, or the folder is not that of a pre-training.
     """
     path = path.rstrip("/")
-    folder = f"{path}/{CHECKPOINTS_FOLDER}"
+    folder = (checkpoints or f"{path}/{CHECKPOINTS_FOLDER}").rstrip("/")
     prefix = f"{folder}/ckpt-{step}"
     if not tensorflow_files.exists(f"{prefix}.index"):
         found = [name.split(".")[0] for name in tensorflow_files.list_folder(folder)]
         steps = sorted({int(n[5:]) for n in found if n.startswith("ckpt-") and n[5:].isdecimal()})
-        there = ", ".join(map(str, steps)) or "none"
-        raise InputError(
-            f"--checkpoint={step}: {folder} has no such checkpoint; choose one of its steps "
-            f"({there})"
-        )
+        advice = f"choose one of its steps ({', '.join(map(str, steps))})"
+        if not steps:
+            advice = "if the pre-training had a --checkpoint_dir, give it here, too"
+        raise InputError(f"--checkpoint={step}: {folder} has no such checkpoint; {advice}")
     with tempfile.TemporaryDirectory(prefix="beambert-") as made:
         for name in (CONFIG_FILE, VOCABULARY_FILE, TRAINING_FILE):
             tensorflow_files.copy(f"{path}/{name}", f"{made}/{name}")

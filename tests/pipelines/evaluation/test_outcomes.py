@@ -22,6 +22,16 @@ def test_constant_answers_of_classes():
     assert best["cross_entropy"][1] == pytest.approx(scipy.stats.entropy([0.75, 0.25]))
 
 
+def test_metrics_of_several_classes_need_several():
+    """F1, its mean and the correlation say nothing about examples of one class."""
+    labels, predictions = np.array([1, 1, 0]), np.array([1, 0, 0])
+    found = outcomes.ClassOutcomes(labels, predictions, np.eye(2)[predictions])
+    assert found.undefined() == frozenset()
+    of_one = found.take(np.array([0, 1, 1]))
+    assert len(of_one) == 3 and of_one.predictions.tolist() == [1, 0, 0]
+    assert of_one.undefined() == {"f1", "macro_f1", "matthews_correlation"}
+
+
 def test_constant_answers_of_the_other_kinds():
     """The mean number, O for every word, no answer."""
     labels = np.random.default_rng(1).uniform(0, 5, 150)

@@ -40,8 +40,17 @@ def test_progress_and_the_rate(often, capsys):
 
     run(step, [3])
     *lines, last = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"3 of 3 examples, [\d,]+/s, 0 s left", lines[-1])
+    assert lines[-1] == "3 of 3 examples"
     assert re.fullmatch(r"done in .+ s, [\d.,]+ examples/s", last)
+
+
+def test_the_rate_leaves_out_the_start():
+    """A minute passed before the first examples."""
+    describe = running.describe_examples(100)
+    assert describe({}, 55.0) == ""
+    assert describe({"examples": 10}, 60.0) == "10 of 100 examples"
+    assert describe({"examples": 10}, 65.0) == "10 of 100 examples"
+    assert describe({"examples": 40}, 70.0) == "40 of 100 examples, 3/s, 20 s left"
 
 
 def test_in_a_notebook_a_line_replaces_the_last(monkeypatch, capsys):

@@ -96,7 +96,7 @@ def test_a_text_is_a_line_or_a_whole_file(classifier, tmp_path, capsys):
     ]
     assert "--unit=file" not in capsys.readouterr().out
     assert [row["reason"].split(": ")[1] for row in rejects] == ["has an empty 'text'; fill it in"]
-    with pytest.raises(InputError, match="of another job"):
+    with pytest.raises(InputError, match='of another job .--unit there "file", here "line"'):
         run(classifier, tmp_path / "files", tmp_path / "*.txt")
 
 
@@ -105,7 +105,7 @@ def test_progress(classifier, tmp_path, monkeypatch, capsys):
     (tmp_path / "a.csv").write_text("id,text\n1,good\n2,bad\n3,\n")
     run(classifier, tmp_path / "out", tmp_path / "a.csv")
     printed = capsys.readouterr().out
-    assert re.search(r"^answering: 3 rows, \d+/s, 0.0 of 0.0 MB, 0 s left$", printed, re.MULTILINE)
+    assert re.search(r"^answering: 3 rows, .*0.0 of 0.0 MB", printed, re.MULTILINE)
     assert re.search(r"^done in .+ s, [\d.]+ MB/s$", printed, re.MULTILINE)
 
 
@@ -115,7 +115,7 @@ def test_the_same_command_again_has_nothing_to_do(classifier, tmp_path, capsys):
     run(classifier, tmp_path / "out", tmp_path / "a.txt")
     assert "already finished" in capsys.readouterr().out
     (tmp_path / "a.txt").write_text("so good, and more\n")
-    with pytest.raises(InputError, match="--output=.*of another job"):
+    with pytest.raises(InputError, match="another job .--input there 1 file, .*a.txt, changed"):
         run(classifier, tmp_path / "out", tmp_path / "a.txt")
 
 

@@ -1,9 +1,9 @@
-"""Hiding stderr from several threads at once: nobody waits, and it is put back."""
+"""How amounts are written; hiding stderr from several threads: nobody waits, it is put back."""
 
 import os
 import threading
 
-from beambert.pipelines.shared.console import quiet_stderr
+from beambert.pipelines.shared.console import counted, quiet_stderr, size
 
 
 def test_a_thread_does_not_wait_for_another_that_hides(capfd):
@@ -32,3 +32,17 @@ def test_the_last_to_leave_puts_it_back(capfd):
     second.__exit__(None, None, None)
     os.write(2, b"seen")
     assert capfd.readouterr().err == "seen"
+
+
+def test_amounts_are_written_as_people_read_them():
+    assert [counted(count, "file") for count in (0, 1, 2000)] == [
+        "0 files",
+        "1 file",
+        "2,000 files",
+    ]
+    sizes = [
+        size(number) for number in (0, 1, 999, 1000, 12_345, 999_949, 1_000_000, 2_345_678_901)
+    ]
+    assert sizes == [
+        *("0 bytes", "1 byte", "999 bytes", "1.0 kB", "12.3 kB", "999.9 kB", "1.0 MB", "2345.7 MB"),
+    ]

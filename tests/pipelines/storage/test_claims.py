@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import pytest
 
@@ -84,3 +85,46 @@ def test_names_of_what_is_being_written(path):
     assert folder == os.path.dirname(path)
     assert is_aside(name) and is_aside(name, "1") and not is_aside(name, "2")
     assert not is_aside("1") and not is_aside("1", "1")
+
+
+FLAGS_OF = (
+    {"inputs": "--input", "parameters.pairs": "--pairs", "vocabulary": "--vocab_file"},
+    {"parameters.num_shards": "--num_shards"},
+)
+FILES = [{"path": f"/text/{name}", "bytes": 9} for name in "ab"]
+TEXTS = {"parameters": {"num_shards": 1, "pairs": "x", "dtype": 0}, "vocabulary": "0" * 64}
+TEXTS |= {"inputs": FILES}
+
+
+@pytest.mark.parametrize(
+    ("job", "message"),
+    [
+        # What follows from the files isn't named beside them.
+        (
+            {"inputs": [*FILES, {"path": "/text/c", "bytes": 9}], "num_shards": 2},
+            "--input there 2 files, here 3 files, such as /text/c",
+        ),
+        ({"inputs": FILES[:1]}, "--input there 2 files, here 1 file, such as /text/b, left out"),
+        (
+            {"inputs": [FILES[0], FILES[1] | {"bytes": 8}]},
+            "--input there 2 files, here 2 files, such as /text/b, changed",
+        ),
+        ({"num_shards": 3}, "--num_shards there 1, here 3"),
+        ({"pairs": "y", "num_shards": 3}, '--pairs there "x", here "y"'),
+        ({"vocabulary": "1" * 64}, "--vocab_file is another one"),
+        ({"pairs": "y", "vocabulary": "1" * 64}, '--pairs there "x", here "y"; --vocab_file is'),
+        ({"dtype": 1}, "parameters.dtype there 0, here 1"),
+    ],
+)
+def test_another_job_names_the_flags_that_the_user_changed(job, message):
+    given = {name: job.get(name, value) for name, value in TEXTS["parameters"].items()}
+    changed = TEXTS | {"parameters": given} | {k: v for k, v in job.items() if k in TEXTS}
+    files = {"_SUCCESS": serialize_job(TEXTS), "part-0": b""}
+    with pytest.raises(InputError, match=rf"another job \({re.escape(message)}"):
+        is_finished("out", sorted(files), files.__getitem__, changed, "--output", FLAGS_OF)
+
+
+def test_the_result_of_another_command_has_no_flags_to_name():
+    files = {"_SUCCESS": serialize_job({"task": "x", "labels": []}), "train": b""}
+    with pytest.raises(InputError, match=r"of another job \(made by another command\)"):
+        is_finished("out", sorted(files), files.__getitem__, TEXTS, "--output", FLAGS_OF)

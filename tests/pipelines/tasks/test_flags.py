@@ -6,7 +6,12 @@ import pytest
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
-from beambert.pipelines.tasks.flags import add_learning_flags, add_task_flags, task_of
+from beambert.pipelines.tasks.flags import (
+    add_learning_flags,
+    add_task_flags,
+    task_arguments,
+    task_of,
+)
 
 
 def declared(*flags: str):
@@ -22,6 +27,16 @@ def test_columns_and_labels_of_ones_own():
     )
     assert task.text_columns == ("a", "b") and not task.text_b_is_optional
     assert (task.label_column, task.labels) == ("topic", ("y", "x"))
+
+
+def test_flags_as_the_arguments_of_another_command():
+    """As `deliver` gives them to `finetune` and `evaluate`."""
+    parser = FlagParser()
+    add_task_flags(parser)
+    given = ["--task=multi_label", "--data_dir=d", "--text_columns=a,b", "--label_separator=;"]
+    assert task_arguments(parser.parse_args(given)) == given
+    given += ["--encoding=windows-1252", "--skip_bad_rows"]
+    assert task_arguments(parser.parse_args(given)) == given
 
 
 def test_how_labels_are_learnt():

@@ -65,6 +65,24 @@ def test_labels_stand_in_one_column(tmp_path):
     assert read_file(piped, str(tmp_path), "train").examples[0].labels == ("a", "b,c")
 
 
+def test_one_label_each_is_told(tmp_path):
+    """Perhaps it is a classification, or the labels have another separator."""
+    (tmp_path / "dev.tsv").write_text("text\tlabel\nx\ta;b\n")
+    for rows, told in (
+        ("x\ta;b\ny\tc\n", True),
+        ("x\ta;b\ny\tc,a;b\n", False),
+        ("x\ta;b\ny\t\nz\tc\n", False),
+    ):
+        (tmp_path / "train.tsv").write_text(f"text\tlabel\n{rows}")
+        notes = read_splits(find_task("multi_label"), str(tmp_path), ("train", "dev"), False).notes
+        assert len(notes) == told
+    (tmp_path / "train.tsv").write_text("text\tlabel\nx\ta;b\ny\tc\n")
+    (note,) = read_splits(find_task("multi_label"), str(tmp_path), ("train", "dev"), False).notes
+    assert (
+        "train.tsv: every text has exactly one label, such as 'a;b'; --task=classification" in note
+    )
+
+
 def test_what_is_no_label_is_refused(tmp_path):
     (tmp_path / "train.tsv").write_text("text\tlabel\nx\ta\ny\tb\n")
     (tmp_path / "dev.tsv").write_text("text\tlabel\nx\ta,d\n")

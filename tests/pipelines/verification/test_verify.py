@@ -258,6 +258,17 @@ class TestDamage:
         status, printed, error = verify(capsys, tmp_path / "a.tfrecord", f"--output={tmp_path}/o")
         assert (status, error) == (1, "") and "cut off in record 1" in printed
 
+    def test_a_file_has_its_report_in_the_working_folder(self, capsys, original, monkeypatch):
+        """Not in the finished folder of its records."""
+        before = sorted(original.iterdir())
+        (original.parent / "here").mkdir()
+        monkeypatch.chdir(original.parent / "here")
+        status, printed, _ = verify(capsys, original / "tf_examples.tfrecord")
+        name = "tf_examples.tfrecord-verification"
+        assert status == 0 and f"Report: {name}/verification.html" in printed
+        assert found(name)["faults"] == 0
+        assert sorted(original.iterdir()) == before
+
     def test_empty_shard_is_no_fault(self, capsys, original):
         (original / "empty.tfrecord").write_bytes(b"")
         assert verify(capsys, original)[0] == 0
@@ -345,6 +356,7 @@ class TestBadInput:
             (["{original}", "--output={tmp}/taken"], ["--output", "something else"]),
             (["{original}", "--vocab_file={tmp}/none.txt"], ["--vocab_file", "none.txt"]),
             (["{original}/*"], ["--output"]),
+            (["{original}/vocab.txt"], ["vocab.txt: holds no TFRecords; name a records folder"]),
             (["{original}", "--nonsense=1"], ["--nonsense", "--help"]),
             ([], ["DIR", "--help"]),
         ],

@@ -130,7 +130,7 @@ def test_the_length_is_that_of_the_features(features, flags, small_config_file, 
 def test_other_features_are_refused(features, flags, tmp_path):
     for others, message in (
         ({"max_seq_length": 12}, r"max_seq_length there 16, here 12"),
-        ({"features": features("squad2.0")}, r"task\.name there \"squad2\.0\", here \"tagging\""),
+        ({"features": features("squad2.0")}, r"--task there \"squad2\.0\", here \"tagging\""),
         ({"features": tmp_path}, "not a finished features folder"),
     ):
         given = flags("tagging", **({"features": features("tagging")} | others))

@@ -74,7 +74,7 @@ def test_every_combination_once_and_the_best_is_kept(run, tmp_path, capsys, monk
     assert not list((tmp_path / "sweep" / "runs").iterdir())
     run()
     assert "4 runs, 4 of them done" in capsys.readouterr().out
-    with pytest.raises(InputError, match=r"--model_dir=.* holds the sweep of another job \(optim"):
+    with pytest.raises(InputError, match=r"--model_dir=.* holds the sweep of another job \(--wei"):
         run("--weight_decay_rate=0.1")
 
 

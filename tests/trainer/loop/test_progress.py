@@ -15,9 +15,29 @@ def test_no_more_than_the_whole_peak_is_reached(monkeypatch, peak, share):
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     phase = Phase(100, None, None, tokens_a_step=512, flops_a_step=1e9)
     meter = progress.Meter(100, phase, tokens_later=0, batch_size=4, peak=peak)
+    assert not meter.has_compiled
     for step in (1, 2):
         meter.restart()
         rates = meter.update(step, 1)
+    assert meter.has_compiled
     assert rates["seconds_per_step"] == 2.0
     assert rates["flop_utilisation"] == share
     assert f"{share:.0%} of the matrix-multiply peak" in meter.line(2, {}, 1e-3)
+
+
+def test_the_time_left_leaves_out_the_start(monkeypatch):
+    """A call that compiles, one that waits for the first batches, and two of 10 steps."""
+    clock = iter([0.0, 30.0, 30.0, 37.0, 37.0, 47.0, 47.0, 57.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    phase = Phase(100, None, None, tokens_a_step=512, flops_a_step=1.0)
+    meter, lines = progress.Meter(100, phase, tokens_later=512 * 7, batch_size=4, peak=1.0), []
+    step = 0
+    for steps in (1, 1, 10, 10):
+        meter.restart()
+        step += steps
+        meter.update(step, steps)
+        lines.append(meter.line(step, {}, 1e-3))
+    assert lines[0].endswith("(compiled)")
+    assert lines[1].endswith("peak")
+    assert lines[2].endswith(", 1 min 35 s left")  # 88 steps and 7 later ones of 1 s
+    assert lines[3].endswith(", 1 min 25 s left")

@@ -1,6 +1,7 @@
 """Devices that are asked for and can't be had: one sentence each."""
 
 import json
+from urllib.error import URLError
 
 import pytest
 import tensorflow as tf
@@ -38,9 +39,22 @@ def test_a_tf_config_that_names_no_worker_is_refused(config, message, monkeypatc
 
 @pytest.mark.parametrize(("name", "tpu"), [("auto", "local"), ("tpu", None)])
 def test_a_tpu_that_is_not_there_is_refused(name, tpu):
-    with pytest.raises(InputError, match="--tpu=local: cannot be used") as caught:
+    flag = f"--tpu={tpu}" if tpu else "--strategy=tpu"
+    with pytest.raises(InputError) as caught:
         make_strategy(name, tpu)
-    assert "\n" not in str(caught.value)
+    advice = "leave the flag out, or run it on a TPU VM"
+    assert str(caught.value) == f"{flag}: this machine has no TPU; {advice}"
+
+
+def test_a_tpu_whose_name_cannot_be_looked_up_is_refused(monkeypatch):
+    """As on a machine outside of Google Cloud, which has no server of metadata."""
+
+    def resolve(tpu):
+        raise URLError("Name or service not known")
+
+    monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", resolve)
+    with pytest.raises(InputError, match="--tpu=mine: cannot be used .*not known.*check the name"):
+        make_strategy("auto", "mine")
 
 
 class FakeGpus:

@@ -156,7 +156,7 @@ def test_what_decides_no_result_may_change(
 
 def test_other_seeds_and_batches_are_refused(encoder_folder, records_folder, small_config_file):
     for name in ("random_seed", "train_batch_size"):
-        with pytest.raises(InputError, match=rf"loop\.{name} there \d+, here 8"):
+        with pytest.raises(InputError, match=rf"--{name} there \d+, here 8"):
             pretrain_main(flags(records_folder, small_config_file, encoder_folder, **{name: 8}))
 
 

@@ -217,6 +217,13 @@ def test_a_batch_that_parts_cannot_share_is_refused(records_folder, small_config
         )
 
 
+def test_random_weights_need_no_flag(tmp_path):
+    """`finetune` has --init=random; here a name that is no folder would seem to be the Hub's."""
+    given = ["--data=r", f"--model_dir={tmp_path}", "--init=random", "--model=tiny"]
+    with pytest.raises(InputError, match="--init=random: a pre-training begins .* leave it out"):
+        pretrain_main(given)
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_decides_what_no_flag_says(name, monkeypatch):
     asked = []

@@ -36,11 +36,23 @@ def test_a_checkpoint_of_a_running_training_is_exported(running, encoder_folder,
     assert open_initial(str(out), "--init").config.hidden_size == 32
 
 
+def test_a_checkpoint_in_a_folder_of_its_own_is_exported(running, tmp_path):
+    (running / "checkpoints").rename(tmp_path / "elsewhere")
+    flags = [f"--model={running}", "--to=tf1", f"--output={tmp_path / 'out'}", "--checkpoint=150"]
+    export_main([*flags, f"--checkpoint_dir={tmp_path / 'elsewhere'}"])
+    assert list((tmp_path / "out").glob("*.ckpt.index"))
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--checkpoint=7", "--to=tf1"], r"--checkpoint=7: .* choose one of its steps \(150\)"),
         (["--checkpoint=150"], "--checkpoint=150: needs --to=huggingface"),
+        (
+            ["--checkpoint=150", "--checkpoint_dir=/no/such", "--to=tf1"],
+            "/no/such has no such checkpoint; if the pre-training had a --checkpoint_dir",
+        ),
+        (["--checkpoint_dir=x", "--to=tf1"], "--checkpoint_dir=x: needs --checkpoint=STEP"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(running, tmp_path, flags, message):
