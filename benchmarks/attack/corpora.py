@@ -12,13 +12,14 @@ ENDINGS = ("", "", "", ".gz", ".bz2", ".zst")
 
 def _attempt(trial: Trial) -> str:
     generator = trial.generator
-    path = generator.choice(sorted((trial.material / "corpora").iterdir()))
-    ending = generator.choice(ENDINGS)
-    content, lines = _content(trial, path.read_bytes(), ending, path.suffix != ".parquet")
-    attacked = trial.folder / f"attacked-{path.name}{ending}"
-    attacked.write_bytes(content)
-    inputs = [attacked]
-    if generator.random() < 0.5:
+    inputs, lines = [], None
+    for number in range(generator.choice((1, 1, 2, 4))):
+        path = generator.choice(sorted((trial.material / "corpora").iterdir()))
+        ending = generator.choice(ENDINGS)
+        content, lines = _content(trial, path.read_bytes(), ending, path.suffix != ".parquet")
+        inputs.append(trial.folder / f"attacked{number}-{path.name}{ending}")
+        inputs[-1].write_bytes(content)
+    if len(inputs) > 1:
         inputs.append(path)
     name = generator.choice((AUTO, *FORMATS))
     flags = [
@@ -47,7 +48,7 @@ def _attempt(trial: Trial) -> str:
     parts += sum(counts["dropped"].values()) + sum(counts["rejected"].values())
     if counts["read"] != parts:
         raise FoundError("silent loss", f"{counts}")
-    if lines is not None and name == "jsonl" and inputs == [attacked] and counts["read"] != lines:
+    if lines is not None and name == "jsonl" and len(inputs) == 1 and counts["read"] != lines:
         raise FoundError("silent loss", f"{lines} lines, {counts}")
     rejects = sum(counts["rejected"].values())
     found = output / "rejects.jsonl"
@@ -59,8 +60,8 @@ def _attempt(trial: Trial) -> str:
 def _content(trial: Trial, data: bytes, ending: str, is_text: bool) -> tuple[bytes, int | None]:
     """Returns the damaged file, and the number of its lines that aren't empty, if that is known."""
     generator = trial.generator
-    if ending and generator.random() < 0.05:
-        return mutators.bomb(generator, ending, generator.choice((10, 200))), None
+    if ending and generator.random() < 0.03:
+        return mutators.bomb(generator, ending), None
     if ending and generator.random() < 0.3:
         return mutators.damage(generator, mutators.compress(ending, data))[1], None
     _, data = mutators.damage(generator, data, is_text)
@@ -69,4 +70,4 @@ def _content(trial: Trial, data: bytes, ending: str, is_text: bool) -> tuple[byt
     return mutators.compress(ending, data), lines
 
 
-FAMILY = Family("corpora", 0.36, _attempt)
+FAMILY = Family("corpora", 0.24, _attempt)

@@ -40,4 +40,4 @@ def _attempt(trial: Trial) -> str:
     return "taken" if ended.status == 0 else "refused"
 
 
-FAMILY = Family("flags", 0.16, _attempt)
+FAMILY = Family("flags", 0.3, _attempt)

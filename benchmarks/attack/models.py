@@ -35,4 +35,4 @@ def _attempt(trial: Trial) -> str:
     return "used" if trial.call(*command[generator.choice(names)]).status == 0 else "refused"
 
 
-FAMILY = Family("models", 0.05, _attempt)
+FAMILY = Family("models", 0.02, _attempt)

@@ -144,7 +144,7 @@ def damage_value(generator: random.Random, value: Any) -> Any:
             return value[:place] + [value[place]] * 3 + value[place:]
         return [*value[:place], damage_value(generator, value[place]), *value[place + 1 :]]
     if generator.random() < 0.1:
-        for _ in range(generator.choice((10, 500))):
+        for _ in range(generator.choice((10, 200))):
             value = [value]
         return value
     if isinstance(value, int | float) and not isinstance(value, bool) and generator.random() < 0.5:
@@ -177,10 +177,11 @@ def compress(ending: str, data: bytes) -> bytes:
     return data
 
 
-def bomb(generator: random.Random, ending: str, mebibytes: int) -> bytes:
-    """Returns a compressed file that grows a thousandfold."""
-    piece = generator.choice(
-        (b"\0", b"a", b"a b. ", b"\n", b"word\n", b"<doc>\n", b'{"text": "a"}\n')
-    )
+def bomb(generator: random.Random, ending: str) -> bytes:
+    """Returns a compressed file that grows a thousandfold, to more than a document may have.
+
+    What is no single document stays smaller, since a command works through all of it.
+    """
+    piece = generator.choice((b"\0", b"a", b"a ", b"a b.\n", b"\n", b"<doc>\n", b'{"text": "a"}\n'))
     block = compress(ending, piece * (MIB // len(piece)))
-    return block * mebibytes
+    return block * (2 if b"\n" in piece else 140)

@@ -73,4 +73,4 @@ def _damage_examples(trial: Trial, path) -> None:
             writer.write(record)
 
 
-FAMILY = Family("records", 0.1, _attempt)
+FAMILY = Family("records", 0.06, _attempt)

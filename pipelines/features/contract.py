@@ -115,7 +115,7 @@ class FeaturesInfo:
             if missing:
                 raise KeyError(missing)
             return info
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(
                 f"{name}: not the info.json of a features folder; make the features again with "
                 "`beambert features`"

@@ -90,7 +90,7 @@ class RecordsInfo:
                     f"{FORMAT_VERSION}; make the records again with `beambert data`"
                 )
             return cls(**fields)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(
                 f"{name}: not the info.json of a records folder; "
                 "make the records again with `beambert data`"

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 import threading
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 
 from beambert.pipelines.shared import interrupts
@@ -55,7 +56,7 @@ def run_main(
     try:
         main(argv)
     except InputError as error:
-        print(f"beambert {command}: {error}", file=sys.stderr)
+        print(f"beambert {command}: {one_line(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(interruption(command, resumes), file=sys.stderr)
@@ -64,6 +65,21 @@ def run_main(
         print(interruption(command, resumes), file=sys.stderr)
         return end.code
     return 0
+
+
+def one_line(text: str) -> str:
+    """Returns a text with its control characters written out, as a file's name may have some.
+
+    A terminal would obey them, and a line feed would make two messages of one.
+    """
+    return "".join(c if c.isprintable() or c == " " else _written_out(c) for c in text)
+
+
+def _written_out(character: str) -> str:
+    # A surrogate stands for a byte of the command line. A space of another width is harmless.
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+        return character.encode("unicode_escape").decode()
+    return character
 
 
 @contextlib.contextmanager

@@ -109,7 +109,7 @@ class MultiLabel(LabelledTextTask):
         """Returns the labels of a field, each once: a JSON list, or names with separators."""
         names = field.split(self.label_separator)
         if field.startswith("["):
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 names = [name if isinstance(name, str) else str(name) for name in json.loads(field)]
         return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
 

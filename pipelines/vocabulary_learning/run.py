@@ -99,7 +99,7 @@ def is_finished(output: str, about: dict[str, Any]) -> bool:
     if not FileSystems.exists(output):
         return False
     if FileSystems.exists(job_file(output)):
-        with contextlib.suppress(ValueError):  # The file may be foreign or damaged.
+        with contextlib.suppress(ValueError, RecursionError):  # The file may be foreign or damaged.
             made_by = json.loads(read_bytes(job_file(output), "--output"))
             if isinstance(made_by, dict) and {n: made_by.get(n) for n in about} == about:
                 return True

@@ -40,7 +40,8 @@ def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
             tf.config.experimental_connect_to_cluster(resolver)
             tf.tpu.experimental.initialize_tpu_system(resolver)
             return tf.distribute.TPUStrategy(resolver)
-        except (ValueError, tf.errors.OpError) as error:
+        except (ValueError, OSError, RuntimeError, tf.errors.OpError) as error:
+            # For a name TensorFlow asks Google's servers, which another machine may not reach.
             raise InputError(f"--tpu={tpu or 'local'}: cannot be used ({reason(error)})") from error
     if name == "multi_worker":
         return _make_multi_worker()

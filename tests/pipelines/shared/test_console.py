@@ -3,7 +3,19 @@
 import os
 import threading
 
-from beambert.pipelines.shared.console import quiet_stderr
+from beambert.pipelines.shared.console import quiet_stderr, run_main
+from beambert.pipelines.shared.errors import InputError
+
+
+def test_an_error_is_one_line_that_no_terminal_obeys(capsys):
+    """A name in it may hold anything that a file's name may."""
+
+    def main(argv):
+        raise InputError(f"--input={argv[0]}: is a folder")
+
+    assert run_main("data", main, ["a\nb\x1b[2Jc\u202e é文 \u3000\udcff"]) == 2
+    written = "a\\nb\\x1b[2Jc\\u202e é文 \u3000\\udcff"
+    assert capsys.readouterr().err == f"beambert data: --input={written}: is a folder\n"
 
 
 def test_a_thread_does_not_wait_for_another_that_hides(capfd):

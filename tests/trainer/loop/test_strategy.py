@@ -1,6 +1,7 @@
 """Devices that are asked for and can't be had: one sentence each."""
 
 import json
+import urllib.error
 
 import pytest
 import tensorflow as tf
@@ -41,6 +42,17 @@ def test_a_tpu_that_is_not_there_is_refused(name, tpu):
     with pytest.raises(InputError, match="--tpu=local: cannot be used") as caught:
         make_strategy(name, tpu)
     assert "\n" not in str(caught.value)
+
+
+def test_a_name_of_a_tpu_that_nobody_can_resolve_is_refused(monkeypatch):
+    """TensorFlow asks a server of Google's for it."""
+
+    def unreachable(_):
+        raise urllib.error.URLError("Name or service not known")
+
+    monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", unreachable)
+    with pytest.raises(InputError, match="--tpu=mine: cannot be used .*not known"):
+        make_strategy("auto", "mine")
 
 
 class FakeGpus:
