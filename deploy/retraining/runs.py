@@ -210,9 +210,17 @@ class Run:
 
     @classmethod
     def from_fields(cls, found: Mapping[str, Any]) -> "Run":
-        """Returns the run with the fields of a run.json."""
+        """Returns the run with the fields of a run.json.
+
+        Raises:
+          ValueError, KeyError, TypeError: the fields are not those of a run.
+        """
         lists = {name: tuple(found[name]) for name in ("records", "since")}
-        return cls(**found | lists)
+        run = cls(**found | lists)
+        # All of them are paths, and those of every file system are text that UTF-8 can hold.
+        paths = [run.path, *run.records, *run.since, run.encoder or "", run.served or ""]
+        "".join(paths).encode()
+        return run
 
 
 def next_run(config: Retraining, published: Sequence[str], number: int, new_files: int) -> Run:

@@ -409,6 +409,8 @@ def test_no_such_flag_of_beam(tmp_path, config, commands):
         ("run.json", '{"path": "x", "since": 5}'),
         ("run.json", '{"steps": []}'),
         ("run.json", "[" * 99999),
+        ("run.json", '{"path": "\\ud800", "new_files": 1, "records": [], "since": []}'),
+        ("run.json", '{"path": 5, "new_files": 1, "records": [], "since": []}'),
     ],
 )
 def test_damaged_files_of_a_run(config, commands, name, text):
