@@ -44,6 +44,7 @@ def _attempt(trial: Trial) -> str:
 def _damage_examples(trial: Trial, path) -> None:
     """Writes records again, some of them damaged, all with the right checksums."""
     import tensorflow as tf
+    from google.protobuf.message import DecodeError
 
     generator = trial.generator
     found = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
@@ -52,9 +53,14 @@ def _damage_examples(trial: Trial, path) -> None:
         if generator.random() < 0.4:
             found[place] = mutators.damage(generator, found[place])[1]
             continue
-        example = tf.train.Example.FromString(found[place])
+        try:
+            example = tf.train.Example.FromString(found[place])
+        except DecodeError:  # damaged before
+            continue
         features = example.features.feature
-        name = generator.choice(sorted(features)) if features else "input_ids"
+        if not features:
+            continue
+        name = generator.choice(sorted(features))
         way = generator.randrange(4)
         if way == 0:
             del features[name]

@@ -18,6 +18,9 @@ from beambert.pipelines.shared.errors import InputError
 
 _LENGTH = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
+# Greatest size of a record, thousands of times that of an instance. A length that only claims more
+# would take that much memory before the file is found to end.
+_MOST_RECORD_BYTES = 1 << 26
 # First bytes of a gzip stream. As the length of a record they would mean half a megabyte and more.
 _GZIP_START = b"\x1f\x8b\x08"
 
@@ -96,6 +99,8 @@ def _read_record(file: io.BufferedReader, header: bytes, number: int) -> bytes:
             if number == 1
             else f"damaged in the length of record {number}"
         )
+    if size > _MOST_RECORD_BYTES:
+        raise CorruptRecordsError(f"record {number} claims {size:,} bytes, which no instance has")
     record, trailer = file.read(size), file.read(_CHECKSUM.size)
     if len(trailer) < _CHECKSUM.size:
         raise CorruptRecordsError(f"cut off in record {number}")

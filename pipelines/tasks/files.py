@@ -1,5 +1,6 @@
 """Finds the files of a task. This module needs only the standard library."""
 
+import os
 import pathlib
 
 from beambert.pipelines.shared.errors import InputError
@@ -15,12 +16,12 @@ def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
     if split not in task.files:
         raise InputError(f"--split={split}: not a split; choose one of {', '.join(task.files)}")
     folder = pathlib.Path(data_dir)
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # unlike pathlib it takes a name that is too long
         raise InputError(
             f"--data_dir={data_dir}: not a local folder; name the folder of the {task.name} files"
         )
     names = _file_names(task, split)
-    found = [folder / name for name in names if (folder / name).is_file()]
+    found = [folder / name for name in names if os.path.isfile(folder / name)]
     if not found:
         raise InputError(
             f"--data_dir={data_dir}: has no {' or '.join(names)}; the {split} split of "
@@ -35,18 +36,14 @@ def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
 
 def has_split(task: Task, data_dir: str, split: str) -> bool:
     """Whether a split has a file in the folder."""
-    return any((pathlib.Path(data_dir) / name).is_file() for name in _file_names(task, split))
+    return any(os.path.isfile(os.path.join(data_dir, name)) for name in _file_names(task, split))
 
 
 def _file_names(task: Task, split: str) -> list[str]:
     """Returns the names that the file of a split may have."""
     declared = task.files[split]
     names = (declared,) if isinstance(declared, str) else declared
-    return [
-        name + ending
-        for name in names
-        for ending in (("",) if "." in name else task.ENDINGS)
-    ]
+    return [name + ending for name in names for ending in (("",) if "." in name else task.ENDINGS)]
 
 
 def is_labelled(split: str) -> bool:
