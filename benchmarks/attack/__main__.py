@@ -33,14 +33,16 @@ _ENVIRONMENT = {
     },
 }
 FAMILIES = (
-    "corpora", "tables", "records", "models", "flags", "retraining", "paths", "disk", "kills", "two", "pages",
+    "corpora", "tables", "records", "models", "flags", "retraining", "paths", "disk", "kills",
+    "two", "pages",
 )  # fmt: skip
 # The families whose commands read a trained model.
 _OF_MODELS = ("models", "pages")
 # Modules that the commands import, loaded once before processes are forked.
 _LOADED = (
-    "pipelines.vocabulary_learning.run", "pipelines.pretraining_data.run", "pipelines.verification.run",
-    "pipelines.features.run", "pipelines.prediction.run", "trainer.pretraining.job", "trainer.finetuning.job",
+    "pipelines.vocabulary_learning.run", "pipelines.pretraining_data.run",
+    "pipelines.verification.run", "pipelines.features.run", "pipelines.prediction.run",
+    "trainer.pretraining.job", "trainer.finetuning.job",
     "trainer.serving.versions", "trainer.comparison.comparing", "deploy.retraining.workspace",
 )  # fmt: skip
 

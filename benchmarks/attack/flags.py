@@ -4,8 +4,9 @@ from beambert.commands import COMMANDS
 from benchmarks.attack.trials import Family, Trial
 
 VALUES = (
-    "0", "-1", "1", "10" * 12, "1e400", "", "nan", "-inf", "0.5", "missing/file", "ü文 ", "\udcff", "a,b",
-    ",", "=", "true", "None", "*", "[", "--", "a\nb", "\0", "../..", "x" * 5000, "9" * 5000, "1_0", "０",
+    "0", "-1", "1", "10" * 12, "1e400", "", "nan", "-inf", "0.5", "missing/file", "ü文 ",
+    "\udcff", "a,b", ",", "=", "true", "None", "*", "[", "--", "a\nb", "\0", "../..",
+    "x" * 5000, "9" * 5000, "1_0", "０",
 )  # fmt: skip
 # What would run all the others.
 LEFT_OUT = ("demo", "glue")

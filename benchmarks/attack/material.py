@@ -1,4 +1,4 @@
-"""Makes what is sound: corpora of every format, tasks of every kind, records, models, a retraining."""
+"""Makes what is sound: corpora of every format, tasks of every kind, records and models."""
 
 import json
 import os
@@ -114,19 +114,24 @@ def corpora(generator: random.Random) -> dict[str, bytes]:
     """Returns the name of a file -> its content, one of each format."""
     texts = documents(generator, 12)
     pages = "".join(
-        f"<page><title>T</title><ns>0</ns><revision><text>'''A''' [[b|c]] {{{{d}}}} &lt;ref&gt;e&lt;/ref&gt; "
-        f"{' '.join(text)}</text></revision></page>\n"
+        "<page><title>T</title><ns>0</ns><revision><text>"
+        f"'''A''' [[b|c]] {{{{d}}}} &lt;ref&gt;e&lt;/ref&gt; {' '.join(text)}</text></revision></page>\n"
         for text in texts
     )
     found = {
         "plain.txt": "\n\n".join("\n".join(text) for text in texts),
         "sentences.txt": "\n\n".join("\n".join(text) for text in texts) + "\n",
         "wiki_00": "".join(
-            f'<doc id="{i}" url="u" title="t">\nt\n\n{chr(10).join(t)}\n</doc>\n' for i, t in enumerate(texts)
+            f'<doc id="{i}" url="u" title="t">\nt\n\n{chr(10).join(t)}\n</doc>\n'
+            for i, t in enumerate(texts)
         ),
         "dump.xml": f'<mediawiki xmlns="http://x/">\n<siteinfo></siteinfo>\n{pages}</mediawiki>\n',
-        "wiki.tokens": "".join(f" = T = \n\n {' '.join(t)} \n\n = = S = = \n\n {t[0]} \n" for t in texts),
-        "rows.jsonl": "".join(json.dumps({"text": " ".join(t), "id": i}) + "\n" for i, t in enumerate(texts)),
+        "wiki.tokens": "".join(
+            f" = T = \n\n {' '.join(t)} \n\n = = S = = \n\n {t[0]} \n" for t in texts
+        ),
+        "rows.jsonl": "".join(
+            json.dumps({"text": " ".join(t), "id": i}) + "\n" for i, t in enumerate(texts)
+        ),
     }  # fmt: skip
     return {name: text.encode() for name, text in found.items()} | {"rows.parquet": _parquet(texts)}
 
@@ -150,9 +155,18 @@ def tasks(generator: random.Random) -> dict[str, dict[str, bytes]]:
         known = [f"{t} {LABELS[label]}" for t, label in zip(texts, labels, strict=True)]
         tables = {
             "classification": [("text", "label"), *zip(known, labels, strict=True)],
-            "multi_label": [("text", "label"), *((t, ("a,b", "b", "")[i % 3]) for i, t in enumerate(texts))],
-            "regression": [("text", "text_b", "label"), *((t, t[:9], str(len(t) / 9)) for t in texts)],
-            "choice": [("text", "choice0", "choice1", "label"), *((t, "a", "b c", str(i % 2)) for i, t in enumerate(texts))],
+            "multi_label": [
+                ("text", "label"),
+                *((t, ("a,b", "b", "")[i % 3]) for i, t in enumerate(texts)),
+            ],
+            "regression": [
+                ("text", "text_b", "label"),
+                *((t, t[:9], str(len(t) / 9)) for t in texts),
+            ],
+            "choice": [
+                ("text", "choice0", "choice1", "label"),
+                *((t, "a", "b c", str(i % 2)) for i, t in enumerate(texts)),
+            ],
         }  # fmt: skip
         for task, rows in tables.items():
             text = "".join("\t".join(row) + "\n" for row in rows)

@@ -21,7 +21,8 @@ ENCODINGS = ("utf-16", "utf-32", "utf-16-le", "utf-7", "cp1252", "koi8-r", "shif
 # Values in the place of others in JSON and TOML.
 ODD_VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 10**12, 10**400, -(2**63), 1e308, float("nan"), float("inf"), 0.5,
-    "", " ", "a", "\0", "\ud800", "../..", "/dev/zero", "/etc/passwd", "é" * 300, "<script>x</script>",
+    "", " ", "a", "\0", "\ud800", "../..", "/dev/zero", "/etc/passwd", "é" * 300,
+    "<script>x</script>",
     [], {}, [[]], [None], {"a": 1}, {"": {}}, ["a", "a"], "1", "nan",
 )  # fmt: skip
 

@@ -9,9 +9,10 @@ from benchmarks.attack.trials import Family, FoundError, Trial
 
 ELEMENT, ATTRIBUTE = "attack-er", "onattack"
 INJECTIONS = (
-    f"<{ELEMENT}>", f"</title><{ELEMENT}>", f"</script><{ELEMENT}>", f"</style><{ELEMENT}>", f"--><{ELEMENT}>",
-    f'" {ATTRIBUTE}="1', f"' {ATTRIBUTE}='1", f'"><{ELEMENT}>', f"]]><{ELEMENT}>", f"</svg><{ELEMENT}>",
-    f"&lt;{ELEMENT}&gt;", f"</textarea><{ELEMENT}>", f"<!--<{ELEMENT}>", f"\\u003c{ELEMENT}>",
+    f"<{ELEMENT}>", f"</title><{ELEMENT}>", f"</script><{ELEMENT}>", f"</style><{ELEMENT}>",
+    f"--><{ELEMENT}>", f'" {ATTRIBUTE}="1', f"' {ATTRIBUTE}='1", f'"><{ELEMENT}>',
+    f"]]><{ELEMENT}>", f"</svg><{ELEMENT}>", f"&lt;{ELEMENT}&gt;", f"</textarea><{ELEMENT}>",
+    f"<!--<{ELEMENT}>", f"\\u003c{ELEMENT}>",
 )  # fmt: skip
 
 

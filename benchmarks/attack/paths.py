@@ -8,9 +8,10 @@ from benchmarks.attack.material import DATA
 from benchmarks.attack.trials import Ended, Family, Trial
 
 NAMES = (
-    "a b", "it's", 'say "a"', "line\nfeed", "tab\t", "ünïcode 文", "x" * 200, "x" * 300, "*", "[a]", "?", "a,b",
-    "-a", "--help", "~", "$HOME", "a;b", "a|b", "%s", "{0}", "\udcff", ".", "..", ".hidden", "a\\b", "<b>&",
-    "a/" * 100 + "b", "gs:", "file:", "nul\x01", "é" * 120, " ", "a ", "\u202e",
+    "a b", "it's", 'say "a"', "line\nfeed", "tab\t", "ünïcode 文", "x" * 200, "x" * 300, "*",
+    "[a]", "?", "a,b", "-a", "--help", "~", "$HOME", "a;b", "a|b", "%s", "{0}", "\udcff", ".",
+    "..", ".hidden", "a\\b", "<b>&", "a/" * 100 + "b", "gs:", "file:", "nul\x01", "é" * 120, " ",
+    "a ", "\u202e",
 )  # fmt: skip
 NOBODY = 65534
 
