@@ -115,7 +115,8 @@ def corpora(generator: random.Random) -> dict[str, bytes]:
     texts = documents(generator, 12)
     pages = "".join(
         "<page><title>T</title><ns>0</ns><revision><text>"
-        f"'''A''' [[b|c]] {{{{d}}}} &lt;ref&gt;e&lt;/ref&gt; {' '.join(text)}</text></revision></page>\n"
+        f"'''A''' [[b|c]] {{{{d}}}} &lt;ref&gt;e&lt;/ref&gt; {' '.join(text)}"
+        "</text></revision></page>\n"
         for text in texts
     )
     found = {

@@ -21,6 +21,7 @@ class FoundError(Exception):
     """The attempt has found a fault: its kind, and what shows it."""
 
     def __init__(self, kind: str, detail: str):
+        """Takes the fault's kind in a word or two, and what shows it."""
         super().__init__(f"{kind}: {detail}")
         self.kind = kind
         self.detail = detail

@@ -1,5 +1,6 @@
 """Runs attempts in forked processes, each with bounds of time and memory."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -201,10 +202,8 @@ def _peak(process: str) -> int:
 def _end(worker: _Worker) -> int:
     """Ends a worker and all that it has started; returns the status."""
     os.close(worker.pipe)
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(worker.process, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
     _, status = os.waitpid(worker.process, 0)
     return os.waitstatus_to_exitcode(status)
 
