@@ -40,7 +40,7 @@ def _full_disk(trial: Trial) -> str:
     """No file may grow beyond a random size; afterwards the same command must succeed."""
     output = trial.folder / "out" / "put"
     arguments = _arguments(trial, trial.generator.choice(NAMES), output)
-    # What the command prints goes to files, too.
+    # The files that get what the command prints are bounded, too.
     workers.limit_files(int(4096 * 2 ** trial.generator.uniform(0, 5)))
     try:
         ended = trial.call(*arguments)

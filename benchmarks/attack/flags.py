@@ -8,7 +8,7 @@ VALUES = (
     "\udcff", "a,b", ",", "=", "true", "None", "*", "[", "--", "a\nb", "\0", "../..",
     "x" * 5000, "9" * 5000, "1_0", "０",
 )  # fmt: skip
-# What would run all the others.
+# These commands would run all the others.
 LEFT_OUT = ("demo", "glue")
 
 
