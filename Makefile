@@ -13,7 +13,8 @@ XLA_CACHE := TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=$(abspath .venv/xl
 PYTEST := $(TEST_ENV) $(XLA_CACHE) $(BIN)/python -m pytest -n auto --maxprocesses=4 \
 	--dist=loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo test test-slow test-flink test-tpu-packages deploy-files lint bench lock clean
+.PHONY: help setup demo test test-slow test-flink test-tpu-packages attack deploy-files lint bench \
+	lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## / - /'
@@ -58,6 +59,9 @@ test-tpu-packages: .venv-tpu/.installed  ## the trainer's tests with exactly wha
 	.venv-tpu/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
+attack: $(SETUP)  ## 3,000 seeded attempts to break the commands; one family with FLAGS=--only=corpora
+	$(BIN)/python -m benchmarks.attack $(FLAGS)
+
 # Maven fails on any file whose checksum is not the published one.
 $(FLINK_JAR): tests/flink/pom.xml
 	mvn --quiet --batch-mode --strict-checksums --file $< package
@@ -84,4 +88,4 @@ lock: $(SETUP)  ## resolve the newest versions into requirements.lock
 	$(BIN)/uv pip compile --universal --python-version 3.11 --no-header --upgrade requirements.in -o requirements.lock
 
 clean:  ## delete what the other targets made
-	rm -rf .venv .venv-tpu .flink demo-output build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-tpu .flink demo-output attack-output build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -54,6 +54,8 @@ EXAMPLES = """examples:
 The exit status is 0 if a model was served or refused, or if there is nothing new. It is 2 for an
 error that a person must correct, and 75 while another run is at work.
 """
+# The clocks of two machines may differ by this much.
+_CLOCK_SECONDS = 600
 # This is EX_TEMPFAIL of sysexits.h, which asks the caller to try again later.
 STATUS_OF_BUSY = 75
 
@@ -105,7 +107,13 @@ def plan(config: Retraining) -> Run | None:
     if config.manifests and not manifests.count:
         print(f"no manifest matches {', '.join(config.manifests)} yet")
         return None
-    if time.time() - manifests.newest < 60 * config.settle_minutes:
+    age = time.time() - manifests.newest
+    if age < -_CLOCK_SECONDS:
+        raise InputError(
+            f"{manifests.newest_path}: has a date in the future, so its delivery would never be "
+            "taken; set the clock of the machine that writes it, and write it again"
+        )
+    if max(age, 0) < 60 * config.settle_minutes:
         print(f"the last manifest is younger than {config.settle_minutes:g} minutes; more may come")
         return None
     with loading():

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.commands import COMMANDS
+from beambert.pipelines import evaluate
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import BLESSED, MARKER_FILE, NOT_BLESSED
 
@@ -88,7 +89,7 @@ class Retraining:
         """
         try:
             found = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise InputError(f"--config={path}: is not TOML ({error})") from error
         fields = {field.name: field for field in dataclasses.fields(cls)}
         for name in found:
@@ -152,7 +153,9 @@ def _check_section(section: str, flags: Flags) -> None:
             raise InputError(f"{section}.{name}: must be one value, not a list")
     if section == "finetune" and not {"task", "data_dir"} <= set(flags):
         raise InputError(f"{section}: needs task and data_dir")
-    if section == "data" and str(flags.get("max_seq_length", "")).count(",") > 1:
+    lengths = str(flags.get("max_seq_length", "")).split(",")
+    is_pair = len(lengths) == 2 and all(length.strip().isdecimal() for length in lengths)
+    if section == "data" and len(lengths) > 1 and not is_pair:
         raise InputError("data.max_seq_length: must be one length, or a short and a long one")
 
 
@@ -167,7 +170,10 @@ def _check_commands(config: Retraining) -> None:
         for section, step in steps.items():
             try:
                 arguments = command(step, config, run)[1:]
-                COMMANDS[section].build_parser().parse_known_args(arguments)
+                if section == "evaluate":
+                    evaluate.parse(arguments)
+                else:
+                    COMMANDS[section].build_parser().parse_known_args(arguments)
             except InputError as error:
                 raise InputError(f"{section}: {error}") from error
 
@@ -204,9 +210,17 @@ class Run:
 
     @classmethod
     def from_fields(cls, found: Mapping[str, Any]) -> "Run":
-        """Returns the run with the fields of a run.json."""
+        """Returns the run with the fields of a run.json.
+
+        Raises:
+          ValueError, KeyError, TypeError: the fields are not those of a run.
+        """
         lists = {name: tuple(found[name]) for name in ("records", "since")}
-        return cls(**found | lists)
+        run = cls(**found | lists)
+        # All of them are paths, and those of every file system are text that UTF-8 can hold.
+        paths = [run.path, *run.records, *run.since, run.encoder or "", run.served or ""]
+        "".join(paths).encode()
+        return run
 
 
 def next_run(config: Retraining, published: Sequence[str], number: int, new_files: int) -> Run:
@@ -294,17 +308,19 @@ def command(step: str, config: Retraining, run: Run) -> list[str]:
     if step in (BASELINE, EVALUATION):
         model = run.served if step == BASELINE else run.folder(CLASSIFIER)
         bounds = []
+        # Only a run with a baseline takes the bound on the change.
+        given = {n: v for n, v in config.evaluate.items() if n != "min_change"}
         if step == EVALUATION and config.least is not None:
             bounds.append(f"--threshold={config.least!r}")
         if step == EVALUATION and run.served:
             bounds.append(f"--baseline={run.folder(BASELINE)}")
-            if "min_change" not in config.evaluate:
-                bounds.append(f"--min_change={LEAST_CHANGE!r}")
+            least_change = config.evaluate.get("min_change", LEAST_CHANGE)
+            bounds.append(f"--min_change={least_change}")
         return [
             *("evaluate", f"--task={config.finetune['task']}"),
             *(f"--data_dir={config.finetune['data_dir']}", f"--model={model}"),
             f"--output={run.folder(step)}",
-            *to_arguments("evaluate", config.evaluate),
+            *to_arguments("evaluate", given),
             *bounds,
         ]
     return [

@@ -111,10 +111,12 @@ class Manifests:
     Attributes:
       count: number of manifests.
       newest: time at which the newest one was written, in seconds since 1970.
+      newest_path: path of the newest one.
     """
 
     count: int = 0
     newest: float = 0.0
+    newest_path: str = ""
 
 
 def check_manifests(patterns: Sequence[str]) -> Manifests:
@@ -130,8 +132,8 @@ def check_manifests(patterns: Sequence[str]) -> Manifests:
     for pattern in patterns:
         for path in tensorflow_files.match(pattern):
             _check_manifest(path)
-            written = tensorflow_files.modified(path)
-            found = Manifests(found.count + 1, max(found.newest, written))
+            newest = max((found.newest, found.newest_path), (tensorflow_files.modified(path), path))
+            found = Manifests(found.count + 1, *newest)
     return found
 
 
@@ -139,7 +141,7 @@ def _check_manifest(path: str) -> None:
     try:
         found = json.loads(read_text(path))["files"]
         files = [(os.fspath(of["path"]), int(of["bytes"])) for of in found]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise InputError(
             f"{path}: manifest is half-written or none ({error}); write it again, or delete it to "
             "take all files"
@@ -179,7 +181,7 @@ def _undamaged(path: str) -> Iterator[None]:
     """Raises an `InputError` if a file of the workspace has the wrong content."""
     try:
         yield
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{path}: is damaged ({type(error).__name__}: {error}); correct it, or delete the "
             "run's folder"

@@ -35,7 +35,7 @@ def read_metrics(folder: str) -> dict[str, Any] | None:
     try:
         metrics = json.loads(tensorflow_files.read_bytes(path))
         return metrics if metrics["kind"] == KIND else None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

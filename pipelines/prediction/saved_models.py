@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import os
 import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -64,7 +65,7 @@ def find_model(model_dir: str, kind: str | None = None) -> Model:
             "model that was fine-tuned on this task"
         )
     candidates = (folder / SAVED_MODEL_FOLDER, folder)
-    path = next((path for path in candidates if (path / "saved_model.pb").is_file()), None)
+    path = next((path for path in candidates if os.path.isfile(path / "saved_model.pb")), None)
     if path is None:
         raise InputError(
             f"--model={model_dir}: has no saved_model/saved_model.pb; name a folder that "
@@ -94,7 +95,7 @@ def find_model_anywhere(model_dir: str) -> Model:
 
 def _read_training(folder: pathlib.Path, model_dir: str) -> dict[str, Any]:
     file = folder / TRAINING_FILE
-    if not file.is_file():
+    if not os.path.isfile(file):  # unlike pathlib it takes a name that is too long
         return {}
     if not (folder / MARKER_FILE).is_file():
         raise InputError(

@@ -120,7 +120,7 @@ class FolderInfo:
                 )
             info = cls(**fields)
             fault = info.fault()
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(
                 f"{name}: not the info.json of a {cls.FOLDER}; {cls.REMEDY}"
             ) from error

@@ -53,6 +53,7 @@ def run_main(
         interrupts.install()
         interrupts.set_sentence(interruption(command, resumes))
     try:
+        _check_words(argv)
         main(argv)
     except InputError as error:
         print(f"beambert {command}: {error}", file=sys.stderr)
@@ -64,6 +65,19 @@ def run_main(
         print(interruption(command, resumes), file=sys.stderr)
         return end.code
     return 0
+
+
+def _check_words(argv: Sequence[str]) -> None:
+    """Refuses names that no JSON file and no storage could hold.
+
+    Raises:
+      InputError: an argument has a byte that is not UTF-8.
+    """
+    for word in argv:
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"{word}: the name is not UTF-8; rename the file") from error
 
 
 @contextlib.contextmanager

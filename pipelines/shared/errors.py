@@ -1,14 +1,21 @@
 """The exception whose message is written for users."""
 
-import re
-
-# Line breaks and what else cannot be printed on a line; names of files may have them.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+import unicodedata
 
 
-def one_line(message: str) -> str:
-    """Returns a message with its line breaks and control characters written out."""
-    return _UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], message)
+def one_line(text: str) -> str:
+    """Returns a text with its control characters written out, as a file's name may have some.
+
+    A terminal would obey them, and a line feed would make two messages of one.
+    """
+    return "".join(c if c.isprintable() or c == " " else _written_out(c) for c in text)
+
+
+def _written_out(character: str) -> str:
+    # A surrogate stands for a byte of the command line. A space of another width is harmless.
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+        return character.encode("unicode_escape").decode()
+    return character
 
 
 class InputError(Exception):

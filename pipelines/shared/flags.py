@@ -148,6 +148,16 @@ class FlagParser(argparse.ArgumentParser):
             )
         return added
 
+    def parse_known_args(
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parses the flags that the parser knows; see `argparse`."""
+        for word in args or ():
+            # Up to Python 3.12 argparse drops this value and gives an empty list.
+            if word.startswith("--") and word.endswith("=--"):
+                self.error(f"argument {word.removesuffix('=--')}: -- is no value")
+        return super().parse_known_args(args, namespace)
+
     def error(self, message: str) -> NoReturn:
         """Refuses flags that argparse cannot parse.
 

@@ -42,6 +42,10 @@ def told(name: str, done: str, remedy: str = "") -> Iterator[None]:
       InputError: the file system refuses an operation.
     """
     try:
+        name.encode()
+    except UnicodeEncodeError as error:  # TensorFlow raises other errors for other operations
+        raise claims.refusal(name, done, "the name is not UTF-8", "rename it") from error
+    try:
         yield
     except STORAGE_ERRORS as error:
         raise claims.refusal(name, done, reason(error), remedy) from error

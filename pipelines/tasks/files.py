@@ -59,11 +59,7 @@ def _file_names(task: Task, split: str) -> list[str]:
     """Returns the names that the file of a split may have."""
     declared = task.files[split]
     names = (declared,) if isinstance(declared, str) else declared
-    return [
-        name + ending
-        for name in names
-        for ending in (("",) if "." in name else task.ENDINGS)
-    ]
+    return [name + ending for name in names for ending in (("",) if "." in name else task.ENDINGS)]
 
 
 def is_labelled(split: str) -> bool:

@@ -7,7 +7,8 @@ with TFRecord files, and files that match a pattern, are verified without an inf
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
@@ -16,6 +17,7 @@ from beambert.pipelines.records.contract import EVAL_FOLDER, INFO_FILE, RecordsI
 from beambert.pipelines.records.decoding import RecordFeatures, find_features, first_record
 from beambert.pipelines.records.figures import MadeWith
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.claims import MARKER_FILE, TEMPORARY_PREFIX, UNFINISHED_FILE
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
@@ -143,7 +145,8 @@ def _walk(path: str) -> Iterator[tuple[str, int]]:
         prefix = "" if relative == "." else relative + "/"
         inner[:] = [name for name in inner if _may_hold_records(prefix + name)]
         for name in names:
-            yield prefix + name, os.path.getsize(os.path.join(folder, name))
+            # A link to nowhere has a size, too; whoever reads it says what it is.
+            yield prefix + name, os.lstat(os.path.join(folder, name)).st_size
 
 
 def _may_hold_records(inner: str) -> bool:
@@ -226,6 +229,7 @@ def _records_folder(
     training: str = "",
 ) -> FoundFolder:
     """Describes record files; the features come from the first record that can be read."""
+    _check_files(files)
     records = ((record, name) for name in files if (record := first_record(name)) is not None)
     features = next((find_features(record, name) for record, name in records), None)
     positions = sum(
@@ -242,6 +246,25 @@ def _records_folder(
         faults=(),
         expected_records=int(positions / features.max_seq_length) if features else 0,
     )
+
+
+def _check_files(paths: Iterable[str]) -> None:
+    """Refuses files on this machine that have no end or nobody may read.
+
+    Raises:
+      InputError: there is such a file.
+    """
+    for path in paths:
+        if "://" in path:
+            continue
+        try:
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                raise InputError(f"{path}: is not a regular file; leave it out")
+            with open(path, "rb"):
+                pass
+        except OSError as error:
+            remedy = "mend that or leave the file out"
+            raise claims.refusal(path, "read", error.strerror or str(error), remedy) from error
 
 
 def _read_vocabulary(path: str, flag: str = "vocabulary") -> Vocabulary:

@@ -280,6 +280,33 @@ def test_deliveries_in_a_row_are_taken_together(tmp_path, commands, capsys):
     assert sorted(served(config)) == ["1"]
 
 
+def test_a_manifest_from_the_future_blocks_nothing_silently(tmp_path, commands):
+    """A clock that is minutes ahead is no fault; one that is years ahead would wait for years."""
+    corpus.deliver(tmp_path, 1)
+    more = f'manifests = ["{tmp_path}/text/*.manifest"]\n'
+    config = workspace.read_config(str(corpus.write_config(tmp_path, more=more)))
+    manifest = tmp_path / "text" / "1.manifest"
+    manifest.write_text('{"files": []}')
+    os.utime(manifest, (time.time() + 10**8,) * 2)
+    with pytest.raises(InputError, match="1.manifest: has a date in the future"):
+        retrain.retrain(config)
+    assert commands.ran == []
+    os.utime(manifest, (time.time() + 30,) * 2)
+    commands.accuracies = {"000001": 0.8}
+    retrain.retrain(config)
+    assert sorted(served(config)) == ["1"]
+
+
+def test_the_least_change_is_for_runs_with_a_baseline(tmp_path):
+    text = corpus.write_config(tmp_path).read_text()
+    config = Retraining.from_toml(text + "min_change = 0.25\n", "c")
+    one, two = next_run(config, (), 1, 1), next_run(config, ("w/runs/000001",), 2, 1)
+    assert not [word for word in command("evaluation", config, one) if "min_change" in word]
+    assert not [word for word in command("baseline", config, two) if "min_change" in word]
+    found = [word for word in command("evaluation", config, two) if "min_change" in word]
+    assert found == ["--min_change=0.25"]
+
+
 HOLD = """
 import subprocess, sys, time
 from beambert.pipelines.storage import locks
@@ -350,6 +377,10 @@ BAD = {
     ("num_train_steps = 10", "num_train_steps = 'x'"): "pretrain: --num_train_steps",
     ("[pretrain.first]", "further = 3\n[pretrain.first]"): "is not TOML|must be a table",
     ("learning_rate = 0.003", "learning_rate = 'fast'"): "finetune: --learning_rate",
+    ("[evaluate]", "[evaluate]\nmin_change = inf"): "evaluate: --min_change=inf: must be a number",
+    ("vocab_file =", "least = 7\nvocab_file ="): "evaluate: --threshold=7: cannot be reached",
+    ("max_seq_length = 32", "max_seq_length = 'a,b'"): "one length, or a short and a long one",
+    ("vocab_file =", f"least = {'[' * 9999}\nvocab_file ="): "is not TOML",
 }
 
 
@@ -377,6 +408,9 @@ def test_no_such_flag_of_beam(tmp_path, config, commands):
         ("result.json", "[]"),
         ("run.json", '{"path": "x", "since": 5}'),
         ("run.json", '{"steps": []}'),
+        ("run.json", "[" * 99999),
+        ("run.json", '{"path": "\\ud800", "new_files": 1, "records": [], "since": []}'),
+        ("run.json", '{"path": 5, "new_files": 1, "records": [], "since": []}'),
     ],
 )
 def test_damaged_files_of_a_run(config, commands, name, text):

@@ -3,7 +3,28 @@
 import os
 import threading
 
-from beambert.pipelines.shared.console import counted, quiet_stderr, size
+from beambert.pipelines.shared.console import counted, quiet_stderr, run_main, size
+from beambert.pipelines.shared.errors import InputError
+
+
+def test_an_error_is_one_line_that_no_terminal_obeys(capsys):
+    """A name in it may hold anything that a file's name may."""
+
+    def main(argv):
+        raise InputError(f"--input={argv[0]}: is a folder")
+
+    assert run_main("data", main, ["a\nb\x1b[2Jc\u202e é文 \u3000"]) == 2
+    written = "a\\nb\\x1b[2Jc\\u202e é文 \u3000"
+    assert capsys.readouterr().err == f"beambert data: --input={written}: is a folder\n"
+
+
+def test_a_name_that_is_not_utf8_is_refused_by_every_command(capsys):
+    def main(argv):
+        raise AssertionError
+
+    assert run_main("verify", main, ["records", "--output=a\udcff"]) == 2
+    message = "beambert verify: --output=a\\udcff: the name is not UTF-8; rename the file\n"
+    assert capsys.readouterr().err == message
 
 
 def test_a_thread_does_not_wait_for_another_that_hides(capfd):

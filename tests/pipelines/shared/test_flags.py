@@ -9,6 +9,7 @@ from beambert.commands import COMMANDS
 from beambert.pipelines.jobs.running import beam_options
 from beambert.pipelines.shared import flags as shared_flags
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import FlagParser
 
 OF_BEAM = [name for name, command in COMMANDS.items() if command.needs_beam]
 
@@ -91,3 +92,11 @@ def test_no_flag_of_beam_is_taken_for_one_of_ours(command):
     for option in of_beam._option_string_actions.keys() - {"--label"}:
         found = shared_flags._nearest(option, ours, shared_flags.SIMILAR)
         assert found is None or f"--{found}" == option, option
+@pytest.mark.parametrize("name", ["output", "fraction"])
+def test_two_dashes_are_no_value(name):
+    parser = FlagParser(prog="x")
+    parser.add_argument("--output")
+    parser.add_argument("--fraction", type=float)
+    for parse in (parser.parse_args, parser.parse_known_args):
+        with pytest.raises(InputError, match=f"^--{name}: -- is no value; see --help$"):
+            parse([f"--{name}=--"])

@@ -131,3 +131,10 @@ def test_storage_that_does_not_answer_is_not_empty(gs):
         tensorflow_files.local_folder(path),
     ):
         pass
+
+
+def test_a_name_that_is_not_utf8(tmp_path):
+    path = f"{tmp_path}/\udcff"
+    for function in (tensorflow_files.exists, tensorflow_files.is_folder, tensorflow_files.size):
+        with pytest.raises(InputError, match="the name is not UTF-8"):
+            function(path)

@@ -6,7 +6,8 @@ import pytest
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks import tables
-from beambert.pipelines.tasks.declarations import TASKS
+from beambert.pipelines.tasks.declarations import TASKS, find_task
+from beambert.pipelines.tasks.files import has_split, split_path
 from beambert.pipelines.tasks.splits import present_splits, read_splits
 
 
@@ -70,3 +71,10 @@ def test_only_test_files_may_be_absent(tmp_path):
         read_splits(TASKS["classification"], folder, ("train", "dev"), False)
     write(tmp_path, test="text\na\n")
     assert present_splits(TASKS["classification"], folder) == ("train", "dev", "test")
+
+
+def test_a_name_that_no_file_can_have():
+    task = find_task("sst-2")
+    with pytest.raises(InputError, match="not a local folder"):
+        split_path(task, "x" * 5000, "dev")
+    assert not has_split(task, "x" * 5000, "dev")

@@ -1,6 +1,7 @@
 """The verify command: finished folders, others' files, and everything that can be wrong."""
 
 import json
+import os
 import pathlib
 import random
 import re
@@ -348,6 +349,18 @@ class TestOthersRecords:
 
 
 class TestBadInput:
+    @pytest.mark.parametrize("target", ["/dev/zero", "nowhere", "fifo"])
+    @pytest.mark.parametrize("is_alone", [True, False])
+    def test_what_has_no_end_is_not_read(self, capsys, tmp_path, target, is_alone):
+        os.mkfifo(tmp_path / "fifo")
+        folder = tmp_path / "folder"
+        folder.mkdir()
+        (folder / "a.tfrecord").symlink_to(tmp_path / target)
+        given = folder / "a.tfrecord" if is_alone else folder
+        status, _, error = verify(capsys, given, f"--output={tmp_path / 'report'}")
+        assert status == 2 and error.count("\n") == 1 and "a.tfrecord" in error
+        assert not (tmp_path / "report").exists()
+
     @pytest.mark.parametrize(
         "arguments, parts",
         [

@@ -1,0 +1,159 @@
+"""Do hostile inputs make a command crash, hang, lose data, fill memory or leave files?
+
+    python -m benchmarks.attack --attempts=3000 --seed=0
+    python -m benchmarks.attack --only=corpora --attempts=200
+    python -m benchmarks.attack --only=corpora --number=17
+
+Makes seeded attempts of several families against the real commands, each in a bounded process. The
+outcomes are counted by family. A fault prints its family, number, seed and command, and its folder
+stays in --keep. The last form makes one attempt again.
+"""
+
+import contextlib
+import importlib
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from benchmarks import measuring
+
+# Libraries are quiet, see no accelerator, and take one core for each process.
+_ENVIRONMENT = {
+    **{"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"},
+    **{
+        "TF_NUM_INTRAOP_THREADS": "1",
+        "TF_NUM_INTEROP_THREADS": "1",
+        "GRPC_ENABLE_FORK_SUPPORT": "0",
+    },
+}
+FAMILIES = (
+    "corpora", "tables", "records", "models", "flags", "retraining", "paths", "disk", "kills",
+    "two", "pages",
+)  # fmt: skip
+# The families whose commands read a trained model.
+_OF_MODELS = ("models", "pages")
+# Modules that the commands import, loaded once before processes are forked.
+_LOADED = (
+    "pipelines.vocabulary_learning.run", "pipelines.pretraining_data.run",
+    "pipelines.verification.run", "pipelines.features.run", "pipelines.prediction.run",
+    "trainer.pretraining.job", "trainer.finetuning.job",
+    "trainer.serving.versions", "trainer.comparison.comparing", "deploy.retraining.workspace",
+)  # fmt: skip
+
+
+def build_parser():
+    """Returns the parser of the flags."""
+    parser = measuring.flag_parser("attack", __doc__)
+    add = parser.add_argument
+    add("--attempts", type=int, default=3000, help="number of all attempts (default: 3000)")
+    add("--seed", type=int, default=0, help="seed of all attempts (default: 0)")
+    add("--only", choices=FAMILIES, help="family to make attempts of (default: all)")
+    add("--number", type=int, help="with --only: number of the one attempt to make again")
+    add("--processes", type=int, default=2, help="processes at a time (default: 2)")
+    add("--keep", metavar="DIR", default="attack-output", help="folder for what found faults")
+    measuring.add_results_flag(parser)
+    return parser
+
+
+def _load() -> None:
+    """Imports what the commands need, and starts none of it."""
+    from beambert.commands import COMMANDS
+    from beambert.pipelines.shared.console import quiet_stderr
+
+    with quiet_stderr():
+        for command in COMMANDS.values():
+            command.build_parser()
+        for name in _LOADED:
+            importlib.import_module(f"beambert.{name}")
+
+
+def _families(only: str | None) -> list:
+    from benchmarks.attack import (
+        corpora,
+        endings,
+        flags,
+        models,
+        pages,
+        paths,
+        records,
+        retraining,
+        tables,
+    )
+
+    modules = (corpora, tables, records, models, flags, retraining, paths, pages)
+    found = [*(module.FAMILY for module in modules), *endings.FAMILIES]
+    return [family for family in found if only in (None, family.name)]
+
+
+def main(argv: Sequence[str]) -> None:
+    """Makes the attempts; ends with status 1 if one found a fault."""
+    parser = build_parser()
+    flags = parser.parse_args(list(argv))
+    os.environ |= _ENVIRONMENT
+    _load()
+    from benchmarks.attack import material, workers
+
+    keep = pathlib.Path(flags.keep).absolute()
+    keep.mkdir(parents=True, exist_ok=True)
+    families = _families(flags.only)
+    total = sum(family.share for family in families)
+    table, faults = {}, 0
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="attack-") as place, contextlib.chdir(place):
+        sound = pathlib.Path(place) / "material"
+        material.make(sound, flags.seed, any(family.name in _OF_MODELS for family in families))
+        print(f"material made in {time.monotonic() - begun:.0f} s", file=sys.stderr)
+        for family in families:
+            numbers = range(max(1, round(flags.attempts * family.share / total)))
+            if flags.number is not None:
+                numbers = range(flags.number, flags.number + 1)
+            started = time.monotonic()
+            results = []
+            for result in workers.run(family, numbers, flags.processes, flags.seed, (sound, keep)):
+                results.append(result)
+                if result.is_fault:
+                    faults += 1
+                    _tell(result, flags.seed, keep)
+            table[family.name] = _summary(results, time.monotonic() - started)
+            print(f"{family.name}: {json.dumps(table[family.name])}", file=sys.stderr, flush=True)
+        if faults:
+            shutil.copytree(sound, keep / "material", dirs_exist_ok=True)
+    attempts = sum(row["attempts"] for row in table.values())
+    result = {"attempts": attempts, "faults": faults, "families": table}
+    print(measuring.write_results(flags.results, parser, argv, result))
+    if faults:
+        sys.exit(1)
+
+
+def _summary(results: Sequence, seconds: float) -> dict:
+    outcomes = Counter(result.outcome for result in results)
+    return {
+        "attempts": len(results),
+        "faults": sum(result.is_fault for result in results),
+        "outcomes": dict(outcomes.most_common()),
+        "longest_seconds": round(max(result.seconds for result in results), 1),
+        "most_mib": max(result.bytes for result in results) >> 20,
+        "seconds": round(seconds),
+    }
+
+
+def _tell(result, seed: int, keep: pathlib.Path) -> None:
+    folder = keep / f"{result.family}-{result.number}"
+    command = folder / "command.txt"
+    words = command.read_text("utf-8", "surrogateescape").split("\0") if command.exists() else []
+    print(
+        f"\nFAULT {result.outcome}: --seed={seed} --only={result.family} --number={result.number}\n"
+        f"  in {folder}\n  {ascii(words)[:1000]}\n{result.detail}\n",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    measuring.run(main)
