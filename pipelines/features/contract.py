@@ -186,8 +186,10 @@ def open_features(folder: str, flag: str) -> TaskFeatureFiles:
     name = f"{folder}/{INFO_FILE}"
     info = FeaturesInfo.from_json(tensorflow_files.read_text(name), name)
     for file in (file for split in info.splits.values() for file in split["files"]):
-        data = tensorflow_files.read_bytes(f"{folder}/{file['name']}")
-        if hashlib.sha256(data).hexdigest() != file["sha256"]:
+        digest = hashlib.sha256()
+        for chunk in tensorflow_files.read_chunks(f"{folder}/{file['name']}"):
+            digest.update(chunk)
+        if digest.hexdigest() != file["sha256"]:
             raise InputError(
                 f"{flag}: {file['name']} has changed since it was written; make the features again"
             )

@@ -175,3 +175,8 @@ def check_shares(flags: object, *names: str) -> None:
 
 # Arguments for a flag that means True when it is named without a value; it may also have a value.
 SWITCH = {"type": parse_bool, "nargs": "?", "const": True, "default": False, "metavar": "BOOL"}
+# Arguments of the flag --trust_model.
+TRUST_MODEL = SWITCH | {
+    "help": "run the model's graph whatever it does, such as reading and writing files; without "
+    "it only graphs like those of `beambert finetune` run"
+}

@@ -112,7 +112,7 @@ def is_finished(
         return False
     try:
         found = json.loads(read(state))
-    except ValueError:
+    except (ValueError, RecursionError):
         found = {}  # The write was cut off. Nothing else can be in the folder yet.
     difference = first_difference(found, json.loads(serialize_job(job)))
     if difference and (state == MARKER_FILE or len(names) > 1):
