@@ -25,6 +25,7 @@ from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
 from beambert.pipelines.model_inputs.features import TaskFeatures
 from beambert.pipelines.records.contract import INFO_FILE
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import check_names
 from beambert.pipelines.shared.ragged import ranges, starts_of
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, first_difference
@@ -114,8 +115,10 @@ class FeaturesInfo:
                 missing |= {"files", LOST_TOKENS} - of.keys()
             if missing:
                 raise KeyError(missing)
+            for of in info.splits.values():
+                check_names(of["files"])
             return info
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(
                 f"{name}: not the info.json of a features folder; make the features again with "
                 "`beambert features`"

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import check_names
 
 INFO_FILE = "info.json"
 REJECTS_FILE = "rejects.jsonl"
@@ -89,8 +90,9 @@ class RecordsInfo:
                     f"{name}: has the records format {version}, but this version of BeamBERT reads "
                     f"{FORMAT_VERSION}; make the records again with `beambert data`"
                 )
+            check_names(fields["files"])
             return cls(**fields)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(
                 f"{name}: not the info.json of a records folder; "
                 "make the records again with `beambert data`"

@@ -1,6 +1,8 @@
 """Reads JSON objects that others have written."""
 
 import json
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -26,3 +28,17 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"it has the key {twice!r} twice")
     return value
+
+
+def check_names(files: Sequence[Mapping[str, Any]]) -> None:
+    """Refuses files of a list that are not in the folder of the list.
+
+    Args:
+      files: the list; each entry has a `name`.
+
+    Raises:
+      ValueError: a name has a folder in it, or is that of no file.
+    """
+    for file in files:
+        if not re.fullmatch(r"\w[\w.-]*", file["name"]):
+            raise ValueError(f"it names {file['name']!r}, which is no file beside it")
