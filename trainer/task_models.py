@@ -109,6 +109,8 @@ def _check_saved_model(model: keras.Model, path: str) -> None:
       InputError: they differ.
     """
     saved_model = f"{path}/{SAVED_MODEL_FOLDER}"
+    if not tensorflow_files.exists(saved_model):
+        return
     try:
         served = Counter(_digest(value) for _, value in tensorflow_models.variables(saved_model))
     except (tf.errors.OpError, ValueError) as error:

@@ -91,14 +91,14 @@ def check_unchanged(name: str, marker: bytes, described: Mapping[str, Any]) -> N
 
     Args:
       name: flag and path of the folder, for messages.
-      marker: content of `MARKER_FILE`, which the training has written.
+      marker: content of `MARKER_FILE`, which the training has written; empty if it says nothing.
       described: the description: training.json, and the configuration as `model`.
 
     Raises:
       InputError: they differ.
     """
     try:
-        finished = parse_object(marker)
+        finished = parse_object(marker or b"{}")
     except ValueError as error:
         raise InputError(
             f"{name}: its {MARKER_FILE} is damaged ({error}); copy it again"

@@ -143,6 +143,7 @@ def test_weights_that_are_a_folder_are_refused(encoder):
         open_initial(str(encoder), "--init")
 
 
+@pytest.mark.slow
 def test_the_same_changes_of_a_fine_tuned_model(classifier):
     """For `predict` and `evaluate`."""
     saved_models.find_model(str(classifier))
@@ -154,6 +155,7 @@ def test_the_same_changes_of_a_fine_tuned_model(classifier):
         saved_models.find_model(str(classifier))
 
 
+@pytest.mark.slow
 def test_a_saved_model_of_other_weights_is_refused(classifier):
     """Else one model is evaluated and another one exported."""
     found = model_folders.open_model(str(classifier), "--model")

@@ -189,8 +189,12 @@ def open_initial(path: str, flag: str) -> InitialWeights:
             f"says {config.vocab_size}; give a vocabulary and a configuration that belong together"
         )
 
+    most = _most_bytes(config)
+    for file in source.files:
+        tensorflow_files.check_regular(file, most=most)
+
     def read_all() -> dict[str, np.ndarray]:
-        return _rename(source.read_all(_most_bytes(config)), config, source.rename)
+        return _rename(source.read_all(most), config, source.rename)
 
     sha256 = hashlib.sha256(b"".join(map(_sha256, sorted(source.files)))).hexdigest()
     return InitialWeights(path, config, vocabulary, do_lower_case, None, sha256, read_all)
@@ -228,8 +232,6 @@ class _Source:
     def read_all(self, most: int) -> dict[str, np.ndarray]:
         """Reads all parts; each may have `most` bytes."""
         theirs: dict[str, np.ndarray] = {}
-        for path in self.files:
-            tensorflow_files.check_regular(path)
         for path in self.parts:
             try:
                 theirs |= self.read(path, most)

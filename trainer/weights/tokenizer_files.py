@@ -96,8 +96,8 @@ def _vocabulary_of(tokenizer: Mapping[str, Any], path: str) -> Vocabulary:
         vocabulary = Vocabulary.parse(text.encode(), path)
     except UnicodeEncodeError as error:
         raise InputError(f"{path}: a token has half a character; copy it again") from error
-    if vocabulary.tokens != tuple(tokens):
-        raise InputError(f"{path}: a token has white space in it; take another model")
+    if len(vocabulary) != len(tokens):
+        raise InputError(f"{path}: a token has a line break in it; take another model")
     return vocabulary
 
 
