@@ -315,7 +315,7 @@ def load_weights(model: keras.Model, path: str) -> None:
             model.load_weights(file)
             if not all(np.isfinite(variable.numpy()).all() for variable in model.weights):
                 raise ValueError("it has weights that are no finite numbers")
-        except (tf.errors.OpError, OSError, ValueError, LookupError, RuntimeError) as error:
+        except Exception as error:  # A damaged file may raise any exception.
             reason, remedy = tensorflow_files.reason(error), "copy the folder again or train again"
             raise claims.refusal(stored, "loaded", reason, remedy) from error
 
