@@ -35,7 +35,7 @@ KNOWN = frozenset(_KNOWN.split())
 SAVERS = frozenset(
     ("AssignVariableOp", "MergeV2Checkpoints", "RestoreV2", "SaveV2", "ShardedFilename")
 )
-# What operations do that a message should name; the first pattern that fits counts.
+# A message names what an operation does, by the first pattern that fits its name.
 _DANGERS = (
     (r".*Py_?Func.*|.*Numpy.*|XlaCustomCall.*|.*HostCallback.*", "runs other code"),
     (r".*(Save|Restore|Write|Print|Summary|Dump|MergeV2Checkpoints|Delete).*", "writes files"),
@@ -67,7 +67,7 @@ def check(saved_model: Any, name: str) -> None:
     functions = {of.signature.name: of.node_def for of in graph.graph_def.library.function}
     strange = {node.op for nodes in functions.values() for node in nodes} - KNOWN - SAVERS
     strange |= {node.op for node in graph.graph_def.node} - KNOWN - SAVERS
-    # What a caller can reach: the functions of the objects. The others save and restore.
+    # A caller can reach the functions of the objects. The others save and restore.
     reached = _reachable(functions, graph.object_graph_def.concrete_functions)
     strange |= {node.op for of in reached for node in functions[of]} & SAVERS
     if strange:

@@ -103,7 +103,7 @@ def check_unchanged(name: str, marker: bytes, described: Mapping[str, Any]) -> N
         raise InputError(
             f"{name}: its {MARKER_FILE} is damaged ({error}); copy it again"
         ) from error
-    # Of the settings of the loop the marker has only some, and none of them changes the model.
+    # The marker has only some settings of the loop, and none of them changes the model.
     shared = [key for key in described if key in finished and key != "loop"]
     difference = first_difference(
         {key: finished[key] for key in shared}, {key: described[key] for key in shared}
