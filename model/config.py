@@ -80,7 +80,8 @@ class BertConfig:
             )
         if self.hidden_act not in ACTIVATIONS:
             raise ValueError(
-                f"hidden_act must be one of {', '.join(ACTIVATIONS)}, but is {self.hidden_act!r}"
+                f"hidden_act must be one of {', '.join(ACTIVATIONS)}, but is "
+                f"{_shown(self.hidden_act)}"
             )
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
@@ -106,8 +107,10 @@ class BertConfig:
             not BERT's, or has a value that `BertConfig` refuses.
         """
         try:
-            values = json.loads(text)
-        except json.JSONDecodeError as error:
+            values = json.loads(text, object_pairs_hook=_object)
+        except RecursionError:
+            raise ValueError("the BERT configuration is nested too deeply") from None
+        except ValueError as error:
             raise ValueError(f"the BERT configuration is not valid JSON ({error})") from error
         if not isinstance(values, dict):
             raise ValueError(
@@ -118,7 +121,7 @@ class BertConfig:
         for key, expected in _FIXED_BY_THE_PAPER.items():
             if values.get(key, expected) != expected:
                 raise ValueError(
-                    f"the BERT configuration has {key} {values[key]!r}, "
+                    f"the BERT configuration has {key} {_shown(values[key])}, "
                     f"but this model only knows {expected!r}"
                 )
         known = {field.name for field in dataclasses.fields(cls)}
@@ -130,16 +133,43 @@ class BertConfig:
 
 
 _INTEGER_FIELDS = tuple(f.name for f in dataclasses.fields(BertConfig) if f.type is int)
+# Greatest values, far above those of any published encoder. A model of more is a mistake, and would
+# fill any memory.
+_GREATEST = {
+    "vocab_size": 10_000_000,
+    "hidden_size": 32_768,
+    "num_hidden_layers": 1_000,
+    "num_attention_heads": 4_096,
+    "intermediate_size": 262_144,
+    "max_position_embeddings": 1_048_576,
+    "type_vocab_size": 65_536,
+}
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"it has {next(n for n in names if names.count(n) > 1)!r} twice")
+    return value
+
+
+def _shown(value: Any) -> str:
+    """Returns a value of a file for a message."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
 
 
 def _require_positive_integer(field: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{field} must be a positive integer, but is {value!r}")
+        raise ValueError(f"{field} must be a positive integer, but is {_shown(value)}")
+    if value > _GREATEST[field]:
+        raise ValueError(f"{field} must be at most {_GREATEST[field]:,}, but is {_shown(value)}")
 
 
 def _require_number(field: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{field} must be a number, but is {value!r}")
+        raise ValueError(f"{field} must be a number, but is {_shown(value)}")
 
 
 def _published(layers: int, width: int) -> dict[str, int]:

@@ -129,6 +129,7 @@ def build_parser() -> flags.FlagParser:
         help="slices to score: length, label, prediction, names of columns, or none (default: all, "
         f"and each column with at most {MOST_VALUES} values)",
     )
+    parser.add_argument("--trust_model", **flags.TRUST_MODEL)
     parser.add_argument(
         "--exit_status",
         **flags.SWITCH,

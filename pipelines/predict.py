@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.prediction.job import FILE, LINE, PredictionJob
 from beambert.pipelines.shared.console import run_main
-from beambert.pipelines.shared.flags import FlagParser, read_job
+from beambert.pipelines.shared.flags import TRUST_MODEL, FlagParser, read_job
 from beambert.pipelines.shared.loading import loading
 
 EXAMPLES = """examples:
@@ -65,6 +65,7 @@ def build_parser() -> FlagParser:
         help="text of a plain text file that gets an answer: each line, or the whole file "
         "(default: %(default)s)",
     )
+    add("--trust_model", **TRUST_MODEL)
     return parser
 
 

@@ -6,19 +6,22 @@ A model folder holds the files that `pipelines.storage.weights` names, vocab.txt
 
 import contextlib
 import dataclasses
-import json
+import math
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import h5py
 import keras
+import numpy as np
 import tensorflow as tf
 
 from beambert.model.config import BertConfig, preset
 from beambert.model.dropout import most_rows
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import claims, locks, tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 from beambert.pipelines.storage.weights import (
@@ -27,6 +30,7 @@ from beambert.pipelines.storage.weights import (
     TENSORBOARD_FOLDER,
     TRAINING_FILE,
     WEIGHTS_FILE,
+    check_unchanged,
 )
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
@@ -235,7 +239,8 @@ def open_model(path: str, flag: str) -> ModelFolder:
     """Opens a finished model folder.
 
     Raises:
-      InputError: the folder is missing, unfinished or damaged.
+      InputError: the folder is missing, unfinished or damaged, or its description was changed after
+        its training.
     """
     path = path.rstrip("/")
     if not tensorflow_files.is_folder(path):
@@ -247,10 +252,17 @@ def open_model(path: str, flag: str) -> ModelFolder:
         )
     try:
         config = BertConfig.from_json(tensorflow_files.read_text(f"{path}/{CONFIG_FILE}"))
-        training = json.loads(tensorflow_files.read_bytes(f"{path}/{TRAINING_FILE}"))
+        training = parse_object(tensorflow_files.read_bytes(f"{path}/{TRAINING_FILE}"))
+        if missing := {"kind", "max_seq_length", "do_lower_case"} - training.keys():
+            raise ValueError(f"its {TRAINING_FILE} lacks {min(missing)}; copy the folder again")
     except ValueError as error:
         raise InputError(f"{flag}={path}: {error}") from error
     vocabulary = read_vocabulary(f"{path}/{VOCABULARY_FILE}", flag)
+    described = training | {"model": dataclasses.asdict(config)}
+    if "vocabulary_sha256" in training:
+        described["vocabulary_sha256"] = vocabulary.sha256
+    marker = tensorflow_files.read_bytes(f"{path}/{MARKER_FILE}")
+    check_unchanged(f"{flag}={path}", marker, described)
     return ModelFolder(path, config, vocabulary, training)
 
 
@@ -292,16 +304,58 @@ def load_weights(model: keras.Model, path: str) -> None:
     """Reads a model's weights.
 
     Raises:
-      InputError: the file is missing or damaged, or holds the weights of another model.
+      InputError: the file is missing or damaged, holds the weights of another model, or has a
+        weight that is no finite number.
     """
+    stored = f"{path}/{WEIGHTS_FILE}"
+    tensorflow_files.check_regular(stored)
     with tempfile.TemporaryDirectory() as local:
         file = os.path.join(local, WEIGHTS_FILE)
         try:
-            tf.io.gfile.copy(f"{path}/{WEIGHTS_FILE}", file)
+            tf.io.gfile.copy(stored, file)
+            _check_arrays(file, model)
             model.load_weights(file)
-        except (tf.errors.OpError, OSError, ValueError, KeyError) as error:
+            if not all(np.isfinite(variable.numpy()).all() for variable in model.weights):
+                raise ValueError("it has weights that are no finite numbers")
+        except Exception as error:  # A damaged file may raise any exception.
             reason, remedy = tensorflow_files.reason(error), "copy the folder again or train again"
-            raise claims.refusal(f"{path}/{WEIGHTS_FILE}", "loaded", reason, remedy) from error
+            raise claims.refusal(stored, "loaded", reason, remedy) from error
+
+
+def _check_arrays(file: str, model: keras.Model) -> None:
+    """Refuses a file of weights unless it has the model's arrays and nothing else.
+
+    Keras ignores arrays that a model doesn't ask for, such as those of a layer too many.
+
+    Raises:
+      ValueError: an array is missing or superfluous, has another shape, or lies in another file.
+    """
+    shapes: list[tuple[int, ...]] = []
+    links: list[str] = []
+
+    def see(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset):
+            shapes.append(item.shape)
+            if item.external or item.is_virtual:
+                links.append(name)
+
+    with h5py.File(file) as arrays:
+        arrays.visititems(see)
+        arrays.visititems_links(
+            lambda name, link: None if isinstance(link, h5py.HardLink) else links.append(name)
+        )
+    if links:
+        raise ValueError(f"{links[0]} stands for an array elsewhere")
+    wanted = [tuple(variable.shape) for variable in model.weights]
+    if sorted(shapes) != sorted(wanted):
+        raise ValueError(
+            f"it has {len(shapes)} arrays of {_numbers(shapes):,} numbers, but {CONFIG_FILE} and "
+            f"{TRAINING_FILE} ask for {len(wanted)} of {_numbers(wanted):,}"
+        )
+
+
+def _numbers(shapes: Sequence[tuple[int, ...]]) -> int:
+    return sum(math.prod(shape) for shape in shapes)
 
 
 def model_config(name: str, vocab_size: int) -> BertConfig:

@@ -1,11 +1,18 @@
 """The Keras model for each kind of task."""
 
+import hashlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import keras
+import numpy as np
+import tensorflow as tf
 
 from beambert.model.classifier import BertClassifier, BertTokenClassifier
 from beambert.model.config import BertConfig
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import claims, tensorflow_files, tensorflow_models
+from beambert.pipelines.storage.weights import SAVED_MODEL_FOLDER, WEIGHTS_FILE
 from beambert.pipelines.tasks.entities import OUTSIDE
 from beambert.pipelines.tasks.task import (
     CHOICE,
@@ -89,4 +96,31 @@ def task_model(found: model_folders.ModelFolder) -> keras.Model:
         training["max_seq_length"] if "windows" in training else None,
     )
     model_folders.load_weights(model, found.path)
+    _check_saved_model(model, found.path)
     return model
+
+
+def _check_saved_model(model: keras.Model, path: str) -> None:
+    """Refuses a folder whose SavedModel has other weights than the file of weights.
+
+    `beambert evaluate` judges the one, and the files of other systems are made from the other.
+
+    Raises:
+      InputError: they differ.
+    """
+    saved_model = f"{path}/{SAVED_MODEL_FOLDER}"
+    if not tensorflow_files.exists(saved_model):
+        return
+    try:
+        served = Counter(_digest(value) for _, value in tensorflow_models.variables(saved_model))
+    except (tf.errors.OpError, ValueError) as error:
+        raise claims.refusal(saved_model, "read", tensorflow_files.reason(error)) from error
+    if served != Counter(_digest(variable.numpy()) for variable in model.weights):
+        raise InputError(
+            f"{saved_model}: has other weights than {WEIGHTS_FILE} beside it; copy the folder "
+            "again or fine-tune again"
+        )
+
+
+def _digest(value: np.ndarray) -> bytes:
+    return hashlib.sha256(repr((value.shape, str(value.dtype))).encode() + value.tobytes()).digest()

@@ -32,7 +32,7 @@ from beambert.pipelines.prediction import saved_models, worker_folder
 from beambert.pipelines.storage import claims, locks
 from beambert.pipelines.storage.claims import METRICS_FILE, REPORT_FILE
 from beambert.pipelines.storage.tensorflow_files import local_folder
-from beambert.pipelines.storage.weights import NOT_TO_USE, weights_sha256
+from beambert.pipelines.storage.weights import NOT_TO_USE, model_sha256, weights_sha256
 from beambert.pipelines.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class _Subject:
     Attributes:
       model: the SavedModel.
       weights_sha256: SHA-256 of its weights.
+      model_sha256: SHA-256 of all its files, for which the blessing holds.
       examples: examples with labels.
       data_sha256: SHA-256 of their file.
       measures: metrics of the task.
@@ -97,6 +98,7 @@ class _Subject:
 
     model: saved_models.Model
     weights_sha256: str
+    model_sha256: str
     examples: Sequence[Any]
     data_sha256: str
     measures: Measures
@@ -190,7 +192,7 @@ def _read(job: EvaluationJob, here: EvaluationJob) -> _Subject:
       InputError: one of them cannot be used.
     """
     task = job.task
-    model = saved_models.find_model(here.model, task.kind)
+    model = saved_models.find_model(here.model, task.kind, job.trust_model)
     examples = read_labelled(
         here, model.labels, lambda text: print(str(text).replace(here.data_dir, job.data_dir))
     )
@@ -204,6 +206,7 @@ def _read(job: EvaluationJob, here: EvaluationJob) -> _Subject:
         return _Subject(
             model,
             weights_sha256(here.model),
+            model_sha256(here.model),
             examples,
             data_sha256,
             measures_of(task, model.labels),
@@ -272,6 +275,7 @@ def _describe(job: EvaluationJob, subject: _Subject) -> dict[str, Any]:
         "data_sha256": subject.data_sha256,
         "model": claims.absolute(job.model),
         "weights_sha256": subject.weights_sha256,
+        "model_sha256": subject.model_sha256,
         "labels": list(subject.model.labels),
         "metrics": list(subject.measures.names),
         "examples": len(subject.examples),

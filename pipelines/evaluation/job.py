@@ -28,6 +28,7 @@ class EvaluationJob:
       min_change: least improvement of the task's first metric over the baseline.
       skip_bad_rows: whether to leave out and list rows that cannot be used.
       slices: names of the slicings to score; None for all.
+      trust_model: whether the model's graph may do anything, see `storage.known_graphs`.
     """
 
     task: Task
@@ -40,6 +41,7 @@ class EvaluationJob:
     min_change: float = 0.0
     skip_bad_rows: bool = False
     slices: tuple[str, ...] | None = None
+    trust_model: bool = False
 
     def __post_init__(self) -> None:
         """Sets the default threshold."""

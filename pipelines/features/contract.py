@@ -25,6 +25,7 @@ from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
 from beambert.pipelines.model_inputs.features import TaskFeatures
 from beambert.pipelines.records.contract import INFO_FILE, START_BYTES, FolderInfo, check_start
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import check_names
 from beambert.pipelines.shared.ragged import ranges, starts_of
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, describe_difference
@@ -115,6 +116,8 @@ class FeaturesInfo(FolderInfo):
             missing |= {"files", LOST_TOKENS} - of.keys()
         if missing:
             raise KeyError(missing)
+        for of in self.splits.values():
+            check_names(of["files"])
         return ""
 
 
@@ -182,8 +185,10 @@ def open_features(folder: str, flag: str) -> TaskFeatureFiles:
     name = f"{folder}/{INFO_FILE}"
     info = FeaturesInfo.from_json(tensorflow_files.read_text(name), name)
     for file in (file for split in info.splits.values() for file in split["files"]):
-        data = tensorflow_files.read_bytes(f"{folder}/{file['name']}")
-        if hashlib.sha256(data).hexdigest() != file["sha256"]:
+        digest = hashlib.sha256()
+        for chunk in tensorflow_files.read_chunks(f"{folder}/{file['name']}"):
+            digest.update(chunk)
+        if digest.hexdigest() != file["sha256"]:
             raise InputError(
                 f"{flag}: {file['name']} has changed since it was written; make the features again"
             )

@@ -65,7 +65,7 @@ class Predict(beam.PTransform):
           InputError: the model cannot be used, or a pattern matches no file.
         """
         super().__init__()
-        self._model = model or find_model_anywhere(job.model)
+        self._model = model or find_model_anywhere(job.model, job.trust_model)
         self._inputs = match_inputs(job.input)
         found = encodings or find_encodings(self._inputs, job.encoding)[0]
         self._reading = dataclasses.replace(reading_of(job, self._model), encodings=found)

@@ -17,6 +17,7 @@ class PredictionJob:
       text_columns: columns of the texts in tables; None for those that the model was trained on.
       encoding: encoding of files that are not UTF-8; "auto" takes what the files of a folder show.
       unit: `LINE` if each line of a plain text file is a text, `FILE` if the whole file is one.
+      trust_model: whether the model's graph may do anything, see `storage.known_graphs`.
     """
 
     model: str
@@ -25,3 +26,4 @@ class PredictionJob:
     text_columns: tuple[str, ...] | None = None
     encoding: str = "auto"
     unit: str = LINE
+    trust_model: bool = False

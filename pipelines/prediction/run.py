@@ -20,7 +20,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import Describe, Pace
 from beambert.pipelines.storage import claims, locks
 from beambert.pipelines.storage.tensorflow_files import local_folder
-from beambert.pipelines.storage.weights import NOT_TO_USE, weights_sha256
+from beambert.pipelines.storage.weights import NOT_TO_USE, model_sha256
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -52,11 +52,11 @@ def predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
 
 def _predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
     """Does the work of `predict` with a model on this machine."""
-    model = find_model(job.model)
+    model = find_model(job.model, trusts=job.trust_model)
     columns = reading_of(job, model).text_columns
     inputs = input_files.match_inputs(job.input)
     identity = {
-        "weights_sha256": weights_sha256(job.model),
+        "model_sha256": model_sha256(job.model),
         "text_columns": list(columns),
         "unit": job.unit,
         "encoding": job.encoding,

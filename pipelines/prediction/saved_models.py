@@ -1,8 +1,7 @@
 """Finds a fine-tuned SavedModel and checks it before use."""
 
-import contextlib
 import dataclasses
-import json
+import hashlib
 import os
 import pathlib
 from collections.abc import Iterable, Mapping
@@ -10,7 +9,8 @@ from typing import Any
 
 from beambert.pipelines.prediction.answers import ANSWERS
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import tensorflow_models
+from beambert.pipelines.shared.json_objects import parse_object
+from beambert.pipelines.storage import known_graphs, tensorflow_models
 from beambert.pipelines.storage.claims import MARKER_FILE
 from beambert.pipelines.storage.weights import (
     LABELS_FILE,
@@ -18,6 +18,7 @@ from beambert.pipelines.storage.weights import (
     SAVED_MODEL_FOLDER,
     TRAINING_FILE,
     WEIGHTS_FILE,
+    check_unchanged,
 )
 from beambert.pipelines.tasks.kinds import KINDS
 
@@ -31,24 +32,28 @@ class Model:
       labels: names of its outputs in order; empty for a number or a span.
       training: content of its training.json; empty if there is none.
       sent_to: path of a copy for workers on other machines; None without one.
+      is_trusted: whether its graph may do anything, see `storage.known_graphs`.
     """
 
     path: pathlib.Path
     labels: tuple[str, ...]
     training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     sent_to: str | None = None
+    is_trusted: bool = False
 
 
-def find_model(model_dir: str, kind: str | None = None) -> Model:
+def find_model(model_dir: str, kind: str | None = None, trusts: bool = False) -> Model:
     """Finds the SavedModel and its labels in a folder.
 
     Args:
       model_dir: folder on this machine that `beambert finetune` finished, or that holds a
         SavedModel and, if the kind has labels, labels.txt.
       kind: kind of the task; None for the kind in training.json.
+      trusts: whether the graph may do anything, see `storage.known_graphs`.
 
     Raises:
-      InputError: a file is missing, the model has another kind or its training is not finished.
+      InputError: a file is missing or was changed, the model has another kind, its training is not
+        finished, or its graph is not trusted.
     """
     folder = pathlib.Path(model_dir)
     training = _read_training(folder, model_dir)
@@ -71,12 +76,18 @@ def find_model(model_dir: str, kind: str | None = None) -> Model:
             f"--model={model_dir}: has no saved_model/saved_model.pb; name a folder that "
             "`beambert finetune` finished"
         )
-    if not KINDS[kind].HAS_LABELS:
-        return Model(path, (), training)
-    return Model(path, _read_labels(folder, model_dir), training)
+    if not trusts:
+        known_graphs.check(tensorflow_models.read_graph(str(path)), f"--model={model_dir}")
+    labels = _read_labels(folder, model_dir) if KINDS[kind].HAS_LABELS else ()
+    if labels and list(labels) != training.get("labels", list(labels)):
+        raise InputError(
+            f"{folder / LABELS_FILE}: not the labels that the model was trained with; "
+            "put those there"
+        )
+    return Model(path, labels, training, is_trusted=trusts)
 
 
-def find_model_anywhere(model_dir: str) -> Model:
+def find_model_anywhere(model_dir: str, trusts: bool = False) -> Model:
     """Finds a SavedModel like `find_model`, also in a folder on gs://, where workers load it.
 
     Raises:
@@ -86,7 +97,7 @@ def find_model_anywhere(model_dir: str) -> Model:
     from beambert.pipelines.storage.tensorflow_files import local_folder
 
     with local_folder(model_dir, (*NOT_TO_USE, WEIGHTS_FILE)) as here:
-        model = find_model(here)
+        model = find_model(here, trusts=trusts)
         if here == model_dir:
             return model
         inside = model.path.relative_to(here)
@@ -102,11 +113,21 @@ def _read_training(folder: pathlib.Path, model_dir: str) -> dict[str, Any]:
             f"--model={model_dir}: is not finished (no {MARKER_FILE}); repeat the command that "
             "makes it, which continues it"
         )
-    with contextlib.suppress(ValueError):
-        training = json.loads(file.read_text(encoding="utf-8"))
-        if isinstance(training, dict) and "kind" in training:
-            return training
-    raise InputError(f"{file}: is damaged; fine-tune the model again")
+    from beambert.pipelines.storage import tensorflow_files
+
+    try:
+        training = parse_object(tensorflow_files.read_text(str(file)))
+        if "kind" not in training:
+            raise ValueError("it names no kind")
+    except ValueError as error:
+        raise InputError(f"{file}: is damaged ({error}); fine-tune the model again") from error
+    described, vocabulary = dict(training), folder / "vocab.txt"
+    if "vocabulary_sha256" in training and vocabulary.exists():
+        data = tensorflow_files.read_bytes(str(vocabulary))
+        described["vocabulary_sha256"] = hashlib.sha256(data).hexdigest()
+    marker = tensorflow_files.read_bytes(str(folder / MARKER_FILE))
+    check_unchanged(f"--model={model_dir}", marker, described)
+    return training
 
 
 def _read_labels(folder: pathlib.Path, model_dir: str) -> tuple[str, ...]:
@@ -116,7 +137,9 @@ def _read_labels(folder: pathlib.Path, model_dir: str) -> tuple[str, ...]:
             f"--model={model_dir}: has no {file.name}; write the labels there, one a line, in the "
             "order of the model's outputs"
         )
-    labels = tuple(file.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
+    from beambert.pipelines.storage import tensorflow_files
+
+    labels = tuple(tensorflow_files.read_text(str(file)).removesuffix("\n").split("\n"))
     if len(labels) < 2 or len(set(labels)) != len(labels) or "" in labels:
         raise InputError(
             f"{file}: does not list two or more different labels; write one a line, in the order "
@@ -155,16 +178,7 @@ def check_signature(
     Raises:
       InputError: the inputs or outputs differ, or the SavedModel is damaged.
     """
-    from google.protobuf.message import DecodeError
-    from tensorflow.core.protobuf import saved_model_pb2
-
-    file = model.path / "saved_model.pb"
-    try:
-        contents = saved_model_pb2.SavedModel.FromString(file.read_bytes())
-        graph = contents.meta_graphs[0]
-    except (DecodeError, IndexError) as error:
-        raise InputError(f"{file}: is damaged; export the model again") from error
-    signature = graph.signature_def[name]
+    signature = tensorflow_models.read_graph(str(model.path)).meta_graphs[0].signature_def[name]
     if set(signature.inputs) != set(inputs):
         raise InputError(
             f"--model={model.path}: takes {', '.join(sorted(signature.inputs)) or 'nothing'} but "
@@ -193,4 +207,5 @@ def load(model: Model) -> Any:
     Raises:
       InputError: it cannot be loaded.
     """
-    return tensorflow_models.load(model.sent_to or str(model.path), f"--model={model.path}")
+    path = model.sent_to or str(model.path)
+    return tensorflow_models.load(path, f"--model={model.path}", model.is_trusted)

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import check_names
 
 INFO_FILE = "info.json"
 REJECTS_FILE = "rejects.jsonl"
@@ -166,6 +167,7 @@ class RecordsInfo(FolderInfo):
             value = self.parameters.get(name, 1)
             if not (isinstance(value, int) and 1 <= value <= LONGEST_SEQUENCE):
                 return f"says {name} is {value!r}, which must be from 1 to {LONGEST_SEQUENCE}"
+        check_names(self.files)
         for file in self.files:
             instances = file["instances"]
             if not (isinstance(instances, int) and instances >= 0):

@@ -3,12 +3,16 @@
 import contextlib
 import os
 import re
+import resource
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from beambert.pipelines.shared import interrupts
 from beambert.pipelines.shared.errors import InputError
+
+# `beambert evaluate` of a tiny model had 4.4 GB of addresses, most of them TensorFlow's.
+_LEAST_ADDRESSES = 5_000_000_000
 
 
 class _Quiet:
@@ -40,8 +44,9 @@ def run_main(
 ) -> int:
     """Runs a command's `main` and returns its exit status.
 
-    An `InputError` becomes one line on stderr and status 2. An interrupt becomes status 130. Any
-    other exception is a fault of the program and keeps its traceback.
+    An `InputError` becomes one line on stderr and status 2, and so does memory that is used up. An
+    interrupt becomes status 130. Any other exception is a fault of the program and keeps its
+    traceback.
 
     Args:
       command: name of the command.
@@ -52,11 +57,21 @@ def run_main(
     if main.__module__ == "__main__":  # by `python -m` with the module of the command
         interrupts.install()
         interrupts.set_sentence(interruption(command, resumes))
+    limit = memory_limit()
+    if limit and not {"-h", "--help"}.intersection(argv):
+        # Native libraries end a process without a message when its memory is used up.
+        print(f"beambert {command}: {limit}", file=sys.stderr, flush=True)
     try:
         _check_words(argv)
         main(argv)
     except InputError as error:
         print(f"beambert {command}: {error}", file=sys.stderr)
+        return 2
+    except (MemoryError, ImportError) as error:
+        # A library that doesn't fit raises the second.
+        if not isinstance(error, MemoryError) and "map segment" not in str(error):
+            raise
+        print(f"beambert {command}: the memory is used up; give it more", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(interruption(command, resumes), file=sys.stderr)
@@ -78,6 +93,17 @@ def _check_words(argv: Sequence[str]) -> None:
             word.encode()
         except UnicodeEncodeError as error:
             raise InputError(f"{word}: the name is not UTF-8; rename the file") from error
+
+
+def memory_limit() -> str:
+    """Returns the sentence about a limit that is too small for the libraries; "" without one."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY or limit >= _LEAST_ADDRESSES:
+        return ""
+    return (
+        f"this process may have {limit / 1e9:.1f} GB of addresses (ulimit -v), and its libraries "
+        f"take up to {_LEAST_ADDRESSES / 1e9:.0f} GB; raise the limit with `ulimit -v unlimited`"
+    )
 
 
 @contextlib.contextmanager

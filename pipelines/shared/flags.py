@@ -123,6 +123,10 @@ class FlagParser(argparse.ArgumentParser):
         Raises:
           InputError: a flag is missing, or has a value that it does not take.
         """
+        for word in args:
+            # Up to Python 3.12 argparse drops this value and gives an empty list.
+            if word.startswith("--") and word.endswith("=--"):
+                raise InputError(f"{word.removesuffix('=--')}: -- is no value; see --help")
         self._given = list(args)
         flags, others = super().parse_known_args(self._given, namespace)
         for name, value in vars(flags).items():
@@ -147,16 +151,6 @@ class FlagParser(argparse.ArgumentParser):
                 help=added.help or "",
             )
         return added
-
-    def parse_known_args(
-        self, args: Sequence[str] | None = None, namespace: Any = None
-    ) -> tuple[argparse.Namespace, list[str]]:
-        """Parses the flags that the parser knows; see `argparse`."""
-        for word in args or ():
-            # Up to Python 3.12 argparse drops this value and gives an empty list.
-            if word.startswith("--") and word.endswith("=--"):
-                self.error(f"argument {word.removesuffix('=--')}: -- is no value")
-        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Refuses flags that argparse cannot parse.
@@ -277,3 +271,8 @@ def check_shares(flags: object, *names: str) -> None:
 
 # Arguments for a flag that means True when it is named without a value; it may also have a value.
 SWITCH = {"type": parse_bool, "nargs": "?", "const": True, "default": False, "metavar": "BOOL"}
+# Arguments of the flag --trust_model.
+TRUST_MODEL = SWITCH | {
+    "help": "run the model's graph whatever it does, such as reading and writing files; without "
+    "it only graphs like those of `beambert finetune` run"
+}

@@ -23,6 +23,8 @@ with loading():
 # The exceptions of TensorFlow's file systems and of Python's functions on local files.
 STORAGE_ERRORS = (tf.errors.OpError, OSError)
 _BYTES_AT_A_TIME = 1 << 24
+# The files that describe models and data are far smaller than this.
+MOST_BYTES = 1 << 28
 
 
 def reason(error: Exception) -> str:
@@ -122,16 +124,38 @@ def match(pattern: str) -> list[str]:
         return sorted(tf.io.gfile.glob(pattern))
 
 
-def read_bytes(path: str, flag: str = "") -> bytes:
-    """Returns the content of a small file.
+def check_regular(path: str, flag: str = "", most: int | None = None) -> None:
+    """Refuses what is no regular file, and files that are too large.
+
+    A pipe would let a command wait for ever, and a device may never end.
+
+    Args:
+      path: path of a file; nothing is said of one that doesn't exist.
+      flag: flag that names the file, for messages.
+      most: greatest number of bytes; None for any.
+
+    Raises:
+      InputError: it is another thing than a file, or the file is larger.
+    """
+    name = claims.named(path, flag)
+    if "://" not in path and os.path.exists(path) and not os.path.isfile(path):
+        raise claims.refusal(name, "read", "it is not a regular file", "name one")
+    if most is not None and (size(path) or 0) > most:
+        raise claims.refusal(name, "read", f"it has more than {most:,} bytes", "copy it again")
+
+
+def read_bytes(path: str, flag: str = "", most: int = MOST_BYTES) -> bytes:
+    """Returns the content of a file.
 
     Args:
       path: path of the file.
       flag: flag that names the file, for messages.
+      most: greatest number of bytes that it may have.
 
     Raises:
-      InputError: the file cannot be read.
+      InputError: the file cannot be read, is no regular file or is too large.
     """
+    check_regular(path, flag, most)
     with told(claims.named(path, flag), "read"), tf.io.gfile.GFile(path, "rb") as file:
         return file.read()
 
@@ -158,8 +182,9 @@ def read_chunks(path: str) -> Iterator[bytes]:
     """Yields the content of a large file, 16 MB at a time.
 
     Raises:
-      InputError: the file cannot be read.
+      InputError: the file cannot be read, or is no regular file.
     """
+    check_regular(path)
     with told(path, "read"), tf.io.gfile.GFile(path, "rb") as file:
         while chunk := file.read(_BYTES_AT_A_TIME):
             yield chunk

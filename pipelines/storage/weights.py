@@ -1,6 +1,12 @@
-"""Names of the files in a model folder, and the checksum of its weights."""
+"""Names of the files in a model folder, their checksums, and whether they are as they were."""
 
 import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import parse_object
+from beambert.pipelines.storage.claims import MARKER_FILE, first_difference
 
 CONFIG_FILE = "bert_config.json"
 WEIGHTS_FILE = "model.weights.h5"
@@ -18,6 +24,12 @@ BEST_FOLDER = "best"
 CHECKPOINTS_FOLDER, TENSORBOARD_FOLDER = "checkpoints", "tensorboard"
 # These folders are large, and nobody needs them to use the model.
 NOT_TO_USE = (CHECKPOINTS_FOLDER, TENSORBOARD_FOLDER)
+
+# All that runs or is served: the files of a model folder, and those of a bare SavedModel.
+_USED = (
+    *(CONFIG_FILE, WEIGHTS_FILE, TRAINING_FILE, LABELS_FILE, "vocab.txt"),
+    *(SAVED_MODEL_FOLDER, "saved_model.pb", "variables", "assets"),
+)
 
 # The weights of Keras and those of the SavedModel.
 _PATTERNS = (WEIGHTS_FILE, f"{SAVED_MODEL_FOLDER}/variables/*.data-*", "variables/*.data-*")
@@ -40,3 +52,64 @@ def weights_sha256(folder: str) -> str:
             for chunk in tensorflow_files.read_chunks(path):
                 digest.update(chunk)
     return digest.hexdigest()
+
+
+def model_sha256(folder: str) -> str:
+    """Returns the SHA-256 of all files in a model folder that are run or served.
+
+    A blessing holds for these files, and for no others.
+
+    Raises:
+      InputError: a file cannot be read.
+    """
+    from beambert.pipelines.storage import tensorflow_files
+
+    folder = folder.rstrip("/")
+    digest = hashlib.sha256()
+    for name in _USED:
+        for path in _files(f"{folder}/{name}"):
+            of_file = hashlib.sha256()
+            for chunk in tensorflow_files.read_chunks(path):
+                of_file.update(chunk)
+            digest.update(f"{of_file.hexdigest()} {path.removeprefix(folder)}\n".encode())
+    return digest.hexdigest()
+
+
+def _files(path: str) -> Iterator[str]:
+    """Yields a file, or the files of a folder, in an order that is always the same."""
+    from beambert.pipelines.storage import tensorflow_files
+
+    if tensorflow_files.is_folder(path):
+        for name in tensorflow_files.list_folder(path):
+            yield from _files(f"{path}/{name}")
+    elif tensorflow_files.exists(path):
+        yield path
+
+
+def check_unchanged(name: str, marker: bytes, described: Mapping[str, Any]) -> None:
+    """Refuses a model folder whose description is not that of the training that finished it.
+
+    Args:
+      name: flag and path of the folder, for messages.
+      marker: content of `MARKER_FILE`, which the training has written; empty if it says nothing.
+      described: the description: training.json, and the configuration as `model`.
+
+    Raises:
+      InputError: they differ.
+    """
+    try:
+        finished = parse_object(marker or b"{}")
+    except ValueError as error:
+        raise InputError(
+            f"{name}: its {MARKER_FILE} is damaged ({error}); copy it again"
+        ) from error
+    # The marker has only some settings of the loop, and none of them changes the model.
+    shared = [key for key in described if key in finished and key != "loop"]
+    difference = first_difference(
+        {key: finished[key] for key in shared}, {key: described[key] for key in shared}
+    )
+    if difference:
+        raise InputError(
+            f"{name}: was changed after its training ({MARKER_FILE} {difference}); copy the folder "
+            "again from where it was made"
+        )

@@ -107,7 +107,8 @@ def is_finished(output: str, about: dict[str, Any]) -> bool:
     if not FileSystems.exists(output):
         return False
     if FileSystems.exists(job_file(output)):
-        with contextlib.suppress(ValueError, AttributeError, RecursionError):  # The file may be foreign or damaged.
+        # The file may be foreign or damaged.
+        with contextlib.suppress(ValueError, AttributeError, RecursionError):
             made_by = json.loads(read_bytes(job_file(output), "--output"))
             made_by = {name: made_by.get(name) for name in about}
             difference = claims.describe_difference(made_by, about, FLAGS_OF)

@@ -7,6 +7,8 @@ from beambert.pipelines.shared.errors import InputError
 
 VOCABULARY_FILE = "vocab.txt"
 PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
+# Many times as many as in any published vocabulary (XLM-R has 250,002).
+MOST_TOKENS = 10_000_000
 SPECIAL_TOKENS = (PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK)
 
 
@@ -40,7 +42,8 @@ class Vocabulary:
         """Reads the original's vocab.txt: one token on each line; the line number is the id.
 
         Raises:
-          InputError: the data is not UTF-8, a special token is missing, or a token is there twice.
+          InputError: the data is not UTF-8, a special token is missing, a token is there twice, or
+            there are too many.
         """
         try:
             text = data.decode("utf-8-sig")
@@ -48,6 +51,11 @@ class Vocabulary:
             raise InputError(
                 f"{name}: the vocabulary is not UTF-8 text (byte {error.start}); convert it"
             ) from error
+        if (lines_there := data.count(b"\n")) > MOST_TOKENS:
+            raise InputError(
+                f"{name}: has {lines_there:,} lines, and a vocabulary has at most {MOST_TOKENS:,}; "
+                "check the file"
+            )
         # `splitlines` would also split at U+2028 and the like, which vocabularies have as tokens.
         lines = text.removesuffix("\n").split("\n") if text else []
         return cls(tuple(line.strip(" \t\r") for line in lines), name)

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.shared.flags import TRUST_MODEL, FlagParser
 from beambert.pipelines.shared.loading import loading
 
 EXAMPLES = """examples:
@@ -66,6 +66,7 @@ def build_parser() -> FlagParser:
         "checkpoints in --model)",
     )
     add("--text", help="text to call the exported classifier on")
+    add("--trust_model", **TRUST_MODEL)
     return parser
 
 
@@ -93,7 +94,7 @@ def main(argv: Sequence[str]) -> None:
         _export_elsewhere(flags)
         return
     labels = versions.labels_of(flags.model) if flags.text else ()
-    path = versions.export(flags.model, flags.output.rstrip("/"))
+    path = versions.export(flags.model, flags.output.rstrip("/"), flags.trust_model)
     print(f"{path}: a SavedModel that takes raw text")
     for left in tensorflow_files.leftovers(flags.output.rstrip("/")):
         print(f"{left}: left by a killed export; delete it unless an export is running")

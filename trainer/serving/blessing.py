@@ -1,35 +1,34 @@
 """Checks that an evaluation blessed a model."""
 
-import json
-
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import BLESSED, METRICS_FILE, REPORT_FILE
-from beambert.pipelines.storage.weights import weights_sha256
+from beambert.pipelines.storage.weights import model_sha256
 
 
 def check_blessing(evaluation: str, model_dir: str) -> None:
     """Refuses a model that `beambert evaluate` did not bless.
 
     Raises:
-      InputError: there is no evaluation, it is of other weights, or it did not bless the model.
+      InputError: there is no evaluation, it is of other files, or it did not bless the model.
     """
     evaluation = evaluation.rstrip("/")
     metrics_file = f"{evaluation}/{METRICS_FILE}"
     if not tensorflow_files.exists(metrics_file):
         raise InputError(f"--evaluation={evaluation}: holds no evaluation; run `beambert evaluate`")
     try:
-        metrics = json.loads(tensorflow_files.read_bytes(metrics_file))
-        model, evaluated = metrics["model"], metrics["weights_sha256"]
+        metrics = parse_object(tensorflow_files.read_bytes(metrics_file))
+        model, evaluated = metrics["model"], metrics["model_sha256"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"--evaluation={evaluation}: its {METRICS_FILE} cannot be read; "
             "evaluate the model again"
         ) from error
-    if evaluated != weights_sha256(model_dir):
+    if evaluated != model_sha256(model_dir):
         raise InputError(
-            f"--evaluation={evaluation}: is of {model} and evaluated other weights than "
-            f"those of --model={model_dir}; evaluate again"
+            f"--evaluation={evaluation}: is of {model} and evaluated other files than those that "
+            f"are in --model={model_dir} now; evaluate again"
         )
     if not tensorflow_files.exists(f"{evaluation}/{BLESSED}"):
         raise InputError(

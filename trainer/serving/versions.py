@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -10,11 +11,11 @@ from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import claims, locks, tensorflow_files, tensorflow_models
-from beambert.pipelines.storage.weights import RESULTS_FILE, weights_sha256
+from beambert.pipelines.storage.weights import RESULTS_FILE, SAVED_MODEL_FOLDER, weights_sha256
 from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL
 from beambert.trainer import model_folders
 from beambert.trainer.serving.card import CARD_FILE, model_card
-from beambert.trainer.serving.saved_model import EncoderModule, save_module, task_module
+from beambert.trainer.serving.saved_model import EncoderModule, save_module
 from beambert.trainer.task_models import task_model
 
 # The folder of a SavedModel for files outside the graph, and our file in it.
@@ -22,7 +23,7 @@ EXTRA_ASSETS, SOURCE_FILE = "assets.extra", "model.json"
 
 
 @logging_as_it_was()
-def export(model_dir: str, output: str) -> str:
+def export(model_dir: str, output: str, trusts: bool = False) -> str:
     """Writes a model folder as the next version in a serving folder.
 
     Two exports at the same time make two versions. An existing version is never changed, and a new
@@ -32,6 +33,7 @@ def export(model_dir: str, output: str) -> str:
     Args:
       model_dir: folder of a fine-tuned model or an encoder.
       output: folder that holds a folder for each version, as TensorFlow Serving reads it.
+      trusts: whether the graph of a fine-tuned model may do anything, see `storage.known_graphs`.
 
     Returns:
       the path of the new version.
@@ -41,24 +43,40 @@ def export(model_dir: str, output: str) -> str:
     """
     found = model_folders.open_model(model_dir, "--model")
     version = next_version(output)
-    length, windows = found.training["max_seq_length"], found.training.get("windows", 1)
-    text_features = TextFeatures(found.vocabulary, found.do_lower_case, length, windows)
     if found.training["kind"] == model_folders.PRETRAINING:
-        pretrained = BertPretrainer(found.config)
-        model_folders.load_weights(pretrained, found.path)
-        module = EncoderModule(pretrained.encoder, text_features)
+        module = _encoder_module(found)
+        functions = module.functions
     else:
-        module = task_module(task_model(found), text_features, found.training)
+        module = _evaluated_module(found, trusts)
+        functions = module.signatures
     with (
         tensorflow_files.written_aside(f"{output}/{version}", output) as temporary,
         locks.aside_held(temporary),
     ):
-        save_module(module, module.functions, temporary)
+        save_module(module, functions, temporary)
         _write_source(model_dir, temporary)
-        card = model_card(module.functions["serving_default"], found.training, _results(found.path))
+        card = model_card(functions["serving_default"], found.training, _results(found.path))
         tensorflow_files.write_bytes(f"{temporary}/{CARD_FILE}", card.encode())
         # Still under the lock: without it, another export takes the folder for a dead one.
         return _publish(temporary, output)
+
+
+def _encoder_module(found: model_folders.ModelFolder) -> EncoderModule:
+    pretrained = BertPretrainer(found.config)
+    model_folders.load_weights(pretrained, found.path)
+    length = found.training["max_seq_length"]
+    text_features = TextFeatures(found.vocabulary, found.do_lower_case, length)
+    return EncoderModule(pretrained.encoder, text_features)
+
+
+def _evaluated_module(found: model_folders.ModelFolder, trusts: bool) -> Any:
+    """Returns the loaded SavedModel of a fine-tuned model, which `beambert evaluate` judges.
+
+    It is served as it was evaluated. Writing it again replaces the functions that save and restore.
+    """
+    task_model(found)  # It refuses weights that are not those of the SavedModel.
+    path = f"{found.path}/{SAVED_MODEL_FOLDER}"
+    return tensorflow_models.load(path, f"--model={found.path}", trusts)
 
 
 def _results(model_dir: str) -> dict[str, float] | None:
@@ -151,7 +169,7 @@ def labels_of(model_dir: str) -> list[str]:
 
 def describe_answer(path: str, text: str, labels: Sequence[str]) -> str:
     """Returns the text and a line per label, most probable first, from an exported classifier."""
-    answer = tensorflow_models.call(tensorflow_models.load(path, path), {"text": [text]})
+    answer = tensorflow_models.call(tensorflow_models.load(path, path, True), {"text": [text]})
     probabilities = answer["probabilities"][0]
     ranked = sorted(zip(probabilities, labels, strict=True), reverse=True)
     lines = [f"  {probability:6.1%}  {label}" for probability, label in ranked]

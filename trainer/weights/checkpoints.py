@@ -45,7 +45,7 @@ def model_at(path: str, step: int, checkpoints: str | None = None) -> Iterator[s
     with tempfile.TemporaryDirectory(prefix="beambert-") as made:
         for name in (CONFIG_FILE, VOCABULARY_FILE, TRAINING_FILE):
             tensorflow_files.copy(f"{path}/{name}", f"{made}/{name}")
-        tensorflow_files.write_bytes(f"{made}/{MARKER_FILE}", b"")
+        tensorflow_files.write_bytes(f"{made}/{MARKER_FILE}", b"{}")
         opened = model_folders.open_model(made, "--model")
         if opened.training["kind"] != model_folders.PRETRAINING:
             raise InputError(

@@ -7,6 +7,7 @@ this package.
 import dataclasses
 import functools
 import hashlib
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
@@ -86,6 +87,8 @@ class InitialWeights:
 
         def read() -> Mapping[str, np.ndarray]:
             weights = self.read()
+            if POSITIONS not in weights:
+                return weights
             filled = fill_positions(weights[POSITIONS], trained, length, way)
             return {**weights, POSITIONS: filled}
 
@@ -102,7 +105,7 @@ class InitialWeights:
         Raises:
           InputError: see `load_into`.
         """
-        self.load_into(BertPretrainer(self.config), flag)
+        self._compare(self.read(), variable_shapes(self.config), flag)
 
     def load_into(self, model: keras.Model, flag: str) -> list[str]:
         """Sets a model's variables.
@@ -117,30 +120,46 @@ class InitialWeights:
           not used.
 
         Raises:
-          InputError: a variable of the encoder is missing, or one has another shape.
+          InputError: a variable of the encoder is missing, or one has another shape or a value that
+            is no finite number.
         """
         weights = self.read()
         variables = {variable.path: variable for variable in model.variables}
-        missing = [path for path in variables if path not in weights]
+        shapes = {path: tuple(variable.shape) for path, variable in variables.items()}
+        missing = self._compare(weights, shapes, flag)
+        for path, variable in variables.items():
+            if path not in missing:
+                variable.assign(weights[path])
+        unread = [path for path in weights if path not in variables]
+        missed = [f"{self.path}: lacks {_list(missing)}, trained from random weights"]
+        extra = [f"{self.path}: has {_list(unread)}, which the model does not use"]
+        return [*self.notes, *(missed if missing else []), *(extra if unread else [])]
+
+    def _compare(
+        self, weights: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], flag: str
+    ) -> list[str]:
+        """Returns the paths of variables that the weights lack; see `load_into` for the errors."""
+        missing = [path for path in shapes if path not in weights]
         if encoder := [path for path in missing if path.startswith(ENCODER)]:
             raise InputError(
                 f"{flag}={self.path}: lacks {_list(encoder)}, which its configuration asks for; "
                 "give the configuration that belongs to the weights"
             )
-        for path, variable in variables.items():
+        for path, shape in shapes.items():
             if path in missing:
                 continue
-            if weights[path].shape != tuple(variable.shape):
+            if weights[path].shape != shape:
                 raise InputError(
                     f"{flag}={self.path}: {path} has shape {weights[path].shape}, but its "
-                    f"configuration says {tuple(variable.shape)}; give the configuration that "
-                    "belongs to the weights"
+                    f"configuration says {shape}; give the configuration that belongs to the "
+                    "weights"
                 )
-            variable.assign(weights[path])
-        unread = [path for path in weights if path not in variables]
-        missed = [f"{self.path}: lacks {_list(missing)}, trained from random weights"]
-        extra = [f"{self.path}: has {_list(unread)}, which the model does not use"]
-        return [*self.notes, *(missed if missing else []), *(extra if unread else [])]
+            if not np.isfinite(weights[path]).all():
+                raise InputError(
+                    f"{flag}={self.path}: {path} has weights that are no finite numbers; copy the "
+                    "weights again or take others"
+                )
+        return missing
 
 
 def open_initial(path: str, flag: str) -> InitialWeights:
@@ -170,8 +189,12 @@ def open_initial(path: str, flag: str) -> InitialWeights:
             f"says {config.vocab_size}; give a vocabulary and a configuration that belong together"
         )
 
+    most = _most_bytes(config)
+    for file in source.files:
+        tensorflow_files.check_regular(file, most=most)
+
     def read_all() -> dict[str, np.ndarray]:
-        return _rename(source.read_all(), config, source.rename)
+        return _rename(source.read_all(most), config, source.rename)
 
     sha256 = hashlib.sha256(b"".join(map(_sha256, sorted(source.files)))).hexdigest()
     return InitialWeights(path, config, vocabulary, do_lower_case, None, sha256, read_all)
@@ -196,22 +219,33 @@ class _Source:
       files: paths of all files.
       parts: paths that are read, each with some of the variables: files, or the prefix of a TF1
         checkpoint.
-      read: function that reads one of the parts.
+      read: function that reads one of the parts, which may have a number of bytes at most.
       rename: function that returns the name of one of our variables in the other system, and
         whether to transpose it.
     """
 
     files: Sequence[str]
     parts: Sequence[str]
-    read: Callable[[str], Mapping[str, np.ndarray]]
+    read: Callable[[str, int], Mapping[str, np.ndarray]]
     rename: Callable[[str], tuple[str, bool]]
 
-    def read_all(self) -> dict[str, np.ndarray]:
+    def read_all(self, most: int) -> dict[str, np.ndarray]:
+        """Reads all parts; each may have `most` bytes."""
         theirs: dict[str, np.ndarray] = {}
         for path in self.parts:
             try:
-                theirs |= self.read(path)
-            except (tf.errors.OpError, OSError, ValueError, LookupError) as error:
+                theirs |= self.read(path, most)
+            except InputError:
+                raise
+            except (
+                tf.errors.OpError,
+                OSError,
+                ValueError,
+                LookupError,
+                MemoryError,
+                RuntimeError,
+                TypeError,
+            ) as error:
                 raise InputError(
                     f"{path}: cannot be read ({tensorflow_files.reason(error)}); copy it again"
                 ) from error
@@ -253,6 +287,9 @@ def _shards_of(index: str) -> list[str]:
         names = sorted(set(read_json(index)["weight_map"].values()))
     except (LookupError, TypeError, AttributeError) as error:
         raise InputError(f"{index}: names no files of weights; copy it again") from error
+    for name in names:
+        if not re.fullmatch(r"\w[\w.-]*", name):
+            raise InputError(f"{index}: names {name!r}, which is no file beside it; copy it again")
     shards = [f"{index.rpartition('/')[0]}/{name}" for name in names]
     for shard in shards:
         if not tensorflow_files.exists(shard):
@@ -287,49 +324,68 @@ def _rename(
     """Returns the arrays by this package's names; unknown variables keep their names."""
     theirs = {plain_hugging_face_name(name): value for name, value in theirs.items()}
     weights = {}
-    for path in variable_paths(config):
+    for path, shape in variable_shapes(config).items():
         name, is_transposed = rename(path)
         if name in theirs:
             value = theirs.pop(name)
-            weights[path] = (value.T if is_transposed else value).astype(np.float32)
+            weights[path] = value.T if is_transposed else value
+            # An array of another shape is refused later, and may be too large to be copied.
+            if weights[path].shape == shape:
+                weights[path] = weights[path].astype(np.float32)
     return weights | {n: value for n, value in theirs.items() if not is_of_no_model(n)}
 
 
 @functools.cache
-def variable_paths(config: BertConfig) -> list[str]:
-    """Returns the paths of all variables of a pre-training model."""
-    # A model with one layer of width 1 has the same names; other layers differ in their number.
+def variable_shapes(config: BertConfig) -> dict[str, tuple[int, ...]]:
+    """Returns the paths of all variables of a pre-training model with their shapes."""
+    # A small model with one layer has the same variables. Each of its sizes is another one, so that
+    # it shows which size stands in a shape; other layers differ in their number.
     small = dataclasses.replace(
         config,
-        vocab_size=1,
-        hidden_size=1,
+        vocab_size=101,
+        hidden_size=7,
         num_hidden_layers=1,
         num_attention_heads=1,
-        intermediate_size=1,
-        max_position_embeddings=1,
+        intermediate_size=103,
+        max_position_embeddings=107,
+        type_vocab_size=109,
     )
-    paths = [variable.path for variable in BertPretrainer(small).variables]
-    return [
-        path.replace("layer_0", f"layer_{index}")
-        for path in paths
-        for index in range(config.num_hidden_layers if "layer_0" in path else 1)
-    ]
+    names = ("vocab_size", "hidden_size", "intermediate_size", "max_position_embeddings")
+    names += ("type_vocab_size",)
+    sizes = {getattr(small, name): getattr(config, name) for name in names}
+    return {
+        variable.path.replace("layer_0", f"layer_{index}"): tuple(
+            sizes.get(size, size) for size in variable.shape
+        )
+        for variable in BertPretrainer(small).variables
+        for index in range(config.num_hidden_layers if "layer_0" in variable.path else 1)
+    }
 
 
-def _read_tensorflow(prefix: str) -> dict[str, np.ndarray]:
+def _most_bytes(config: BertConfig) -> int:
+    """Returns the greatest size of files with these weights: 8 bytes each, twice, and heads."""
+    numbers = sum(math.prod(shape) for shape in variable_shapes(config).values())
+    return 16 * numbers + (1 << 28)
+
+
+def _read_tensorflow(prefix: str, most: int) -> dict[str, np.ndarray]:
     reader = tf.train.load_checkpoint(prefix)
-    names = reader.get_variable_to_shape_map()
-    return {name: reader.get_tensor(name) for name in names if not is_of_no_model(name)}
+    shapes = reader.get_variable_to_shape_map()
+    dtypes = reader.get_variable_to_dtype_map()
+    names = [name for name in shapes if not is_of_no_model(name) and dtypes[name] != tf.string]
+    if (bytes_ := sum(math.prod(shapes[name]) * dtypes[name].size for name in names)) > most:
+        raise ValueError(f"it has variables of {bytes_:,} bytes, more than its configuration says")
+    return {name: reader.get_tensor(name) for name in names}
 
 
-def _read_safetensors(path: str) -> dict[str, np.ndarray]:
+def _read_safetensors(path: str, most: int) -> dict[str, np.ndarray]:
     import ml_dtypes
     import safetensors
 
     dtypes = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
     dtypes |= {"BF16": ml_dtypes.bfloat16}
     try:
-        tensors = safetensors.deserialize(tensorflow_files.read_bytes(path))
+        tensors = safetensors.deserialize(tensorflow_files.read_bytes(path, most=most))
     except safetensors.SafetensorError as error:
         raise ValueError(str(error)) from error
     return {

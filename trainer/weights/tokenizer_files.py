@@ -1,10 +1,10 @@
 """Reads the vocabulary and the text normalization that belong to other systems' weights."""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 from beambert.trainer import model_folders
@@ -45,7 +45,7 @@ def read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
             f"{flag}={folder}: has no {VOCABULARY_FILE} or {TOKENIZER_FILE}; copy one beside the "
             "weights"
         )
-    settings = _settings_of(tokenizer)
+    settings = _settings_of(tokenizer, tokenizer_file)
     config_file = f"{folder}/{TOKENIZER_CONFIG_FILE}"
     if tensorflow_files.exists(config_file):
         given = read_json(config_file)
@@ -53,6 +53,11 @@ def read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
     do_lower_case = settings.get("do_lower_case")
     if do_lower_case is None:
         do_lower_case = all(t == t.lower() for t in vocabulary.tokens if not t.startswith("["))
+    if not isinstance(do_lower_case, bool):
+        raise InputError(
+            f"{flag}={folder}: its tokenizer has do_lower_case {str(do_lower_case)[:60]!r}, which "
+            "is neither true nor false; correct the file"
+        )
     fixed = _FIXED | {"strip_accents": do_lower_case}
     for name, value in fixed.items():
         if settings.get(name, value) != value:
@@ -60,7 +65,7 @@ def read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
                 f"{flag}={folder}: its tokenizer has {name} {settings[name]!r}, but with "
                 f"do_lower_case {do_lower_case!r} only {value!r} is supported; take another model"
             )
-    return vocabulary, bool(do_lower_case)
+    return vocabulary, do_lower_case
 
 
 def read_json(path: str) -> dict[str, Any]:
@@ -70,12 +75,9 @@ def read_json(path: str) -> dict[str, Any]:
       InputError: the file cannot be read, or it holds something else.
     """
     try:
-        value = json.loads(tensorflow_files.read_bytes(path))
+        return parse_object(tensorflow_files.read_bytes(path))
     except ValueError as error:
-        raise InputError(f"{path}: not JSON ({error}); copy it again") from error
-    if not isinstance(value, dict):
-        raise InputError(f"{path}: not a JSON object; copy it again")
-    return value
+        raise InputError(f"{path}: not a JSON object ({error}); copy it again") from error
 
 
 def _vocabulary_of(tokenizer: Mapping[str, Any], path: str) -> Vocabulary:
@@ -89,13 +91,20 @@ def _vocabulary_of(tokenizer: Mapping[str, Any], path: str) -> Vocabulary:
         raise InputError(
             f"{path}: has no WordPiece vocabulary with ids from 0 on; take another model"
         )
-    return Vocabulary.parse("".join(f"{token}\n" for token in tokens).encode(), path)
+    text = "".join(f"{token}\n" for token in tokens)
+    try:
+        vocabulary = Vocabulary.parse(text.encode(), path)
+    except UnicodeEncodeError as error:
+        raise InputError(f"{path}: a token has half a character; copy it again") from error
+    if len(vocabulary) != len(tokens):
+        raise InputError(f"{path}: a token has a line break in it; take another model")
+    return vocabulary
 
 
-def _settings_of(tokenizer: Mapping[str, Any]) -> dict[str, Any]:
+def _settings_of(tokenizer: Mapping[str, Any], path: str) -> dict[str, Any]:
     """Returns the settings in tokenizer.json, by their names in tokenizer_config.json."""
     settings: dict[str, Any] = {}
-    for step in _steps_of(tokenizer.get("normalizer")):
+    for step in _steps_of(tokenizer.get("normalizer"), path):
         kind = step.get("type")
         if kind == "BertNormalizer":
             names = {
@@ -111,9 +120,13 @@ def _settings_of(tokenizer: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _steps_of(normalizer: Any) -> Iterator[Mapping[str, Any]]:
-    """Yields the steps of a normalizer, including those inside of sequences."""
-    if isinstance(normalizer, dict):
-        yield normalizer
-        for inner in normalizer.get("normalizers") or ():
-            yield from _steps_of(inner)
+def _steps_of(normalizer: Any, path: str) -> Iterator[Mapping[str, Any]]:
+    """Yields the steps of a normalizer in their order, including those inside of sequences."""
+    waiting = [] if normalizer is None else [normalizer]
+    while waiting:
+        step = waiting.pop()
+        inner = step.get("normalizers") or [] if isinstance(step, dict) else None
+        if not isinstance(inner, list):
+            raise InputError(f"{path}: its normalizer is no list of steps; copy it again")
+        yield step
+        waiting += reversed(inner)

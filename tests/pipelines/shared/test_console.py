@@ -3,6 +3,8 @@
 import os
 import threading
 
+import pytest
+
 from beambert.pipelines.shared.console import counted, quiet_stderr, run_main, size
 from beambert.pipelines.shared.errors import InputError
 
@@ -67,3 +69,34 @@ def test_amounts_are_written_as_people_read_them():
     assert sizes == [
         *("0 bytes", "1 byte", "999 bytes", "1.0 kB", "12.3 kB", "999.9 kB", "1.0 MB", "2345.7 MB"),
     ]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), ImportError("libtensorflow_cc.so.2: failed to map segment from shared object")],
+)
+def test_memory_that_is_used_up_is_one_sentence(error, capsys, monkeypatch):
+    def main(_):
+        raise error
+
+    monkeypatch.setattr("resource.getrlimit", lambda _: (-1, -1))
+    assert run_main("data", main, []) == 2
+    assert capsys.readouterr().err == "beambert data: the memory is used up; give it more\n"
+
+
+def test_too_few_addresses_are_told_before_anything_can_abort(capsys, monkeypatch):
+    monkeypatch.setattr("resource.getrlimit", lambda _: (2_560_000_000, -1))
+    assert run_main("data", lambda _: None, []) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("beambert data: this process may have 2.6 GB of addresses (ulimit -v)")
+    assert "`ulimit -v unlimited`" in said and said.count("\n") == 1
+    assert run_main("data", lambda _: None, ["--help"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_library_that_is_missing_is_no_matter_of_memory():
+    def main(_):
+        raise ImportError("No module named 'x'")
+
+    with pytest.raises(ImportError, match="No module"):
+        run_main("data", main, [])

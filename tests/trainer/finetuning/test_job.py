@@ -22,7 +22,7 @@ from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.model_inputs.examples import make_features
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage.weights import weights_sha256
+from beambert.pipelines.storage.weights import model_sha256, weights_sha256
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_examples
 from beambert.trainer.commands.export import main as export_main
@@ -419,7 +419,7 @@ def write_evaluation(tmp_path):
     def write(model, blessed: bool) -> pathlib.Path:
         folder = tmp_path / "evaluation"
         folder.mkdir()
-        metrics = {"model": str(model), "weights_sha256": weights_sha256(str(model))}
+        metrics = {"model": str(model), "model_sha256": model_sha256(str(model))}
         (folder / "metrics.json").write_text(json.dumps(metrics))
         if blessed:
             (folder / "BLESSED").write_text("")
@@ -443,18 +443,21 @@ def test_a_moved_model_keeps_its_blessing(classifier_folder, tmp_path, write_eva
     check_blessing(str(evaluation), str(moved))
 
 
-@pytest.mark.parametrize("changed", ["model.weights.h5", "saved_model/variables/*.data-*"])
-def test_a_blessing_of_earlier_weights_does_not_count(
+@pytest.mark.parametrize(
+    "changed",
+    ["model.weights.h5", "saved_model/*.pb", "saved_model/variables/*.data-*", "vocab.txt"],
+)
+def test_a_blessing_of_earlier_files_does_not_count(
     classifier_folder, tmp_path, write_evaluation, changed
 ):
     model = shutil.copytree(classifier_folder, tmp_path / "model")
     evaluation = write_evaluation(model, blessed=True)
-    (path,) = model.glob(changed)
+    path = max(model.glob(changed))  # saved_model.pb is behind fingerprint.pb
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
     message = export_refusal(model, tmp_path / "serving", f"--evaluation={evaluation}")
-    assert "evaluated other weights" in message and "evaluate again" in message
+    assert "evaluated other files" in message and "evaluate again" in message
 
 
 def test_a_blessing_of_another_model_does_not_count(

@@ -47,6 +47,7 @@ def test_untrained_positions_are_named(encoder_folder, small_config):
 def test_positions_that_were_never_seen_are_named_but_kept(encoder_folder, tmp_path):
     """As in an encoder of 512 positions that was trained on 128 tokens."""
     folder = shutil.copytree(encoder_folder, tmp_path / "encoder")
+    (folder / "_SUCCESS").write_text("{}")
     training = json.loads((folder / "training.json").read_text())
     (folder / "training.json").write_text(json.dumps(training | {"max_seq_length": 20}))
     initial = open_initial(str(folder), "--init")

@@ -1,0 +1,44 @@
+"""Reads JSON objects that others have written."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def parse_object(data: bytes | str) -> dict[str, Any]:
+    """Returns a JSON object.
+
+    Raises:
+      ValueError: the data is not JSON, is nested too deeply, names a key twice or is no object.
+    """
+    try:
+        value = json.loads(data, object_pairs_hook=_object)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"it is a {type(value).__name__}, not an object")
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has the key {twice!r} twice")
+    return value
+
+
+def check_names(files: Sequence[Mapping[str, Any]]) -> None:
+    """Refuses files of a list that are not in the folder of the list.
+
+    Args:
+      files: the list; each entry has a `name`.
+
+    Raises:
+      ValueError: a name has a folder in it, or is that of no file.
+    """
+    for file in files:
+        if not re.fullmatch(r"\w[\w.-]*", file["name"]):
+            raise ValueError(f"it names {file['name']!r}, which is no file beside it")

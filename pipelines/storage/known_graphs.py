@@ -1,0 +1,114 @@
+"""Refuses SavedModels whose graph does what no graph of this project does. It runs nothing of them.
+
+A SavedModel is a program: its operations read and write files if its author wants it. So the graph
+is read as data first. It may have the operations of the graphs that `beambert finetune` and
+`export` write, and no others.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from beambert.pipelines.shared.errors import InputError
+
+# The operations of the graphs that `trainer.serving` makes, for all kinds of tasks and activations,
+# in float32 and bfloat16, and of simple functions of text like them. Each computes its outputs from
+# its inputs and the model's variables and does nothing else.
+_KNOWN = """
+    Add AddV2 All Any ArgMax AsString Assert BatchMatMulV2 BiasAdd BroadcastTo Cast ConcatV2
+    Const Cumsum DenseBincount DisableCopyOnRead Equal Erf ExpandDims
+    FastWordpieceTokenizeWithOffsets Fill FloorDiv FloorMod GatherV2 Greater GreaterEqual
+    Identity IdentityN If Less LessEqual LogicalAnd LogicalNot LowerBound MatMul Max Maximum
+    Mean Minimum Mul Neg NoOp NormalizeUTF8 NotEqual OneHot Pack PartitionedCall Placeholder Pow
+    Prod RaggedGather RaggedRange RaggedTensorFromVariant RaggedTensorToTensor
+    RaggedTensorToVariant Range ReadVariableOp RealDiv Relu Reshape Rsqrt SegmentMax SegmentMin
+    SegmentSum Select SelectV2 Shape Sigmoid Size Softmax SquaredDifference Squeeze
+    StatefulPartitionedCall StatelessIf StatelessWhile StaticRegexFullMatch StaticRegexReplace
+    StopGradient StridedSlice StringJoin StringLength StringLower StringSplitV2 Sub Substr Sum
+    Tanh TensorListFromTensor TensorListGetItem TensorListReserve TensorListSetItem
+    TensorListStack Tile TopKV2 Transpose UnicodeDecode UnicodeEncode UnicodeTranscode Unique
+    Unpack UnsortedSegmentSum VarHandleOp VarIsInitializedOp Where While ZerosLike
+"""
+KNOWN = frozenset(_KNOWN.split())
+# The operations by which a SavedModel saves and restores its variables. They write and read any
+# file, so no function that a caller can reach may have them.
+SAVERS = frozenset(
+    ("AssignVariableOp", "MergeV2Checkpoints", "RestoreV2", "SaveV2", "ShardedFilename")
+)
+# A message names what an operation does, by the first pattern that fits its name.
+_DANGERS = (
+    (r".*Py_?Func.*|.*Numpy.*|XlaCustomCall.*|.*HostCallback.*", "runs other code"),
+    (r".*(Save|Restore|Write|Print|Summary|Dump|MergeV2Checkpoints|Delete).*", "writes files"),
+    (
+        r".*(Read|MatchingFiles|Record|File|TextLine|LookupTable|Initialize.*Table|Dataset).*",
+        "reads files",
+    ),
+    (r".*(Send|Recv|Rpc|Remote|Collective|Server).*", "uses the network"),
+)
+# The objects that these graphs hold. An asset is a file that the graph reads.
+_OBJECTS = frozenset(
+    ("bare_concrete_function", "captured_tensor", "constant", "function", "user_object", "variable")
+)
+
+
+def check(saved_model: Any, name: str) -> None:
+    """Refuses a SavedModel with an operation that the graphs of this project don't have.
+
+    Args:
+      saved_model: the content of saved_model.pb, a `SavedModel` of TensorFlow.
+      name: flag and path of the model, for messages.
+
+    Raises:
+      InputError: the graph has such an operation, reads files or has another form.
+    """
+    if len(saved_model.meta_graphs) != 1 or not saved_model.meta_graphs[0].object_graph_def.nodes:
+        raise _refusal(name, "is a SavedModel of another form than those of `beambert finetune`")
+    graph = saved_model.meta_graphs[0]
+    functions = {of.signature.name: of.node_def for of in graph.graph_def.library.function}
+    strange = {node.op for nodes in functions.values() for node in nodes} - KNOWN - SAVERS
+    strange |= {node.op for node in graph.graph_def.node} - KNOWN - SAVERS
+    # A caller can reach the functions of the objects. The others save and restore.
+    reached = _reachable(functions, graph.object_graph_def.concrete_functions)
+    strange |= {node.op for of in reached for node in functions[of]} & SAVERS
+    if strange:
+        raise _refusal(name, _describe(strange))
+    kinds = {node.WhichOneof("kind") for node in graph.object_graph_def.nodes}
+    if graph.asset_file_def or not kinds <= _OBJECTS:
+        raise _refusal(name, "its graph reads files, as no graph of this project does")
+
+
+def _reachable(functions: dict[str, Any], roots: Iterable[str]) -> set[str]:
+    """Returns the names of all functions that the roots call, themselves included."""
+    found: set[str] = set()
+    waiting = [name for name in roots if name in functions]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            called = (of for node in functions[name] for of in _called(node.attr.values()))
+            waiting += [of for of in called if of in functions]
+    return found
+
+
+def _called(attributes: Iterable[Any]) -> Iterator[str]:
+    for value in attributes:
+        for function in (value.func, *value.list.func):
+            yield function.name
+            yield from _called(function.attr.values())
+
+
+def _describe(operations: Iterable[str]) -> str:
+    names = sorted(operations)
+    for pattern, danger in _DANGERS:
+        if fitting := [name for name in names if re.fullmatch(pattern, name)]:
+            return (
+                f"its graph {danger} ({', '.join(fitting[:5])}), as no graph of this project does"
+            )
+    return f"its graph has operations that no graph of this project has ({', '.join(names[:5])})"
+
+
+def _refusal(name: str, reason: str) -> InputError:
+    return InputError(
+        f"{name}: {reason}; a SavedModel is a program, so give --trust_model only if you trust "
+        "its author"
+    )

@@ -1,0 +1,69 @@
+"""Finished model folders with random weights, made in a second or two, for tests of their use."""
+
+import pathlib
+
+from beambert.model.config import BertConfig
+from beambert.model.pretrainer import BertPretrainer
+from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.tasks.task import CLASSIFICATION
+from beambert.trainer import model_folders
+from beambert.trainer.serving.saved_model import save_task_model
+from beambert.trainer.task_models import build_model
+
+LENGTH = 16
+LABELS = ["negative", "positive"]
+
+
+def _config(vocabulary) -> BertConfig:
+    return BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=LENGTH,
+    )
+
+
+def _finish(model, folder, config, vocabulary, training) -> pathlib.Path:
+    training = {
+        "max_seq_length": LENGTH,
+        "do_lower_case": True,
+        "vocabulary_sha256": vocabulary.sha256,
+        "loop": {
+            "train_batch_size": 8,
+            "random_seed": 0,
+            "gradient_accumulation_steps": 1,
+            "dtype": "float32",
+        },
+        **training,
+    }
+    model_folders.describe_model(str(folder), config, vocabulary, training)
+    model_folders.save_weights(model, str(folder))
+    if "labels" in training:
+        (folder / "labels.txt").write_text("".join(f"{label}\n" for label in training["labels"]))
+        features = TextFeatures(vocabulary, True, LENGTH)
+        save_task_model(model, features, training, f"{folder}/saved_model")
+    model_folders.finish(str(folder), model_folders.job_identity(training, config))
+    return folder
+
+
+def save_encoder(folder: pathlib.Path, vocabulary) -> pathlib.Path:
+    """Writes the folder of a pre-trained encoder."""
+    config = _config(vocabulary)
+    training = {"kind": model_folders.PRETRAINING}
+    return _finish(BertPretrainer(config), folder, config, vocabulary, training)
+
+
+def save_classifier(folder: pathlib.Path, vocabulary) -> pathlib.Path:
+    """Writes the folder of a classifier of single texts."""
+    config = _config(vocabulary)
+    model = build_model(CLASSIFICATION, config, len(LABELS), seed=0)
+    training = {
+        "kind": CLASSIFICATION,
+        "task": CLASSIFICATION,
+        "labels": LABELS,
+        "is_pair": False,
+        "columns": {"text_columns": ["text"], "label_column": "label"},
+    }
+    return _finish(model, folder, config, vocabulary, training)

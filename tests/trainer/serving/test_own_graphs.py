@@ -1,0 +1,60 @@
+"""The graphs of all kinds of models have known operations only."""
+
+import keras
+import pytest
+import tensorflow as tf
+
+from beambert.model.config import ACTIVATIONS, BertConfig
+from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.storage import known_graphs, tensorflow_models
+from beambert.pipelines.tasks.task import (
+    CHOICE,
+    CLASSIFICATION,
+    MULTI_LABEL,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+)
+from beambert.trainer.serving.saved_model import save_task_model
+from beambert.trainer.task_models import build_model
+
+LENGTH = 16
+INPUTS = ("input_ids", "input_mask", "segment_ids")
+CASES = [
+    *[(CLASSIFICATION, {"act": act}) for act in ACTIVATIONS],
+    (CLASSIFICATION, {"is_pair": True, "freeze": True, "lower": False}),
+    (CLASSIFICATION, {"windows": 3, "dtype": "mixed_bfloat16"}),
+    (MULTI_LABEL, {"windows": 3}),
+    (REGRESSION, {"is_pair": True}),
+    (CHOICE, {"is_pair": True}),
+    (TAGGING, {"dtype": "mixed_bfloat16"}),
+    (SPAN, {"task": "squad1.1"}),
+    (SPAN, {"task": "squad2.0", "lower": False}),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "options"), CASES)
+def test_the_graph_is_known(kind, options, vocabulary, tmp_path):
+    freeze, windows = options.get("freeze", False), options.get("windows", 1)
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=8,
+        num_hidden_layers=4 if freeze else 1,
+        num_attention_heads=2,
+        intermediate_size=8,
+        max_position_embeddings=LENGTH,
+        hidden_act=options.get("act", "gelu"),
+    )
+    features = TextFeatures(vocabulary, options.get("lower", True), LENGTH, windows)
+    training = {"kind": kind, "labels": ["a", "b", "O"], "is_pair": options.get("is_pair", False)}
+    training["task"] = options.get("task", kind)
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(options.get("dtype", "float32"))
+    try:
+        model = build_model(kind, config, 3, 0, freeze, features.window_length)
+        model({name: tf.zeros([1, LENGTH], tf.int32) for name in INPUTS})
+        save_task_model(model, features, training, f"{tmp_path}/saved_model")
+    finally:
+        keras.config.set_dtype_policy(before)
+    known_graphs.check(tensorflow_models.read_graph(f"{tmp_path}/saved_model"), "--model=x")
