@@ -154,7 +154,7 @@ def check_end(name, ended, expected, folder, out):
     else:
         assert status == expected, what
         # The training says where it has stopped on stdout, with its progress.
-        assert re.search("the same command (begins|continues)", printed + error), what
+        assert re.search("the same command (begins|continues|again)", printed + error), what
         assert error.count("\n") <= 2, what
     assert list(folder.iterdir()) == [], what
     assert not list(out.rglob("_tmp-*")), what
