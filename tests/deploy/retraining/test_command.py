@@ -54,11 +54,9 @@ def test_new_file_to_new_version(tmp_path):
     """
     corpus.make(tmp_path)
     corpus.write_config(tmp_path)
-    started = time.monotonic()
     status, printed = retrain(tmp_path)
     assert status == 0, printed
     assert versions(tmp_path) == ["1"]
-    assert time.monotonic() - started < 300
 
     corpus.deliver(tmp_path, 2)
     corpus.write_task(tmp_path, "train", 480)
