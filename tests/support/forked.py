@@ -29,7 +29,7 @@ LIBRARIES = (
 )
 _LARGEST = 1 << 20
 _SECONDS = 0.02  # between looks at whether a process has ended
-_OPTIONS = ("-P", "-m", "-c")
+_OPTIONS = {"-P", "-m", "-c"}
 _ORIGINAL = subprocess.Popen
 _SIGNATURE = inspect.signature(_ORIGINAL._execute_child)
 
@@ -49,7 +49,7 @@ class Popen(_ORIGINAL):
     def _execute_child(self, *arguments):
         given = _SIGNATURE.bind(self, *arguments).arguments
         words = [os.fspath(word) for word in given["args"]]
-        if words[0] != sys.executable or words[1] not in _OPTIONS:
+        if words[0] != sys.executable or not set(words[1:2]) & _OPTIONS:
             return super()._execute_child(*arguments)
         request = {
             "words": words[1:],
