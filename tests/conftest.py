@@ -11,6 +11,8 @@ from support.sample_text import WORDS
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# Until all tests are collected, what is made stays, and looking for garbage takes seconds.
+gc.disable()
 # A shell lets what it starts in the background ignore Ctrl-C, which these tests send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -32,6 +34,10 @@ LONGEST_FIRST = ("trainer", "deploy", "evaluation", "features", "benchmarks", "m
 def pytest_collection_modifyitems(items):
     """Orders the tests for several processes, each of which takes the next file."""
     items.sort(key=lambda item: not set(item.path.parts).intersection(LONGEST_FIRST))
+
+
+def pytest_collection_finish():
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -1,5 +1,6 @@
 """Signals at random moments: each command ends at once, with one sentence, and leaves nothing.
 
+Most of these processes begin with the large libraries loaded, so that the moments are of the work.
 The moments are drawn with a seed. `BEAMBERT_INTERRUPTIONS=50` draws as many for each command, in
 place of one, and `BEAMBERT_INTERRUPTIONS_SEED` draws others.
 """
@@ -15,7 +16,7 @@ import sys
 import time
 
 import pytest
-from support import growing_corpus
+from support import forked, growing_corpus
 
 from beambert.commands import COMMANDS
 
@@ -41,10 +42,10 @@ def environment(folder):
     return os.environ | quiet
 
 
-def start(arguments, folder):
+def start(arguments, folder, popen=forked.Popen):
     """Starts a command in a process group, as a shell does."""
     folder.mkdir(parents=True, exist_ok=True)
-    return subprocess.Popen(
+    return popen(
         [sys.executable, "-m", "beambert", *map(str, arguments)],
         cwd=ROOT,
         env=environment(folder),
@@ -121,9 +122,9 @@ def wait_until_installed(process):
         time.sleep(0.001)
 
 
-def interrupt(arguments, folder, seconds, numbers):
+def interrupt(arguments, folder, seconds, numbers, popen=forked.Popen):
     """Interrupts a command; returns its status, stdout, stderr and the time to its end."""
-    process = start(arguments, folder)
+    process = start(arguments, folder, popen)
     wait_until_installed(process)
     time.sleep(seconds)
     for number in numbers:
@@ -142,48 +143,54 @@ def interrupt(arguments, folder, seconds, numbers):
     return process.returncode, out, error, time.monotonic() - sent
 
 
-def processes_of(group) -> list[str]:
-    """The processes of a group that have not ended."""
-    found = subprocess.run(["ps", "-eo", "pgid=,stat=,args="], capture_output=True, text=True)
-    rows = [line.split(None, 2) for line in found.stdout.splitlines()]
-    return [args for pgid, stat, args in rows if pgid == str(group) and not stat.startswith("Z")]
+def check_end(name, ended, expected, folder, out):
+    """Checks how a command has ended, and that it has left nothing."""
+    status, printed, error, took = ended
+    what = f"{name}: status {status}, {took:.1f} s\n{error}"
+    assert "Traceback" not in error, what
+    assert took < (SECONDS_TO_SAVE if name in SAVING else SECONDS_TO_END), what
+    if status == 0:  # The signal came when all was done.
+        shutil.rmtree(out)
+    else:
+        assert status == expected, what
+        # The training says where it has stopped on stdout, with its progress.
+        assert re.search("the same command (begins|continues|again)", printed + error), what
+        assert error.count("\n") <= 2, what
+    assert list(folder.iterdir()) == [], what
+    assert not list(out.rglob("_tmp-*")), what
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_signal_at_any_moment(name, made, tmp_path):
     generator = random.Random(f"{SEED} {name}")
+    temporary, out = tmp_path / "temporary", tmp_path / "out"
     started = time.monotonic()
-    whole = start(commands(made, tmp_path / "whole")[name], tmp_path / "temporary")
+    whole = start(commands(made, tmp_path / "whole")[name], temporary)
     _, error = whole.communicate(timeout=300)
     assert (whole.returncode, error) == (0, "")
     longest = time.monotonic() - started
-    out = tmp_path / "out"
     for _ in range(MOMENTS):
         way = generator.choice(list(WAYS))
         seconds = longest * generator.random()
         signals, expected = WAYS[way]
-        status, printed, error, took = interrupt(
-            commands(made, out)[name], tmp_path / "temporary", seconds, signals
-        )
-        what = (
-            f"{way} after {seconds:.2f} of {longest:.2f} s: status {status}, {took:.1f} s\n{error}"
-        )
-        print(f"{name}: {what}")
-        assert "Traceback" not in error, what
-        assert took < (SECONDS_TO_SAVE if name in SAVING else SECONDS_TO_END), what
-        if status == 0:  # The signal came when all was done.
-            shutil.rmtree(out)
-        else:
-            assert status == expected, what
-            # The training says where it has stopped on stdout, with its progress.
-            assert re.search("the same command (begins|continues)", printed + error), what
-            assert error.count("\n") <= 2, what
-        assert list((tmp_path / "temporary").iterdir()) == [], what
-        assert not list(out.rglob("_tmp-*")), what
-    again = start(commands(made, out)[name], tmp_path / "temporary")
+        print(f"{name}: {way} after {seconds:.2f} of {longest:.2f} s")
+        ended = interrupt(commands(made, out)[name], temporary, seconds, signals)
+        check_end(name, ended, expected, temporary, out)
+    again = start(commands(made, out)[name], temporary)
     _, error = again.communicate(timeout=300)
     assert (again.returncode, error) == (0, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_signal_while_libraries_load(name, made, tmp_path):
+    """In the first second of a process of the usual kind, which has them not loaded yet."""
+    generator = random.Random(f"{SEED} {name}")
+    signals, expected = WAYS[generator.choice(list(WAYS))]
+    arguments, temporary = commands(made, tmp_path / "out")[name], tmp_path / "temporary"
+    ended = interrupt(arguments, temporary, generator.random(), signals, subprocess.Popen)
+    check_end(name, ended, expected, temporary, tmp_path / "out")
 
 
 def test_every_command_is_interrupted():

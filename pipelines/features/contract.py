@@ -185,14 +185,15 @@ def open_features(folder: str, flag: str) -> TaskFeatureFiles:
     name = f"{folder}/{INFO_FILE}"
     info = FeaturesInfo.from_json(tensorflow_files.read_text(name), name)
     for file in (file for split in info.splits.values() for file in split["files"]):
-        digest = hashlib.sha256()
+        digest, start = hashlib.sha256(), b""
         for chunk in tensorflow_files.read_chunks(f"{folder}/{file['name']}"):
+            start = start or chunk[:START_BYTES]
             digest.update(chunk)
         if digest.hexdigest() != file["sha256"]:
             raise InputError(
                 f"{flag}: {file['name']} has changed since it was written; make the features again"
             )
-        check_start(data[:START_BYTES], f"{folder}/{file['name']}")
+        check_start(start, f"{folder}/{file['name']}")
     files = {
         split: [f"{folder}/{file['name']}" for file in of["files"]]
         for split, of in info.splits.items()

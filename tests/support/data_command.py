@@ -3,6 +3,8 @@
 A test module takes the fixtures by assigning them: `corpus = data_command.corpus`.
 """
 
+import contextlib
+import io
 import json
 import pathlib
 import random
@@ -17,6 +19,7 @@ import tensorflow as tf
 from beambert.pipelines.create_pretraining_data import main
 from beambert.pipelines.records.contract import feature_shapes
 from beambert.pipelines.shared.console import run_main
+from support import forked
 from support.sample_text import make_document
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -84,19 +87,21 @@ def records(tmp_path_factory, corpus_file, vocab_file):
     """A finished folder with a held-out part, made as a user would make it."""
     output = tmp_path_factory.mktemp("records") / "out"
     flags = [f"--vocab_file={vocab_file}", f"--input={corpus_file}", f"--output={output}", *SMALL]
-    run = run_process([*flags, "--num_shards=3", "--eval_fraction=0.25"])
-    assert (run.returncode, run.stderr) == (0, "")
-    assert f"{output}: " in run.stdout and "is next" in run.stdout
+    printed, error = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(error):
+        status = run_main("data", main, [*flags, "--num_shards=3", "--eval_fraction=0.25"])
+    assert (status, error.getvalue()) == (0, "")
+    assert f"{output}: " in printed.getvalue() and "is next" in printed.getvalue()
     # Where the time went, by the metrics of the worker.
     line = r"time of all workers, [\d.]+ s: read \d+%, split \d+%, .*, write \d+%"
-    assert re.search(line, run.stdout)
+    assert re.search(line, printed.getvalue())
     return output
 
 
 def run_process(flags) -> subprocess.CompletedProcess:
     """Runs the command as a user does."""
     command = [sys.executable, "-m", "beambert", "data", *flags]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    return forked.run(command, capture_output=True, text=True, cwd=ROOT)
 
 
 def read_records(folder) -> dict[str, np.ndarray]:

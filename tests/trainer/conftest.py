@@ -7,6 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
+from support import small_finetuning
 
 from beambert.model.config import BertConfig
 from beambert.pipelines.instances.building import (
@@ -23,6 +24,7 @@ from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo, shard_na
 from beambert.pipelines.records.encoding import RecordWriter, encode_examples
 from beambert.pipelines.storage.claims import MARKER_FILE
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
+from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 
 # Before anything runs on TensorFlow: the devices of MirroredStrategy. Others use the first only.
@@ -170,26 +172,69 @@ def small_config_file(tmp_path_factory, small_config) -> pathlib.Path:
     return path
 
 
-@pytest.fixture(scope="session")
-def encoder_folder(tmp_path_factory, records_folder, small_config_file) -> pathlib.Path:
-    """A finished encoder, made by the command: once for all of pytest's workers, to be read only.
+def once_for_all_workers(tmp_path_factory, name: str, make) -> pathlib.Path:
+    """Makes a model by a command, which gets its folder: once for all of pytest's workers.
 
-    It takes most of the time. Whoever comes later finds it finished.
+    It takes most of the time. Whoever comes later finds it finished. It is to be read only.
     """
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
-    folder = shared / "encoder"
-    values = {
-        "data": records_folder,
-        "model": small_config_file,
-        "model_dir": folder,
-        "num_train_steps": 150,
-        "train_batch_size": 16,
-        "learning_rate": 5e-3,
-        "eval_steps": 50,
-    }
-    with open(shared / "encoder.lock", "w") as lock:
+    with open(shared / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / name / MARKER_FILE).exists():
+            make(shared / name)
+    return shared / name
+
+
+@pytest.fixture(scope="session")
+def encoder_folder(tmp_path_factory, records_folder, small_config_file) -> pathlib.Path:
+    """A finished encoder."""
+
+    def make(folder):
+        values = {
+            "data": records_folder,
+            "model": small_config_file,
+            "model_dir": folder,
+            "num_train_steps": 150,
+            "train_batch_size": 16,
+            "learning_rate": 5e-3,
+            "eval_steps": 50,
+        }
         pretrain_main([f"--{name}={value}" for name, value in values.items()])
-    return folder
+
+    return once_for_all_workers(tmp_path_factory, "encoder", make)
+
+
+@pytest.fixture(scope="session")
+def task_folder(tmp_path_factory) -> pathlib.Path:
+    return small_finetuning.write_task(tmp_path_factory.mktemp("task") / "single", pairs=False)
+
+
+@pytest.fixture(scope="session")
+def pair_folder(tmp_path_factory) -> pathlib.Path:
+    return small_finetuning.write_task(tmp_path_factory.mktemp("task") / "pairs", pairs=True)
+
+
+@pytest.fixture(scope="session")
+def classifier_folder(task_folder, encoder_folder, tmp_path_factory) -> pathlib.Path:
+    """Fine-tuned from the encoder."""
+
+    def make(folder):
+        finetune_main(small_finetuning.flags(task_folder, encoder_folder, folder))
+
+    return once_for_all_workers(tmp_path_factory, "classifier", make)
+
+
+@pytest.fixture(scope="session")
+def pair_classifier_folder(
+    pair_folder, small_config_file, encoder_folder, tmp_path_factory
+) -> pathlib.Path:
+    """Trained from random weights, on pairs."""
+    options = {"model": small_config_file, "vocab_file": encoder_folder / "vocab.txt"}
+
+    def make(folder):
+        flags = small_finetuning.flags(pair_folder, "random", folder, max_seq_length=20, **options)
+        finetune_main(flags)
+
+    return once_for_all_workers(tmp_path_factory, "pair_classifier", make)

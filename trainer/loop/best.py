@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.tasks.metrics import METRICS
 from beambert.trainer.loop.checkpoints import CONTINUES, checkpoint_steps
 from beambert.trainer.loop.steps import Trainer
 
@@ -16,8 +15,7 @@ Evaluations = Mapping[int, Mapping[str, float]]
 
 def rank(metrics: Mapping[str, float], metric: str) -> tuple[float, float]:
     """Returns a key that is greater for better metrics: one metric decides, then the loss."""
-    is_greater_better = metric in METRICS and METRICS[metric].greater_is_better
-    sign = 1 if is_greater_better else -1
+    sign = -1 if metric == "loss" else 1
     return _least_if_nan(sign * metrics.get(metric, math.nan)), _least_if_nan(-metrics["loss"])
 
 

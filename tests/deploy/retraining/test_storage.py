@@ -15,6 +15,7 @@ import types
 import pytest
 import tensorflow as tf
 import yaml
+from support import forked
 from support import growing_corpus as corpus
 
 from beambert.deploy.retraining import command, workspace
@@ -34,13 +35,12 @@ SETTINGS = Settings("my-project", "us-central1", "bucket", "a@b", "0 3 * * *", "
 
 
 def beambert(environment, *arguments):
-    return subprocess.run(
+    return forked.run(
         [sys.executable, "-m", "beambert", *arguments],
         cwd=ROOT,
         env=os.environ | environment | {"CUDA_VISIBLE_DEVICES": "-1"},
         capture_output=True,
         text=True,
-        check=False,
     )
 
 
@@ -292,7 +292,7 @@ def test_a_lease_that_is_lost_stops_the_run(gs, storage_environment, tmp_path):
     workspace_there = f"{gs}/lost/workspace"
     config = tmp_path / "lost.toml"
     config.write_text(text.replace(f"{tmp_path}/workspace", workspace_there))
-    run = subprocess.Popen(
+    run = forked.Popen(
         [sys.executable, "-c", RETRAIN, f"--config={config}"],
         cwd=ROOT,
         env=os.environ | storage_environment | {"CUDA_VISIBLE_DEVICES": "-1"},

@@ -13,7 +13,7 @@ import time
 from unittest import mock
 
 import pytest
-from support import data_command
+from support import data_command, forked
 from support.data_command import (
     SMALL,
     body,
@@ -91,7 +91,7 @@ class TestSameBytes:
         whole, killed = tmp_path / "whole", tmp_path / "killed"
         assert run_process([*flags, f"--output={whole}"]).returncode == 0
         command = [sys.executable, "-m", "beambert", "data", *flags, f"--output={killed}"]
-        with subprocess.Popen(
+        with forked.Popen(
             command,
             cwd=data_command.ROOT,
             stdout=subprocess.DEVNULL,

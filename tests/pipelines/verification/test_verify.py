@@ -6,10 +6,10 @@ import pathlib
 import random
 import re
 import shutil
-import subprocess
 import sys
 
 import pytest
+from support import forked
 from support.record_files import GOLDEN, ORIGINAL, RECORD, changed, read, serialize, write
 from support.sample_text import make_document
 
@@ -130,7 +130,7 @@ class TestFinishedFolder:
         command = [sys.executable, "-m", "beambert", "verify", str(records)]
         command += ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
         root = pathlib.Path(__file__).parents[3]
-        run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
+        run = forked.run(command, capture_output=True, text=True, cwd=root)
         assert (run.returncode, run.stderr) == (0, "")
         assert f"Report: {tmp_path / 'records-verification' / 'verification.html'}" in run.stdout
 

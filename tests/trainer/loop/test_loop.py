@@ -13,17 +13,14 @@ import pytest
 import tensorflow as tf
 from support.small_training import SEED, NextSentenceObjective, Words
 
-from beambert.model.dropout import dropout
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.locks import BusyError
 from beambert.trainer.finetuning.objectives import TaggingObjective
 from beambert.trainer.loop import progress
 from beambert.trainer.loop.batches import fill_up
-from beambert.trainer.loop.checkpoints import open_checkpoints
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig
 from beambert.trainer.loop.loop import Interrupted, train
-from beambert.trainer.loop.objectives import Objective
 from beambert.trainer.loop.phase import Phase
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.model_folders import TrainingFolders
@@ -205,42 +202,6 @@ def test_a_signal_saves_and_the_same_command_continues(
     assert "continuing from step 7" in capsys.readouterr().out
 
 
-def test_an_interrupt_of_the_last_call_counts(tmp_path, monkeypatch, capsys):
-    train_steps = Trainer.train_steps
-
-    def interrupted(self, *args):
-        os.kill(os.getpid(), signal.SIGINT)
-        return train_steps(self, *args)
-
-    config = LoopConfig(2, SEED)
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "train_steps", interrupted)
-        trainer = line_trainer()
-        trainer.step.assign(5)
-        with pytest.raises(Interrupted):
-            train_line(trainer, line_batches(6, 0), config, tmp_path)
-    assert "stopped at step 6 of 6" in capsys.readouterr().out
-    assert train_line(line_trainer(), line_batches(6, 0), config, tmp_path) == {}
-    assert "continuing from step 6" in capsys.readouterr().out
-
-
-def test_a_second_interrupt_ends_at_once(tmp_path, monkeypatch):
-    calls = []
-
-    def interrupted_twice(*_):
-        calls.append(1)
-        for _ in range(2):
-            os.kill(os.getpid(), signal.SIGINT)
-        pytest.fail("the second Ctrl-C did not interrupt")
-
-    before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(Trainer, "train_steps", interrupted_twice)
-    with pytest.raises(KeyboardInterrupt):
-        train_line(line_trainer(), line_batches(6, 0), LoopConfig(2, SEED), tmp_path)
-    assert calls == [1]
-    assert signal.getsignal(signal.SIGINT) is before
-
-
 @pytest.fixture
 def copied(whole, tmp_path):
     return shutil.copytree(whole[0], tmp_path / "copy")
@@ -308,88 +269,7 @@ def test_damaged_checkpoints_are_refused(run, copied):
         run(copied)
 
 
-class Line(keras.Model):
-    """A weight for every element, so that gradients show what each replica saw."""
-
-    def __init__(self):
-        super().__init__(name="line")
-        self.weight = self.add_weight(name="kernel", shape=(64,), initializer="zeros")
-        self.built = True
-
-
-class LineObjective(Objective):
-    losses = ("line",)
-    weight_of = {"line": "examples"}
-
-    def weights(self, features):
-        return {"examples": tf.cast(tf.shape(features["x"])[0], tf.float32)}
-
-    def sums(self, model, features, dropout_seed):
-        kept = dropout(features["x"], 0.5, dropout_seed, site=0)
-        return {"line": tf.reduce_sum(kept * tf.convert_to_tensor(model.weight))}
-
-
-def line_trainer(strategy=None, objective=None) -> Trainer:
-    return Trainer(
-        strategy or tf.distribute.get_strategy(),
-        Line,
-        objective or LineObjective(),
-        OptimizerConfig(0.1, num_train_steps=6, num_warmup_steps=0),
-        SEED,
-    )
-
-
-def line_batches(bad_step: int, value: float):
-    x = np.ones((6, 2, 64), np.float32)
-    x[bad_step:] = value
-    return lambda step: iter(tf.data.Dataset.from_tensor_slices({"x": x[step:]}))
-
-
-def train_line(trainer, batches_from, config, folder) -> dict[str, float]:
-    phase = Phase(6, batches_from, None, tokens_a_step=1, flops_a_step=1.0)
-    return train(trainer, [phase], config, TrainingFolders.of(str(folder)))
-
-
-def test_storage_that_does_not_answer_is_no_new_beginning(tmp_path, monkeypatch):
-    def fails(path):
-        raise tf.errors.UnavailableError(None, None, "try again later")
-
-    (tmp_path / "ckpt-8.index").touch()
-    for name in ("exists", "listdir"):
-        monkeypatch.setattr(tf.io.gfile, name, fails)
-    monkeypatch.setattr(tf.io.gfile, "isdir", lambda path: False)  # as it is on gs://
-    with pytest.raises(InputError, match="cannot be listed .*try again later.* same command"):
-        open_checkpoints(tf.train.Checkpoint(), str(tmp_path), keep=3)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("bad_step", [3, 5])
-def test_a_loss_that_is_no_number_stops(tmp_path, value, bad_step):
-    config = LoopConfig(2, SEED, save_checkpoints_steps=2)
-    with pytest.raises(InputError) as caught:
-        train_line(line_trainer(), line_batches(bad_step, value), config, tmp_path)
-    last = bad_step // 2 * 2 + 2
-    batch = f"the sequences {2 * bad_step} to {2 * bad_step + 1} of the run"
-    assert f"since step {bad_step} the loss is " in str(caught.value) and batch in str(caught.value)
-    assert "--learning_rate" in str(caught.value) and str(tmp_path) in str(caught.value)
-    assert not list((tmp_path / "checkpoints").glob(f"ckpt-{last}.*")), "spoilt weights are saved"
-
-
-def test_a_last_gradient_that_is_no_number_stops(tmp_path):
-    class Spoilt(LineObjective):
-        def sums(self, model, features, dropout_seed):
-            # The loss is 0, the gradient of the square root there is infinite.
-            return {"line": tf.reduce_sum(tf.sqrt(tf.convert_to_tensor(model.weight)))}
-
-    trainer = line_trainer(objective=Spoilt())
-    config = LoopConfig(2, SEED, save_checkpoints_steps=1)
-    with pytest.raises(InputError, match="since step 0 .* norm (inf|nan)"):
-        train_line(trainer, line_batches(6, 0), config, tmp_path)
-
-
-@pytest.mark.parametrize(
-    "what", [pytest.param("training", marks=pytest.mark.slow), "evaluation"]
-)
+@pytest.mark.parametrize("what", [pytest.param("training", marks=pytest.mark.slow), "evaluation"])
 def test_records_damaged_on_the_disk_are_one_sentence(what, records_folder, tmp_path):
     """Of the right size, so that opening them finds nothing."""
     damaged = shutil.copytree(records_folder, tmp_path / "records")
@@ -405,54 +285,6 @@ def test_records_damaged_on_the_disk_are_one_sentence(what, records_folder, tmp_
         else:
             trainer.evaluate(evaluation_batches(records, BATCH))
     assert "\n" not in str(caught.value)
-
-
-def test_a_file_in_the_way_of_the_checkpoints_is_one_sentence(tmp_path):
-    (tmp_path / "checkpoints").write_text("in the way")
-    with pytest.raises(InputError, match=r"checkpoints: cannot be listed \(.+\)") as caught:
-        train_line(line_trainer(), line_batches(6, 0), LoopConfig(2, SEED), tmp_path)
-    assert "\n" not in str(caught.value)
-
-
-def test_replicas_draw_different_masks(two_devices):
-    trainer = line_trainer(two_devices)
-    batches = tf.data.Dataset.from_tensors({"x": tf.ones([2, 64])}).repeat()
-    trainer.train_steps(iter(trainer.strategy.experimental_distribute_dataset(batches)), 1)
-    (moment,) = trainer._optimizer.means
-    levels = np.unique(np.round(moment.numpy() / moment.numpy().max(), 3))
-    # Each replica has one row: kept by none, one or both.
-    np.testing.assert_array_equal(levels, [0, 0.5, 1])
-
-
-def test_the_loop_runs_on_two_devices(two_devices, tmp_path, capsys):
-    data = tf.data.Dataset.from_tensors({"x": tf.ones([2, 64])}).repeat()
-    distributed = two_devices.experimental_distribute_dataset(data)
-    for expected in ("step 6/6", "continuing from step 6"):
-        trainer = line_trainer(two_devices)
-        train_line(trainer, lambda _: iter(distributed), LoopConfig(2, SEED), tmp_path)
-        assert expected in capsys.readouterr().out
-
-
-def test_each_step_draws_other_masks():
-    trainer = line_trainer()
-    iterator = iter(tf.data.Dataset.from_tensors({"x": tf.ones([1, 64])}).repeat())
-    moments = []
-    for _ in range(2):
-        trainer.train_steps(iterator, 1)
-        moments.append(trainer._optimizer.means[0].numpy() > 0)
-    assert not np.array_equal(*moments)
-
-
-@pytest.mark.parametrize("is_tpu", [False, True])
-def test_on_a_tpu_no_part_of_a_step_is_compiled_by_itself(is_tpu, monkeypatch):
-    if is_tpu:
-        monkeypatch.setattr(tf.distribute, "TPUStrategy", type(tf.distribute.get_strategy()))
-    iterator = iter(tf.data.Dataset.from_tensors({"x": tf.ones([1, 64])}))
-    steps = tf.constant(1, tf.int64)
-    trainer = line_trainer()
-    graph = trainer._train_steps.get_concrete_function(iterator, steps).graph
-    functions = graph.as_graph_def().library.function
-    assert any(function.attr["_XlaMustCompile"].b for function in functions) is not is_tpu
 
 
 class Tags(keras.Model):

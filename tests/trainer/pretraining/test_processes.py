@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+from support import forked
 
 from beambert.model.pretrainer import BertPretrainer
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.slow
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
-def start(data, config, model_dir, *more: str, **environment: str) -> subprocess.Popen:
+def start(data, config, model_dir, *more: str, **environment: str) -> forked.Popen:
     """The command in a process of its own."""
     command = [
         *(sys.executable, "-m", "beambert.trainer.task", "pretrain"),
@@ -27,12 +28,12 @@ def start(data, config, model_dir, *more: str, **environment: str) -> subprocess
         *("--save_checkpoints_steps=3", "--eval_steps=30", *more),
     ]
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1"} | environment
-    return subprocess.Popen(
+    return forked.Popen(
         command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
 
 
-def finish(*processes: subprocess.Popen) -> str:
+def finish(*processes: forked.Popen) -> str:
     outputs = [process.communicate(timeout=300)[0] for process in processes]
     for process, output in zip(processes, outputs, strict=True):
         assert process.returncode == 0, output
@@ -79,7 +80,7 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def start_two(data, config, *model_dirs) -> list[subprocess.Popen]:
+def start_two(data, config, *model_dirs) -> list[forked.Popen]:
     """The command as two workers."""
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
     tasks = [{"cluster": cluster, "task": {"type": "worker", "index": i}} for i in range(2)]

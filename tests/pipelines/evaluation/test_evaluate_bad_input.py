@@ -1,0 +1,168 @@
+"""What `evaluate` refuses, each with one sentence."""
+
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from support import small_evaluation
+from support.small_evaluation import arguments
+from support.stand_in_models import LABELS
+
+from beambert.pipelines import evaluate
+from beambert.pipelines.evaluation import predictions
+from beambert.pipelines.prediction import saved_models
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks import declarations
+
+model, pair_model = small_evaluation.model, small_evaluation.pair_model
+data = small_evaluation.data
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--task=nonsense"], "--task=nonsense: not a task"),
+        (["--data_dir=/no/such"], "--data_dir=/no/such: not a local folder"),
+        (["--model=/no/such"], "--model=/no/such: has no saved_model/saved_model.pb"),
+        (["--split=test"], "test.tsv: has no labels to compare with"),
+        (["--task=sst-2"], "has the labels negative, positive but task sst-2 has 0, 1"),
+        (["--metric=f1"], "--metric=f1: not a metric of this task"),
+        (["--min_change=0.1"], "--min_change: compares with a baseline; add --baseline="),
+        (["--baseline=/no/such", "--min_change=nan"], "--min_change=nan: must be a number"),
+        (["--threshold=nan"], "--threshold=nan: cannot be reached by accuracy"),
+        (["--baseline=/no/such"], "--baseline=/no/such: holds no finished evaluation"),
+        (["--threshold=80"], "--threshold=80: cannot be reached by accuracy; give a number from 0"),
+        (["--threshold=0.8", "--threshold=0.9"], "--metric: is given 1 times but --threshold 2"),
+        (["--treshold=0.8"], "--treshold=0.8: no such flag"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_makes_nothing(data, model, tmp_path, more, message):
+    """The flag is named, and no output folder appears."""
+    output = tmp_path / "output"
+    with pytest.raises(InputError, match=re.escape(message)):
+        evaluate.main(arguments(data, model, output, *more))
+    assert not output.exists()
+
+
+def test_a_model_of_another_shape_is_refused(data, model, pair_model, tmp_path):
+    """Inputs, number of labels, and the label file."""
+
+    def broken(name, labels):
+        folder = tmp_path / name
+        shutil.copytree(model, folder)
+        (folder / "labels.txt").write_text(labels)
+        return folder
+
+    damaged = broken("damaged", "negative\npositive\n")
+    (damaged / "saved_model" / "saved_model.pb").write_bytes(b"damaged")
+    empty = broken("empty", "negative\npositive\n")
+    (empty / "saved_model" / "saved_model.pb").write_bytes(b"")
+    missing = broken("missing", "")
+    (missing / "labels.txt").unlink()
+    cases = [
+        (pair_model, "takes text, text_b but the task gives text"),
+        (broken("three", "negative\npositive\nneutral\n"), "of shape [-1, 2] but labels.txt has 3"),
+        (broken("one", "negative\n"), "does not list two or more different labels"),
+        (broken("other", "bad\ngood\n"), "has the label 'positive', which is not one of bad, good"),
+        (missing, "has no labels.txt"),
+        (damaged, "saved_model.pb: is damaged; export the model again"),
+        (empty, "saved_model.pb: is damaged; export the model again"),
+    ]
+    for folder, message in cases:
+        with pytest.raises(InputError, match=re.escape(message)):
+            evaluate.main(arguments(data, folder, tmp_path / "output"))
+    assert not (tmp_path / "output").exists()
+
+
+def test_weights_that_are_cut_off_are_one_sentence(data, model, tmp_path, capfd):
+    """They are loaded by a worker only; the earlier evaluation stays."""
+    cut = shutil.copytree(model, tmp_path / "cut")
+    for path in (cut / "saved_model" / "variables").iterdir():
+        path.write_bytes(path.read_bytes()[:20])
+    with pytest.raises(InputError) as caught:
+        evaluate.main(arguments(data, cut, tmp_path / "output"))
+    assert re.fullmatch(
+        r"--model=.*cut/saved_model: cannot be loaded \(.*\); copy it again, or export it again",
+        str(caught.value),
+    )
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_disk_that_is_full_is_one_sentence(data, model, tmp_path, monkeypatch, capfd):
+    """And the earlier evaluation stays."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    output = tmp_path / "output"
+    evaluate.main(arguments(data, model, output))
+    before = (output / "metrics.json").read_text()
+    monkeypatch.setattr(predictions.Predictor, "__call__", full)
+    with pytest.raises(InputError, match="--output: cannot be written .No space left on device"):
+        evaluate.main(arguments(data, model, output, "--threshold=0.9"))
+    assert (output / "BLESSED").exists() and (output / "metrics.json").read_text() == before
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_model_that_is_still_trained_is_refused(data, model, tmp_path):
+    """It has training.json from the start and _SUCCESS from the end."""
+    unfinished = shutil.copytree(model, tmp_path / "model")
+    (unfinished / "training.json").write_text('{"kind": "classification"}')
+    with pytest.raises(InputError, match="is not finished \\(no _SUCCESS\\)"):
+        evaluate.main(arguments(data, unfinished, tmp_path / "output"))
+    (unfinished / "_SUCCESS").write_text("{}")
+    assert saved_models.find_model(str(unfinished), declarations.CLASSIFICATION).labels == LABELS
+    with pytest.raises(InputError, match="was trained for classification but the task asks for"):
+        saved_models.find_model(str(unfinished), declarations.TAGGING)
+
+
+def test_a_folder_that_another_command_fills_is_left_alone(data, model, tmp_path):
+    """Its _UNFINISHED is a file."""
+    (tmp_path / "_UNFINISHED").write_text("{}")
+    with pytest.raises(InputError, match="already holds something else \\(_UNFINISHED\\)"):
+        evaluate.main(arguments(data, model, tmp_path))
+    assert (tmp_path / "_UNFINISHED").read_text() == "{}"
+
+
+def test_an_output_that_cannot_be_made_is_one_sentence(data, model, tmp_path):
+    """Here below a file."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="--output=.* cannot be made"):
+        evaluate.main(arguments(data, model, tmp_path / "file" / "output"))
+
+
+def test_a_wrong_flag_is_one_sentence(data, model, tmp_path):
+    """Not argparse's usage."""
+    with pytest.raises(InputError, match="--threshold=x: must be a number"):
+        evaluate.main(arguments(data, model, tmp_path / "output", "--threshold=x"))
+
+
+def test_a_folder_with_something_else_is_left_alone(data, model, tmp_path):
+    """Also one whose metrics.json is not an evaluation's."""
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "metrics.json").write_text('{"loss": 1}')
+    file = tmp_path / "file"
+    file.write_text("x")
+    with pytest.raises(InputError, match="already holds something else \\(metrics.json\\)"):
+        evaluate.main(arguments(data, model, foreign))
+    (foreign / "thesis.tex").write_text("x")
+    with pytest.raises(InputError, match="already holds something else \\(thesis.tex\\)"):
+        evaluate.main(arguments(data, model, foreign))
+    with pytest.raises(InputError, match="is a file; name a folder"):
+        evaluate.main(arguments(data, model, file))
+    assert (foreign / "metrics.json").read_text() == '{"loss": 1}'
+
+
+def test_help_is_quick_and_shows_an_example():
+    """It must not import TensorFlow or Beam."""
+    code = (
+        "import sys; from beambert.pipelines import evaluate\n"
+        "try: evaluate.main(['--help'])\n"
+        "finally: assert not {'tensorflow', 'apache_beam', 'matplotlib'} & set(sys.modules)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert "examples:\n  # the dev split of SST-2" in result.stdout

@@ -1,0 +1,308 @@
+"""`beambert export` and the SavedModels of fine-tuned models, and what it refuses."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from support.small_finetuning import results
+
+from beambert.model.classifier import BertClassifier
+from beambert.pipelines.model_inputs.examples import make_features
+from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.weights import model_sha256, weights_sha256
+from beambert.pipelines.tasks.declarations import find_task
+from beambert.pipelines.tasks.examples import read_examples
+from beambert.trainer.commands.export import main as export_main
+from beambert.trainer.finetuning.batches import PaddedBatches
+from beambert.trainer.serving.blessing import check_blessing
+from beambert.trainer.serving.versions import export, served_model
+
+
+def dev_examples(folder):
+    return read_examples(find_task("classification"), str(folder), "dev")
+
+
+def probabilities_of(folder, examples) -> np.ndarray:
+    """The path of training: the same arrays, the model in eager Keras."""
+    from beambert.trainer import model_folders
+
+    found = model_folders.open_model(str(folder), "--model")
+    text_features = TextFeatures(
+        found.vocabulary, found.do_lower_case, found.training["max_seq_length"]
+    )
+    labels = found.training["labels"]
+    features = make_features("classification", examples, labels, text_features)
+    model = BertClassifier(found.config, len(labels), seed=55)
+    model.load_weights(folder / "model.weights.h5")
+    batch = PaddedBatches(features)(tf.range(len(examples)), int(features.lengths.max()))
+    return tf.nn.softmax(model(batch)).numpy()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["classifier_folder", pytest.param("pair_classifier_folder", marks=pytest.mark.slow)],
+)
+def test_the_saved_model_answers_like_the_trained_one(kind, request, task_folder, pair_folder):
+    folder = request.getfixturevalue(kind)
+    examples = dev_examples(pair_folder if kind.startswith("pair") else task_folder)
+    texts = {"text": tf.constant([example.text for example in examples])}
+    if kind.startswith("pair"):
+        texts["text_b"] = tf.constant([example.text_b for example in examples])
+    answer = tf.saved_model.load(folder / "saved_model").signatures["serving_default"](**texts)
+    expected = probabilities_of(folder, examples)
+    np.testing.assert_allclose(answer["probabilities"], expected, atol=1e-5)
+    labels = (folder / "labels.txt").read_text().splitlines()
+    assert [label.decode() for label in answer["label"].numpy()] == [
+        labels[index] for index in expected.argmax(-1)
+    ]
+    accuracy = np.mean(
+        [
+            e.label == label.decode()
+            for e, label in zip(examples, answer["label"].numpy(), strict=True)
+        ]
+    )
+    assert accuracy == pytest.approx(results(folder)["accuracy"])
+
+
+@pytest.mark.slow
+def test_export_makes_versions_that_load_without_this_project(
+    classifier_folder, task_folder, tmp_path, capsys
+):
+    serving = tmp_path / "serving"
+    (serving / "1").mkdir(parents=True)
+    export_main([f"--model={classifier_folder}", f"--output={serving}/"])
+    assert sorted(path.name for path in serving.iterdir()) == ["1", "2"]
+    assert f"{serving}/2: " in capsys.readouterr().out
+    examples = dev_examples(task_folder)[:5]
+    script = """
+        import json, sys, tensorflow as tf, tensorflow_text
+        model = tf.saved_model.load(sys.argv[1])
+        answer = model.signatures["serving_default"](text=tf.constant(sys.argv[2:]))
+        assert not {"keras", "trainer", "model", "pipelines"} & {
+            name for name in sys.modules if name in ("trainer", "model", "pipelines")
+        }
+        print(json.dumps(answer["probabilities"].numpy().tolist()))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(serving / "2")]
+    done = subprocess.run(
+        [*command, *(example.text for example in examples)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": "-1"},
+    )
+    actual = json.loads(done.stdout.splitlines()[-1])
+    np.testing.assert_allclose(actual, probabilities_of(classifier_folder, examples), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_the_card_of_a_version_loads_it(classifier_folder, tmp_path):
+    """Its lines run in the version's folder, without this project."""
+    version = export(str(classifier_folder), str(tmp_path / "serving"))
+    card = pathlib.Path(version, "README.md").read_text()
+    (script,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=version,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": "-1"},
+    )
+    assert "rebuild TensorFlow" not in done.stderr
+    outputs = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    labels = (classifier_folder / "labels.txt").read_text().split()
+    probabilities = json.loads(outputs["probabilities"])[0]
+    assert outputs["label"] == f"[b'{labels[int(np.argmax(probabilities))]}']"
+    assert "| takes `text` |" in card and "| gives `label` |" in card
+    assert all(f'"{label}"' in card for label in labels)
+    assert f'"accuracy": {results(classifier_folder)["accuracy"]}' in card
+
+
+def test_a_version_says_which_model_it_is_of(classifier_folder, tmp_path):
+    assert served_model(str(tmp_path / "serving")) is None
+    model = str(classifier_folder)
+    path = export(model, str(tmp_path / "serving"))
+    source = {"model": model, "weights_sha256": weights_sha256(model)}
+    assert served_model(str(tmp_path / "serving")) == (path, source)
+    (tmp_path / "serving" / "2").mkdir()
+    with pytest.raises(InputError, match=r"serving/2: does not record its model"):
+        served_model(str(tmp_path / "serving"))
+
+
+def test_two_exports_at_once_are_two_versions(classifier_folder, tmp_path, monkeypatch):
+    """The other one takes the number while this one writes."""
+    other = tmp_path / "serving" / "1" / "saved_model.pb"
+
+    def take_the_number(*_):
+        other.parent.mkdir()
+        other.write_text("the other's")
+
+    monkeypatch.setattr("beambert.trainer.serving.versions._write_source", take_the_number)
+    assert export(str(classifier_folder), str(tmp_path / "serving")) == f"{tmp_path}/serving/2"
+    assert other.read_text() == "the other's"
+    assert sorted(path.name for path in (tmp_path / "serving").iterdir()) == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), KeyboardInterrupt(), ValueError("ours")]
+)
+def test_an_export_that_fails_leaves_nothing(classifier_folder, tmp_path, monkeypatch, error):
+    def fail(module, path, signatures):
+        pathlib.Path(path).mkdir()
+        pathlib.Path(path, "saved_model.pb").write_text("half")
+        raise error
+
+    monkeypatch.setattr("tensorflow.saved_model.save", fail)
+    (tmp_path / "1").mkdir()
+    with pytest.raises(InputError if isinstance(error, OSError) else type(error)) as caught:
+        export(str(classifier_folder), str(tmp_path))
+    if isinstance(error, OSError):
+        assert (
+            str(caught.value)
+            == f"{tmp_path}: cannot be written ([Errno 28] No space left on device)"
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["1"]
+
+
+def test_what_a_killed_export_left_is_deleted(classifier_folder, tmp_path, capsys):
+    (tmp_path / "_tmp-0123-1").mkdir()
+    export_main([f"--model={classifier_folder}", f"--output={tmp_path}"])
+    assert [path.name for path in tmp_path.iterdir()] == ["1"]
+    assert "left by" not in capsys.readouterr().out
+
+
+def test_export_of_an_encoder(encoder_folder, tmp_path, small_config):
+    export_main([f"--model={encoder_folder}", f"--output={tmp_path}"])
+    encode = tf.saved_model.load(tmp_path / "1").signatures["serving_default"]
+    answer = encode(text=tf.constant(["The river.", "", "people " * 50]))
+    width = small_config.hidden_size
+    assert answer["sequence_output"].shape == (3, 32, width)
+    assert answer["pooled_output"].shape == (3, width)
+    assert answer["input_mask"].numpy().sum(axis=1).tolist() == [5, 2, 32]
+
+
+def test_export_answers_a_text(classifier_folder, tmp_path, capsys):
+    export_main([f"--model={classifier_folder}", f"--output={tmp_path}", "--text=River city!"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-3] == '"River city!"' and lines[-2].endswith("good")
+
+
+def export_refusal(model, output, *more: str) -> str:
+    names = sorted(path.name for path in output.iterdir()) if output.exists() else None
+    with pytest.raises(InputError) as caught:
+        export_main([f"--model={model}", f"--output={output}", *more])
+    assert names == (sorted(path.name for path in output.iterdir()) if output.exists() else None)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_export_to_a_foreign_folder_is_refused(classifier_folder, tmp_path):
+    (tmp_path / "thesis.doc").write_text("years of work")
+    message = export_refusal(classifier_folder, tmp_path)
+    assert "--output=" in message and "thesis.doc" in message
+
+
+def test_export_to_a_file_is_refused(classifier_folder, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="--output="):
+        export_main([f"--model={classifier_folder}", f"--output={tmp_path}/file"])
+
+
+@pytest.fixture
+def write_evaluation(tmp_path):
+    def write(model, blessed: bool) -> pathlib.Path:
+        folder = tmp_path / "evaluation"
+        folder.mkdir()
+        metrics = {"model": str(model), "model_sha256": model_sha256(str(model))}
+        (folder / "metrics.json").write_text(json.dumps(metrics))
+        if blessed:
+            (folder / "BLESSED").write_text("")
+        return folder
+
+    return write
+
+
+def test_export_needs_the_blessing_asked_for(classifier_folder, tmp_path, write_evaluation):
+    evaluation = write_evaluation(classifier_folder, blessed=False)
+    serving = tmp_path / "serving"
+    message = export_refusal(classifier_folder, serving, f"--evaluation={evaluation}")
+    assert "did not bless" in message
+    (evaluation / "BLESSED").write_text("")
+    check_blessing(str(evaluation), str(classifier_folder))
+
+
+def test_a_moved_model_keeps_its_blessing(classifier_folder, tmp_path, write_evaluation):
+    evaluation = write_evaluation(classifier_folder, blessed=True)
+    moved = shutil.copytree(classifier_folder, tmp_path / "moved")
+    check_blessing(str(evaluation), str(moved))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    ["model.weights.h5", "saved_model/*.pb", "saved_model/variables/*.data-*", "vocab.txt"],
+)
+def test_a_blessing_of_earlier_files_does_not_count(
+    classifier_folder, tmp_path, write_evaluation, changed
+):
+    model = shutil.copytree(classifier_folder, tmp_path / "model")
+    evaluation = write_evaluation(model, blessed=True)
+    path = max(model.glob(changed))  # saved_model.pb is behind fingerprint.pb
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    message = export_refusal(model, tmp_path / "serving", f"--evaluation={evaluation}")
+    assert "evaluated other files" in message and "evaluate again" in message
+
+
+def test_a_blessing_of_another_model_does_not_count(
+    classifier_folder, encoder_folder, tmp_path, write_evaluation
+):
+    evaluation = write_evaluation(encoder_folder, blessed=True)
+    message = export_refusal(classifier_folder, tmp_path / "serving", f"--evaluation={evaluation}")
+    assert str(encoder_folder) in message and str(classifier_folder) in message
+
+
+@pytest.mark.parametrize("content", [None, "{", "{}"])
+def test_a_damaged_evaluation_does_not_count(classifier_folder, tmp_path, content):
+    if content is not None:
+        (tmp_path / "evaluation").mkdir()
+        (tmp_path / "evaluation" / "metrics.json").write_text(content)
+    message = export_refusal(
+        classifier_folder, tmp_path / "serving", f"--evaluation={tmp_path}/evaluation"
+    )
+    assert "--evaluation=" in message
+
+
+@pytest.mark.slow
+def test_a_text_for_what_gives_no_label_is_refused_before_writing(
+    encoder_folder, pair_classifier_folder, tmp_path
+):
+    for model in (encoder_folder, pair_classifier_folder):
+        assert "--text" in export_refusal(model, tmp_path / "serving", "--text=Hello")
+
+
+@pytest.mark.parametrize("bytes_kept", [0, 1000, -1000])
+def test_damaged_weights_are_refused(classifier_folder, tmp_path, bytes_kept):
+    copy = shutil.copytree(classifier_folder, tmp_path / "copy")
+    path = copy / "model.weights.h5"
+    path.write_bytes(path.read_bytes()[:bytes_kept])
+    message = export_refusal(copy, tmp_path / "serving")
+    assert f"{path}: cannot be loaded" in message
+
+
+def test_weights_of_another_model_are_refused(classifier_folder, encoder_folder, tmp_path):
+    copy = shutil.copytree(classifier_folder, tmp_path / "copy")
+    shutil.copy(encoder_folder / "model.weights.h5", copy)
+    message = export_refusal(copy, tmp_path / "serving")
+    assert "model.weights.h5: cannot be loaded" in message
