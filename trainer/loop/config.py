@@ -165,8 +165,8 @@ class LoopConfig:
         evaluation at the end reads all data.
       patience: number of evaluations without a better result after which the training stops. The
         best weights on held-out data are then the result; None takes those of the last step.
-      best_metric: metric on held-out data that the best weights have the best value of, a key of
-        `metrics.METRICS`; "loss" takes the loss.
+      best_metric: metric on held-out data that the best weights have the best value of: "loss", or
+        one whose greater values are better.
       tracker: service that also gets the metrics, one of `TRACKERS`; None for none.
     """
 
