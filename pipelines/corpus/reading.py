@@ -2,10 +2,13 @@
 
 import contextlib
 import dataclasses
+import heapq
 import json
 import posixpath
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import BinaryIO
 
 from beambert.pipelines.corpus import charsets, encodings, parts
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
@@ -18,6 +21,11 @@ from beambert.pipelines.jobs.compression import CorruptFileError, decompress
 from beambert.pipelines.jobs.input_files import InputFile
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import ProgressTally
+
+# Number of bytes in which a file's first `SAMPLE_BYTES` bytes are found, also if it is compressed.
+BEGINNING_BYTES = 1 << 19
+# Number of rejects that a job lists. All are counted.
+MOST_REJECTS = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +51,7 @@ def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
     Raises:
       InputError: the file, or another file that belongs to it, cannot be used.
     """
-    if file.bytes < 2 * parts.PART_BYTES:
+    if file.bytes < 2 * parts.part_bytes(file):
         return [FilePart(file, options.format)]
     beginning = _beginning(file)
     found = _format_of(beginning, options.format)
@@ -103,13 +111,18 @@ def describe_formats(recognised: Mapping[str, str]) -> list[str]:
 
 def _beginning(file: InputFile) -> bytes:
     """Returns the first `SAMPLE_BYTES` bytes of a file, decompressed."""
+    with file.open(end=BEGINNING_BYTES) as stored:
+        return _sample(file.path, stored)
+
+
+def _sample(path: str, stored: BinaryIO) -> bytes:
+    """Returns the first `SAMPLE_BYTES` bytes of an open file, decompressed."""
     sample = b""
-    with file.open() as stored:
-        opened = decompress(file.path, stored)
-        # Damage is ignored here. The reader meets it again and rejects it.
-        with contextlib.suppress(CorruptFileError):
-            while len(sample) < SAMPLE_BYTES and (chunk := opened.read(4096)):
-                sample += chunk
+    opened = decompress(path, stored)
+    # Damage is ignored here. The reader meets it again and rejects it.
+    with contextlib.suppress(CorruptFileError):
+        while len(sample) < SAMPLE_BYTES and (chunk := opened.read(4096)):
+            sample += chunk
     return sample
 
 
@@ -134,10 +147,11 @@ def read_part(
         progress.add(bytes=done - told)
         told = done
 
-    beginning = _beginning(part.file) if part.format == AUTO else b""
-    found = _format_of(beginning, part.format)
     assumed = options.encodings.of(part.file.path)
-    with part.file.open() as stored:
+    with part.file.open(part.end) as stored:
+        beginning = _sample(part.file.path, stored) if part.format == AUTO else b""
+        stored.seek(0)
+        found = _format_of(beginning, part.format)
         yield from found.read(part, stored, options.text_column, tell, assumed)
     tell(part.bytes)
 
@@ -156,11 +170,17 @@ def counts_by_reason(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
     return {reason: count for reason, count in sorted(named.items()) if count}
 
 
-def check_rejects(rows: list[str], read: int, limit: float, remedy: str) -> None:
+def first_rejects(parts: Iterable[Sequence[str]]) -> list[str]:
+    """Returns the first `MOST_REJECTS` rows of several lists, in the order of their text."""
+    return heapq.nsmallest(MOST_REJECTS, chain.from_iterable(parts))
+
+
+def check_rejects(rows: Sequence[str], rejected: int, read: int, limit: float, remedy: str) -> None:
     """Fails the job if it rejected too many documents.
 
     Args:
-      rows: lines of the rejects file, see `reject_row`.
+      rows: some of the rejects, see `reject_row`.
+      rejected: number of rejected documents.
       read: number of all documents, rejected or not.
       limit: share of the documents that may be rejected.
       remedy: advice for the message.
@@ -168,9 +188,9 @@ def check_rejects(rows: list[str], read: int, limit: float, remedy: str) -> None
     Raises:
       InputError: more were rejected; the message names the first one.
     """
-    if len(rows) > limit * read:
+    if rejected > limit * read:
         row = json.loads(rows[0])
-        share = f"{len(rows):,} of {read:,} documents cannot be read"
-        if len(rows) < read:
+        share = f"{rejected:,} of {read:,} documents cannot be read"
+        if rejected < read:
             remedy += ", or allow a share with --max_reject_fraction"
         raise InputError(f"{row['file']}: {row['detail']} ({share}); {remedy}")
