@@ -120,7 +120,12 @@ def build_parser() -> FlagParser:
     output = parser.add_argument_group("output")
     add = output.add_argument
     add("--output", required=True, metavar="DIR", help="records folder to write")
-    add("--num_shards", type=int, help="number of files to write (default: one per 8 MB of text)")
+    add(
+        "--num_shards",
+        type=int,
+        help="number of files to write (default: one per 8 MB of text; beyond 34 GB shards grow to "
+        "64 MB)",
+    )
     add(
         "--eval_fraction",
         type=float,
@@ -134,6 +139,15 @@ def build_parser() -> FlagParser:
         default="none",
         help="compression of the files; gzip: a third of the size, but slower to write and read "
         "(default: none)",
+    )
+    add(
+        "--shuffle",
+        choices=["auto", "runner", "files"],
+        default=defaults.shuffle,
+        help="how tokenized documents reach their shard, with the same records either way; runner: "
+        "through the runner's shuffle; files: through temporary files in --output, for runners "
+        "that keep what they shuffle in memory; auto: runner on Dataflow, Flink and Spark, files "
+        "elsewhere (default: auto)",
     )
     add(
         "--dry_run",

@@ -4,6 +4,7 @@ import gc
 import os
 import pathlib
 import signal
+import threading
 
 import pytest
 from support.sample_text import WORDS
@@ -84,6 +85,9 @@ def storage_environment(tmp_path_factory):
 @pytest.fixture
 def gs(storage_environment, monkeypatch):
     """gs://bucket in this process."""
+    from beambert.pipelines.jobs import ranged_files
+
+    monkeypatch.setattr(ranged_files, "_OF_THREAD", threading.local())  # an emulator each module
     for name, value in storage_environment.items():
         monkeypatch.setenv(name, value)
     return "gs://bucket"

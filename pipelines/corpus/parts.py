@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from beambert.pipelines.jobs.input_files import InputFile
 
 # Size of a part in bytes. Parts are small enough that a few files keep all workers equally busy,
-# and large enough that opening a file and finding the first document take little of the time.
+# and large enough that opening a file and finding the first document take little of the time. On
+# object storage, opening takes requests, each of which costs time and money.
 PART_BYTES = 4 << 20
+STORED_PART_BYTES = 32 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,24 +53,30 @@ class FilePart:
         return (self.file.bytes if self.end is None else self.end) - self.start
 
 
+def part_bytes(file: "InputFile") -> int:
+    """Returns the size of the parts that a file is divided into, in bytes."""
+    return STORED_PART_BYTES if "://" in file.path else PART_BYTES
+
+
 def split_evenly(file: "InputFile", format_name: str) -> list[FilePart]:
-    """Returns parts of about `PART_BYTES` each; the file may be cut anywhere."""
-    cuts = range(PART_BYTES, file.bytes - PART_BYTES // 2, PART_BYTES)
+    """Returns parts of about `part_bytes` each; the file may be cut anywhere."""
+    size = part_bytes(file)
+    cuts = range(size, file.bytes - size // 2, size)
     return split_at(file, format_name, cuts)
 
 
 def split_at(file: "InputFile", format_name: str, offsets: Sequence[int]) -> list[FilePart]:
-    """Returns parts of at least `PART_BYTES` each that start at some of the ascending offsets."""
+    """Returns parts of at least `part_bytes` each that start at some of the ascending offsets."""
     starts = [0]
     for offset in offsets:
-        if offset - starts[-1] >= PART_BYTES:
+        if offset - starts[-1] >= part_bytes(file):
             starts.append(offset)
     ends = [*starts[1:], None]
     return [FilePart(file, format_name, *cut) for cut in zip(starts, ends, strict=True)]
 
 
 def split_sections(file: "InputFile", format_name: str, sizes: Sequence[int]) -> list[FilePart]:
-    """Returns parts of at least `PART_BYTES` each, cut between sections.
+    """Returns parts of at least `part_bytes` each, cut between sections.
 
     Args:
       file: the file to divide.
@@ -77,7 +85,7 @@ def split_sections(file: "InputFile", format_name: str, sizes: Sequence[int]) ->
     """
     parts, first, start = [], 0, 0
     for index, end in enumerate(accumulate(sizes), 1):
-        if end - start >= PART_BYTES or index == len(sizes):
+        if end - start >= part_bytes(file) or index == len(sizes):
             last = None if index == len(sizes) else end
             parts.append(FilePart(file, format_name, start, last, range(first, index)))
             first, start = index, end

@@ -2,12 +2,14 @@
 
 import contextlib
 import dataclasses
+import heapq
 import io
 import json
 import posixpath
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import BinaryIO
 
 from beambert.pipelines.corpus import charsets, encodings, parts
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
@@ -25,6 +27,10 @@ from beambert.pipelines.shared.progress import ProgressTally
 # Number of files of which texts are sampled, and of texts of each.
 _SAMPLED_TEXTS = 8
 _TEXTS_OF_A_FILE = 100
+# Number of bytes in which a file's first `SAMPLE_BYTES` bytes are found, also if it is compressed.
+BEGINNING_BYTES = 1 << 19
+# Number of rejects that a job lists. All are counted.
+MOST_REJECTS = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +56,7 @@ def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
     Raises:
       InputError: the file, or another file that belongs to it, cannot be used.
     """
-    if file.bytes < 2 * parts.PART_BYTES:
+    if file.bytes < 2 * parts.part_bytes(file):
         return [FilePart(file, options.format)]
     beginning = _beginning(file)
     assumed = options.encodings.of(file.path)
@@ -145,13 +151,18 @@ def describe_formats(recognised: Mapping[str, str]) -> list[str]:
 
 def _beginning(file: InputFile) -> bytes:
     """Returns the first `charsets.SAMPLE_BYTES` bytes of a file, decompressed."""
+    with file.open(end=BEGINNING_BYTES) as stored:
+        return _sample(file.path, stored)
+
+
+def _sample(path: str, stored: BinaryIO) -> bytes:
+    """Returns the first `charsets.SAMPLE_BYTES` bytes of an open file, decompressed."""
     sample = b""
-    with file.open() as stored:
-        opened = decompress(file.path, stored)
-        # Damage is ignored here. The reader meets it again and rejects it.
-        with contextlib.suppress(CorruptFileError):
-            while len(sample) < charsets.SAMPLE_BYTES and (chunk := opened.read(4096)):
-                sample += chunk
+    opened = decompress(path, stored)
+    # Damage is ignored here. The reader meets it again and rejects it.
+    with contextlib.suppress(CorruptFileError):
+        while len(sample) < charsets.SAMPLE_BYTES and (chunk := opened.read(4096)):
+            sample += chunk
     return sample
 
 
@@ -178,10 +189,11 @@ def read_part(
         progress.add(bytes=done - told)
         told = done
 
-    beginning = _beginning(part.file) if part.format == AUTO else b""
     assumed = options.encodings.of(part.file.path)
-    found = _format_of(part.file, beginning, dataclasses.replace(options, format=part.format))
-    with part.file.open() as stored:
+    with part.file.open(part.end) as stored:
+        beginning = _sample(part.file.path, stored) if part.format == AUTO else b""
+        stored.seek(0)
+        found = _format_of(part.file, beginning, dataclasses.replace(options, format=part.format))
         yield from found.read(part, stored, options.text_column, tell, assumed)
     tell(part.bytes)
 
@@ -201,11 +213,17 @@ def counts_by_reason(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
     return {reason: count for reason, count in sorted(named.items()) if count}
 
 
-def check_rejects(rows: list[str], read: int, limit: float, remedy: str) -> None:
+def first_rejects(parts: Iterable[Sequence[str]]) -> list[str]:
+    """Returns the first `MOST_REJECTS` rows of several lists, in the order of their text."""
+    return heapq.nsmallest(MOST_REJECTS, chain.from_iterable(parts))
+
+
+def check_rejects(rows: Sequence[str], rejected: int, read: int, limit: float, remedy: str) -> None:
     """Fails the job if it rejected too many documents.
 
     Args:
-      rows: lines of the rejects file, see `reject_row`.
+      rows: some of the rejects, see `reject_row`.
+      rejected: number of rejected documents.
       read: number of all documents, rejected or not.
       limit: share of the documents that may be rejected.
       remedy: advice for the message.
@@ -213,9 +231,9 @@ def check_rejects(rows: list[str], read: int, limit: float, remedy: str) -> None
     Raises:
       InputError: more were rejected; the message names the first one.
     """
-    if len(rows) > limit * read:
+    if rejected > limit * read:
         row = json.loads(rows[0])
-        share = f"{len(rows):,} of {read:,} documents cannot be read"
-        if len(rows) < read:
+        share = f"{rejected:,} of {read:,} documents cannot be read"
+        if rejected < read:
             remedy += ", or allow a share with --max_reject_fraction"
         raise InputError(f"{row['file']}: {row['detail']} ({share}); {remedy}")

@@ -1,6 +1,6 @@
 """The Beam transforms that read a corpus."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import apache_beam as beam
 
@@ -8,6 +8,7 @@ from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
 from beambert.pipelines.jobs.input_files import InputFile
+from beambert.pipelines.jobs.input_list import InputList
 from beambert.pipelines.shared.progress import ProgressTally
 
 # Tags of the side outputs of the steps that read documents.
@@ -31,7 +32,7 @@ class SplitFiles(beam.DoFn):
 
 def add_sources(
     given: beam.PCollection[str] | beam.pvalue.PBegin,
-    inputs: Sequence[InputFile],
+    inputs: InputList,
     options: ReadOptions,
 ) -> beam.PCollection[Source]:
     """Adds the sources of documents: the given texts, or else the parts of the input files.
@@ -43,12 +44,16 @@ def add_sources(
     """
     if not isinstance(given, beam.pvalue.PBegin):
         return given
-    return (
-        given
-        | "Files" >> beam.Create(inputs)
-        | "Split" >> beam.ParDo(SplitFiles(options))
-        | "Spread" >> beam.Reshuffle()
-    )
+    if inputs.path:
+        files = (
+            given
+            | "Files" >> beam.Create([inputs])
+            | "ReadList" >> beam.FlatMap(InputList.files)
+            | "SpreadFiles" >> beam.Reshuffle()
+        )
+    else:
+        files = given | "Files" >> beam.Create(inputs.listed)
+    return files | "Split" >> beam.ParDo(SplitFiles(options)) | "Spread" >> beam.Reshuffle()
 
 
 def read_source(

@@ -1,5 +1,6 @@
 """Runs a job that makes features: claims the output, shows progress, prints a summary."""
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from beambert.pipelines.features.contract import FLAGS_OF, LOST_TOKENS, FeaturesInfo
@@ -9,6 +10,7 @@ from beambert.pipelines.jobs import files
 from beambert.pipelines.jobs.running import (
     check_reachable,
     describe_examples,
+    output_for_workers,
     run_job,
     works_here,
 )
@@ -28,6 +30,7 @@ def create_task_features(job: FeaturesJob, options: "PipelineOptions") -> None:
       InputError: the folder holds something else, or a file cannot be used.
     """
     check_reachable(options, output=job.output)
+    job = dataclasses.replace(job, output=output_for_workers(job.output, options))
     plan, inputs = plan_features(job)
     with locks.folders_held([plan.output], "--output"):
         if files.claim_output(plan.output, plan.identity(), FLAGS_OF):

@@ -5,7 +5,8 @@ depend on its documents and the seed alone, not on the order in which the docume
 """
 
 import dataclasses
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import numpy as np
@@ -79,11 +80,7 @@ def order_documents(
     Raises:
       InputError: the shard is too large for offsets of 32 bits.
     """
-    if len(documents.tokens) > MOST_TOKENS:
-        raise InputError(
-            f"--num_shards: a shard has {len(documents.tokens)} tokens, but at most {MOST_TOKENS} "
-            "fit; make more shards"
-        )
+    check_size([documents])
     words, pieces = _words(documents.hashes), documents.pieces
     # The copy from the first source comes first, in whatever order the copies arrived.
     order = np.lexsort((documents.sources, pieces, *words.T))
@@ -104,6 +101,46 @@ def order_documents(
     counts.tokens = len(documents.tokens)
     counts.unknown_tokens = int((documents.tokens == ids.unknown).sum())
     return documents
+
+
+def check_size(parts: Sequence[CompactDocuments]) -> None:
+    """Checks that the parts of a shard's documents fit into one shard.
+
+    Raises:
+      InputError: the shard is too large for offsets of 32 bits.
+    """
+    size = sum(len(part.tokens) for part in parts)
+    if size <= MOST_TOKENS:
+        return
+    tokens, copies = commonest_document(parts)
+    if copies > 1 and size - tokens <= MOST_TOKENS:
+        raise InputError(
+            f"--duplicates=keep: a document occurs {copies:,} times in a shard of {size:,} tokens, "
+            f"of which at most {MOST_TOKENS:,} fit; give --duplicates=exact, which takes it once"
+        )
+    raise InputError(
+        f"--num_shards: a shard has {size:,} tokens, of which at most {MOST_TOKENS:,} fit; make "
+        f"at least {math.ceil(size / MOST_TOKENS) + 1} times as many shards"
+    )
+
+
+def commonest_document(parts: Sequence[CompactDocuments]) -> tuple[int, int]:
+    """Returns the number of tokens of all copies of a document, and the number of its copies.
+
+    The document is the one of which there are the most tokens, whole or in pieces.
+
+    Args:
+      parts: the documents of a shard.
+    """
+    if not sum(len(part.hashes) for part in parts):
+        return 0, 0
+    hashes = np.concatenate([part.hashes for part in parts])
+    begun = np.concatenate([part.pieces for part in parts]) == 0
+    tokens = np.concatenate([part.document_tokens() for part in parts])
+    _, number = np.unique(hashes, return_inverse=True)
+    of_each = np.bincount(number, tokens)
+    most = int(of_each.argmax())
+    return int(of_each[most]), int(begun[number == most].sum())
 
 
 def _words(hashes: np.ndarray) -> np.ndarray:
@@ -139,9 +176,7 @@ def find_partners(documents: CompactDocuments, by_source: bool) -> list[Partners
 
 def count_sources(documents: CompactDocuments, sources: int) -> list[tuple[int, int]]:
     """Returns the numbers of documents and of tokens of each source; see `DocumentCounts`."""
-    last_tokens = np.cumsum(documents.sentence_lengths)
-    last_sentences = np.cumsum(documents.document_sentences)
-    tokens = np.diff(last_tokens[last_sentences - 1].astype(np.int64), prepend=0)
+    tokens = documents.document_tokens()
     begun = np.bincount(documents.sources, documents.pieces == 0, minlength=sources)
     in_all = np.bincount(documents.sources, tokens, minlength=sources)
     return [(int(number), int(size)) for number, size in zip(begun, in_all, strict=True)]

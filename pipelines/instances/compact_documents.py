@@ -92,6 +92,23 @@ class CompactDocuments:
         """Returns the chosen documents in the order given (indices [documents taken])."""
         return self._take(order, *self._ends())
 
+    def document_tokens(self) -> np.ndarray:
+        """Returns the number of tokens of each document, int64 [documents]."""
+        sentence_ends, token_ends = self._ends()
+        return np.diff(token_ends[sentence_ends - 1], prepend=0)
+
+    def without_copies(self) -> "CompactDocuments":
+        """Returns one of the whole documents with the same hash each, that of the first source.
+
+        Whatever copies were left out before, the one that stays in the end is the same.
+        """
+        words = self.hashes.view(np.uint64).reshape(-1, HASH_BYTES // 8)
+        order = np.lexsort((self.sources, *words.T))
+        is_copy = (words[order[1:]] == words[order[:-1]]).all(axis=1)
+        if not is_copy.any():
+            return self
+        return self.take(np.sort(order[np.concatenate(([True], ~is_copy))]))
+
     def _ends(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns where each document's sentences and each sentence's tokens end."""
         return (

@@ -16,6 +16,7 @@ from google.api_core.exceptions import GoogleAPICallError
 from google.auth.exceptions import GoogleAuthError
 from google.cloud.storage.exceptions import InvalidResponse
 
+from beambert.pipelines.jobs.ranged_files import read_gs
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
@@ -27,6 +28,30 @@ STORAGE_ERRORS = (OSError, BeamIOError, GoogleAPICallError, GoogleAuthError, Inv
 def open_uncompressed(path: str) -> BinaryIO:
     """Opens a file to read its bytes as stored, even if its name says that it is compressed."""
     return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+
+
+def read_range(path: str, start: int, size: int) -> bytes:
+    """Returns some bytes of a file as stored, with one request on gs://.
+
+    Args:
+      path: path of the file.
+      start: position of the first byte.
+      size: number of bytes; the file must have them.
+
+    Raises:
+      EOFError: the file ends earlier.
+    """
+    if not size:
+        return b""
+    if path.startswith("gs://"):
+        data = read_gs(path, start, size)
+    else:
+        with open_uncompressed(path) as file:
+            file.seek(start)
+            data = file.read(size)
+    if len(data) < size:
+        raise EOFError(f"{path}: ends at byte {start + len(data)} of {start + size}")
+    return data
 
 
 def reason(error: Exception) -> str:

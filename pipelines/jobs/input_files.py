@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import glob
+import io
 import os
 import stat
 from collections.abc import Sequence
@@ -12,8 +13,12 @@ from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.jobs.compression import DECOMPRESSORS
 from beambert.pipelines.jobs.files import STORAGE_ERRORS, open_uncompressed, reason
+from beambert.pipelines.jobs.ranged_files import RangedFile, read_gs
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import absolute
+
+# Number of bytes to copy at a time from what a request has brought.
+BUFFER_BYTES = 1 << 18
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,9 +40,9 @@ class InputFile:
         """Whether the file's name has the ending of a compressed file."""
         return self.path.endswith(tuple(DECOMPRESSORS))
 
-    def open(self) -> BinaryIO:
+    def open(self, end: int | None = None) -> BinaryIO:
         """Opens the file to read its bytes as stored, see `open_stored`."""
-        return open_stored(self.path)
+        return open_stored(self.path, self.bytes, end)
 
     def open_beside(self, path: str) -> BinaryIO | None:
         """Opens another file that belongs to this one, see `open_stored`; None if it is missing."""
@@ -168,15 +173,32 @@ def _printable(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def open_stored(path: str) -> BinaryIO:
+def open_stored(path: str, size: int | None = None, end: int | None = None) -> BinaryIO:
     """Opens an input file to read its bytes as stored; the result is seekable.
 
+    Args:
+      path: path of the file.
+      size: size of the file in bytes; None if it is not known.
+      end: position after the last byte that will probably be wanted; None for the end of the file.
+
     Raises:
-      InputError: the file cannot be opened.
+      InputError: the file cannot be opened. On gs://, reading from it raises the same.
     """
+
+    def refusal(error: Exception) -> InputError:
+        return InputError(f"{path}: cannot be read ({reason(error)}); mend that or leave it out")
+
+    def read(start: int, size: int) -> bytes:
+        try:
+            return read_gs(path, start, size)
+        except STORAGE_ERRORS as error:
+            raise refusal(error) from error
+
     try:
-        return open_uncompressed(path)
+        if not path.startswith("gs://"):
+            return open_uncompressed(path)
+        if size is None:
+            size = FileSystems.get_filesystem(path).metadata(path).size_in_bytes
     except (*STORAGE_ERRORS, ValueError) as error:
-        raise InputError(
-            f"{path}: cannot be read ({reason(error)}); mend that or leave it out"
-        ) from error
+        raise refusal(error) from error
+    return io.BufferedReader(RangedFile(read, size, end), BUFFER_BYTES)

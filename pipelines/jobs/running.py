@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import importlib.metadata
 import logging
+import os
 import re
 import sys
 import time
@@ -16,6 +17,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import Flag, unknown_flag
 from beambert.pipelines.shared.loading import hidden
 from beambert.pipelines.shared.progress import Describe, Pace, ProgressDisplay
+from beambert.pipelines.storage.claims import absolute
 
 if TYPE_CHECKING:
     from apache_beam import Pipeline
@@ -30,6 +32,8 @@ BEAM_HELP = """Flags that aren't listed here go to Beam: --runner=DataflowRunner
 The default runner, FnApiRunner, uses one process on this machine. For two processes, add
   --direct_num_workers=2 --direct_running_mode=multi_processing
 """
+# Environments of Beam whose workers may share a file system with this machine, unlike containers.
+SHARING_ENVIRONMENTS = ("PROCESS", "EXTERNAL")
 # The local runner's message when one of its worker processes has ended.
 WORKER_GONE = "Channel closed prematurely"
 # Beam's messages about a missing option, and about a job of the same name that is still running.
@@ -77,15 +81,18 @@ def is_local(options: "PipelineOptions") -> bool:
     from apache_beam.options.pipeline_options import (
         FlinkRunnerOptions,
         PortableOptions,
+        SparkRunnerOptions,
         StandardOptions,
     )
 
     if environment := options.view_as(PortableOptions).environment_type:
         return environment == "LOOPBACK"
     runner = options.view_as(StandardOptions).runner
+    # Beam's default is LOOPBACK unless a cluster is named.
     if runner == "FlinkRunner":
-        # Beam's default is LOOPBACK unless a cluster is named.
         return options.view_as(FlinkRunnerOptions).flink_master in ("[local]", "[auto]")
+    if runner == "SparkRunner":
+        return options.view_as(SparkRunnerOptions).spark_master_url.startswith("local")
     return runner in ("FnApiRunner", "DirectRunner", "PrismRunner")
 
 
@@ -98,7 +105,9 @@ def works_here(options: "PipelineOptions") -> bool:
 
 
 def check_reachable(options: "PipelineOptions", **paths: str | Sequence[str]) -> None:
-    """Refuses paths on this machine if the workers run on Dataflow.
+    """Refuses paths on this machine if the workers cannot see them.
+
+    Workers in processes on machines of one's own may share a folder. `check_visible` looks there.
 
     Args:
       options: Beam's options.
@@ -107,17 +116,39 @@ def check_reachable(options: "PipelineOptions", **paths: str | Sequence[str]) ->
     Raises:
       InputError: a worker cannot read a path.
     """
-    from apache_beam.options.pipeline_options import StandardOptions
+    from apache_beam.options.pipeline_options import PortableOptions, StandardOptions
 
-    if options.view_as(StandardOptions).runner != "DataflowRunner":
+    if is_local(options):
         return
+    on_dataflow = options.view_as(StandardOptions).runner == "DataflowRunner"
+    environment = options.view_as(PortableOptions).environment_type
+    if not on_dataflow and environment in SHARING_ENVIRONMENTS:
+        return
+    workers = "Dataflow's workers" if on_dataflow else "workers in containers"
+    remedy = "name a gs:// path" if on_dataflow else "name a path on object storage or HDFS"
     for flag, given in paths.items():
         for path in [given] if isinstance(given, str) else given:
             if "://" not in path:
                 raise InputError(
-                    f"--{flag}={path}: Dataflow's workers don't see this machine's files; name a "
-                    "gs:// path"
+                    f"--{flag}={path}: {workers} don't see this machine's files; {remedy}"
                 )
+
+
+def output_for_workers(output: str, options: "PipelineOptions") -> str:
+    """Returns the path of an output as workers need it: they may have another current folder."""
+    return output if is_local(options) else absolute(output)
+
+
+def check_visible(folder: str) -> None:
+    """Checks on a worker that it sees the output folder that the command has claimed.
+
+    Raises:
+      InputError: the folder is not there.
+    """
+    if "://" not in folder and not os.path.isdir(folder):
+        raise InputError(
+            f"--output={folder}: the workers don't see this folder; name one that all of them share"
+        )
 
 
 def library_versions() -> dict[str, str]:
@@ -206,6 +237,7 @@ def run_job(
     amount: float,
     unit: str,
     done: str = "done",
+    error_path: str = "",
 ) -> "PipelineResult":
     """Runs a pipeline to its end with a progress line, and prints its duration and rate.
 
@@ -216,6 +248,7 @@ def run_job(
       amount: size of the input, for the rate.
       unit: unit of the amount.
       done: participle for the line about the duration; a command with several jobs names each.
+      error_path: file to which a worker elsewhere writes its error, see `permanent_errors`.
 
     Returns:
       The runner's result.
@@ -229,7 +262,7 @@ def run_job(
             with ProgressDisplay(describe) as display, quiet_libraries():
                 result = _run(build, options, display.folder)
         else:
-            result = _run(build, options, None)
+            result = _run(build, options, None, error_path)
     seconds = time.monotonic() - started
     print(f"{done} in {duration(seconds)}, {amount / seconds:,.2f} {unit}/s")
     return result
@@ -248,15 +281,27 @@ def translate_job(build: Build, options: "PipelineOptions") -> "PipelineResult":
         return _run(build, options, None)
 
 
-def _run(build: Build, options: "PipelineOptions", progress_folder: str | None) -> "PipelineResult":
+def _run(
+    build: Build, options: "PipelineOptions", progress_folder: str | None, error_path: str = ""
+) -> "PipelineResult":
     import apache_beam as beam
-    from apache_beam.options.pipeline_options import DirectOptions
+    from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
 
     if options.view_as(DirectOptions).direct_running_mode != "in_memory":
         from beambert.pipelines.jobs import local_workers
 
         local_workers.install()
     # Beam looks for it, which would load all of it, to see whether this is a notebook.
-    with hidden("IPython"), beam.Pipeline(options=options) as pipeline:
+    with hidden("IPython"):
+        if not error_path or options.view_as(StandardOptions).no_wait_until_finish:
+            with beam.Pipeline(options=options) as pipeline:
+                build(pipeline, progress_folder)
+            return pipeline.result
+        from beambert.pipelines.jobs.permanent_errors import cancelled_on_error
+
+        pipeline = beam.Pipeline(options=options)
         build(pipeline, progress_folder)
-    return pipeline.result
+        result = pipeline.run()
+        with cancelled_on_error(error_path, result.cancel):
+            result.wait_until_finish()
+        return result

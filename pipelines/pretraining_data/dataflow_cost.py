@@ -4,6 +4,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
+from beambert.pipelines.pretraining_data.job_size import JobSize
 from beambert.pipelines.shared.console import duration
 from beambert.pipelines.shared.errors import InputError
 
@@ -19,6 +20,12 @@ BEAM_SECONDS_PER_SECOND = 1.25
 # https://cloud.google.com/dataflow/pricing
 PRICES_OF = "list prices of us-central1 as of 2025"
 PRICES = {"batch": (0.056, 0.003557), "FlexRS": (0.0336, 0.0021342)}
+# Price of a GB that batch jobs write to Dataflow's shuffle or read from it, in dollars, from the
+# same page. It is reduced for the first 5 TB, which is left out here.
+SHUFFLE_DOLLARS_PER_GIGABYTE = 0.011
+# Prices of a request that writes, copies or lists objects, and of one that reads, in dollars:
+# https://cloud.google.com/storage/pricing, classes A and B of the class Standard in one region
+WRITE_DOLLARS, READ_DOLLARS = 0.005 / 1000, 0.0004 / 1000
 # Memory by type of machine; some machines have a little less.
 # https://cloud.google.com/compute/docs/general-purpose-machines
 GIGABYTES_PER_VCPU = {"standard": 4, "highmem": 8, "highcpu": 1}
@@ -66,12 +73,22 @@ def find_workers(options: "PipelineOptions", vcpu_hour_price: float | None) -> W
             "highcpu machine"
         )
     kind = "FlexRS" if options.view_as(GoogleCloudOptions).flexrs_goal else "batch"
-    vcpu, gigabyte = PRICES[kind]
-    price, priced = vcpu + GIGABYTES_PER_VCPU[shape[1]] * gigabyte, f"{kind}, {PRICES_OF}"
+    price, priced = list_price(shape[1], kind)
     if vcpu_hour_price is not None:
         price, priced = vcpu_hour_price, "--vcpu_hour_price"
     count = asked.max_num_workers or asked.num_workers
     return Workers(machine, int(shape[2]), count, price, priced)
+
+
+def list_price(shape: str = "standard", kind: str = "batch") -> tuple[float, str]:
+    """Returns the price of a vCPU hour with its share of the memory, and the source of the price.
+
+    Args:
+      shape: key of `GIGABYTES_PER_VCPU`.
+      kind: key of `PRICES`.
+    """
+    vcpu, gigabyte = PRICES[kind]
+    return vcpu + GIGABYTES_PER_VCPU[shape] * gigabyte, f"{kind}, {PRICES_OF}"
 
 
 def describe_graph(job: "Pipeline") -> str:
@@ -92,27 +109,59 @@ def describe_graph(job: "Pipeline") -> str:
     return f"on Dataflow, {len(transforms)} transforms: {', '.join(steps)}"
 
 
-def describe_cost(seconds: float, shards: int, workers: Workers) -> str:
-    """Returns the text about the cost and the duration of a job.
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """The cost and the duration of a job.
 
-    Args:
-      seconds: time of the work on one core without Beam, in seconds.
-      shards: number of shards to write; one vCPU works on a shard.
-      workers: the machines.
+    Attributes:
+      vcpu_hours: time of all vCPUs.
+      vcpus: number of vCPUs that have work at a time; None to leave it to Dataflow.
+      seconds: time of the job without its start; None to leave it to Dataflow.
+      worker_dollars, shuffle_dollars, request_dollars: price of the workers, of what the shuffle
+        carries, and of the requests to object storage.
     """
-    hours = BEAM_SECONDS_PER_SECOND * seconds / 3600
-    cost = (
-        f"  {hours:,.2f} vCPU hours if a vCPU is as fast as a core here: "
-        f"${hours * workers.vcpu_hour_price:,.2f} at ${workers.vcpu_hour_price:.3f} each "
-        f"({workers.priced}), without disks and storage\n"
+
+    vcpu_hours: float
+    vcpus: int | None
+    seconds: float | None
+    worker_dollars: float
+    shuffle_dollars: float
+    request_dollars: float
+
+
+def predict(size: JobSize, workers: Workers) -> Cost:
+    """Returns the cost and the duration of a job; one vCPU works on a shard."""
+    hours = BEAM_SECONDS_PER_SECOND * size.core_seconds / 3600
+    vcpus = workers.count and min(workers.count * workers.vcpus, size.shards)
+    return Cost(
+        hours,
+        vcpus,
+        vcpus and 3600 * hours / vcpus + size.serial_seconds,
+        hours * workers.vcpu_hour_price,
+        SHUFFLE_DOLLARS_PER_GIGABYTE * 2 * size.shuffled_bytes / 1e9,
+        WRITE_DOLLARS * size.write_requests + READ_DOLLARS * size.read_requests,
     )
-    if workers.count is None:
-        return (
-            f"{cost}  on as many {workers.machine} as Dataflow chooses; --max_num_workers limits it"
+
+
+def describe_cost(size: JobSize, workers: Workers) -> str:
+    """Returns the text about the cost and the duration of a job."""
+    cost = predict(size, workers)
+    lines = [
+        f"  {cost.vcpu_hours:,.2f} vCPU hours if a vCPU is as fast as a core here: "
+        f"${cost.worker_dollars:,.2f} at ${workers.vcpu_hour_price:.3f} each "
+        f"({workers.priced}), without disks",
+        f"  {size.shuffled_bytes / 1e9:,.2f} GB through the shuffle, written and read: "
+        f"${cost.shuffle_dollars:,.2f}; {size.write_requests + size.read_requests:,} requests to "
+        f"object storage: ${cost.request_dollars:,.2f} ({PRICES_OF}, without discounts)",
+    ]
+    if cost.seconds is None:
+        lines.append(
+            f"  on as many {workers.machine} as Dataflow chooses; --max_num_workers limits it"
         )
-    vcpus = min(workers.count * workers.vcpus, shards)
-    time = duration(3600 * hours / vcpus)
-    return (
-        f"{cost}  {time} on {workers.count} {workers.machine}, {vcpus} of their vCPUs at work at a "
-        "time, and some minutes to start"
-    )
+    else:
+        lines.append(
+            f"  {duration(cost.seconds)} on {workers.count} {workers.machine}, {cost.vcpus} of "
+            f"their vCPUs at work at a time, {duration(size.serial_seconds)} of it for the plan "
+            "and the last step, and some minutes to start"
+        )
+    return "\n".join(lines)

@@ -19,6 +19,7 @@ from beambert.pipelines.instances.compact_documents import CompactDocuments, com
 from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.parameters import REFERENCE
 from beambert.pipelines.jobs.input_files import InputFile
+from beambert.pipelines.pretraining_data.job_size import JobSize
 from beambert.pipelines.pretraining_data.layout import Layout
 from beambert.pipelines.records.encoding import RecordWriter, encode_examples
 from beambert.pipelines.shared.console import duration
@@ -41,7 +42,7 @@ class Estimate:
       documents: number of documents read.
       rejects: the rejected documents, as "file: detail".
       used: number of documents used.
-      tokens: number of tokens in the used documents.
+      sentences, tokens: number of sentences and tokens in the used documents.
       instances: max_seq_length -> number of instances.
       bytes: max_seq_length -> size of the records in bytes.
       seconds: time of the work on one processor without Beam, in seconds.
@@ -51,6 +52,7 @@ class Estimate:
     documents: int
     rejects: Sequence[str]
     used: int
+    sentences: int
     tokens: int
     instances: dict[int, int]
     bytes: dict[int, int]
@@ -136,10 +138,39 @@ def estimate(
         documents=counts["read"],
         rejects=rejects,
         used=used.documents,
+        sentences=used.sentences,
         tokens=used.tokens,
         instances=instances,
         bytes=written,
         seconds=time.process_time() - started,
+    )
+
+
+def job_size(
+    found: Estimate,
+    scale: float,
+    input_bytes: float,
+    input_files: int,
+    shards: int,
+    record_files: int,
+) -> JobSize:
+    """Returns what a job on a whole corpus handles.
+
+    Args:
+      found: counts of a sample.
+      scale: the corpus as a multiple of the sample.
+      input_bytes, input_files, shards, record_files: see `JobSize`.
+    """
+    return JobSize(
+        input_bytes,
+        input_files,
+        scale * found.used,
+        scale * found.sentences,
+        scale * found.tokens,
+        shards,
+        record_files,
+        scale * sum(found.bytes.values()),
+        scale * found.seconds,
     )
 
 

@@ -1,16 +1,13 @@
 """The last step of the records pipeline: checks the counts, writes info.json and the marker."""
 
-import dataclasses
-import functools
 import json
-import operator
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
+from beambert.pipelines.corpus.coverage import expected_coverage
 from beambert.pipelines.corpus.reading import check_rejects, counts_by_reason
 from beambert.pipelines.jobs.files import (
     delete_prefixed,
@@ -18,10 +15,13 @@ from beambert.pipelines.jobs.files import (
     finish_output,
     write_bytes,
 )
-from beambert.pipelines.jobs.input_files import check_unchanged
+from beambert.pipelines.jobs.input_files import InputFile, check_unchanged
+from beambert.pipelines.jobs.input_list import INPUTS_FILE, write_list
+from beambert.pipelines.jobs.permanent_errors import told
+from beambert.pipelines.jobs.totals import add_counts
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.plan import Manifest
-from beambert.pipelines.pretraining_data.transforms import ShardEntry
+from beambert.pipelines.pretraining_data.shard_counts import FolderCounts, ShardCounts
 from beambert.pipelines.records.contract import (
     INFO_FILE,
     REJECTS_FILE,
@@ -30,7 +30,6 @@ from beambert.pipelines.records.contract import (
 )
 from beambert.pipelines.records.figures import figures
 from beambert.pipelines.records.schema import SCHEMA_FILE, records_schema, serialize_schema
-from beambert.pipelines.records.statistics import RecordStatistics
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
@@ -39,93 +38,106 @@ from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
 class FinishFolders(beam.DoFn):
     """Writes the small files of every folder and then its marker; returns the folders' paths."""
 
-    def __init__(self, manifest: Manifest, layout: Layout):
+    def __init__(self, manifest: Manifest, layout: Layout, error_path: str = ""):
         """Takes the values that are known before the pipeline runs."""
+        self._error_path = error_path
         self._manifest = manifest
         self._layout = layout
 
     def process(
-        self,
-        _: None,
-        shards: Iterable[ShardEntry],
-        read_counts: Iterable[Counter[str]],
-        rejects: Iterable[str],
+        self, _: None, shards: ShardCounts, read: Mapping[str, int], rejects: Sequence[str]
     ) -> Iterator[str]:
         """Runs once, after all shards are written.
+
+        Args:
+          shards: counts of all shards.
+          read: counts of what was read, see `transforms.Tokenize`.
+          rejects: some of the rejects, see `reading.first_rejects`.
 
         Raises:
           InputError: an input was changed, too many documents were rejected, or a folder has no
             instance.
         """
+        with told(self._error_path):
+            self._finish_all(shards, read, rejects)
+        yield from (folder.path for folder in self._layout.folders())
+
+    def _finish_all(
+        self, shards: ShardCounts, read: Mapping[str, int], rejects: Sequence[str]
+    ) -> None:
         remedy = "wait until nothing writes to it, then delete --output or choose another"
-        check_unchanged(self._manifest.inputs, self._manifest.patterns, remedy)
-        folders, shards = self._layout.folders(), list(shards)
-        read: Counter[str] = sum(read_counts, Counter())
-        rejected = sorted(rejects)
-        # A failed job leaves nothing in the folder, so that its rejects go beside it.
-        beside = f"{self._layout.output.rstrip('/')}-{REJECTS_FILE}"
-        if rejected:
-            rows = "".join(row + "\n" for row in rejected).encode()
-            limit = self._manifest.max_reject_fraction
-            if len(rejected) > limit * read["read"]:
-                write_bytes(beside, rows)
-                remedy = f"mend them (all are in {beside})"
-                check_rejects(rejected, read["read"], limit, remedy)
-            write_bytes(FileSystems.join(folders[0].path, REJECTS_FILE), rows)
+        inputs = self._manifest.inputs.files()
+        check_unchanged(inputs, self._manifest.patterns, remedy)
+        check_coverage(read, inputs)
+        if rejects:
+            self._write_rejects(rejects, read)
+        check_shards(shards, self._layout)
         # All folders are checked before any is finished. The held-out ones are finished first.
         used = count_documents(shards, read)
+        folders = self._layout.folders()
         infos = [self._info(folder, shards, read, used) for folder in folders]
         for folder, info in zip(reversed(folders), reversed(infos), strict=True):
-            self._finish(folder, info, shards)
+            self._finish(folder, info, shards.folders[folder.path], inputs)
         delete_prefixed(self._layout.output, TEMPORARY_PREFIX)
-        delete_quietly([beside])  # an earlier job's that failed
-        yield from (folder.path for folder in folders)
+        delete_quietly([self._beside()])  # an earlier job's that failed
+
+    def _beside(self) -> str:
+        # A failed job leaves nothing in the folder, so that its rejects go beside it.
+        return f"{self._layout.output.rstrip('/')}-{REJECTS_FILE}"
+
+    def _write_rejects(self, rejects: Sequence[str], read: Mapping[str, int]) -> None:
+        rejected = sum(counts_by_reason(read, "rejected ").values())
+        rows = "".join(row + "\n" for row in rejects).encode()
+        limit = self._manifest.max_reject_fraction
+        if rejected > limit * read["read"]:
+            beside = self._beside()
+            write_bytes(beside, rows)
+            listed = "all" if len(rejects) == rejected else f"the first {len(rejects):,}"
+            remedy = f"mend them ({listed} are in {beside})"
+            check_rejects(rejects, rejected, read["read"], limit, remedy)
+        write_bytes(FileSystems.join(self._layout.folders()[0].path, REJECTS_FILE), rows)
 
     def _info(
         self,
         folder: RecordsFolder,
-        shards: list[ShardEntry],
-        read: Counter[str],
+        shards: ShardCounts,
+        read: Mapping[str, int],
         used: int,
     ) -> RecordsInfo:
         """Returns a folder's info.json."""
         manifest = self._manifest
-        mine = [shard for shard in shards if folder.path in shard.files]
-        entries = [shard.files[folder.path] for shard in mine]
-        counts = _sum(shard.counts for shard in mine)
-        instances = _sum(entry["counts"] for entry in entries)
-        of_all = _sum(shard.counts for shard in shards)
-        dropped = counts_by_reason(read, "dropped ") | {
-            name: of_all[name] for name in ("duplicates", "near_duplicates") if of_all[name]
-        }
+        mine = shards.folders[folder.path]
+        counts, of_all = mine.documents, shards.documents
+        in_shards = {name: of_all[name] for name in ("duplicates", "near_duplicates")}
+        dropped = add_counts([counts_by_reason(read, "dropped "), in_shards])
+        tokens, copies = mine.commonest
         documents = {
             "read": read["read"],
             "used": counts["documents"],
             "in_other_split": used - counts["documents"],
-            "dropped": dropped,
+            "dropped": {reason: count for reason, count in dropped.items() if count},
             "rejected": counts_by_reason(read, "rejected "),
             "encodings": counts_by_reason(read, "encoding "),
             "cleaned": counts_by_reason(read, "cleaned "),
             "with_replacement_characters": read["with_replacement_characters"],
+            "commonest": {"copies": copies, "tokens": tokens},
         }
-        if not instances["instances"]:
+        if not mine.instances["instances"]:
             self._refuse_empty(folder, documents)
         names = ("name", "instances", "bytes", "sha256")
-        files = [{name: entry[name] for name in names} for entry in entries]
+        files = [dict(zip(names, file, strict=True)) for file in sorted(mine.files)]
         parameters = manifest.parameters_of(folder)
         sources = {
             name: {"documents": documents, "tokens": tokens}
-            for name, (documents, tokens) in zip(
-                manifest.sources, _sum_sources(shard.sources for shard in mine), strict=False
-            )
+            for name, (documents, tokens) in zip(manifest.sources.names, mine.sources, strict=False)
         }
         return RecordsInfo(
             parameters=parameters,
             vocabulary={"size": len(manifest.vocabulary), "sha256": manifest.vocabulary.sha256},
-            inputs=[dataclasses.asdict(file) for file in manifest.inputs],
-            files=sorted(files, key=lambda file: file["name"]),
+            inputs=manifest.inputs.to_json(),
+            files=files,
             counts={"documents": documents, "sources": sources}
-            | _record_counts(counts, instances, parameters),
+            | _record_counts(counts, mine.instances, parameters),
             versions=manifest.versions,
         )
 
@@ -138,34 +150,68 @@ class FinishFolders(beam.DoFn):
             )
         raise InputError(
             f"--input: no document gave an instance ({documents['read']:,} documents in "
-            f"{len(self._manifest.inputs):,} files; {describe_dropped(documents)}); check that the "
-            "files hold text, --format, and the flags that leave documents out"
+            f"{self._manifest.inputs.count:,} files; {describe_dropped(documents)}); check that "
+            "the files hold text, --format, and the flags that leave documents out"
         )
 
-    def _finish(self, folder: RecordsFolder, info: RecordsInfo, shards: list[ShardEntry]) -> None:
+    def _finish(
+        self,
+        folder: RecordsFolder,
+        info: RecordsInfo,
+        counts: FolderCounts,
+        inputs: Sequence[InputFile],
+    ) -> None:
         def write(name: str, data: bytes) -> None:
             write_bytes(FileSystems.join(folder.path, name), data)
 
-        entries = (of.files[folder.path] for of in shards if folder.path in of.files)
-        found = (RecordStatistics.from_json(entry["statistics"]) for entry in entries)
-        total = functools.reduce(operator.add, found)
+        total = counts.statistics
         statistics = {"figures": figures(total), "counts": total.to_json()}
         write(STATISTICS_FILE, (json.dumps(statistics, indent=1) + "\n").encode())
         lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
         schema = records_schema(*lengths, len(self._manifest.vocabulary))
         write(SCHEMA_FILE, serialize_schema(schema))
         write(VOCABULARY_FILE, self._manifest.vocabulary.serialize())
+        listed = FileSystems.join(folder.path, INPUTS_FILE)
+        if self._manifest.inputs.path not in ("", listed):
+            write_list(listed, inputs)
         write(INFO_FILE, info.to_json().encode())
         finish_output(folder.path, self._manifest.job(folder))
 
 
-def count_documents(shards: Iterable[ShardEntry], read: Mapping[str, int]) -> int:
+def check_coverage(read: Mapping[str, int], inputs: Sequence[InputFile]) -> None:
+    """Checks that each part of each file was read once.
+
+    Raises:
+      RuntimeError: a part was read twice or not at all.
+    """
+    if read["coverage"] != expected_coverage(inputs):
+        raise RuntimeError("parts of files were lost or read twice: the runner is at fault")
+
+
+def check_shards(shards: ShardCounts, layout: Layout) -> None:
+    """Checks that each shard was counted once.
+
+    Raises:
+      RuntimeError: a shard was counted twice or not at all.
+    """
+    expected: dict[str, list[str]] = {}
+    for key in range(layout.total_shards):
+        for folder, name in layout.files_of(key):
+            expected.setdefault(folder.path, []).append(name)
+    found = {path: [file[0] for file in of.files] for path, of in shards.folders.items()}
+    if {path: sorted(names) for path, names in found.items()} != {
+        path: sorted(names) for path, names in expected.items()
+    }:
+        raise RuntimeError("shards were lost or made twice: the runner is at fault")
+
+
+def count_documents(shards: ShardCounts, read: Mapping[str, int]) -> int:
     """Returns the number of documents that all shards use.
 
     Raises:
       RuntimeError: the used, dropped and rejected documents don't add up to those that were read.
     """
-    of_all = _sum(shard.counts for shard in shards)
+    of_all = shards.documents
     used = of_all["documents"]
     left_out = of_all["duplicates"] + of_all["near_duplicates"]
     for prefix in ("dropped ", "rejected "):
@@ -173,19 +219,6 @@ def count_documents(shards: Iterable[ShardEntry], read: Mapping[str, int]) -> in
     if read["read"] != used + left_out:
         raise RuntimeError(f"documents were lost: {dict(read)} read, {dict(of_all)} in the shards")
     return used
-
-
-def _sum(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for each in counts:
-        total.update(each)
-    return total
-
-
-def _sum_sources(counts: Iterable[Sequence[tuple[int, int]]]) -> list[tuple[int, ...]]:
-    """Returns the documents and tokens of each source, of all shards."""
-    by_source = zip(*counts, strict=True)
-    return [tuple(map(sum, zip(*of_shards, strict=True))) for of_shards in by_source]
 
 
 # Reason under which info.json counts dropped documents -> the reason as a summary says it.

@@ -3,11 +3,15 @@
 import apache_beam as beam
 from apache_beam.options.pipeline_options import TestOptions
 
+from beambert.pipelines.corpus.reading import first_rejects
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, add_sources
+from beambert.pipelines.jobs.totals import add_counts, total_of
 from beambert.pipelines.pretraining_data import transforms
 from beambert.pipelines.pretraining_data.finishing import FinishFolders
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.plan import Plan, find_inputs, make_plan
+from beambert.pipelines.pretraining_data.shard_counts import ShardCounts, add_shards
+from beambert.pipelines.pretraining_data.shuffle import Shuffle, choose
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.text.preparation import NEAR
 
@@ -41,6 +45,7 @@ class CreatePretrainingData(beam.PTransform):
         job: PretrainingDataJob,
         progress_folder: str | None = None,
         plan: Plan | None = None,
+        error_path: str = "",
     ):
         """Checks the inputs and the vocabulary.
 
@@ -48,6 +53,7 @@ class CreatePretrainingData(beam.PTransform):
           job: the records to make.
           progress_folder: folder of a `ProgressDisplay`, or None.
           plan: result of `make_plan` for the job, if it exists already.
+          error_path: file to which a worker writes its error, see `permanent_errors`; "" for none.
 
         Raises:
           InputError: the vocabulary or an input cannot be used.
@@ -55,6 +61,7 @@ class CreatePretrainingData(beam.PTransform):
         super().__init__()
         self._plan = plan or make_plan(job, *find_inputs(job))
         self._progress_folder = progress_folder
+        self._error_path = error_path
 
     def expand(
         self, documents: beam.PCollection[str] | beam.pvalue.PBegin
@@ -70,22 +77,25 @@ class CreatePretrainingData(beam.PTransform):
             raise InputError(
                 f"--output={plan.layout.output}: is finished already; choose another or delete it"
             )
-        tokenized = self._tokenize(documents)
-        shards = self._write_shards(tokenized)
+        layout, runner = plan.layout, type(documents.pipeline.runner).__name__
+        way = choose(plan.job.shuffle, runner)
+        shuffle = Shuffle(way, layout.output, plan.run, layout.total_shards)
+        tokenized = self._tokenize(documents, shuffle)
+        shards = self._write_shards(tokenized, shuffle)
         return (
             documents.pipeline
             | "Once" >> beam.Create([None])
             | "Finish"
             >> beam.ParDo(
-                FinishFolders(plan.manifest, plan.layout),
-                beam.pvalue.AsIter(shards),
-                beam.pvalue.AsIter(tokenized[COUNTS]),
-                beam.pvalue.AsIter(tokenized[REJECTS]),
+                FinishFolders(plan.manifest, plan.layout, self._error_path),
+                total_of(shards, "SumShards", add_shards),
+                total_of(tokenized[COUNTS], "SumCounts", add_counts),
+                total_of(tokenized[REJECTS], "FirstRejects", first_rejects),
             )
         )
 
     def _tokenize(
-        self, documents: beam.PCollection[str] | beam.pvalue.PBegin
+        self, documents: beam.PCollection[str] | beam.pvalue.PBegin, shuffle: Shuffle
     ) -> beam.pvalue.DoOutputsTuple:
         plan = self._plan
         read_options = plan.read_options(self._progress_folder)
@@ -97,37 +107,39 @@ class CreatePretrainingData(beam.PTransform):
                 read_options,
                 plan.text_options,
                 plan.layout,
-                plan.run,
-                plan.source_of,
+                shuffle,
+                plan.manifest.sources,
+                self._error_path,
             )
         ).with_outputs(COUNTS, REJECTS, transforms.BANDS, main="documents")
 
     def _write_shards(
-        self, tokenized: beam.pvalue.DoOutputsTuple
-    ) -> beam.PCollection[transforms.ShardEntry]:
+        self, tokenized: beam.pvalue.DoOutputsTuple, shuffle: Shuffle
+    ) -> beam.PCollection[ShardCounts]:
         plan, layout = self._plan, self._plan.layout
         # Every shard gets a file, even if it has no document.
-        every_shard = [(key, b"") for key in range(layout.total_shards)]
-        pipeline = tokenized.documents.pipeline
-        in_shards = [tokenized.documents, pipeline | "Shards" >> beam.Create(every_shard)]
+        every_group = tokenized.documents.pipeline | "Shards" >> beam.Create(shuffle.groups())
+        in_groups = [tokenized.documents, every_group]
         if plan.job.duplicates == NEAR:
-            in_shards.append(
+            in_groups.append(
                 tokenized[transforms.BANDS]
                 | "Bands" >> beam.GroupByKey()
-                | "FindNearDuplicates" >> beam.ParDo(transforms.FindNearDuplicates(layout))
+                | "FindNearDuplicates" >> beam.ParDo(transforms.FindNearDuplicates(layout, shuffle))
             )
         return (
-            in_shards
+            in_groups
             | beam.Flatten()
             | beam.GroupByKey()
             | "WriteShards"
             >> beam.ParDo(
-                transforms.WriteShard(
+                transforms.WriteShards(
                     plan.manifest.vocabulary,
                     layout,
+                    shuffle,
                     plan.job.duplicates,
-                    max(1, len(plan.manifest.sources)),
+                    max(1, len(plan.manifest.sources.names)),
                     self._progress_folder,
+                    self._error_path,
                 )
             )
         )

@@ -33,8 +33,9 @@ class PretrainingDataJob:
         the length, rounded up.
       masked_lm_prob, short_seq_prob, dupe_factor, do_whole_word_mask, pairs, random_next,
         random_seed: see `parameters.InstanceParameters`.
-      num_shards: number of files to write; None for one file per 8 MB of text.
+      num_shards: number of files to write; None for the default, see `plan.default_num_shards`.
       eval_fraction, compression: see `layout.Layout`.
+      shuffle: "auto", "runner" or "files", see `shuffle.choose`; the records are the same.
 
     Raises:
       InputError: a value is out of range.
@@ -66,6 +67,7 @@ class PretrainingDataJob:
     num_shards: int | None = None
     eval_fraction: float = 0.0
     compression: str = "none"
+    shuffle: str = "auto"
 
     def __post_init__(self) -> None:
         """Checks the values."""

@@ -107,6 +107,11 @@ def band_rows(
     return rows
 
 
+def distinct_rows(rows: np.ndarray) -> np.ndarray:
+    """Returns rows (`row_type` [n]) without their copies, which copies of a document make."""
+    return np.unique(rows.view(f"V{rows.dtype.itemsize}")).view(rows.dtype)
+
+
 def rows_by_bucket(rows: np.ndarray, buckets: int) -> Iterator[tuple[int, bytes]]:
     """Yields each bucket's number and rows. All rows of one band's key belong to the same bucket.
 

@@ -15,11 +15,12 @@ from beambert.pipelines.corpus.reading import ReadOptions, find_encodings
 from beambert.pipelines.instances.parameters import InstanceParameters
 from beambert.pipelines.jobs import files
 from beambert.pipelines.jobs.input_files import InputFile, match_inputs
+from beambert.pipelines.jobs.input_list import INPUTS_FILE, InputList, write_list
 from beambert.pipelines.jobs.running import library_versions
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.since import new_inputs
-from beambert.pipelines.pretraining_data.sources import find_sources
+from beambert.pipelines.pretraining_data.sources import Sources
 from beambert.pipelines.records.contract import INFO_FILE, REJECTS_FILE, STATISTICS_FILE
 from beambert.pipelines.records.schema import SCHEMA_FILE
 from beambert.pipelines.shared.errors import InputError
@@ -31,6 +32,11 @@ from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 # Number of bytes of text for one shard (default of --num_shards). At dupe_factor 10 its records
 # take about 120 MB. TensorFlow's input guide advises files of 100 to 200 MB.
 TEXT_BYTES_PER_SHARD = 8 << 20
+# Number of shards from which on shards grow instead, up to a size whose pairs take 0.16 GB in a
+# worker (16 million tokens, dupe_factor 10). So 200 GB of text make 4,096 shards of 49 MB, and 2 TB
+# make 29,803 shards of 67 MB. The number never depends on the runner, as the records depend on it.
+SHARDS_BEFORE_GROWTH = 4096
+MOST_TEXT_BYTES_PER_SHARD = 64 << 20
 # Usual compression ratio of text, which is used only to choose the number of shards.
 COMPRESSION_RATIO = 3.5
 # The parameters that are the same for all folders of a job, besides the number of shards.
@@ -51,7 +57,7 @@ FLAGS_OF = (
     _FOLLOWING,
 )
 # Files of a records folder besides the shards, which may be there before info.json.
-SMALL_FILES = (REJECTS_FILE, STATISTICS_FILE, SCHEMA_FILE, VOCABULARY_FILE)
+SMALL_FILES = (INPUTS_FILE, REJECTS_FILE, STATISTICS_FILE, SCHEMA_FILE, VOCABULARY_FILE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,16 +66,17 @@ class Manifest:
 
     Attributes:
       parameters: parameters of the job that are the same for all its folders.
-      vocabulary, inputs, versions: see `RecordsInfo`.
-      sources: names of the sources, see `sources.find_sources`.
+      vocabulary, versions: see `RecordsInfo`.
+      inputs: the input files.
+      sources: the sources of the files.
       max_reject_fraction: share of rejected documents above which the job fails.
       patterns: patterns of --input, which matched the inputs.
     """
 
     parameters: Mapping[str, Any]
     vocabulary: Vocabulary
-    inputs: list[InputFile]
-    sources: list[str]
+    inputs: InputList
+    sources: Sources
     versions: Mapping[str, str]
     max_reject_fraction: float
     patterns: Sequence[str] = ()
@@ -83,7 +90,7 @@ class Manifest:
         return {
             "parameters": self.parameters_of(folder),
             "vocabulary": self.vocabulary.sha256,
-            "inputs": [dataclasses.asdict(file) for file in self.inputs],
+            "inputs": self.inputs.to_json(),
         }
 
 
@@ -96,7 +103,7 @@ class Plan:
       manifest: inputs, vocabulary and parameters for the small files.
       layout: folders and shards.
       run: unique name of this run, for temporary files.
-      source_of: path of a file -> number of its source; empty if there is one source.
+      inputs: the input files, which workers find in the manifest.
       encodings: how text that isn't UTF-8 is decoded.
       notes: lines that say what is assumed about the files.
     """
@@ -105,7 +112,7 @@ class Plan:
     manifest: Manifest
     layout: Layout
     run: str
-    source_of: Mapping[str, int]
+    inputs: Sequence[InputFile]
     encodings: Encodings = Encodings()
     notes: Sequence[str] = ()
 
@@ -146,6 +153,9 @@ class Plan:
             for folder, finished in zip(folders, is_finished, strict=True):
                 if finished:
                     files.reopen_output(folder.path, manifest.job(folder))
+            # The same job may have written it before.
+            if manifest.inputs.path and not FileSystems.exists(manifest.inputs.path):
+                write_list(manifest.inputs.path, self.inputs)
         return all(is_finished)
 
     def _folders_in(self, path: str) -> set[str]:
@@ -221,20 +231,20 @@ def make_plan(
     layout = Layout(job.output, job.lengths(), num_shards, job.eval_fraction, job.compression)
     parameters = {name: getattr(job, name) for name in _SHARED_PARAMETERS}
     parameters["num_shards"] = num_shards
-    sources, source_of = find_sources(job.input, inputs)
     manifest = Manifest(
         parameters=parameters | {"assumed_encodings": encodings.to_json()},
         vocabulary=vocabulary,
-        inputs=inputs,
-        sources=sources,
+        inputs=InputList.of(inputs, layout.folders()[0].path),
+        sources=Sources.of(job.input),
         versions=library_versions(),
         max_reject_fraction=job.max_reject_fraction,
         patterns=job.input,
     )
-    return Plan(job, manifest, layout, uuid.uuid4().hex[:8], source_of, encodings, notes)
+    return Plan(job, manifest, layout, uuid.uuid4().hex[:8], inputs, encodings, notes)
 
 
 def default_num_shards(inputs: Sequence[InputFile]) -> int:
     """Returns the default number of shards for the amount of text."""
     text = sum(file.bytes * (COMPRESSION_RATIO if file.is_compressed else 1) for file in inputs)
-    return max(1, math.ceil(text / TEXT_BYTES_PER_SHARD))
+    size = min(text / SHARDS_BEFORE_GROWTH, MOST_TEXT_BYTES_PER_SHARD)
+    return max(1, math.ceil(text / max(size, TEXT_BYTES_PER_SHARD)))

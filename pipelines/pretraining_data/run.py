@@ -1,8 +1,10 @@
 """Runs a job that makes records: checks the output, shows the progress, sums up the result."""
 
+import dataclasses
 import json
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import StandardOptions
@@ -12,13 +14,21 @@ from beambert.pipelines.corpus.reading import sample_texts
 from beambert.pipelines.jobs import files
 from beambert.pipelines.jobs.clock import describe_stages, stage_seconds
 from beambert.pipelines.jobs.input_files import describe_links
-from beambert.pipelines.jobs.running import check_reachable, run_job, translate_job, works_here
+from beambert.pipelines.jobs.permanent_errors import error_path
+from beambert.pipelines.jobs.running import (
+    check_reachable,
+    is_local,
+    output_for_workers,
+    run_job,
+    translate_job,
+    works_here,
+)
 from beambert.pipelines.pretraining_data import dataflow_cost
 from beambert.pipelines.pretraining_data.finishing import describe_dropped
 from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.plan import Plan, find_inputs, make_plan
-from beambert.pipelines.pretraining_data.spills import spill_prefix
+from beambert.pipelines.pretraining_data.shuffle import spill_prefix
 from beambert.pipelines.pretraining_data.split_shares import (
     describe_shares,
     held_out_shares,
@@ -29,6 +39,7 @@ from beambert.pipelines.records.figures import MadeWith, warn
 from beambert.pipelines.records.statistics import RecordStatistics
 from beambert.pipelines.shared.console import counted, duration, size
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.interrupts import undone_at_end
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import Describe
 from beambert.pipelines.storage import locks
@@ -36,6 +47,10 @@ from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
+
+# A document of so many copies, and of such a share of the tokens, is worth a warning.
+MANY_COPIES = 100
+LARGE_SHARE = 0.01
 
 
 def create_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions") -> None:
@@ -93,7 +108,7 @@ def estimate_pretraining_data(
     with loading():  # it imports TensorFlow
         from beambert.pipelines.pretraining_data import estimate
     found = estimate.estimate(
-        plan.manifest.inputs,
+        plan.inputs,
         plan.manifest.vocabulary,
         plan.read_options(),
         plan.text_options,
@@ -103,14 +118,23 @@ def estimate_pretraining_data(
         print(note)
     print(estimate.describe(found, plan.layout))
     if on_dataflow and found.used:
-        seconds = found.seconds / found.share
+        shards = plan.layout.total_shards
+        size = estimate.job_size(
+            found,
+            1 / found.share,
+            sum(file.bytes for file in plan.inputs),
+            len(plan.inputs),
+            shards,
+            shards * len(plan.layout.lengths),
+        )
         print(dataflow_cost.describe_graph(translated.job.proto_pipeline))
-        print(dataflow_cost.describe_cost(seconds, plan.layout.total_shards, workers))
+        print(dataflow_cost.describe_cost(size, workers))
 
 
 def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
     """Returns the plan of a job, or None with a message if --since leaves no file to read."""
     check_reachable(options, input=job.input, output=job.output)
+    job = dataclasses.replace(job, output=output_for_workers(job.output, options))
     everything, inputs = find_inputs(job)
     if job.since and not inputs:
         print(f"nothing new: all files of --input are in the records of {', '.join(job.since)}")
@@ -120,7 +144,7 @@ def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
 
 def _notes(plan: Plan) -> list[str]:
     """Returns the lines that say what is assumed of the files, and what their text would lose."""
-    inputs = plan.manifest.inputs
+    inputs = plan.inputs
     notes = [*plan.notes, *describe_links(inputs)]
     if plan.job.do_lower_case:
         notes += warn_of_lost_marks(sample_texts(inputs, plan.read_options()))
@@ -137,9 +161,9 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
         in them if the job fails.
     """
     output, shards = plan.layout.output, plan.layout.total_shards
-    total_bytes = sum(file.bytes for file in plan.manifest.inputs)
+    total_bytes = sum(file.bytes for file in plan.inputs)
     print(
-        f"{counted(len(plan.manifest.inputs), 'file')}, {size(total_bytes)} -> "
+        f"{counted(len(plan.inputs), 'file')}, {size(total_bytes)} -> "
         f"{counted(shards, 'shard')} in {output}",
         flush=True,
     )
@@ -149,16 +173,26 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
         with loading():  # their import prints; do it now
             import beambert.pipelines.records.decoding
             import beambert.pipelines.wordpiece.tokenization  # noqa: F401
-    try:
-        result = run_job(
-            lambda pipeline, folder: pipeline | CreatePretrainingData(plan.job, folder, plan),
-            options,
-            describe_progress(total_bytes, shards),
-            total_bytes / 1e6,
-            "MB",
-        )
-    except BaseException as error:
+
+    errors = "" if is_local(options) else error_path(output, plan.run)
+
+    def delete_spills() -> None:
         files.delete_prefixed(output, spill_prefix(plan.run))
+
+    try:
+        with undone_at_end(delete_spills):
+            result = run_job(
+                lambda pipeline, folder: (
+                    pipeline | CreatePretrainingData(plan.job, folder, plan, errors)
+                ),
+                options,
+                describe_progress(total_bytes, shards),
+                total_bytes / 1e6,
+                "MB",
+                errors,
+            )
+    except BaseException as error:
+        delete_spills()
         if isinstance(error, InputError):
             if is_alone:
                 plan.release_folders()
@@ -223,4 +257,25 @@ def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
         info.vocabulary["size"],
         info.parameters["pairs"],
     )
-    return warn(RecordStatistics.from_json(found["counts"]), {}, made_with)
+    return [
+        *warn(RecordStatistics.from_json(found["counts"]), {}, made_with),
+        *copies_warning(info.counts),
+    ]
+
+
+def copies_warning(counts: Mapping[str, Any]) -> list[str]:
+    """Returns the warning about a document with very many copies, which all are in one shard.
+
+    Args:
+      counts: counts of info.json.
+    """
+    commonest = counts["documents"].get("commonest", {"copies": 0})
+    if commonest["copies"] < MANY_COPIES:
+        return []
+    share = commonest["tokens"] / counts["tokens"]
+    if share < LARGE_SHARE:
+        return []
+    return [
+        f"a document occurs {commonest['copies']:,} times and has {share:.1%} of the tokens, all "
+        "in one file; --duplicates=exact takes it once"
+    ]

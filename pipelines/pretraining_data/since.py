@@ -1,11 +1,12 @@
 """Finds the files of a growing corpus that no earlier run has read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.jobs.files import STORAGE_ERRORS, read_bytes
 from beambert.pipelines.jobs.input_files import InputFile
+from beambert.pipelines.jobs.input_list import INPUTS_FILE, read_list
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import MARKER_FILE, absolute
@@ -25,7 +26,7 @@ def new_inputs(inputs: Sequence[InputFile], since: Sequence[str], output: str) -
     Raises:
       InputError: a pattern matches no finished records folder.
     """
-    taken = set()
+    taken: set[InputFile] = set()
     for pattern in since:
         infos = _finished_infos(pattern.rstrip("/"))
         if not infos:
@@ -36,8 +37,15 @@ def new_inputs(inputs: Sequence[InputFile], since: Sequence[str], output: str) -
         for folder, info in infos:
             if f"{absolute(folder)}/".startswith(f"{absolute(output)}/"):
                 continue
-            taken |= {(of["path"], of["bytes"], of["modified"]) for of in info.inputs}
-    return [file for file in inputs if (file.path, file.bytes, file.modified) not in taken]
+            taken.update(_inputs_of(folder, info))
+    return [file for file in inputs if file not in taken]
+
+
+def _inputs_of(folder: str, info: RecordsInfo) -> Sequence[InputFile]:
+    """Returns the files that the records in a folder were made of."""
+    if isinstance(info.inputs, Mapping):  # They are too many for info.json.
+        return read_list(FileSystems.join(folder, INPUTS_FILE))
+    return [InputFile(of["path"], of["bytes"], of["modified"]) for of in info.inputs]
 
 
 def _finished_infos(pattern: str) -> list[tuple[str, RecordsInfo]]:

@@ -4,46 +4,64 @@ Documents of a source are alike in kind. Records of several sources have pairs w
 different kinds, and `beambert verify` says how many.
 """
 
+import dataclasses
 import os
 import re
 from collections.abc import Mapping, Sequence
 
 from apache_beam.io.filesystem import FileSystem
 
-from beambert.pipelines.jobs.input_files import InputFile
 from beambert.pipelines.storage.claims import absolute
 
+WILDCARDS = frozenset("*?[")
 
-def find_sources(
-    patterns: Sequence[str], inputs: Sequence[InputFile]
-) -> tuple[list[str], Mapping[str, int]]:
-    """Returns the names of the sources, and the number of the source of each file.
+
+@dataclasses.dataclass(frozen=True)
+class Sources:
+    """The sources of a corpus.
 
     A pattern is a source. Files that are given without a wildcard, as a shell gives them, are
     sources by their folder. A file that several patterns match is of the first of them.
 
-    Args:
-      patterns: patterns of --input.
-      inputs: files that match them.
-
-    Returns:
-      names; and path -> index of a name, which is empty if there is one source only.
+    Attributes:
+      names: names of the sources.
+      paths: absolute path of a pattern -> its place among all patterns, and number of its source.
+      expressions: the same of the patterns with wildcards, by their regular expression.
     """
-    names = {pattern: _source_of(pattern) for pattern in patterns}
-    sources = list(dict.fromkeys(names.values()))
-    if len(sources) < 2:
-        return sources, {}
-    return sources, {file.path: sources.index(_name_of(file.path, names)) for file in inputs}
 
+    names: Sequence[str] = ()
+    paths: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    expressions: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
 
-def _name_of(path: str, names: Mapping[str, str]) -> str:
-    """Returns the source of a file: a name of its own may have brackets, as patterns do."""
-    for pattern, name in names.items():
-        whole = absolute(pattern)
-        if path == whole or re.fullmatch(FileSystem.translate_pattern(whole), path):
-            return name
-    raise ValueError(f"{path}: matches no pattern of --input")
+    @classmethod
+    def of(cls, patterns: Sequence[str]) -> "Sources":
+        """Returns the sources of the patterns of --input."""
+        found = {pattern: _source_of(pattern) for pattern in patterns}
+        names = list(dict.fromkeys(found.values()))
+        paths, expressions = {}, {}
+        for place, (pattern, name) in enumerate(found.items()):
+            entry = place, names.index(name)
+            whole = absolute(pattern)
+            paths.setdefault(whole, entry)
+            if set(pattern) & WILDCARDS:
+                expressions.setdefault(FileSystem.translate_pattern(whole), entry)
+        return cls(names, paths, expressions)
+
+    def number_of(self, path: str) -> int:
+        """Returns the number of the source of a file, the index of its name.
+
+        Raises:
+          ValueError: no pattern matches the file.
+        """
+        if len(self.names) < 2:
+            return 0
+        # A name of its own may have brackets, as patterns do.
+        found = [self.paths[path]] if path in self.paths else []
+        found += [of for text, of in self.expressions.items() if re.fullmatch(text, path)]
+        if not found:
+            raise ValueError(f"{path}: matches no pattern of --input")
+        return min(found)[1]
 
 
 def _source_of(pattern: str) -> str:
-    return pattern if set(pattern) & set("*?[") else os.path.dirname(pattern) or "."
+    return pattern if set(pattern) & WILDCARDS else os.path.dirname(pattern) or "."

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -12,6 +12,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
+from beambert.pipelines.corpus.coverage import coverage
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.reading import ReadOptions, reject_row
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, Source, read_source
@@ -19,6 +20,8 @@ from beambert.pipelines.instances.building import (
     DocumentCounts,
     InstanceCounts,
     build_instances,
+    check_size,
+    commonest_document,
     count_sources,
     order_documents,
     pair_documents,
@@ -32,20 +35,20 @@ from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.parameters import REFERENCE, SOURCE
 from beambert.pipelines.jobs.clock import StageClock
 from beambert.pipelines.jobs.files import open_atomically
+from beambert.pipelines.jobs.permanent_errors import told
+from beambert.pipelines.jobs.running import check_visible
 from beambert.pipelines.pretraining_data.division import divide
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.near_duplicates import (
     NearDuplicateSettings,
     band_rows,
+    distinct_rows,
     near_duplicates,
     rows_by_bucket,
 )
-from beambert.pipelines.pretraining_data.spills import (
-    SPILL_TOKENS,
-    Segment,
-    read_segments,
-    write_spill,
-)
+from beambert.pipelines.pretraining_data.shard_counts import FolderCounts, ShardCounts
+from beambert.pipelines.pretraining_data.shuffle import Received, Shuffle
+from beambert.pipelines.pretraining_data.sources import Sources
 from beambert.pipelines.records.statistics import (
     RecordStatistics,
     VocabularyIds,
@@ -64,26 +67,10 @@ BANDS = "bands"
 NEAR_DUPLICATES = NearDuplicateSettings()
 
 
-@dataclasses.dataclass(frozen=True)
-class ShardEntry:
-    """The counts of a written shard, and its files.
-
-    Attributes:
-      counts: counts of the shard's documents, see `building.DocumentCounts`.
-      sources: for each source, its number of documents and of tokens in the shard.
-      files: folder -> entry of the shard's file in info.json, together with its `counts` (see
-        `building.InstanceCounts`) and `statistics` (see `statistics.RecordStatistics`).
-    """
-
-    counts: dict[str, int]
-    sources: list[tuple[int, int]]
-    files: dict[str, dict[str, Any]]
-
-
 class Tokenize(beam.DoFn):
-    """Turns sources into (shard key, segment of tokenized documents).
+    """Turns sources into elements of tokenized documents for the shuffle.
 
-    The side outputs are counts, rejects, and segments of band rows. Documents are collected over
+    The side outputs are counts, rejects, and elements of band rows. Documents are collected over
     all sources of a bundle, so that many small files cost no more than a few large ones.
     """
 
@@ -93,10 +80,11 @@ class Tokenize(beam.DoFn):
         read_options: ReadOptions,
         text_options: TextOptions,
         layout: Layout,
-        run: str,
-        source_of: Mapping[str, int],
+        shuffle: Shuffle,
+        sources: Sources,
+        error_path: str = "",
     ):
-        """Takes the settings, and the number of each file's source (0 if it is missing).
+        """Takes the settings.
 
         The tokenizer is built later, in each worker.
         """
@@ -104,12 +92,18 @@ class Tokenize(beam.DoFn):
         self._read_options = read_options
         self._text_options = text_options
         self._layout = layout
-        self._run = run
-        self._source_of = source_of
+        self._shuffle = shuffle
+        self._sources = sources
+        self._error_path = error_path
         self._documents_read = Metrics.counter("beambert", "documents")
 
     def setup(self) -> None:
-        """Builds the tokenizer, once in each worker."""
+        """Builds the tokenizer, once in each worker.
+
+        Raises:
+          InputError: the worker doesn't see the output folder.
+        """
+        check_visible(self._layout.folders()[0].path)
         with loading():
             from beambert.pipelines.wordpiece.tokenization import Tokenizer
 
@@ -126,15 +120,19 @@ class Tokenize(beam.DoFn):
         self._bands: list[np.ndarray] = []
 
     def process(self, source: Source) -> Iterator[Any]:
-        """Reads one source, and yields segments when there is enough for a file."""
+        """Reads one source, and yields elements when there is enough to pass on."""
+        with told(self._error_path):
+            yield from self._read(source)
+
+    def _read(self, source: Source) -> Iterator[Any]:
         self._clock.start()
-        number = 0 if isinstance(source, str) else self._source_of.get(source.file.path, 0)
+        number = 0 if isinstance(source, str) else self._sources.number_of(source.file.path)
         for document in read_source(source, self._read_options, self._progress):
             self._counts["read"] += 1
             self._progress.add(documents=1)
             if isinstance(document, Reject):
                 self._counts["rejected " + document.reason] += 1
-                yield beam.pvalue.TaggedOutput(REJECTS, reject_row(source, document))
+                yield beam.pvalue.TaggedOutput(REJECTS, [reject_row(source, document)])
             elif isinstance(document, Skip):
                 self._counts["dropped " + document.reason] += 1
             else:
@@ -147,19 +145,22 @@ class Tokenize(beam.DoFn):
                 del document
                 if self._characters >= BATCH_CHARACTERS:
                     self._tokenize()
-                    if sum(len(batch.tokens) for batch in self._tokenized) >= SPILL_TOKENS:
-                        yield from self._spill()
+                    tokens = sum(len(batch.tokens) for batch in self._tokenized)
+                    if tokens >= self._shuffle.tokens_at_a_time:
+                        yield from self._send()
+        if not isinstance(source, str):
+            self._counts["coverage"] += coverage(source)
         self._clock.lap("read")
 
     def finish_bundle(self) -> Iterator[Any]:
-        """Yields the remaining segments and the counts."""
+        """Yields the remaining elements and the counts."""
         self._clock.start()
         self._tokenize()
         self._documents_read.inc(self._counts["read"])
         self._progress.flush()
-        counts = beam.pvalue.TaggedOutput(COUNTS, self._counts)
-        for output in [*self._spill(), counts]:
-            yield _in_global_window(output)
+        with told(self._error_path):
+            outputs = [*self._send(), beam.pvalue.TaggedOutput(COUNTS, self._counts)]
+        yield from map(_in_global_window, outputs)
 
     def _tokenize(self) -> None:
         """Splits and tokenizes the collected documents; drops filtered and empty ones."""
@@ -182,21 +183,24 @@ class Tokenize(beam.DoFn):
         self._tokenized.append(compact)
         self._clock.lap("tokenize")
 
-    def _spill(self) -> Iterator[Any]:
-        """Writes the tokenized documents and band rows to files, and yields the segments."""
+    def _send(self) -> Iterator[Any]:
+        """Yields the elements of the tokenized documents and of the band rows."""
         layout = self._layout
         if self._tokenized:
             documents = CompactDocuments.concatenate(self._tokenized)
             self._tokenized = []
+            if self._text_options.duplicates != KEEP:
+                # A document with very many copies would make its shard large.
+                read, documents = documents, documents.without_copies()
+                self._counts["dropped duplicates"] += len(read.hashes) - len(documents.hashes)
             documents, is_eval = divide(documents, layout.eval_fraction)
             items = documents.pack_by_key(layout.keys(documents.hashes, is_eval))
-            yield from write_spill(layout.output, self._run, items)
+            yield from self._shuffle.send(items)
         if self._bands:
-            rows = np.concatenate(self._bands)
+            rows = distinct_rows(np.concatenate(self._bands))
             self._bands = []
-            items = rows_by_bucket(rows, layout.total_shards)
-            for segment in write_spill(layout.output, self._run, items):
-                yield beam.pvalue.TaggedOutput(BANDS, segment)
+            for element in self._shuffle.send(rows_by_bucket(rows, layout.total_shards)):
+                yield beam.pvalue.TaggedOutput(BANDS, element)
         self._clock.lap("shuffle")
 
 
@@ -208,42 +212,48 @@ def _in_global_window(output: Any) -> Any:
 
 
 class FindNearDuplicates(beam.DoFn):
-    """Turns (bucket, segments of band rows) into (shard key, hashes of documents to drop)."""
+    """Turns (group, values of band rows) into elements that mark documents to drop."""
 
-    def __init__(self, layout: Layout):
-        """Takes the layout, which assigns documents to shards."""
+    def __init__(self, layout: Layout, shuffle: Shuffle):
+        """Takes the layout, which assigns documents to shards, and the shuffle."""
         self._layout = layout
+        self._shuffle = shuffle
 
-    def process(self, element: tuple[int, Iterable[Segment]]) -> Iterator[tuple[int, bytes]]:
-        """Compares the documents of one bucket."""
-        data = b"".join(read_segments(element[1]))
-        hashes = near_duplicates(np.frombuffer(data, NEAR_DUPLICATES.row_type), NEAR_DUPLICATES)
-        # The pieces of a divided document are in a shard of each split.
-        for is_eval in (False, True) if self._layout.eval_fraction else (False,):
-            keys = self._layout.keys(hashes, is_eval)
-            for key in np.unique(keys):
-                yield int(key), hashes[keys == key].tobytes()
+    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
+        """Compares the documents of each bucket of one group."""
+        for received in self._shuffle.receive(*element).values():
+            rows = np.frombuffer(b"".join(received.packed), NEAR_DUPLICATES.row_type)
+            hashes = near_duplicates(rows, NEAR_DUPLICATES)
+            # The pieces of a divided document are in a shard of each split.
+            for is_eval in (False, True) if self._layout.eval_fraction else (False,):
+                keys = self._layout.keys(hashes, is_eval)
+                for key in np.unique(keys):
+                    yield self._shuffle.mark(int(key), hashes[keys == key].tobytes())
 
 
-class WriteShard(beam.DoFn):
-    """Writes the record files of each (shard key, segments and hashes of documents to drop)."""
+class WriteShards(beam.DoFn):
+    """Writes the record files of the shards of each (group, values)."""
 
     def __init__(
         self,
         vocabulary: Vocabulary,
         layout: Layout,
+        shuffle: Shuffle,
         duplicates: str,
         sources: int,
         progress_folder: str | None,
+        error_path: str = "",
     ):
         """Takes the settings; `sources` is the number of sources."""
         is_reference = layout.lengths[0].pairs == REFERENCE
         self._ids = TokenIds.of(vocabulary, is_reference)
         self._vocabulary_ids = VocabularyIds.of(vocabulary)
         self._layout = layout
+        self._shuffle = shuffle
         self._duplicates = duplicates
         self._sources = sources
         self._progress_folder = progress_folder
+        self._error_path = error_path
         self._instances = Metrics.counter("beambert", "instances")
 
     def setup(self) -> None:
@@ -254,14 +264,20 @@ class WriteShard(beam.DoFn):
         self._progress = ProgressTally(self._progress_folder)
         self._clock = StageClock()
 
-    def process(self, element: tuple[int, Iterable[Segment | bytes]]) -> Iterator[ShardEntry]:
-        """Builds and writes one shard in every folder of its split."""
-        key, values = element[0], list(element[1])
+    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[ShardCounts]:
+        """Builds and writes each shard of a group in every folder of its split."""
         self._clock.start()
-        segments = sorted(value for value in values if isinstance(value, tuple))
-        marked = b"".join(value for value in values if isinstance(value, bytes))
-        packed = (CompactDocuments.unpack(data) for data in read_segments(segments))
-        documents = CompactDocuments.concatenate([CompactDocuments.empty(), *packed])
+        with told(self._error_path):
+            received = self._shuffle.receive(*element)
+            for key in list(received):
+                yield self._write_shard(key, received.pop(key))
+
+    def _write_shard(self, key: int, received: Received) -> ShardCounts:
+        """Builds one shard and writes it in every folder of its split."""
+        parts = [CompactDocuments.empty(), *map(CompactDocuments.unpack, received.packed)]
+        check_size(parts)
+        documents = CompactDocuments.concatenate(parts)
+        marked = b"".join(received.marks)
         counts = DocumentCounts()
         documents = order_documents(
             documents,
@@ -272,18 +288,27 @@ class WriteShard(beam.DoFn):
             by_source=self._layout.lengths[0].random_next == SOURCE,
         )
         self._clock.lap("shuffle")
-        files = {}
+        folders = {}
+        sources = count_sources(documents, self._sources)
+        commonest = commonest_document([documents])
         for folder, name in self._layout.files_of(key):
-            files[folder.path] = self._write(documents, key, folder, name)
+            made, statistics, file = self._write(documents, key, folder, name)
+            folders[folder.path] = FolderCounts(
+                dataclasses.asdict(counts),
+                dataclasses.asdict(made),
+                sources,
+                commonest,
+                statistics,
+                [file],
+            )
         self._progress.add(shards=1)
         self._progress.flush()
-        sources = count_sources(documents, self._sources)
-        yield ShardEntry(dataclasses.asdict(counts), sources, files)
+        return ShardCounts(dataclasses.asdict(counts), folders)
 
     def _write(
         self, documents: CompactDocuments, key: int, folder: RecordsFolder, name: str
-    ) -> dict[str, Any]:
-        """Writes one file and returns its entry, see `ShardEntry`."""
+    ) -> tuple[InstanceCounts, RecordStatistics, tuple[str, int, int, str]]:
+        """Writes one file; returns its counts, statistics and entry, see `FolderCounts`."""
         from beambert.pipelines.records.decoding import check_encoded
         from beambert.pipelines.records.encoding import RecordWriter, encode_examples
 
@@ -310,9 +335,4 @@ class WriteShard(beam.DoFn):
                 self._progress.add(instances=len(examples))
             writer.finish()
         lap("write")
-        entry = {"name": name, "instances": counts.instances}
-        entry |= {"bytes": writer.bytes, "sha256": writer.sha256}
-        return entry | {
-            "counts": dataclasses.asdict(counts),
-            "statistics": statistics.to_json(),
-        }
+        return counts, statistics, (name, counts.instances, writer.bytes, writer.sha256)

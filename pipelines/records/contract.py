@@ -3,6 +3,7 @@
 A records folder holds:
 - `part-00000-of-00008.tfrecord` …, the records;
 - `info.json`, every parameter, input and count;
+- `inputs.jsonl.gz`, the inputs if there are more than 1,000;
 - `vocab.txt`, the vocabulary that the records' ids belong to;
 - `schema.pbtxt` and `statistics.json`, the features and statistics of their values;
 - `_SUCCESS`, the marker, which is written last and holds the job that made the folder.
@@ -145,7 +146,8 @@ class RecordsInfo(FolderInfo):
     Attributes:
       parameters: flag -> value, for every parameter that the records depend on.
       vocabulary: `size` and `sha256` of the vocabulary.
-      inputs: `path`, `bytes` and `modified` of every file read.
+      inputs: `path`, `bytes` and `modified` of every file read; of more than 1,000 files only the
+        number of `files`, their `bytes` and the `sha256` of the list in `inputs.jsonl.gz`.
       files: `name`, `instances`, `bytes` and `sha256` of every file written.
       counts: counts of documents, sentences, tokens and instances.
       versions: library -> version, for the libraries that the records depend on.
@@ -156,7 +158,7 @@ class RecordsInfo(FolderInfo):
 
     parameters: Mapping[str, Any]
     vocabulary: Mapping[str, Any]
-    inputs: Sequence[Mapping[str, Any]]
+    inputs: Sequence[Mapping[str, Any]] | Mapping[str, Any]
     files: Sequence[Mapping[str, Any]]
     counts: Mapping[str, Any]
     versions: Mapping[str, str]

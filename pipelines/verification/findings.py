@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.pipelines.records.artefacts import ArtefactCounts
@@ -30,52 +30,103 @@ HISTOGRAMS = ("filled", "predictions", "a_tokens", "b_tokens", "mask_positions")
 
 
 @dataclasses.dataclass(frozen=True)
-class Findings:
-    """The reports of a folder's files, added up.
+class FileLine:
+    """What is told of a single file.
 
     Attributes:
-      files: reports of the files, in the order of their paths.
+      path, bytes, sha256, records, damage: see `decoding.FileReport`.
+      faults: kind -> number of records, see `statistics.FAULTS`.
+    """
+
+    path: str
+    bytes: int
+    sha256: str
+    records: int
+    damage: str
+    faults: Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Findings:
+    """The reports of some files of a folder, added up.
+
+    Attributes:
+      files: the files.
       statistics: statistics of all records; None if no record could be read.
       repeats: kind -> counts of all records, see `repeats.count_hashes`.
       sample: a few of the records, to show.
       artefacts: traces of faulty input in all records; None without a vocabulary.
+      examples: kind of artefact -> path of the first file that has it, and its example there.
     """
 
-    files: tuple[FileReport, ...]
-    statistics: RecordStatistics | None
-    repeats: Mapping[str, HashCounts]
-    sample: tuple[SampledRecord, ...]
-    artefacts: ArtefactCounts | None
+    files: tuple[FileLine, ...] = ()
+    statistics: RecordStatistics | None = None
+    repeats: Mapping[str, HashCounts] = dataclasses.field(default_factory=dict)
+    sample: tuple[SampledRecord, ...] = ()
+    artefacts: ArtefactCounts | None = None
+    examples: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, reports: Iterable[FileReport]) -> "Findings":
-        """Adds up reports, given in any order."""
-        reports = tuple(sorted(reports, key=lambda report: report.path))
-        counted = [r.statistics for r in reports if r.statistics is not None]
-        statistics = functools.reduce(operator.add, counted) if counted else None
-        looked_at = [r.artefacts for r in reports if r.artefacts is not None]
+    def of(cls, report: FileReport) -> "Findings":
+        """Returns the findings of one file."""
+        line = FileLine(
+            report.path,
+            report.bytes,
+            report.sha256,
+            report.records,
+            report.damage,
+            report.statistics.faults if report.statistics else {},
+        )
+        examples = report.artefacts.examples if report.artefacts else {}
         return cls(
-            reports,
-            statistics,
-            sum_repeats(report.repeats for report in reports),
-            tuple(merge_samples(report.sample for report in reports)),
-            functools.reduce(operator.add, looked_at) if looked_at else None,
+            (line,),
+            report.statistics,
+            report.repeats,
+            tuple(report.sample),
+            report.artefacts,
+            {kind: (report.path, text) for kind, text in examples.items()},
+        )
+
+    @classmethod
+    def total(cls, parts: Sequence["Findings"]) -> "Findings":
+        """Adds up findings, given in any order."""
+        counted = [of.statistics for of in parts if of.statistics is not None]
+        looked_at = [of.artefacts for of in parts if of.artefacts is not None]
+        examples: dict[str, tuple[str, str]] = {}
+        for part in parts:
+            for kind, example in part.examples.items():
+                examples[kind] = min(example, examples.get(kind, example))
+        artefacts = functools.reduce(operator.add, looked_at) if looked_at else None
+        if artefacts:
+            texts = {kind: text for kind, (_, text) in examples.items()}
+            artefacts = dataclasses.replace(artefacts, examples=texts)
+        return cls(
+            tuple(sorted((line for of in parts for line in of.files), key=lambda of: of.path)),
+            functools.reduce(operator.add, counted) if counted else None,
+            sum_repeats(of.repeats for of in parts),
+            tuple(merge_samples(of.sample for of in parts)),
+            artefacts,
+            examples,
         )
 
 
-def verify(
-    folders: Sequence[FoundFolder], reports: Iterable[tuple[int, FileReport]]
-) -> dict[str, Any]:
+def add_findings(parts: Sequence[Mapping[int, Findings]]) -> dict[int, Findings]:
+    """Adds up findings by the number of their folder."""
+    by_folder: dict[int, list[Findings]] = {}
+    for part in parts:
+        for index, found in part.items():
+            by_folder.setdefault(index, []).append(found)
+    return {index: Findings.total(found) for index, found in by_folder.items()}
+
+
+def verify(folders: Sequence[FoundFolder], found: Mapping[int, Findings]) -> dict[str, Any]:
     """Returns the content of verification.json.
 
     Args:
       folders: folders that were verified.
-      reports: index of a folder and report of a file in it, for all files.
+      found: number of a folder -> findings in all its files.
     """
-    by_folder: dict[int, list[FileReport]] = {index: [] for index in range(len(folders))}
-    for index, report in reports:
-        by_folder[index].append(report)
-    findings = {folders[i].path: Findings.of(of) for i, of in by_folder.items()}
+    findings = {folder.path: found.get(i, Findings()) for i, folder in enumerate(folders)}
     results = [
         _folder_result(folder, findings[folder.path], findings.get(folder.training))
         for folder in folders
@@ -174,9 +225,9 @@ def _record_faults(findings: Findings) -> list[str]:
     """Returns a sentence for each kind of fault: the number of records and the first file."""
     faults = []
     for kind, meaning in FAULTS.items():
-        having = [r for r in findings.files if r.statistics and r.statistics.faults.get(kind)]
+        having = [file for file in findings.files if file.faults.get(kind)]
         if having:
-            count = sum(report.statistics.faults[kind] for report in having)
+            count = sum(file.faults[kind] for file in having)
             where = having[0].path if len(having) == 1 else f"{having[0].path} and others"
             faults.append(f"{count:,} records {meaning} (in {where})")
     return faults

@@ -1,18 +1,24 @@
 """The Beam transform that reads records and gives the findings."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.jobs.files import write_bytes
+from beambert.pipelines.jobs.totals import total_of
 from beambert.pipelines.records.artefacts import TokenTable, phrase_limit
-from beambert.pipelines.records.decoding import FileReport, examine_file
+from beambert.pipelines.records.decoding import examine_file
 from beambert.pipelines.records.statistics import VocabularyIds
 from beambert.pipelines.shared.progress import ProgressTally
-from beambert.pipelines.verification.findings import sample_limit, verify
+from beambert.pipelines.verification.findings import (
+    Findings,
+    add_findings,
+    sample_limit,
+    verify,
+)
 from beambert.pipelines.verification.found_folders import FoundFolder, find_folders
 from beambert.pipelines.verification.job import JSON_FILE, VerificationJob
 from beambert.pipelines.verification.output import choose_output
@@ -69,12 +75,15 @@ class VerifyRecords(beam.PTransform):
             begin
             | "Once" >> beam.Create([None])
             | "Finish"
-            >> beam.ParDo(WriteFindings(folders, self._output), beam.pvalue.AsIter(reports))
+            >> beam.ParDo(
+                WriteFindings(folders, self._output),
+                total_of(reports, "AddFindings", add_findings),
+            )
         )
 
 
 class ExamineFile(beam.DoFn):
-    """(Index of a folder, path of a file in it) -> (the index, the file's report)."""
+    """(Index of a folder, path of a file in it) -> index -> findings in the file."""
 
     def __init__(self, folders: Sequence[FoundFolder], progress_folder: str | None):
         """Takes the folders and the folder for progress, if there is one."""
@@ -88,37 +97,33 @@ class ExamineFile(beam.DoFn):
         self._ids = [of.vocabulary and VocabularyIds.of(of.vocabulary) for of in self._folders]
         self._tables = [of.vocabulary and TokenTable.of(of.vocabulary) for of in self._folders]
 
-    def process(self, element: tuple[int, str]) -> Iterator[tuple[int, FileReport]]:
-        """Yields the index and the report of one file."""
+    def process(self, element: tuple[int, str]) -> Iterator[dict[int, Findings]]:
+        """Yields the findings in one file, by the index of its folder."""
         index, file = element
         progress, folder = self._progress, self._folders[index]
-        yield (
-            index,
-            examine_file(
-                file,
-                folder.features,
-                self._ids[index],
-                self._limit,
-                lambda new_bytes, records: progress.add(bytes=new_bytes, instances=records),
-                self._tables[index],
-                phrase_limit(folder.expected_records),
-            ),
+        report = examine_file(
+            file,
+            folder.features,
+            self._ids[index],
+            self._limit,
+            lambda new_bytes, records: progress.add(bytes=new_bytes, instances=records),
+            self._tables[index],
+            phrase_limit(folder.expected_records),
         )
+        yield {index: Findings.of(report)}
 
 
 class WriteFindings(beam.DoFn):
-    """All files' reports -> verification.json; yields its content."""
+    """The findings in all files -> verification.json; yields its content."""
 
     def __init__(self, folders: Sequence[FoundFolder], output: str):
         """Takes the folders and the folder to write to."""
         self._folders = folders
         self._output = output
 
-    def process(
-        self, _: None, reports: Iterable[tuple[int, FileReport]]
-    ) -> Iterator[dict[str, Any]]:
+    def process(self, _: None, findings: Mapping[int, Findings]) -> Iterator[dict[str, Any]]:
         """Writes the findings; it runs once, after every file is read."""
-        found = verify(self._folders, reports)
+        found = verify(self._folders, findings)
         text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
         write_bytes(FileSystems.join(self._output, JSON_FILE), text.encode())
         yield found

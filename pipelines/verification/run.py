@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.jobs.files import delete_quietly, read_bytes, write_bytes
-from beambert.pipelines.jobs.running import check_reachable, run_job
+from beambert.pipelines.jobs.running import check_reachable, output_for_workers, run_job
 from beambert.pipelines.shared.console import counted, duration, size
 from beambert.pipelines.shared.progress import Describe, Pace
 from beambert.pipelines.storage import locks
@@ -34,7 +34,7 @@ def verify_records(job: VerificationJob, options: "PipelineOptions") -> dict[str
       InputError: an input or the output cannot be used.
     """
     folders = find_folders(job.inputs, job.vocab_file)
-    output = choose_output(job.inputs, job.output)
+    output = output_for_workers(choose_output(job.inputs, job.output), options)
     check_reachable(options, inputs=job.inputs, output=output)
     report, page = (FileSystems.join(output, name) for name in (JSON_FILE, PAGE_FILE))
     with locks.folders_held([output], "--output"):

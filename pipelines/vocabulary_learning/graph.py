@@ -8,9 +8,11 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.corpus.encodings import Encodings
-from beambert.pipelines.corpus.reading import ReadOptions, find_encodings
+from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, first_rejects
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, add_sources
 from beambert.pipelines.jobs.input_files import InputFile, match_inputs
+from beambert.pipelines.jobs.input_list import InputList
+from beambert.pipelines.jobs.totals import add_counts, total_of
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.vocabulary_learning import learning, word_counts
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
@@ -96,9 +98,11 @@ class LearnVocabulary(beam.PTransform):
         job, size, do_lower_case = self._job, self._job.vocab_size, self._job.do_lower_case
         most = learning.words_needed(size)
         options = ReadOptions(job.format, job.text_column, self._progress_folder, self._encodings)
-        counted = add_sources(documents, self._inputs, options) | "CountWords" >> beam.ParDo(
-            word_counts.CountWords(do_lower_case, options)
-        ).with_outputs(COUNTS, REJECTS, main="words")
+        counted = add_sources(
+            documents, InputList(tuple(self._inputs)), options
+        ) | "CountWords" >> beam.ParDo(word_counts.CountWords(do_lower_case, options)).with_outputs(
+            COUNTS, REJECTS, main="words"
+        )
         words = (
             counted.words
             | "Partition" >> beam.GroupByKey()
@@ -120,6 +124,6 @@ class LearnVocabulary(beam.PTransform):
             ),
             beam.pvalue.AsSingleton(characters),
             beam.pvalue.AsSingleton(uncovered),
-            beam.pvalue.AsIter(counted[COUNTS]),
-            beam.pvalue.AsIter(counted[REJECTS]),
+            total_of(counted[COUNTS], "SumCounts", add_counts),
+            total_of(counted[REJECTS], "FirstRejects", first_rejects),
         )

@@ -1,6 +1,7 @@
 """Runs a vocabulary job: checks the output, shows the progress, and sums up the result."""
 
 import contextlib
+import dataclasses
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,12 @@ from beambert.pipelines.corpus.flags import describe_cleaning, describe_reading
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, sample_texts
 from beambert.pipelines.jobs.files import read_bytes, write_bytes
 from beambert.pipelines.jobs.input_files import InputFile, describe_links, match_inputs
-from beambert.pipelines.jobs.running import check_reachable, run_job, works_here
+from beambert.pipelines.jobs.running import (
+    check_reachable,
+    output_for_workers,
+    run_job,
+    works_here,
+)
 from beambert.pipelines.shared.console import counted, size
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
@@ -33,6 +39,7 @@ def create_vocabulary(job: VocabularyJob, options: "PipelineOptions") -> None:
       InputError: the output file exists and is of another job, or an input cannot be used.
     """
     check_reachable(options, input=job.input, output=job.output)
+    job = dataclasses.replace(job, output=output_for_workers(job.output, options))
     inputs = match_inputs(job.input)
     with locks.file_held(job.output, "--output"):
         _create(job, inputs, options)

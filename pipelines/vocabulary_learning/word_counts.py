@@ -191,7 +191,7 @@ class CountWords(beam.DoFn):
                 counts["skipped"] += 1
             elif isinstance(document, Reject):
                 counts["rejected"] += 1
-                yield beam.pvalue.TaggedOutput(REJECTS, reject_row(source, document))
+                yield beam.pvalue.TaggedOutput(REJECTS, [reject_row(source, document)])
         yield beam.pvalue.TaggedOutput(COUNTS, counts)
 
     def finish_bundle(self) -> Iterator[Any]:
@@ -215,8 +215,8 @@ class WriteVocabulary(beam.DoFn):
         words: CorpusWords,
         characters: Sequence[str],
         uncovered: int,
-        read: Iterable[Counter[str]],
-        rejects: Iterable[str],
+        read: Counter[str],
+        rejects: Sequence[str],
     ) -> Iterator[Vocabulary]:
         """Runs once, after all words are counted.
 
@@ -227,10 +227,9 @@ class WriteVocabulary(beam.DoFn):
         job = self._job
         remedy = "wait until nothing writes to it, then give the same command again"
         check_unchanged(self._inputs, job.input, remedy)
-        read_counts = sum(read, Counter({"documents": 0}))
-        documents, rejected = read_counts["documents"], sorted(rejects)
+        documents, rejected = read["documents"], read["rejected"]
         if rejected:
-            check_rejects(rejected, documents, job.max_reject_fraction, "mend them")
+            check_rejects(rejects, rejected, documents, job.max_reject_fraction, "mend them")
         if not words.distinct:
             raise InputError(
                 f"--input: has no words in {documents} documents; check --format and that the "
@@ -239,10 +238,10 @@ class WriteVocabulary(beam.DoFn):
         vocabulary = learn_vocabulary(words, characters, job.vocab_size, job.do_lower_case)
         counts = {
             "documents": documents,
-            "skipped": read_counts["skipped"],
-            "rejected": read_counts["rejected"],
-            "encodings": counts_by_reason(read_counts, "encoding "),
-            "cleaned": counts_by_reason(read_counts, "cleaned "),
+            "skipped": read["skipped"],
+            "rejected": read["rejected"],
+            "encodings": counts_by_reason(read, "encoding "),
+            "cleaned": counts_by_reason(read, "cleaned "),
             "words": words.occurrences,
             "distinct_words": words.distinct,
             "words_with_rare_characters": uncovered,

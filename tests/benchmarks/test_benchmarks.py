@@ -187,6 +187,30 @@ def test_data_scale_beside_its_first_run(learned, corpus, tmp_path):
 
 
 @pytest.mark.slow
+def test_scale_grows_with_the_text(learned, corpus, tmp_path):
+    flags = [f"--input={corpus}", f"--vocab_file={learned / 'vocab.txt'}", "--files=10,2000"]
+    result = measured("scale", *flags, "--gigabytes=20,200", results=tmp_path / "results.json")
+    few, many = result["serial"]
+    assert (few["files"], many["files"]) == (10, 2000)
+    assert many["job_megabytes"] < 0.01 and many["info_megabytes"] < 1
+    one, ten = result["predicted"]
+    assert one["shards"] == 2385 and ten["shards"] == 4096
+    for name in ("vcpu_hours", "record_gigabytes", "shuffled_gigabytes"):
+        assert ten[name] == pytest.approx(10 * one[name], rel=0.1)
+    assert all(dollars > 0 for dollars in ten["dollars"].values())
+
+
+@pytest.mark.slow
+def test_object_storage_beside_beams_reader(tmp_path):
+    result = measured("object_storage", "--megabytes=2", results=tmp_path / "results.json")
+    assert result["text.txt"]["times_beam"] > 10
+    for figures in result.values():
+        ours = figures["beambert"]
+        assert ours["megabytes"] == 2 and ours["requests"] <= 2
+        assert ours["megabytes_received"] <= figures["beam"]["megabytes_received"]
+
+
+@pytest.mark.slow
 def test_the_input_beside_the_original_releases(learned, tmp_path):
     flags = [f"--data={learned / 'records' / '32'}", "--sequences=512", "--repeats=1"]
     result = measured("input_pipeline", *flags, results=tmp_path / "results.json")

@@ -1,5 +1,6 @@
 """What can be known of jobs on Dataflow without one."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -22,6 +23,7 @@ from beambert.deploy import flex_template
 from beambert.pipelines.jobs import files
 from beambert.pipelines.prediction import worker_folder
 from beambert.pipelines.pretraining_data import dataflow_cost
+from beambert.pipelines.pretraining_data.job_size import JobSize
 from beambert.pipelines.shared.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -256,16 +258,38 @@ def test_list_prices(flags):
     assert dataflow_cost.find_workers(options, 0.5).vcpu_hour_price == 0.5
 
 
+def size_of(core_hours, shards, **changes) -> JobSize:
+    nothing = dict.fromkeys((field.name for field in dataclasses.fields(JobSize)), 0)
+    return JobSize(**nothing | {"core_seconds": core_hours * 3600, "shards": shards} | changes)
+
+
 def test_cost_and_time():
     """8 hours of a core, a quarter more through Beam: 10 hours of 40 vCPUs are 15 minutes."""
     workers = dataflow_cost.Workers("n2-standard-4", 4, 10, 0.07, "mine")
-    told = dataflow_cost.describe_cost(8 * 3600, 1000, workers)
+    told = dataflow_cost.describe_cost(size_of(8, 1000), workers)
     assert "10.00 vCPU hours" in told and "$0.70 at $0.070 each (mine)" in told
     assert "15 min 00 s on 10 n2-standard-4, 40 of their vCPUs" in told
     # No more than 5 have work at a time where there are 5 shards.
-    assert "2 h 00 min" in dataflow_cost.describe_cost(8 * 3600, 5, workers)
+    assert "2 h 00 min" in dataflow_cost.describe_cost(size_of(8, 5), workers)
     open_ended = dataflow_cost.Workers("n2-standard-4", 4, None, 0.07, "mine")
-    assert "--max_num_workers" in dataflow_cost.describe_cost(8 * 3600, 1000, open_ended)
+    assert "--max_num_workers" in dataflow_cost.describe_cost(size_of(8, 1000), open_ended)
+
+
+def test_shuffle_and_requests():
+    """By hand: 10 GB in 100 files, 1,000 record files, a billion tokens."""
+    size = size_of(
+        *(1, 1000),
+        **{"input_bytes": 10e9, "input_files": 100, "record_files": 1000, "tokens": 1e9},
+        **{"sentences": 4e7, "documents": 2e6},
+    )
+    assert size.shuffled_bytes == 2e9 + 16e7 + 2e6 * 45
+    # Parts of 32 MiB, requests of 16 MiB.
+    assert size.read_requests == 299 + 597 + 4000
+    assert size.write_requests == 2000 + 2 * (1 + 1)
+    cost = dataflow_cost.predict(size, dataflow_cost.Workers("n2-standard-4", 4, 10, 0.07, "mine"))
+    assert cost.shuffle_dollars == pytest.approx(2.25 * 2 * 0.011)
+    assert cost.request_dollars == pytest.approx(2004 * 5e-6 + 4896 * 4e-7)
+    assert cost.worker_dollars == pytest.approx(1.25 * 0.07)
 
 
 def test_a_machine_of_unknown_price():
@@ -403,4 +427,4 @@ print(*found)
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert {"SplitFiles", "Tokenize", "WriteShard", "FinishFolders"} <= set(done.stdout.split())
+    assert {"SplitFiles", "Tokenize", "WriteShards", "FinishFolders"} <= set(done.stdout.split())

@@ -257,8 +257,39 @@ class TestOrderDocuments:
         assert 2**31 - 100 < building.MOST_TOKENS < 2**31 - 1
         monkeypatch.setattr(building, "MOST_TOKENS", 5)
         assert order_documents(compact([[[9] * 5]]), ids, DocumentCounts())
-        with pytest.raises(InputError, match="--num_shards: a shard has 6 tokens, but at most 5"):
-            order_documents(compact([[[9] * 6]]), ids, DocumentCounts())
+        with pytest.raises(InputError, match="--num_shards: a shard has 11 tokens") as e:
+            order_documents(compact([[[9] * 6], [[8] * 5]]), ids, DocumentCounts())
+        assert str(e.value).endswith("make at least 4 times as many shards")
+        # More shards don't help where copies of one document are too many for any.
+        copies = [compact([[[9, 9]]] * 2), compact([[[9, 9]], [[7]]])]
+        with pytest.raises(InputError, match="keep: a document occurs 3 times .* of 7 tokens") as e:
+            building.check_size(copies)
+        assert "--duplicates=exact" in str(e.value)
+
+    def test_the_commonest_document(self):
+        """By the tokens of all its copies; its pieces are one copy."""
+        assert building.commonest_document([]) == (0, 0)
+        parts = [compact([[[1] * 9], [[2] * 4]]), compact([[[2] * 4], [[3]]]), compact([[[2] * 4]])]
+        assert building.commonest_document(parts) == (12, 3)
+        pieces = dataclasses.replace(parts[2], pieces=np.ones(1, np.uint32))
+        assert building.commonest_document([*parts[:2], pieces]) == (12, 2)
+
+    def test_copies_left_out_early_change_nothing(self, corpus, ids):
+        """In any bundles, with any sources: the copy of the first source stays, as without them."""
+        draw = np.random.default_rng(1)
+        whole = compact(corpus * 3)
+        numbers = draw.integers(0, 4, len(whole.hashes)).astype(np.uint32)
+        whole = dataclasses.replace(whole, sources=numbers)
+        expected = order_documents(whole, ids, DocumentCounts(), drop_duplicates=True)
+        bundles = np.array_split(draw.permutation(len(whole.hashes)), 5)
+        early = [whole.take(rows).without_copies() for rows in bundles]
+        joined = CompactDocuments.concatenate(early)
+        assert len(corpus) < len(joined.hashes) < len(whole.hashes)
+        found = order_documents(joined, ids, DocumentCounts(), drop_duplicates=True)
+        for one, other in zip(found.columns(), expected.columns(), strict=True):
+            assert (one == other).all()
+        assert len(whole.without_copies().hashes) == len(corpus)
+        assert len(CompactDocuments.empty().without_copies().hashes) == 0
 
 
 def test_counts_begin_at_nothing():

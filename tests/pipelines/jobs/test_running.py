@@ -113,3 +113,45 @@ def test_a_fault_of_ours_keeps_its_name():
     with pytest.raises(Exception, match="ours") as raised:
         run(step)
     assert not isinstance(raised.value, InputError)
+
+
+CONTAINERS = [
+    "--runner=DataflowRunner",
+    "--runner=PortableRunner --job_endpoint=here:8099",
+    "--runner=FlinkRunner --flink_master=here:8081",
+    "--runner=FlinkRunner --environment_type=DOCKER",
+    "--runner=SparkRunner --spark_master_url=spark://here:7077",
+]
+SHARING = [
+    "--runner=PortableRunner --environment_type=PROCESS",
+    "--runner=FlinkRunner --flink_master=here:8081 --environment_type=EXTERNAL",
+]
+LOCAL = [
+    "",
+    "--runner=PrismRunner",
+    "--runner=SparkRunner",
+    "--runner=FlinkRunner --flink_master=[local]",
+    "--runner=PortableRunner --environment_type=LOOPBACK",
+]
+
+
+@pytest.mark.parametrize("flags", [*CONTAINERS, *SHARING, *LOCAL])
+def test_workers_that_cannot_see_a_path(flags, monkeypatch):
+    """Before anything is sent: one sentence. Relative paths are those of the command."""
+    monkeypatch.chdir("/")
+    options = running.beam_options(flags.split())
+    if flags in CONTAINERS:
+        with pytest.raises(InputError, match=r"^--output=out: .* don't see this machine's files; "):
+            running.check_reachable(options, input=("gs://b/*",), output="out")
+    else:
+        running.check_reachable(options, input=("gs://b/*",), output="out")
+    expected = "out" if flags in LOCAL else "/out"
+    assert running.output_for_workers("out", options) == expected
+    assert running.output_for_workers("gs://b/out", options) == "gs://b/out"
+
+
+def test_a_worker_that_does_not_see_the_output(tmp_path):
+    running.check_visible(str(tmp_path))
+    running.check_visible("gs://bucket/out")
+    with pytest.raises(InputError, match=r"--output=.*/out: the workers don't see this folder"):
+        running.check_visible(str(tmp_path / "out"))

@@ -3,10 +3,22 @@
 import hashlib
 from collections import Counter
 
+import apache_beam as beam
 import pytest
 import tensorflow as tf
 from support import data_command
 from support.data_command import data, info, refused, wikiextractor
+
+from beambert.pipelines.instances.parameters import InstanceParameters
+from beambert.pipelines.jobs.input_list import InputList
+from beambert.pipelines.pretraining_data.finishing import FinishFolders
+from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
+from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+from beambert.pipelines.pretraining_data.layout import Layout
+from beambert.pipelines.pretraining_data.plan import Manifest
+from beambert.pipelines.pretraining_data.shard_counts import FolderCounts, ShardCounts, add_shards
+from beambert.pipelines.pretraining_data.sources import Sources
+from beambert.pipelines.records.statistics import RecordStatistics
 
 corpus, corpus_file = data_command.corpus, data_command.corpus_file
 records, vocab_file = data_command.records, data_command.vocab_file
@@ -114,19 +126,62 @@ def test_more_shards_than_documents(capsys, tmp_path, vocab_file):
     assert sum(file["instances"] == 0 for file in files) >= 3
 
 
-def test_lost_documents_are_noticed(vocabulary):
-    """More read than used, dropped or rejected can't be: the job fails rather than say so."""
-    from beambert.pipelines.instances.parameters import InstanceParameters
-    from beambert.pipelines.pretraining_data.finishing import FinishFolders
-    from beambert.pipelines.pretraining_data.layout import Layout
-    from beambert.pipelines.pretraining_data.plan import Manifest
-    from beambert.pipelines.pretraining_data.transforms import ShardEntry
+LAYOUT = Layout("nowhere", (InstanceParameters(max_seq_length=32),), 2)
 
-    layout = Layout("nowhere", (InstanceParameters(max_seq_length=32),), 1)
-    finish = FinishFolders(Manifest({}, vocabulary, [], [], {}, 0.0), layout)
-    entry = {"name": "part", "counts": {"instances": 5}}
-    counts = {"documents": 2, "duplicates": 1, "near_duplicates": 0}
-    shards = [ShardEntry(counts, [(1, 1)], {"nowhere": entry})]
-    read = [Counter({"read": 5, "dropped empty": 1})]
-    with pytest.raises(RuntimeError, match="lost"):
-        list(finish.process(None, shards, read, []))
+
+def shard(number, documents=1):
+    """The counts of a shard in which a document is used and perhaps others are copies."""
+    counts = {"documents": 1, "duplicates": documents - 1, "near_duplicates": 0}
+    file = (f"part-0000{number}-of-00002.tfrecord", 5, 9, "hash")
+    empty = RecordStatistics.empty(32, 5)
+    of_folder = FolderCounts(counts, {"instances": 5}, [(1, 1)], (9, 1), empty, [file])
+    return ShardCounts(counts, {"nowhere": of_folder})
+
+
+@pytest.mark.parametrize(
+    ("shards", "read", "message"),
+    [
+        # More read than used, dropped or rejected can't be.
+        ([shard(0), shard(1, 2)], Counter({"read": 5, "dropped empty": 1}), "documents were lost"),
+        ([shard(0), shard(0, 2)], Counter({"read": 3}), "shards were lost or made twice"),
+        ([shard(0)], Counter({"read": 1}), "shards were lost or made twice"),
+        ([shard(0), shard(1)], Counter({"read": 2, "coverage": 1}), "parts of files were lost"),
+    ],
+)
+def test_what_a_runner_loses_is_noticed(vocabulary, shards, read, message):
+    finish = FinishFolders(Manifest({}, vocabulary, InputList(), Sources(), {}, 0.0), LAYOUT)
+    with pytest.raises(RuntimeError, match=message):
+        list(finish.process(None, add_shards(shards), read, []))
+
+
+def test_a_part_read_twice_for_another_is_noticed(capsys, tmp_path, vocab_file, monkeypatch):
+    """The sums of documents balance, and yet a part was never read."""
+    from beambert.pipelines.corpus import transforms
+
+    documents = [["The river began.", "The city ended."]] * 300
+    (tmp_path / "wiki").write_text(wikiextractor(documents))
+    monkeypatch.setattr("beambert.pipelines.corpus.parts.PART_BYTES", 2000)
+    split = transforms.split_file
+
+    def twice(*of):
+        first, second, *others = split(*of)
+        assert others
+        return [first, first, *others]
+
+    monkeypatch.setattr(transforms, "split_file", twice)
+    with pytest.raises(RuntimeError, match="parts of files were lost or read twice"):
+        data(capsys, vocab_file, tmp_path / "out", f"--input={tmp_path}/wiki")
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+
+
+def test_a_worker_leaves_its_error_for_the_command(tmp_path, vocab_file):
+    """The command that waits for a job elsewhere ends it then, see `permanent_errors`."""
+    (tmp_path / "a.txt").write_text("The river. A city.\n")
+    job = PretrainingDataJob(
+        str(vocab_file), f"{tmp_path}/out", (f"{tmp_path}/a.txt",), num_shards=1
+    )
+    transform = CreatePretrainingData(job, error_path=f"{tmp_path}/error")
+    (tmp_path / "a.txt").unlink()
+    with pytest.raises(Exception, match="cannot be read"), beam.Pipeline("FnApiRunner") as pipeline:
+        pipeline | transform
+    assert (tmp_path / "error").read_text().startswith(f"{tmp_path}/a.txt: cannot be read")

@@ -9,10 +9,13 @@ import tensorflow as tf
 from support.sample_text import make_document
 
 from beambert.pipelines.create_pretraining_data import build_parser, main
+from beambert.pipelines.instances.compact_documents import CompactDocuments
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+from beambert.pipelines.pretraining_data.shuffle import FILES, TOKENS_AT_A_TIME, Shuffle
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.flags import read_job
 
+unpack = CompactDocuments.unpack
 SMALL = ["--max_predictions_per_seq=5", "--dupe_factor=2", "--num_shards=2"]
 
 
@@ -128,7 +131,7 @@ def test_gzip(run, source):
 
 def test_many_spills_and_parts_give_the_same_bytes(run, source, monkeypatch):
     whole, _ = run("whole", source)
-    monkeypatch.setattr("beambert.pipelines.pretraining_data.transforms.SPILL_TOKENS", 50)
+    monkeypatch.setitem(TOKENS_AT_A_TIME, FILES, 50)
     monkeypatch.setattr("beambert.pipelines.pretraining_data.transforms.BATCH_CHARACTERS", 500)
     monkeypatch.setattr("beambert.pipelines.corpus.parts.PART_BYTES", 2000)
     spilled, _ = run("spilled", source)
@@ -173,6 +176,36 @@ class TestDuplicates:
         assert dropped == {"duplicates": 5}
         dropped, other = self.dropped(run, tmp_path, mixed[::-1], "back", "--duplicates=exact")
         assert dropped == {"duplicates": 5} and other == found
+
+    def test_exact_where_copies_meet_in_their_shard(self, run, tmp_path, mixed, monkeypatch):
+        at_once = self.dropped(run, tmp_path, mixed, "exact", "--duplicates=exact")
+        monkeypatch.setitem(TOKENS_AT_A_TIME, FILES, 50)
+        monkeypatch.setattr("beambert.pipelines.pretraining_data.transforms.BATCH_CHARACTERS", 500)
+        assert self.dropped(run, tmp_path, mixed, "apart", "--duplicates=exact") == at_once
+
+    def test_copies_do_not_reach_the_shuffle(self, run, tmp_path, mixed, monkeypatch):
+        """33,000 copies of a document made one shard of 442 MB; now a bundle sends it once."""
+        sent = []
+        send = Shuffle.send
+        monkeypatch.setattr(
+            Shuffle, "send", lambda self, items: send(self, sent.append(list(items)) or sent[-1])
+        )
+        copies = [mixed[0]] * 150
+        folder, printed = run(
+            "exact", write_lines(tmp_path / "exact.txt", copies + mixed), "--duplicates=exact"
+        )
+        documents_sent = sum(len(unpack(data).hashes) for items in sent for _, data in items)
+        assert documents_sent == documents(folder)["used"] == 24
+        assert documents(folder)["dropped"] == {"duplicates": 155}
+        assert documents(folder)["commonest"]["copies"] == 1 and "occurs" not in printed
+
+    def test_very_many_copies_are_worth_a_warning(self, run, tmp_path, mixed):
+        corpus = [mixed[0]] * 150 + mixed
+        folder, printed = run("keep", write_lines(tmp_path / "keep.txt", corpus))
+        share = documents(folder)["commonest"]["tokens"] / info(folder)["counts"]["tokens"]
+        assert documents(folder)["commonest"]["copies"] == 151 and 0.8 < share < 0.9
+        line = f"a document occurs 151 times and has {share:.1%} of the tokens, all in one file; "
+        assert f"warning: {line}--duplicates=exact takes it once" in printed
 
     def test_near(self, run, tmp_path, mixed):
         dropped, found = self.dropped(run, tmp_path, mixed, "near", "--duplicates=near")

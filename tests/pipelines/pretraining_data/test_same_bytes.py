@@ -62,15 +62,15 @@ class TestSameBytes:
         """A hundred parts, batches of a document or two, and several spills a bundle."""
         from beambert.pipelines.corpus import reading
         from beambert.pipelines.corpus import transforms as corpus_transforms
-        from beambert.pipelines.pretraining_data import spills, transforms
+        from beambert.pipelines.pretraining_data import shuffle
 
         monkeypatch.setattr("beambert.pipelines.corpus.parts.PART_BYTES", 300)
         monkeypatch.setattr("beambert.pipelines.pretraining_data.transforms.BATCH_CHARACTERS", 400)
-        monkeypatch.setattr("beambert.pipelines.pretraining_data.transforms.SPILL_TOKENS", 200)
+        monkeypatch.setitem(shuffle.TOKENS_AT_A_TIME, shuffle.FILES, 200)
         read_part = mock.Mock(wraps=reading.read_part)
-        write_spill = mock.Mock(wraps=spills.write_spill)
+        write_spill = mock.Mock(wraps=shuffle.write_spill)
         monkeypatch.setattr(corpus_transforms, "read_part", read_part)
-        monkeypatch.setattr(transforms, "write_spill", write_spill)
+        monkeypatch.setattr(shuffle, "write_spill", write_spill)
         text = wikiextractor(corpus).encode()
         path, output = tmp_path / f"wiki{ending}", tmp_path / "out"
         path.write_bytes(bz2.compress(text) if ending else text)

@@ -3,7 +3,7 @@
 import pytest
 
 from beambert.pipelines.jobs.input_files import match_inputs
-from beambert.pipelines.pretraining_data.sources import find_sources
+from beambert.pipelines.pretraining_data.sources import Sources
 
 
 @pytest.fixture
@@ -18,9 +18,9 @@ def corpus(tmp_path, monkeypatch):
 
 def sources_of(corpus, *patterns):
     """Names, and file -> name."""
-    names, numbers = find_sources(patterns, match_inputs(patterns))
-    paths = {path.removeprefix(f"{corpus}/"): names[n] for path, n in numbers.items()}
-    return names, paths
+    sources, files = Sources.of(patterns), match_inputs(patterns)
+    names = {of.path.removeprefix(f"{corpus}/"): sources.number_of(of.path) for of in files}
+    return sources.names, {path: sources.names[number] for path, number in names.items()}
 
 
 def test_a_pattern_is_a_source(corpus):
@@ -53,7 +53,11 @@ def test_a_name_may_look_like_a_pattern(corpus):
     assert paths["books/x[1].txt"] == "books/x[1].txt"
 
 
-def test_one_source_needs_no_table(corpus):
-    assert sources_of(corpus, "wiki/*/wiki_*") == (["wiki/*/wiki_*"], {})
-    assert sources_of(corpus, "books/a.txt", "books/b.txt") == (["books"], {})
-    assert find_sources((), []) == ([], {})
+def test_one_source_is_not_looked_for(corpus):
+    for patterns in (["wiki/*/wiki_*"], ["books/a.txt", "books/b.txt"], []):
+        assert Sources.of(patterns).number_of("any") == 0
+
+
+def test_a_file_of_no_pattern(corpus):
+    with pytest.raises(ValueError, match="other: matches no pattern"):
+        Sources.of(["books/*", "wiki/*"]).number_of("other")

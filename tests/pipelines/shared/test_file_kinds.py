@@ -63,7 +63,7 @@ def document() -> bytes:
         (database(), "is an SQLite database; export"),
         (picture(), "is a picture (PNG)"),
         (document(), "is a PDF document; export it as text"),
-        (gzip.compress(b"abc", mtime=0), "is compressed with gzip; let its name end in .gz, or unpack it"),
+        (gzip.compress(b"abc", mtime=0), "is compressed with gzip; let its name end in .gz, or"),
         (bz2.compress(b"abc"), "is compressed with bzip2; let its name end in .bz2"),
         (lzma.compress(b"abc"), "is compressed with xz; unpack it"),
     ],

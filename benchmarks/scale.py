@@ -1,0 +1,204 @@
+"""What would records of 20 GB, 200 GB and 2 TB of text take on Dataflow: hours, requests, dollars?
+
+    python -m benchmarks.scale --input='wiki/wiki_*' --vocab_file=vocab.txt
+    python -m benchmarks.scale --vocab_file=vocab.txt --files=1000 --gigabytes=20 --workers=10
+
+Three things are measured here. The work is that of a sample of the corpus on one core. The serial
+parts (plan, last step, renaming and deleting files) are run for some numbers of local files. Their
+times are seconds of the processor, so that other programs don't count. The rest is arithmetic: the
+model that `beambert data --dry_run` uses. Dataflow itself is not called.
+"""
+
+import pathlib
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from beambert.pipelines.shared.flags import FlagParser
+from benchmarks import measuring
+
+# Size of the input files of the corpora that are predicted.
+INPUT_FILE_BYTES = 100e6
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Returns the seconds of this process's processor that a call takes."""
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def measure_serial(count: int, vocab_file: str, folder: pathlib.Path) -> dict[str, float]:
+    """Returns the seconds of the serial parts for so many inputs, and as many shards."""
+    from beambert.pipelines.jobs import files
+    from beambert.pipelines.jobs.input_files import match_inputs
+    from beambert.pipelines.pretraining_data.finishing import FinishFolders
+    from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+    from beambert.pipelines.pretraining_data.plan import make_plan
+    from beambert.pipelines.pretraining_data.shard_counts import add_shards
+    from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
+
+    for number in range(count):
+        path = folder / "text" / f"{number // 1000}" / f"{number}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"The river began.\n")
+    job = PretrainingDataJob(
+        vocab_file,
+        str(folder / "records"),
+        (f"{folder}/text/*/*",),
+        format="lines",
+        encoding="utf-8",
+        num_shards=count,
+    )
+    seconds, plans = {}, []
+    seconds["plan"] = timed(lambda: plans.append(make_plan(job, match_inputs(job.input))))
+    plan = plans[0]
+    seconds["plan"] += timed(plan.claim_folders)
+    read = Counter(read=count, coverage=expected(plan.inputs))
+    shards = list(made_shards(plan.layout))
+    finish = FinishFolders(plan.manifest, plan.layout)
+    seconds["finish"] = timed(lambda: list(finish.process(None, add_shards(shards), read, [])))
+    info = folder / "records" / "info.json"
+
+    def rename() -> None:
+        for number in range(count):
+            files.write_bytes(f"{folder}/renamed/part-{number}", b"")
+
+    seconds["rename"] = timed(rename)
+    for number in range(count):
+        (folder / "renamed" / f"{TEMPORARY_PREFIX}{number}").write_bytes(b"")
+    seconds["delete"] = timed(lambda: files.delete_prefixed(f"{folder}/renamed", TEMPORARY_PREFIX))
+    return {
+        "files": count,
+        **{name: round(value, 3) for name, value in seconds.items()},
+        "microseconds_per_file": {name: round(1e6 * s / count, 1) for name, s in seconds.items()},
+        "info_megabytes": round(info.stat().st_size / 1e6, 2),
+        "job_megabytes": round((folder / "records" / "_SUCCESS").stat().st_size / 1e6, 3),
+    }
+
+
+def expected(inputs: Sequence) -> int:
+    """Returns the coverage of all inputs."""
+    from beambert.pipelines.corpus.coverage import expected_coverage
+
+    return expected_coverage(inputs)
+
+
+def made_shards(layout: object) -> Iterator[object]:
+    """Yields the counts of each shard of a layout, as if each had one document."""
+    from beambert.pipelines.pretraining_data.shard_counts import FolderCounts, ShardCounts
+    from beambert.pipelines.records.statistics import RecordStatistics
+
+    documents = {"documents": 1, "duplicates": 0, "near_duplicates": 0, "sentences": 1}
+    documents |= {"tokens": 3, "unknown_tokens": 0}
+    instances = {"instances": 1, "is_next": 1, "filled_tokens": 8, "predictions": 1}
+    (parameters,) = layout.lengths
+    statistics = RecordStatistics.empty(
+        parameters.max_seq_length, parameters.max_predictions_per_seq
+    )
+    for key in range(layout.total_shards):
+        ((folder, name),) = layout.files_of(key)
+        file = (name, 1, 100, "0" * 64)
+        counts = FolderCounts(documents, instances, [(1, 3)], (3, 1), statistics, [file])
+        yield ShardCounts(documents, {folder.path: counts})
+
+
+def predict(paths: list[str], vocab_file: str, gigabytes: float, workers: int) -> dict:
+    """Returns what a corpus of so many gigabytes would take, by a sample of some files."""
+    from beambert.pipelines.jobs.input_files import InputFile, match_inputs
+    from beambert.pipelines.pretraining_data import dataflow_cost, estimate
+    from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+    from beambert.pipelines.pretraining_data.plan import default_num_shards, make_plan
+
+    job = PretrainingDataJob(vocab_file, "records", tuple(paths))
+    plan = make_plan(job, match_inputs(paths))
+    found = SAMPLES.get(tuple(paths)) or estimate.estimate(
+        plan.inputs,
+        plan.manifest.vocabulary,
+        plan.read_options(),
+        plan.text_options,
+        plan.layout,
+    )
+    SAMPLES[tuple(paths)] = found
+    total = gigabytes * 1e9
+    sampled = found.share * sum(file.bytes for file in plan.inputs)
+    inputs = round(total / INPUT_FILE_BYTES)
+    shards = default_num_shards([InputFile("text", round(total))])
+    size = estimate.job_size(found, total / sampled, total, inputs, shards, shards)
+    machines = dataflow_cost.Workers("n2-standard-4", 4, workers, *dataflow_cost.list_price())
+    cost = dataflow_cost.predict(size, machines)
+    return {
+        "gigabytes": gigabytes,
+        "shards": shards,
+        "record_gigabytes": round(size.record_bytes / 1e9, 1),
+        "workers": workers,
+        "hours": round(cost.seconds / 3600, 2),
+        "serial_seconds": round(size.serial_seconds, 1),
+        "vcpu_hours": round(cost.vcpu_hours, 1),
+        "shuffled_gigabytes": round(size.shuffled_bytes / 1e9, 1),
+        "requests": size.read_requests + size.write_requests,
+        "dollars": {
+            "workers": round(cost.worker_dollars, 2),
+            "shuffle": round(cost.shuffle_dollars, 2),
+            "requests": round(cost.request_dollars, 2),
+        },
+    }
+
+
+# Input files -> estimate, because one sample serves all predictions.
+SAMPLES: dict[tuple[str, ...], object] = {}
+
+
+def build_parser() -> FlagParser:
+    """Returns the parser of the benchmark's flags."""
+    parser = measuring.flag_parser("scale", __doc__)
+    add = parser.add_argument
+
+    def numbers(text: str) -> list[float]:
+        return [float(number) for number in text.split(",")]
+
+    add("--input", default="demo-output/corpus/*.jsonl", help="corpus (default: %(default)s)")
+    add(
+        "--vocab_file",
+        default="demo-output/vocab.txt",
+        help="vocabulary of the corpus (default: %(default)s)",
+    )
+    add(
+        "--files",
+        type=numbers,
+        default=[1e3, 1e4, 1e5],
+        help="numbers of files, with commas (default: 1000,10000,100000)",
+    )
+    add(
+        "--gigabytes",
+        type=numbers,
+        default=[20, 200, 2000],
+        help="sizes of the text to predict, with commas (default: 20,200,2000)",
+    )
+    add("--workers", type=int, default=50, help="workers of four vCPUs (default: %(default)s)")
+    measuring.add_results_flag(parser)
+    return parser
+
+
+def main(argv: Sequence[str]) -> None:
+    """Measures, predicts and prints.
+
+    Raises:
+      InputError: there is no corpus or no vocabulary.
+    """
+    parser = build_parser()
+    flags = parser.parse_args(list(argv))
+    paths = measuring.files_of("--input", [flags.input])
+    [vocab_file] = measuring.files_of("--vocab_file", [flags.vocab_file])
+    serial = []
+    for count in flags.files:
+        with tempfile.TemporaryDirectory() as temporary:
+            serial.append(measure_serial(int(count), vocab_file, pathlib.Path(temporary)))
+    predicted = [predict(paths, vocab_file, size, flags.workers) for size in flags.gigabytes]
+    result = {"serial": serial, "predicted": predicted}
+    print(measuring.write_results(flags.results, parser, argv, result))
+
+
+if __name__ == "__main__":
+    measuring.run(main)

@@ -1,0 +1,97 @@
+"""Errors of workers that only the user can mend end a job at once, whatever the runner retries.
+
+Dataflow tries a failed piece of work four times, and a cluster as often as it is told. The error is
+the same each time. So a worker leaves its sentence in a file in the output folder. The command that
+waits for the job finds it there, cancels the job and prints it.
+"""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator
+
+from apache_beam.io.filesystems import FileSystems
+
+from beambert.pipelines.jobs.files import STORAGE_ERRORS, read_bytes, write_bytes
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
+
+SECONDS_BETWEEN_LOOKS = 5.0
+
+
+def error_path(folder: str, run: str) -> str:
+    """Returns the path of the file for the error of a run."""
+    return FileSystems.join(folder, f"{TEMPORARY_PREFIX}error-{run}")
+
+
+@contextlib.contextmanager
+def told(path: str) -> Iterator[None]:
+    """Writes an `InputError` of the body to a file, and passes it on.
+
+    Args:
+      path: path of the file, see `error_path`; "" writes nothing.
+    """
+    try:
+        yield
+    except InputError as error:
+        if path:
+            with contextlib.suppress(Exception):  # A runner tells the error, too, if only later.
+                write_bytes(path, str(error).encode())
+        raise
+
+
+@contextlib.contextmanager
+def cancelled_on_error(path: str, cancel: Callable[[], object]) -> Iterator[None]:
+    """Cancels a job as soon as one of its workers has written an error. The body waits for the job.
+
+    What the runner logs about the error is hidden meanwhile.
+
+    Args:
+      path: path of the file, see `error_path`.
+      cancel: function that cancels the job.
+
+    Raises:
+      InputError: the error of the worker.
+    """
+    done, found = threading.Event(), []
+
+    def look() -> None:
+        with contextlib.suppress(InputError, *STORAGE_ERRORS):
+            if not found and FileSystems.exists(path):
+                found.append(read_bytes(path).decode())
+
+    def watch() -> None:
+        while not found and not done.wait(SECONDS_BETWEEN_LOOKS):
+            look()
+        if found and not done.is_set():
+            with contextlib.suppress(Exception):  # It may have ended by itself.
+                cancel()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        with _without_traces():
+            yield
+    finally:
+        done.set()
+        thread.join()
+        look()
+        if found:
+            raise InputError(found[0])
+
+
+@contextlib.contextmanager
+def _without_traces() -> Iterator[None]:
+    """Hides log records that have an `InputError` of a worker, with its stack trace."""
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return f"{InputError.__name__}: " not in record.getMessage()
+
+    handlers = [*logging.getLogger().handlers, logging.lastResort]
+    for handler in handlers:
+        handler.addFilter(is_other)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(is_other)
