@@ -93,9 +93,8 @@ def open_records(folder: str, flag: str) -> Records:
             f"{vocabulary.sha256[:12]}, {INFO_FILE} says {info.vocabulary['sha256'][:12]}); copy "
             "the folder again or make it again with `beambert data`"
         )
-    for file in info.files:
-        path = f"{folder}/{file['name']}"
-        size = tensorflow_files.size(path)
+    paths = [f"{folder}/{file['name']}" for file in info.files]
+    for path, size, file in zip(paths, tensorflow_files.sizes(paths), info.files, strict=True):
         if size != file["bytes"]:
             has = "is missing" if size is None else f"has {size} bytes"
             raise InputError(
