@@ -59,6 +59,12 @@ def build_parser() -> FlagParser:
         help="export the weights that the pre-training in --model had at this step, also while it "
         "is running; needs --to=huggingface or --to=tf1, whose folders --init takes",
     )
+    add(
+        "--version",
+        type=int,
+        metavar="N",
+        help="number of the version (default: the greatest one in --output plus one)",
+    )
     add("--text", help="text to call the exported classifier on")
     return parser
 
@@ -81,8 +87,10 @@ def main(argv: Sequence[str]) -> None:
     if flags.to != "savedmodel":
         _export_elsewhere(flags)
         return
+    if flags.version is not None and flags.version < 1:
+        raise InputError(f"--version={flags.version}: must be at least 1")
     labels = versions.labels_of(flags.model) if flags.text else ()
-    path = versions.export(flags.model, flags.output.rstrip("/"))
+    path = versions.export(flags.model, flags.output.rstrip("/"), flags.version)
     print(f"{path}: a SavedModel that takes raw text")
     for left in tensorflow_files.leftovers(flags.output.rstrip("/")):
         print(f"{left}: left by a killed export; delete it unless an export is running")

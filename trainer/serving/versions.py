@@ -3,8 +3,6 @@
 import json
 from collections.abc import Sequence
 
-import tensorflow as tf
-
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
@@ -14,6 +12,7 @@ from beambert.pipelines.storage.weights import RESULTS_FILE, weights_sha256
 from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL
 from beambert.trainer import model_folders
 from beambert.trainer.serving.card import CARD_FILE, model_card
+from beambert.trainer.serving.publishing import publish
 from beambert.trainer.serving.saved_model import EncoderModule, save_module, task_module
 from beambert.trainer.task_models import task_model
 
@@ -22,7 +21,7 @@ EXTRA_ASSETS, SOURCE_FILE = "assets.extra", "model.json"
 
 
 @logging_as_it_was()
-def export(model_dir: str, output: str) -> str:
+def export(model_dir: str, output: str, number: int | None = None) -> str:
     """Writes a model folder as the next version in a serving folder.
 
     Two exports at the same time make two versions. An existing version is never changed, and a new
@@ -32,6 +31,7 @@ def export(model_dir: str, output: str) -> str:
     Args:
       model_dir: folder of a fine-tuned model or an encoder.
       output: folder that holds a folder for each version, as TensorFlow Serving reads it.
+      number: number of the version; None for the next free one.
 
     Returns:
       the path of the new version.
@@ -40,7 +40,7 @@ def export(model_dir: str, output: str) -> str:
       InputError: the model cannot be used, or the output holds something else.
     """
     found = model_folders.open_model(model_dir, "--model")
-    version = next_version(output)
+    version = number or next_version(output)
     length, windows = found.training["max_seq_length"], found.training.get("windows", 1)
     text_features = TextFeatures(found.vocabulary, found.do_lower_case, length, windows)
     if found.training["kind"] == model_folders.PRETRAINING:
@@ -58,31 +58,13 @@ def export(model_dir: str, output: str) -> str:
         card = model_card(module.functions["serving_default"], found.training, _results(found.path))
         tensorflow_files.write_bytes(f"{temporary}/{CARD_FILE}", card.encode())
         # Still under the lock: without it, another export takes the folder for a dead one.
-        return _publish(temporary, output)
+        return publish(temporary, output, lambda: number or next_version(output))
 
 
 def _results(model_dir: str) -> dict[str, float] | None:
     """Returns the metrics of a fine-tuned model on dev; None for an encoder."""
     path = f"{model_dir}/{RESULTS_FILE}"
     return json.loads(tensorflow_files.read_bytes(path)) if tensorflow_files.exists(path) else None
-
-
-def _publish(temporary: str, output: str) -> str:
-    """Renames a folder to the next version, and returns its path.
-
-    Raises:
-      InputError: the folder cannot be renamed.
-    """
-    while True:
-        path = f"{output}/{next_version(output)}"
-        try:
-            tf.io.gfile.rename(temporary, path)
-            return path
-        except tf.errors.OpError as error:
-            # If the path exists, another export has taken the number in the meantime.
-            if not tensorflow_files.exists(path):
-                reason = tensorflow_files.reason(error)
-                raise InputError(f"{path}: cannot be made of {temporary} ({reason})") from error
 
 
 def _write_source(model_dir: str, path: str) -> None:
