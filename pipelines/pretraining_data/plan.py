@@ -22,7 +22,7 @@ from beambert.pipelines.pretraining_data.sources import find_sources
 from beambert.pipelines.records.contract import INFO_FILE, REJECTS_FILE, STATISTICS_FILE
 from beambert.pipelines.records.schema import SCHEMA_FILE
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage.claims import TEMPORARY_PREFIX, UNFINISHED_FILE
+from beambert.pipelines.storage.claims import TEMPORARY_PREFIX, UNFINISHED_FILE, absolute
 from beambert.pipelines.text.filters import FilterSettings
 from beambert.pipelines.text.preparation import TextOptions
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
@@ -166,13 +166,27 @@ def _delete_if_empty(folder: str) -> None:
 
 
 def find_inputs(job: PretrainingDataJob) -> list[InputFile]:
-    """Returns the files that a job reads: those of --input that are not in the records of --since.
+    """Returns the files that a job reads.
+
+    These are the files of --input that --leave_out doesn't name and that are not in the records of
+    --since.
 
     Raises:
-      InputError: a pattern matches nothing, or the records of --since cannot be read.
+      InputError: a pattern matches nothing, or the records of --since or the file of --leave_out
+        cannot be read.
     """
-    inputs = match_inputs(job.input)
+    inputs = _listed(job)
     return new_inputs(inputs, job.since, job.output) if job.since else inputs
+
+
+def _listed(job: PretrainingDataJob) -> list[InputFile]:
+    """Returns the files of --input that --leave_out doesn't name."""
+    inputs = match_inputs(job.input)
+    if not job.leave_out:
+        return inputs
+    lines = files.read_bytes(job.leave_out, "--leave_out").decode(errors="replace").splitlines()
+    named = {absolute(line) for line in lines if line}
+    return [file for file in inputs if file.path not in named]
 
 
 def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
@@ -190,7 +204,7 @@ def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
             "--num_shards: must be given, because the size of a pipeline's documents is unknown"
         )
     # All files tell the encoding of a folder, those that --since leaves out as well.
-    everything = match_inputs(job.input) if job.since else inputs
+    everything = _listed(job) if job.since else inputs
     encodings, notes = find_encodings(everything, job.format, job.encoding)
     num_shards = job.num_shards or default_num_shards(inputs)
     layout = Layout(job.output, job.lengths(), num_shards, job.eval_fraction, job.compression)
