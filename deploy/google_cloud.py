@@ -4,15 +4,14 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from beambert.deploy.settings import Settings
 from beambert.pipelines.shared.errors import InputError
 
 
-def vertex_client(service: str, settings: Settings) -> Any:
-    """Returns a client of one of Vertex AI's services, such as JobService."""
+def vertex_client(service: str, region: str) -> Any:
+    """Returns a client of one of Vertex AI's services, such as JobService, in a region."""
     from google.cloud import aiplatform_v1
 
-    options = {"api_endpoint": f"{settings.region}-aiplatform.googleapis.com"}
+    options = {"api_endpoint": f"{region}-aiplatform.googleapis.com"}
     return getattr(aiplatform_v1, f"{service}Client")(client_options=options)
 
 

@@ -6,6 +6,7 @@ the last step, and only if the new model is better on the same examples.
 """
 
 import datetime
+import json
 import shlex
 import subprocess
 import sys
@@ -273,7 +274,7 @@ def _do_step(
         return None
     try:
         if is_leased:  # again in every step, as another run may have it by now
-            leases.Lease(_lock_path(config)).acquire(holder, leases.PIPELINE_LEASE)
+            _take_lease(_lock_path(config), holder)
     except locks.BusyError as error:
         if step != PLAN:
             raise
@@ -289,6 +290,27 @@ def _do_step(
             raise InputError(f"--step={step}: {earlier} of {run.path} is not done; do that first")
     run_step(step, config, run)
     return None
+
+
+def _take_lease(path: str, holder: str) -> None:
+    """Takes the lease of a pipeline, also from a pipeline that has ended without releasing it.
+
+    Raises:
+      BusyError: another run is at work.
+      InputError: the bucket cannot be read or written.
+    """
+    from beambert.deploy.retraining import live_jobs, workspace
+
+    lease = leases.Lease(path)
+    try:
+        lease.acquire(holder, leases.PIPELINE_LEASE)
+    except locks.BusyError:
+        before = leases.Holder.from_json(json.dumps(workspace.read_json(path))).name
+        if not live_jobs.is_over(before):
+            raise
+        print(f"{path}: {before} is over and has left its lock, which is taken")
+        leases.release(path, before)
+        lease.acquire(holder, leases.PIPELINE_LEASE)
 
 
 def main(argv: Sequence[str]) -> None:

@@ -36,7 +36,7 @@ def run_job(settings: Settings, job: Mapping[str, Any]) -> None:
     losses = 0
     while True:
         with google_cloud.told(job["display_name"], "the job cannot be started and watched"):
-            client = google_cloud.vertex_client("JobService", settings)
+            client = google_cloud.vertex_client("JobService", settings.region)
             found = _watch(client, settings, job)
         if found.state.name == "JOB_STATE_SUCCEEDED":
             return

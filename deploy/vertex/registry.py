@@ -45,7 +45,7 @@ def upload(deployment: Deployment, run: str, show: bool) -> None:
     version = result["version"]
     served = f"{run.rpartition('/runs/')[0]}/serving/{version}"
     with google_cloud.told(run, "cannot be registered"):
-        client = google_cloud.vertex_client("ModelService", settings)
+        client = google_cloud.vertex_client("ModelService", settings.region)
         parent = _parent_model(client, settings)
         if parent and _version_of(client, parent, run):
             print(f"{run}: is registered already, as a version of {parent}")
@@ -113,12 +113,12 @@ def serve(settings: Settings, run: str, share: int) -> None:
     """
     run = run.rstrip("/")
     with google_cloud.told(run, "cannot be served"):
-        models = google_cloud.vertex_client("ModelService", settings)
+        models = google_cloud.vertex_client("ModelService", settings.region)
         parent = _parent_model(models, settings)
         version = parent and _version_of(models, parent, run)
         if not version:
             raise InputError(f"{run}: isn't in the registry; register it with `upload {run}`")
-        client = google_cloud.vertex_client("EndpointService", settings)
+        client = google_cloud.vertex_client("EndpointService", settings.region)
         endpoint = _endpoint(client, settings)
         before = {
             each.id: endpoint.traffic_split.get(each.id, 0) for each in endpoint.deployed_models

@@ -16,7 +16,7 @@ def services(monkeypatch):
     monkeypatch.setattr(
         google_cloud,
         "vertex_client",
-        lambda name, settings: services.client(getattr(aiplatform_v1, f"{name}Client")),
+        lambda name, region: services.client(getattr(aiplatform_v1, f"{name}Client")),
     )
     monkeypatch.setattr(
         google_cloud,

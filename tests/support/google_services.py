@@ -93,7 +93,9 @@ class Services(grpc.GenericRpcHandler):
 
     def client(self, client: type) -> Any:
         """Returns a client of this server."""
-        channel = grpc.insecure_channel(f"localhost:{self._port}")
+        # The emulator of gs:// sets a proxy for TensorFlow.
+        options = [("grpc.enable_http_proxy", 0)]
+        channel = grpc.insecure_channel(f"localhost:{self._port}", options)
         return client(transport=client.get_transport_class("grpc")(channel=channel))
 
     def sent(self, method: str) -> list[proto.Message]:

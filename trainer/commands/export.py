@@ -81,14 +81,17 @@ def main(argv: Sequence[str]) -> None:
         from beambert.trainer.serving import blessing, versions
     if flags.evaluation:
         blessing.check_blessing(flags.evaluation, flags.model)
+    if flags.version is not None and (flags.version < 1 or flags.to != "savedmodel"):
+        raise InputError(
+            f"--version={flags.version}: must be at least 1, with --to=savedmodel; correct it or "
+            "leave it out"
+        )
     if flags.checkpoint is not None:
         _export_checkpoint(flags)
         return
     if flags.to != "savedmodel":
         _export_elsewhere(flags)
         return
-    if flags.version is not None and flags.version < 1:
-        raise InputError(f"--version={flags.version}: must be at least 1")
     labels = versions.labels_of(flags.model) if flags.text else ()
     path = versions.export(flags.model, flags.output.rstrip("/"), flags.version)
     print(f"{path}: a SavedModel that takes raw text")

@@ -30,6 +30,7 @@ from beambert.pipelines.storage import leases, tensorflow_files
 from beambert.trainer import model_folders
 
 ROOT = pathlib.Path(__file__).parents[3]
+HOLDER = "projects/1/locations/r/pipelineJobs/beambert-1"
 SETTINGS = Settings("my-project", "us-central1", "bucket", "a@b", "0 3 * * *", "v5e-8-spot")
 DEPLOYMENT = Deployment(SETTINGS, Release("commit"))
 
@@ -275,6 +276,29 @@ def test_a_plan_on_a_bucket(gs, tmp_path):
     assert run.path == f"{gs}/plan/workspace/runs/000001"
 
 
+@pytest.mark.parametrize(
+    ("state", "outcome"),
+    [("CANCELLED", "new"), ("FAILED", "new"), ("RUNNING", "busy"), ("PAUSED", "busy")],
+)
+def test_the_lock_of_a_pipeline_that_is_over(gs, tmp_path, services, state, outcome):
+    """A cancelled pipeline may have had no time to release it, and the lease lasts a week."""
+    from google.cloud import aiplatform_v1
+
+    corpus.make(tmp_path)
+    root, before = f"{gs}/{tmp_path.name}", HOLDER.replace("-1", "-0")
+    files.write_bytes(f"{root}/text/1.jsonl", (tmp_path / "text" / "1.jsonl").read_bytes())
+    text = corpus.write_config(tmp_path).read_text().replace(str(tmp_path), root)
+    files.write_bytes(f"{root}/retrain.toml", text.encode())
+    leases.Lease(f"{root}/workspace/LOCK").acquire(before, leases.PIPELINE_LEASE)
+    found = aiplatform_v1.PipelineJob(name=before, state=f"PIPELINE_STATE_{state}")
+    services.answers["GetPipelineJob"] = found
+    flags = [f"--config={root}/retrain.toml", "--step=plan", f"--holder={HOLDER}"]
+    command.main([*flags, f"--outcome_file={tmp_path}/outcome"])
+    assert (tmp_path / "outcome").read_text() == outcome
+    held = json.loads(files.read_bytes(f"{root}/workspace/LOCK", ""))["holder"]
+    assert held == (HOLDER if outcome == "new" else before)
+
+
 RETRAIN = """
 import sys
 from beambert.deploy.retraining import command as retrain
@@ -317,9 +341,6 @@ def test_a_lease_that_is_lost_stops_the_run(gs, storage_environment, tmp_path):
     )
     assert not workspace.is_done("records", workspace.read_history(workspace_there).open)
     assert files.read_bytes(f"{workspace_there}/LOCK", "") == stolen.encode()
-
-
-HOLDER = "projects/1/locations/r/pipelineJobs/beambert-1"
 
 
 def component(spec, task, outputs):
