@@ -11,8 +11,9 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from beambert.deploy.retraining.planning import parse_date, plan
 from beambert.deploy.retraining.runs import (
@@ -292,6 +293,24 @@ def _do_step(
     return None
 
 
+def is_held(config: Retraining, holder: str | None) -> bool:
+    """Returns whether a holder has the lease of the workspace.
+
+    Raises:
+      InputError: the lock cannot be read.
+    """
+    from beambert.deploy.retraining import workspace
+    from beambert.pipelines.storage import tensorflow_files
+
+    path = _lock_path(config)
+    is_leased = holder and path.startswith("gs://") and tensorflow_files.exists(path)
+    return bool(is_leased) and _holder(workspace.read_json(path)) == holder
+
+
+def _holder(lock: Mapping[str, Any]) -> str:
+    return leases.Holder.from_json(json.dumps(lock)).name
+
+
 def _take_lease(path: str, holder: str) -> None:
     """Takes the lease of a pipeline, also from a pipeline that has ended without releasing it.
 
@@ -305,7 +324,7 @@ def _take_lease(path: str, holder: str) -> None:
     try:
         lease.acquire(holder, leases.PIPELINE_LEASE)
     except locks.BusyError:
-        before = leases.Holder.from_json(json.dumps(workspace.read_json(path))).name
+        before = _holder(workspace.read_json(path))
         if not live_jobs.is_over(before):
             raise
         print(f"{path}: {before} is over and has left its lock, which is taken")

@@ -106,6 +106,11 @@ def _step(deployment: Deployment, flags: argparse.Namespace) -> None:
         if not workspace.is_done(step, run) or flags.show:
             _send(deployment, requests.step_job(deployment, config, run, step), flags.show)
     else:
+        if step == RELEASE and run is not None and command.is_held(config, flags.holder):
+            # A component that was lost has left its accelerators at work.
+            for each in requests.ON_ACCELERATORS:
+                name = requests.step_job(deployment, config, run, each)["display_name"]
+                jobs.cancel(deployment.settings, name)
         arguments = requests.step_arguments(deployment.config, step)[1:]
         for name in ("holder", "outcome_file"):
             if getattr(flags, name):

@@ -77,9 +77,7 @@ def _watch(client: Any, settings: Settings, job: Mapping[str, Any]) -> Any:
     previous = signal.signal(signal.SIGTERM, stop)
     name = None
     try:
-        wanted = f'display_name="{job["display_name"]}"'
-        request = {"parent": settings.parent, "filter": wanted}
-        at_work = [of for of in client.list_custom_jobs(request=request) if not _is_over(of)]
+        at_work = _at_work(client, settings, job["display_name"])
         found = at_work[0] if at_work else None
         if found is None and not stopped:
             found = client.create_custom_job(parent=settings.parent, custom_job=job)
@@ -106,6 +104,25 @@ def _watch(client: Any, settings: Settings, job: Mapping[str, Any]) -> Any:
         raise
     finally:
         signal.signal(signal.SIGTERM, previous)
+
+
+def _at_work(client: Any, settings: Settings, name: str) -> list[Any]:
+    """Returns the jobs of a display name that are at work or wait for it."""
+    request = {"parent": settings.parent, "filter": f'display_name="{name}"'}
+    return [found for found in client.list_custom_jobs(request=request) if not _is_over(found)]
+
+
+def cancel(settings: Settings, name: str) -> None:
+    """Cancels the jobs of a display name that are at work.
+
+    Raises:
+      InputError: Vertex AI refuses.
+    """
+    with google_cloud.told(name, "the job cannot be cancelled"):
+        client = google_cloud.vertex_client("JobService", settings.region)
+        for job in _at_work(client, settings, name):
+            client.cancel_custom_job(name=job.name)
+            print(f"{job.name}: cancelled, as its pipeline has ended", file=sys.stderr, flush=True)
 
 
 def _sleep(stopped: list[int]) -> None:

@@ -295,8 +295,10 @@ def test_the_lock_of_a_pipeline_that_is_over(gs, tmp_path, services, state, outc
     flags = [f"--config={root}/retrain.toml", "--step=plan", f"--holder={HOLDER}"]
     command.main([*flags, f"--outcome_file={tmp_path}/outcome"])
     assert (tmp_path / "outcome").read_text() == outcome
-    held = json.loads(files.read_bytes(f"{root}/workspace/LOCK", ""))["holder"]
-    assert held == (HOLDER if outcome == "new" else before)
+    held = HOLDER if outcome == "new" else before
+    assert json.loads(files.read_bytes(f"{root}/workspace/LOCK", ""))["holder"] == held
+    config = workspace.read_config(f"{root}/retrain.toml")
+    assert command.is_held(config, held) and not command.is_held(config, "another")
 
 
 RETRAIN = """

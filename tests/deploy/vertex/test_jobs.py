@@ -155,3 +155,16 @@ def test_a_job_that_waits_long_for_its_machine_is_reported(vertex, capsys):
     vertex.answers["GetCustomJob"] = lambda _: next(states, success)
     jobs.run_job(SETTINGS, JOB)
     assert capsys.readouterr().err == f"{ONE}: has been queued for 4 hours\n"
+
+
+def test_jobs_that_are_left_are_cancelled(vertex, capsys):
+    jobs.cancel(SETTINGS, "x")
+    assert not vertex.sent("CancelCustomJob")
+    found = [
+        aiplatform.CustomJob(name=f"{ONE}{n}", state=f"JOB_STATE_{state}")
+        for n, state in enumerate(["SUCCEEDED", "RUNNING", "QUEUED"])
+    ]
+    vertex.answers["ListCustomJobs"] = aiplatform.ListCustomJobsResponse(custom_jobs=found)
+    jobs.cancel(SETTINGS, "x")
+    assert [request.name for request in vertex.sent("CancelCustomJob")] == [f"{ONE}1", f"{ONE}2"]
+    assert capsys.readouterr().err.count("cancelled, as its pipeline has ended") == 2

@@ -135,3 +135,22 @@ def test_a_component_does_its_step(tmp_path, monkeypatch):
     assert ran[0] == "records" and ran[1].startswith("beambert-encoder-000001-")
     text = (tmp_path / "deep" / "output.json").read_text()
     assert json.loads(text)["artifacts"]["made"]["artifacts"][0]["uri"].endswith("/encoder")
+
+
+@pytest.mark.parametrize("holder", ["me", "another"])
+def test_the_end_of_a_pipeline_stops_its_accelerators(tmp_path, monkeypatch, holder):
+    """Also those of a component that was lost; but not those of the pipeline that has the lock."""
+    from beambert.deploy.retraining import command as retrain
+    from beambert.deploy.vertex import jobs
+
+    path = tmp_path / "deployment.json"
+    path.write_text(DEPLOYMENT.to_json())
+    config = workspace.read_config(str(corpus.write_config(tmp_path)))
+    workspace.begin(next_run(config, (), 1, 1))
+    monkeypatch.setattr(workspace, "read_config", lambda path: config)
+    monkeypatch.setattr(retrain, "is_held", lambda config, who: who == holder)
+    cancelled = []
+    monkeypatch.setattr(jobs, "cancel", lambda settings, name: cancelled.append(name))
+    command.main([f"--deployment={path}", "step", "--step=release", "--holder=me"])
+    names = [name.rpartition("-")[0] for name in cancelled]
+    assert names == ["beambert-encoder-000001", "beambert-classifier-000001"] * (holder == "me")
