@@ -128,8 +128,7 @@ def steps(settings: Settings, commit: str) -> list[Step]:
                 f"--parameters='input=gs://{bucket}-text/*.jsonl,"
                 f"vocab_file=gs://{bucket}-config/smoke/vocab.txt,"
                 f"output=gs://{bucket}-work/smoke/records,max_seq_length=32'",
-                f"until gcloud storage ls gs://{bucket}-work/smoke/records/_SUCCESS; "
-                "do sleep 60; done",
+                _until(f"gcloud storage ls gs://{bucket}-work/smoke/records/_SUCCESS", 60),
             ),
             {"two n2-standard-4 of Dataflow": 0.4},
         ),
@@ -153,7 +152,7 @@ def steps(settings: Settings, commit: str) -> list[Step]:
             "an arrival; the whole pipeline, its lock and its end; permissions are enough",
             (
                 f"gcloud storage cp smoke-output/smoke.manifest.json gs://{bucket}-text/",
-                f"until gcloud storage cat {run}/result.json; do sleep 60; done",
+                _until(f"gcloud storage cat {run}/result.json", 240),
             ),
             {"two n2-standard-4 of Dataflow": 0.4, "v5e-1": 1.4, "small component": 2.5},
         ),
@@ -192,6 +191,11 @@ def steps(settings: Settings, commit: str) -> list[Step]:
             ),
         ),
     ]
+
+
+def _until(call: str, minutes: int) -> str:
+    """Returns the lines that repeat a call each minute until it works, and fail in the end."""
+    return f"for minute in $(seq {minutes}); do {call} && break; sleep 60; done; {call}"
 
 
 def describe(every: Sequence[Step]) -> str:

@@ -20,6 +20,8 @@ locals {
     approver = [
       "roles/aiplatform.user",
       "roles/cloudbuild.builds.editor",
+      "roles/compute.viewer", # Dataflow looks up machine types
+      "roles/dataflow.developer",
       "roles/logging.viewer",
     ]
   }
@@ -65,10 +67,12 @@ resource "google_storage_bucket_iam_member" "people" {
   member = each.value[0]
 }
 
-# Whoever deploys names the accounts that the jobs run as.
+# Whoever deploys, and learns a vocabulary on Dataflow, names the accounts that the jobs run as.
 resource "google_service_account_iam_member" "approver" {
   for_each = {
-    for pair in setproduct(["beambert-build", "beambert-pipeline", "beambert-trainer"], var.approvers) :
+    for pair in setproduct(
+      ["beambert-build", "beambert-pipeline", "beambert-trainer", "beambert-worker"], var.approvers
+    ) :
     "${pair[0]} ${pair[1]}" => pair
   }
   service_account_id = google_service_account.of[each.value[0]].name

@@ -25,7 +25,7 @@ CALLS = [call for step in STEPS for call in step.calls]
 def commands_in(calls, program):
     """Returns the arguments of each call of a program, also within loops and substitutions."""
     for call in calls:
-        for part in re.split(r" \|\| |; |\) && |\$\(|^until ", call):
+        for part in re.split(r" \|\| |; do |; |\)? && |\$\(", call):
             words = [word for word in shlex.split(part) if not re.match(r"[A-Z]+=", word)]
             if words[: len(program)] == program:
                 yield words[len(program) :]
