@@ -35,7 +35,7 @@ def plan(config: Retraining, until: float | None = None, is_dry: bool = False) -
       the run, or None if finished runs have taken all files.
 
     Raises:
-      InputError: the corpus cannot be listed, or no delivery is complete.
+      InputError: the corpus cannot be listed, or a manifest is wrong and there is nothing else.
     """
     from beambert.deploy.retraining import deliveries, live_jobs, workspace
 
@@ -70,6 +70,8 @@ def plan(config: Retraining, until: float | None = None, is_dry: bool = False) -
     if config.manifests and waiting:
         print(f"{len(waiting)} files are in no complete delivery yet, such as {waiting[0]}")
     if not new:
+        if found.faults:  # somebody must look at it, as it may be what was to be taken
+            raise InputError(found.faults[0])
         return None
     others = {file.path for file in inputs} - {file.path for file in taken}
     return next_run(config, history.published, number, len(new), sorted(others))

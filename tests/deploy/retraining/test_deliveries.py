@@ -70,6 +70,8 @@ def test_a_wrong_manifest_stops_its_own_delivery_only(tmp_path, configure, comma
     assert taken(config, 1) == ["1.jsonl"] and sorted(served(config)) == ["1"]
     (told,) = (line for line in capsys.readouterr().err.splitlines() if "2.manifest" in line)
     assert BAD[text] in told and told.endswith("; was left out")
+    with pytest.raises(InputError, match=BAD[text]):  # there is nothing else to take any more
+        retrain.retrain(config)
     deliver(tmp_path, 2)  # mended
     retrain.retrain(config)
     assert taken(config, 2) == ["2.jsonl"] and sorted(served(config)) == ["1", "2"]
