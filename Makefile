@@ -14,8 +14,8 @@ XLA_CACHE := TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=$(abspath .venv/xl
 PYTEST := $(TEST_ENV) $(XLA_CACHE) $(BIN)/python -m pytest -n auto --maxprocesses=4 \
 	--dist=loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo test test-slow test-flink test-tpu-packages attack deploy-files lint bench \
-	lock clean
+.PHONY: help setup demo test test-slow test-flink test-tpu-packages attack deploy-files smoke-cloud \
+	lint bench lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## / - /'
@@ -71,6 +71,9 @@ $(FLINK_JAR): tests/flink/pom.xml
 deploy-files: $(SETUP)  ## what deploy/ generates: template metadata, the pipeline
 	$(BIN)/python -m beambert.deploy.flex_template
 	$(BIN)/python -m beambert.deploy.vertex.pipeline
+
+smoke-cloud: $(SETUP)  ## everything live on Google Cloud; PROJECT=… and ARGUMENTS=--dry_run
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m beambert.deploy.smoke --project=$(PROJECT) $(ARGUMENTS)
 
 lint: $(SETUP)  ## style and common mistakes
 	$(BIN)/ruff check .

@@ -1,15 +1,24 @@
-"""The settings of the cloud project, read from deploy/terraform/terraform.tfvars.
+"""The settings of the cloud project, and the release of BeamBERT that runs there.
 
-That file is valid TOML as well as HCL.
+The settings are those of deploy/terraform/terraform.tfvars, which is valid TOML as well as HCL. A
+release is a commit and the images that deploy/cloudbuild.yaml made of it. `python -m
+beambert.deploy.vertex deploy` joins both to a deployment, which the steps of the retraining read
+from the configuration's bucket.
 """
 
 import dataclasses
+import json
 import pathlib
+import re
 import tomllib
+from collections.abc import Mapping
+from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
 
 FILE = pathlib.Path(__file__).parent / "terraform" / "terraform.tfvars"
+# The label of everything that the retraining makes, so that its costs can be told from others.
+LABELS = {"app": "beambert"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +31,11 @@ class Settings:
     alert_email: str
     schedule: str
     trainer: str
+    deliverers: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+    approvers: tuple[str, ...] = ()
+    billing_account: str = ""
+    monthly_budget: int = 0
 
     @classmethod
     def read(cls, path: pathlib.Path = FILE) -> "Settings":
@@ -50,27 +64,113 @@ class Settings:
         """Name of the project and region in Vertex AI's API."""
         return f"projects/{self.project}/locations/{self.region}"
 
-    def image(self, name: str) -> str:
-        """Returns the address of an image in the project's registry."""
-        return f"{self.region}-docker.pkg.dev/{self.project}/beambert/{name}:latest"
-
     def account(self, name: str) -> str:
         """Returns the address of a service account that deploy/terraform makes."""
         return f"{name}@{self.project}.iam.gserviceaccount.com"
 
     @property
-    def config(self) -> str:
-        """Path of the retraining's configuration in the bucket."""
-        return f"gs://{self.bucket}/retrain.toml"
+    def configured(self) -> str:
+        """The bucket that only approvers write."""
+        return f"gs://{self.bucket}-config"
+
+    @property
+    def work(self) -> str:
+        """The bucket of runs, served versions and temporary files."""
+        return f"gs://{self.bucket}-work"
 
     @property
     def pipeline(self) -> str:
         """Path of the pipeline that deploy/terraform/arrival.yaml starts."""
-        return f"gs://{self.bucket}/retraining_pipeline.json"
+        return f"{self.configured}/retraining_pipeline.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """The images that were built of a commit.
+
+    Attributes:
+      tag: the commit's hash.
+      digests: name of an image -> its digest; empty to name the images by the tag.
+    """
+
+    tag: str
+    digests: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Deployment:
+    """A release in a cloud project."""
+
+    settings: Settings
+    release: Release
+
+    @property
+    def folder(self) -> str:
+        """Folder of the files that `deploy` writes."""
+        return f"{self.settings.configured}/releases/{self.release.tag}"
+
+    @property
+    def build(self) -> str:
+        """Path of the images' digests, which deploy/cloudbuild.yaml writes last."""
+        return f"{self.settings.configured}/builds/{self.release.tag}.json"
+
+    @property
+    def config(self) -> str:
+        """Path of the retraining's configuration."""
+        return f"{self.folder}/retrain.toml"
+
+    @property
+    def file(self) -> str:
+        """Path of the deployment itself, see `to_json`."""
+        return f"{self.folder}/deployment.json"
+
+    @property
+    def pipeline(self) -> str:
+        """Path of the release's pipeline."""
+        return f"{self.folder}/pipeline.json"
+
+    def image(self, name: str) -> str:
+        """Returns the address of an image.
+
+        Raises:
+          InputError: the release lacks the image.
+        """
+        settings, digests = self.settings, self.release.digests
+        path = f"{settings.region}-docker.pkg.dev/{settings.project}/beambert/{name}"
+        if not digests:
+            return f"{path}:{self.release.tag}"
+        if name not in digests:
+            raise InputError(
+                f"{self.build}: has no image {name}; build the release again with "
+                "deploy/cloudbuild.yaml"
+            )
+        return f"{path}@{digests[name]}"
 
     def fill_in(self, text: str) -> str:
-        """Returns a text with BUCKET, PROJECT and REGION replaced by their values."""
-        names = {"BUCKET": self.bucket, "PROJECT": self.project, "REGION": self.region}
-        for name, value in names.items():
-            text = text.replace(name, value)
-        return text
+        """Returns a text with the placeholders of deploy/retrain.toml and the pipeline replaced."""
+        values = {
+            "BUCKET": self.settings.bucket,
+            "PROJECT": self.settings.project,
+            "REGION": self.settings.region,
+            "BEAM_IMAGE": self.image("beam"),
+            "CONFIG_FILE": self.config,
+            "DEPLOYMENT_FILE": self.file,
+        }
+        return re.sub(rf"\b({'|'.join(values)})\b", lambda found: values[found[1]], text)
+
+    def to_json(self) -> str:
+        """Returns the content of `file`."""
+        return json.dumps(dataclasses.asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str, path: str) -> "Deployment":
+        """Returns the deployment in a file that `to_json` made.
+
+        Raises:
+          InputError: the text is no deployment.
+        """
+        try:
+            found: dict[str, Any] = json.loads(text)
+            return cls(Settings(**found["settings"]), Release(**found["release"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path}: is no deployment ({error}); deploy it again") from error

@@ -50,6 +50,12 @@ def build_parser() -> FlagParser:
         metavar="GLOB",
         help="records folders of earlier runs, whose input files are left out",
     )
+    parser.add_argument(
+        "--leave_out",
+        default="",
+        metavar="FILE",
+        help="text file with the paths of input files to leave out, one a line",
+    )
     text = parser.add_argument_group("text")
     add_text_flags(text)
     instances = parser.add_argument_group("instances")

@@ -33,7 +33,7 @@ BEAM_FLAGS = {
     *("--setup_file", "--project", "--region", "--temp_location", "--flink_master"),
     "--direct_running_mode",
 }
-OTHER_FLAGS = {"--json", "--show"}
+OTHER_FLAGS = {"--json", "--show", "--share", "--start"}
 
 documents = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 

@@ -6,15 +6,17 @@ the last step, and only if the new model is better on the same examples.
 """
 
 import datetime
+import json
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from beambert.deploy.retraining.planning import parse_date, plan
 from beambert.deploy.retraining.runs import (
-    BEAM_SECTIONS,
     EVALUATION,
     PUBLISHED,
     RECORDS,
@@ -23,16 +25,13 @@ from beambert.deploy.retraining.runs import (
     STEPS,
     Retraining,
     Run,
-    beam_flags,
     command,
     is_needed,
-    next_run,
 )
 from beambert.pipelines.shared.console import duration, run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.shared.interrupts import passed_on
-from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage import leases, locks
 from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
 
@@ -48,14 +47,19 @@ EXAMPLES = """examples:
   # do all steps on this machine; the same command continues after an interruption
   beambert retrain --config=deploy/retrain.toml
 
+  # take what was delivered until the end of February, and then all else
+  beambert retrain --config=deploy/retrain.toml --until=2026-03-01
+  beambert retrain --config=deploy/retrain.toml
+
+  # serve the version before the newest one again
+  beambert retrain --config=deploy/retrain.toml --rollback
+
   # do one step, as a component of the pipeline on Vertex AI does
   beambert retrain --config=gs://bucket/retrain.toml --step=records
 
 The exit status is 0 if a model was served or refused, or if there is nothing new. It is 2 for an
 error that a person must correct, and 75 while another run is at work.
 """
-# The clocks of two machines may differ by this much.
-_CLOCK_SECONDS = 600
 # This is EX_TEMPFAIL of sysexits.h, which asks the caller to try again later.
 STATUS_OF_BUSY = 75
 
@@ -80,6 +84,16 @@ def build_parser() -> FlagParser:
         choices=(PLAN, *STEPS, RELEASE),
         help="step to do alone, in the run that `--step=plan` began (default: all steps)",
     )
+    add(
+        "--until",
+        metavar="DATE",
+        help="leave out what was delivered on this day (UTC) or later, to take an archive in parts",
+    )
+    add(
+        "--rollback",
+        action="store_true",
+        help="take the newest served version back, and do nothing else",
+    )
     add("--holder", help="with --step: name of the holder of the lock")
     add(
         "--outcome_file",
@@ -87,48 +101,6 @@ def build_parser() -> FlagParser:
         help=f"with --step={PLAN}: file for its outcome, {NEW}, {NOTHING_NEW} or {BUSY}",
     )
     return parser
-
-
-def plan(config: Retraining) -> Run | None:
-    """Returns the run to do: an unfinished one, or a new one for new files.
-
-    Returns:
-      the run, or None if finished runs have taken all files.
-
-    Raises:
-      InputError: the corpus cannot be listed, or a delivery is incomplete.
-    """
-    from beambert.deploy.retraining import workspace
-
-    history = workspace.read_history(config.workspace)
-    if history.open and workspace.is_done(RECORDS, history.open):
-        return history.open
-    manifests = workspace.check_manifests(config.manifests)
-    if config.manifests and not manifests.count:
-        print(f"no manifest matches {', '.join(config.manifests)} yet")
-        return None
-    age = time.time() - manifests.newest
-    if age < -_CLOCK_SECONDS:
-        raise InputError(
-            f"{manifests.newest_path}: has a date in the future, so its delivery would never be "
-            "taken; set the clock of the machine that writes it, and write it again"
-        )
-    if max(age, 0) < 60 * config.settle_minutes:
-        print(f"the last manifest is younger than {config.settle_minutes:g} minutes; more may come")
-        return None
-    with loading():
-        from beambert.pipelines.jobs.input_files import match_inputs
-        from beambert.pipelines.jobs.running import beam_options
-        from beambert.pipelines.pretraining_data.since import new_inputs
-    for section in BEAM_SECTIONS:
-        beam_options(beam_flags(section, getattr(config, section)))  # refuses unknown flags
-    inputs = match_inputs(config.input)
-    number = history.last if history.open else history.last + 1
-    finished = [f"{run}/{RECORDS}" for run in (*history.published, *history.refused)]
-    new = new_inputs(inputs, finished, f"{config.workspace}/runs/{number:06d}")
-    if not new:
-        return None
-    return next_run(config, history.published, number, len(new))
 
 
 def begin(run: Run) -> None:
@@ -151,10 +123,14 @@ def run_step(step: str, config: Retraining, run: Run, descriptors: tuple[int, ..
     Raises:
       InputError: the command of the step failed.
     """
-    from beambert.deploy.retraining import workspace
+    from beambert.deploy.retraining import live_jobs, workspace
 
     if not is_needed(step, run) or workspace.is_done(step, run):
         return
+    if step == RECORDS:  # an earlier try of the same component may have left its job
+        live_jobs.await_records(config, run)
+        if workspace.is_done(step, run):
+            return
     if step == SERVING:
         _publish(config, run, descriptors)
         return
@@ -171,9 +147,10 @@ def _publish(config: Retraining, run: Run, descriptors: tuple[int, ...]) -> None
     reasons = tensorflow_files.read_text(f"{evaluation}/{BLESSED if is_blessed else NOT_BLESSED}")
     version = None
     if is_blessed:
-        version = workspace.choose_version(f"{config.workspace}/{SERVING}", run)
+        greatest = workspace.read_history(config.workspace).greatest
+        version = workspace.choose_version(f"{config.workspace}/{SERVING}", run, greatest)
         if not tensorflow_files.exists(f"{config.workspace}/{SERVING}/{version}"):
-            _run(SERVING, command(SERVING, config, run), descriptors)
+            _run(SERVING, [*command(SERVING, config, run), f"--version={version}"], descriptors)
     result = {
         "outcome": REFUSED if version is None else PUBLISHED,
         "version": version,
@@ -213,8 +190,12 @@ def _run(step: str, arguments: Sequence[str], descriptors: tuple[int, ...]) -> N
     print(f"[{step}] done in {duration(time.monotonic() - started)}", flush=True)
 
 
-def retrain(config: Retraining) -> None:
+def retrain(config: Retraining, until: float | None = None) -> None:
     """Does a whole run, or prints that there is nothing to do.
+
+    Args:
+      config: configuration of the retraining.
+      until: see `plan`.
 
     Raises:
       InputError: a step failed, or another run is at work.
@@ -222,7 +203,7 @@ def retrain(config: Retraining) -> None:
     from beambert.deploy.retraining import workspace
 
     with locks.held(_lock_path(config), config.workspace, is_kept=True) as lock:
-        run = plan(config)
+        run = plan(config, until)
         if run is None:
             print(f"{config.workspace}: nothing new")
             return
@@ -242,9 +223,25 @@ def _describe(run: Run) -> str:
     return f"{run.path}: {run.new_files} new files, {what}"
 
 
-def _show(config: Retraining) -> None:
+def rollback(config: Retraining) -> None:
+    """Takes the newest served version back.
+
+    Raises:
+      InputError: there is none to go back to, or another run is at work.
+    """
+    from beambert.deploy.retraining import workspace
+
+    with locks.held(_lock_path(config), config.workspace, is_kept=True):
+        run, version, before = workspace.withdraw(config.workspace)
+    print(
+        f"{config.workspace}/{SERVING}/{before}: is the served version now; {version} of {run} is "
+        "withdrawn, and the next run continues from the one before it"
+    )
+
+
+def _show(config: Retraining, until: float | None) -> None:
     """Prints the commands of the next run."""
-    run = plan(config)
+    run = plan(config, until, is_dry=True)
     if run is None:
         print(f"{config.workspace}: nothing new")
         return
@@ -254,9 +251,9 @@ def _show(config: Retraining) -> None:
             print(f"[{step}] beambert {shlex.join(command(step, config, run))}")
 
 
-def _plan_step(config: Retraining) -> str:
+def _plan_step(config: Retraining, until: float | None) -> str:
     """Plans and begins a run for a pipeline, and returns the outcome."""
-    run = plan(config)
+    run = plan(config, until)
     if run is None:
         print(f"{config.workspace}: nothing new")
         return NOTHING_NEW
@@ -265,7 +262,9 @@ def _plan_step(config: Retraining) -> str:
     return NEW
 
 
-def _do_step(config: Retraining, step: str, holder: str | None) -> str | None:
+def _do_step(
+    config: Retraining, step: str, holder: str | None, until: float | None = None
+) -> str | None:
     """Does one step under the holder's lock; returns the outcome of the step `plan`."""
     from beambert.deploy.retraining import workspace
 
@@ -276,14 +275,14 @@ def _do_step(config: Retraining, step: str, holder: str | None) -> str | None:
         return None
     try:
         if is_leased:  # again in every step, as another run may have it by now
-            leases.Lease(_lock_path(config)).acquire(holder, leases.PIPELINE_LEASE)
+            _take_lease(_lock_path(config), holder)
     except locks.BusyError as error:
         if step != PLAN:
             raise
         print(error)
         return BUSY
     if step == PLAN:
-        return _plan_step(config)
+        return _plan_step(config, until)
     run = workspace.read_history(config.workspace).open
     if run is None:
         raise InputError(f"--step={step}: there is no open run; begin one with --step={PLAN}")
@@ -292,6 +291,45 @@ def _do_step(config: Retraining, step: str, holder: str | None) -> str | None:
             raise InputError(f"--step={step}: {earlier} of {run.path} is not done; do that first")
     run_step(step, config, run)
     return None
+
+
+def is_held(config: Retraining, holder: str | None) -> bool:
+    """Returns whether a holder has the lease of the workspace.
+
+    Raises:
+      InputError: the lock cannot be read.
+    """
+    from beambert.deploy.retraining import workspace
+    from beambert.pipelines.storage import tensorflow_files
+
+    path = _lock_path(config)
+    is_leased = holder and path.startswith("gs://") and tensorflow_files.exists(path)
+    return bool(is_leased) and _holder(workspace.read_json(path)) == holder
+
+
+def _holder(lock: Mapping[str, Any]) -> str:
+    return leases.Holder.from_json(json.dumps(lock)).name
+
+
+def _take_lease(path: str, holder: str) -> None:
+    """Takes the lease of a pipeline, also from a pipeline that has ended without releasing it.
+
+    Raises:
+      BusyError: another run is at work.
+      InputError: the bucket cannot be read or written.
+    """
+    from beambert.deploy.retraining import live_jobs, workspace
+
+    lease = leases.Lease(path)
+    try:
+        lease.acquire(holder, leases.PIPELINE_LEASE)
+    except locks.BusyError:
+        before = _holder(workspace.read_json(path))
+        if not live_jobs.is_over(before):
+            raise
+        print(f"{path}: {before} is over and has left its lock, which is taken")
+        leases.release(path, before)
+        lease.acquire(holder, leases.PIPELINE_LEASE)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -305,16 +343,21 @@ def main(argv: Sequence[str]) -> None:
     from beambert.deploy.retraining import workspace
 
     config = workspace.read_config(flags.config)
+    until = parse_date(flags.until) if flags.until else None
     try:
-        if flags.dry_run:
-            _show(config)
+        if flags.rollback:
+            rollback(config)
+        elif flags.dry_run:
+            _show(config, until)
         elif flags.step:
-            outcome = _do_step(config, flags.step, flags.holder)
+            outcome = _do_step(config, flags.step, flags.holder, until)
+            if outcome:
+                print(f"outcome of the plan: {outcome}")
             if outcome and flags.outcome_file:
                 Path(flags.outcome_file).parent.mkdir(parents=True, exist_ok=True)
                 Path(flags.outcome_file).write_text(outcome)
         else:
-            retrain(config)
+            retrain(config, until)
     except locks.BusyError as error:
         print(f"beambert retrain: {error}", file=sys.stderr)
         raise SystemExit(STATUS_OF_BUSY) from None

@@ -21,6 +21,8 @@ from beambert.pipelines.storage.claims import BLESSED, MARKER_FILE, NOT_BLESSED
 
 PUBLISHED = "published"
 REFUSED = "refused"
+# The model was served, and was taken back by hand.
+WITHDRAWN = "withdrawn"
 
 # The least gain in the task's first metric. A model that is only as good as the served one is
 # refused.
@@ -33,7 +35,7 @@ STEPS = (RECORDS, ENCODER, CLASSIFIER, BASELINE, EVALUATION, SERVING)
 
 # The sections of the configuration, named after commands, with the flags that each run sets itself.
 SECTIONS = {
-    "data": frozenset({"input", "since", "vocab_file", "output", "dry_run"}),
+    "data": frozenset({"input", "since", "leave_out", "vocab_file", "output", "dry_run"}),
     "pretrain": frozenset({"data", "long_data", "model_dir", "checkpoint_dir", "tensorboard_dir"}),
     "finetune": frozenset({"init", "model_dir", "checkpoint_dir", "tensorboard_dir"}),
     "evaluate": frozenset(
@@ -46,6 +48,8 @@ BEAM_SECTIONS = ("data", "evaluate")
 FIRST, FURTHER = "first", "further"
 
 Flags = Mapping[str, Any]
+# The keys that are lists of globs.
+LISTS = ("input", "manifests", "leave_out")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +64,9 @@ class Retraining:
         `input`.
       settle_minutes: least age in minutes of the newest manifest, so that a run takes several
         deliveries in a row together.
+      leave_out: globs of files and manifests that no run takes.
+      alert_days: number of days without the end of a run after which each start reports it; None
+        for never.
       least: least value of the task's first metric; None for the value of the best constant
         prediction.
       data, pretrain, finetune, evaluate: flags of the commands of these names.
@@ -73,7 +80,9 @@ class Retraining:
     finetune: Flags
     evaluate: Flags
     manifests: tuple[str, ...] = ()
+    leave_out: tuple[str, ...] = ()
     settle_minutes: float = 0.0
+    alert_days: float | None = None
     least: float | None = None
 
     @classmethod
@@ -103,7 +112,7 @@ class Retraining:
                 _check_type(name, value)
             for section in SECTIONS:
                 _check_section(section, found[section])
-            lists = {name: tuple(found.get(name, ())) for name in ("input", "manifests")}
+            lists = {name: tuple(found.get(name, ())) for name in LISTS}
             workspace = found["workspace"].rstrip("/")
             config = cls(**found | lists | {"workspace": workspace})
             _check_commands(config)
@@ -117,7 +126,7 @@ def _check_type(name: str, value: Any) -> None:
     if name in ("workspace", "vocab_file"):
         if not isinstance(value, str) or not value:
             raise InputError(f'{name}: must be a path, such as {name} = "…"')
-    elif name in ("input", "manifests"):
+    elif name in LISTS:
         if not isinstance(value, list) or not all(isinstance(of, str) for of in value):
             raise InputError(f'{name}: must be a list of paths, such as {name} = ["…"]')
         if name == "input" and not value:
@@ -195,6 +204,7 @@ class Run:
       since: records folders that the encoder to continue from was trained on.
       encoder: folder of the encoder to continue from; None for the first run.
       served: folder of the served classifier to compare with; None for the first run.
+      left_out: paths of files of the corpus that the run doesn't take.
     """
 
     path: str
@@ -203,6 +213,17 @@ class Run:
     since: tuple[str, ...] = ()
     encoder: str | None = None
     served: str | None = None
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def number(self) -> str:
+        """Number of the run as its folder has it, such as 000001."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def left_out_file(self) -> str:
+        """Path of the file that `beambert data --leave_out` reads."""
+        return f"{self.path}/left_out.txt"
 
     def folder(self, step: str) -> str:
         """Returns the folder of a step's result."""
@@ -215,15 +236,21 @@ class Run:
         Raises:
           ValueError, KeyError, TypeError: the fields are not those of a run.
         """
-        lists = {name: tuple(found[name]) for name in ("records", "since")}
+        lists = {name: tuple(found.get(name, ())) for name in ("records", "since", "left_out")}
         run = cls(**found | lists)
         # All of them are paths, and those of every file system are text that UTF-8 can hold.
-        paths = [run.path, *run.records, *run.since, run.encoder or "", run.served or ""]
-        "".join(paths).encode()
+        paths = [run.path, *run.records, *run.since, *run.left_out]
+        "".join([*paths, run.encoder or "", run.served or ""]).encode()
         return run
 
 
-def next_run(config: Retraining, published: Sequence[str], number: int, new_files: int) -> Run:
+def next_run(
+    config: Retraining,
+    published: Sequence[str],
+    number: int,
+    new_files: int,
+    left_out: Sequence[str] = (),
+) -> Run:
     """Returns the plan of a new run.
 
     The run continues from the last *published* run, and takes all files that the published runs
@@ -235,11 +262,13 @@ def next_run(config: Retraining, published: Sequence[str], number: int, new_file
       published: folders of the published runs, oldest first.
       number: number of the new run.
       new_files: number of files that no finished run has taken.
+      left_out: paths of files of the corpus that the run doesn't take.
     """
+    left_out = tuple(left_out)
     path = f"{config.workspace}/runs/{number:06d}"
     records = record_folders(config, path)
     if not published:
-        return Run(path, new_files, records)
+        return Run(path, new_files, records, left_out=left_out)
     return Run(
         path,
         new_files,
@@ -247,6 +276,7 @@ def next_run(config: Retraining, published: Sequence[str], number: int, new_file
         since=tuple(f"{run}/{RECORDS}" for run in published),
         encoder=f"{published[-1]}/{ENCODER}",
         served=f"{published[-1]}/{CLASSIFIER}",
+        left_out=left_out,
     )
 
 
@@ -284,11 +314,13 @@ def command(step: str, config: Retraining, run: Run) -> list[str]:
     """
     if step == RECORDS:
         since = ["--since", *run.since] if run.since else []
+        job = records_job(config, run)
         return [
             *("data", "--input", *config.input, *since),
+            *([f"--leave_out={run.left_out_file}"] if run.left_out else []),
             *(f"--vocab_file={config.vocab_file}", f"--output={run.folder(RECORDS)}"),
             *to_arguments("data", config.data),
-            *_job_name(config, run),
+            *([f"--job_name={job.name}"] if job and "job_name" not in config.data else []),
         ]
     if step == ENCODER:
         parts = {FIRST, FURTHER}
@@ -308,14 +340,15 @@ def command(step: str, config: Retraining, run: Run) -> list[str]:
     if step in (BASELINE, EVALUATION):
         model = run.served if step == BASELINE else run.folder(CLASSIFIER)
         bounds = []
-        # Only a run with a baseline takes the bound on the change.
-        given = {n: v for n, v in config.evaluate.items() if n != "min_change"}
+        # The baseline is no candidate, and the first candidate has nothing to be compared with.
+        compares = step == EVALUATION and run.served is not None
+        given = {n: v for n, v in config.evaluate.items() if compares or n != "min_change"}
         if step == EVALUATION and config.least is not None:
             bounds.append(f"--threshold={config.least!r}")
-        if step == EVALUATION and run.served:
+        if compares:
             bounds.append(f"--baseline={run.folder(BASELINE)}")
-            least_change = config.evaluate.get("min_change", LEAST_CHANGE)
-            bounds.append(f"--min_change={least_change}")
+            if "min_change" not in given:
+                bounds.append(f"--min_change={LEAST_CHANGE!r}")
         return [
             *("evaluate", f"--task={config.finetune['task']}"),
             *(f"--data_dir={config.finetune['data_dir']}", f"--model={model}"),
@@ -329,16 +362,30 @@ def command(step: str, config: Retraining, run: Run) -> list[str]:
     ]
 
 
-def _job_name(config: Retraining, run: Run) -> list[str]:
-    """Returns the flag with the name of a run's Dataflow job; none for other runners.
+@dataclasses.dataclass(frozen=True)
+class DataflowJob:
+    """The Dataflow job that makes the records of a run: its project, region and name."""
 
-    A job outlives the command that sent it. A continued run must not write at the same time, and
-    Dataflow refuses a second job of the same name.
+    project: str
+    region: str
+    name: str
+
+
+def records_job(config: Retraining, run: Run) -> DataflowJob | None:
+    """Returns the Dataflow job that makes the records of a run; None for other runners.
+
+    A job outlives the command that sent it. A continued run must not write at the same time. It
+    finds the job by its name, and Dataflow refuses a second job of the same name.
     """
-    if config.data.get("runner") != "DataflowRunner" or "job_name" in config.data:
-        return []
-    workspace = hashlib.sha256(config.workspace.encode()).hexdigest()[:8]
-    return [f"--job_name=records-{run.path.rpartition('/')[2]}-{workspace}"]
+    if config.data.get("runner") != "DataflowRunner":
+        return None
+    name = config.data.get("job_name") or f"records-{run.number}-{workspace_hash(config)}"
+    return DataflowJob(str(config.data.get("project")), str(config.data.get("region")), name)
+
+
+def workspace_hash(config: Retraining) -> str:
+    """Returns eight letters and digits that tell the jobs of a workspace from those of others."""
+    return hashlib.sha256(config.workspace.encode()).hexdigest()[:8]
 
 
 def to_arguments(section: str, flags: Flags) -> list[str]:

@@ -6,11 +6,19 @@ This module does not import Beam, because the trainers' image for TPUs lacks it.
 import contextlib
 import dataclasses
 import json
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from beambert.deploy.retraining.runs import PUBLISHED, RECORDS, REFUSED, Retraining, Run, markers
+from beambert.deploy.retraining.runs import (
+    PUBLISHED,
+    RECORDS,
+    REFUSED,
+    SERVING,
+    WITHDRAWN,
+    Retraining,
+    Run,
+    markers,
+)
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.tensorflow_files import exists, read_text
@@ -18,6 +26,8 @@ from beambert.pipelines.storage.tensorflow_files import exists, read_text
 RUN_FILE = "run.json"
 RESULT_FILE = "result.json"
 VERSION_FILE = "version.json"
+# The file of a SavedModel that `beambert export` writes last.
+GRAPH_FILE = "saved_model.pb"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,16 +35,20 @@ class History:
     """The runs of a workspace, oldest first.
 
     Attributes:
-      published: folders of the runs whose model was served.
-      refused: folders of the runs whose model was refused.
+      published: folders of the runs whose model was served and not withdrawn.
+      refused: folders of the runs whose model was refused or withdrawn.
       open: the run without a result, if there is one.
       last: number of the newest run; 0 if there is none.
+      ended: time at which the last run ended, in ISO 8601; "" if none has.
+      greatest: greatest version that any run has published; 0 if none has.
     """
 
     published: tuple[str, ...]
     refused: tuple[str, ...]
     open: Run | None
     last: int
+    ended: str = ""
+    greatest: int = 0
 
 
 def read_config(path: str) -> Retraining:
@@ -49,24 +63,41 @@ def read_config(path: str) -> Retraining:
 def read_history(workspace: str) -> History:
     """Reads the results of the runs in a workspace.
 
+    A run whose version was deleted from the served ones counts as withdrawn if no later version is
+    served: TensorFlow Serving went back to the one before it, and so does the next run.
+
     Raises:
-      InputError: a file or folder cannot be read.
+      InputError: a file or folder cannot be read, or all served versions are gone.
     """
-    runs = f"{workspace}/runs"
+    runs, serving = f"{workspace}/runs", f"{workspace}/{SERVING}"
     numbers = _numbers_in(runs)
-    ended: dict[str, list[str]] = {PUBLISHED: [], REFUSED: []}
-    unfinished = None
+    served = max(_numbers_in(serving), default=0)
+    published, refused = [], []
+    unfinished, ended, greatest, is_gone = None, "", 0, False
     for number in numbers:
         path = f"{runs}/{number:06d}"
         result, run = f"{path}/{RESULT_FILE}", f"{path}/{RUN_FILE}"
         if exists(result):
             with _undamaged(result):
-                ended[read_json(result)["outcome"]].append(path)
+                found = read_json(result)
+                outcome, version = found["outcome"], found.get("version") or 0
+                ended = max(ended, found.get("finished", ""))
+                if outcome not in (PUBLISHED, REFUSED, WITHDRAWN):
+                    raise ValueError(f"{outcome} is no outcome")
+            greatest = max(greatest, version)
+            is_served = outcome == PUBLISHED and version <= served
+            is_gone |= outcome == PUBLISHED
+            (published if is_served else refused).append(path)
         elif exists(run):
             with _undamaged(run):
                 unfinished = Run.from_fields(read_json(run))
+    if is_gone and not served:
+        raise InputError(
+            f"{serving}: has no version, but runs have published some; put the version to serve "
+            "back, or choose another workspace to begin anew"
+        )
     return History(
-        tuple(ended[PUBLISHED]), tuple(ended[REFUSED]), unfinished, max(numbers, default=0)
+        tuple(published), tuple(refused), unfinished, max(numbers, default=0), ended, greatest
     )
 
 
@@ -85,76 +116,66 @@ def begin(run: Run) -> None:
     file, records = f"{run.path}/{RUN_FILE}", run.folder(RECORDS)
     tensorflow_files.delete(file)  # first, as a folder without it is no run
     tensorflow_files.delete(records)
+    if run.left_out:
+        text = "".join(f"{path}\n" for path in run.left_out)
+        tensorflow_files.write_bytes(run.left_out_file, text.encode())
     write_json(file, dataclasses.asdict(run))
 
 
-def choose_version(serving: str, run: Run) -> int:
+def choose_version(serving: str, run: Run, greatest: int = 0) -> int:
     """Returns the number of the version that a run makes.
 
     The first call takes the next free number and records it, later calls return the same. So a run
     that was killed between the export and result.json does not make a second version.
+
+    Args:
+      serving: folder of the served versions.
+      run: the run.
+      greatest: greatest version that any run has published. Its number is not used again, also if
+        it was withdrawn: whoever has loaded it must not take another model for it.
     """
     file = f"{run.path}/{VERSION_FILE}"
     if not exists(file):
-        write_json(file, max(_numbers_in(serving), default=0) + 1)
+        write_json(file, max([greatest, *_numbers_in(serving)]) + 1)
     version = read_json(file)
-    # gs:// renames a folder file by file. A version that was interrupted in that is made again.
-    if tensorflow_files.leftovers(serving, str(version)):
-        tensorflow_files.delete(f"{serving}/{version}")
+    # On gs:// a version appears file by file. One that was interrupted in that is made again.
+    made = f"{serving}/{version}"
+    if tensorflow_files.leftovers(serving, str(version)) and not exists(f"{made}/{GRAPH_FILE}"):
+        tensorflow_files.delete(made)
     return version
 
 
-@dataclasses.dataclass(frozen=True)
-class Manifests:
-    """Manifests of complete deliveries.
+def withdraw(workspace: str) -> tuple[str, int, int]:
+    """Takes the newest served version back; a call that was killed is completed by the next one.
 
-    Attributes:
-      count: number of manifests.
-      newest: time at which the newest one was written, in seconds since 1970.
-      newest_path: path of the newest one.
-    """
-
-    count: int = 0
-    newest: float = 0.0
-    newest_path: str = ""
-
-
-def check_manifests(patterns: Sequence[str]) -> Manifests:
-    """Checks that all deliveries are complete, and returns their number and age.
-
-    A manifest is `{"files": [{"path": …, "bytes": …}, …]}`. Its paths are full, or relative to its
-    folder. It is written after all of its files.
+    Returns:
+      the folder of the run that had published the version, the version, and the one served now.
 
     Raises:
-      InputError: a manifest is incomplete, or a file that it names is missing or of another size.
+      InputError: no other version could be served instead.
     """
-    found = Manifests()
-    for pattern in patterns:
-        for path in tensorflow_files.match(pattern):
-            _check_manifest(path)
-            newest = max((found.newest, found.newest_path), (tensorflow_files.modified(path), path))
-            found = Manifests(found.count + 1, *newest)
-    return found
-
-
-def _check_manifest(path: str) -> None:
-    try:
-        found = json.loads(read_text(path))["files"]
-        files = [(os.fspath(of["path"]), int(of["bytes"])) for of in found]
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+    serving = f"{workspace}/{SERVING}"
+    versions = _numbers_in(serving)
+    if len(versions) < 2:
         raise InputError(
-            f"{path}: manifest is half-written or none ({error}); write it again, or delete it to "
-            "take all files"
-        ) from error
-    for name, size in files:
-        file = name if "://" in name else os.path.join(os.path.dirname(path), name)
-        there = tensorflow_files.size(file)
-        if there != size:
-            what = "is missing" if there is None else f"has {there} bytes"
-            raise InputError(
-                f"{path}: manifest names {file}, which {what}; it should have {size} bytes; "
-                "complete the delivery or correct the manifest"
-            )
+            f"{serving}: has {len(versions)} versions, so there is none to go back to; nothing was "
+            "changed"
+        )
+    *_, before, version = versions
+    for number in reversed(_numbers_in(f"{workspace}/runs")):
+        run = f"{workspace}/runs/{number:06d}"
+        file = f"{run}/{RESULT_FILE}"
+        if not exists(file):
+            continue
+        result = read_json(file)
+        if result.get("version") == version:
+            # It is recorded first, as the version's folder is what a second call begins with.
+            write_json(file, result | {"outcome": WITHDRAWN})
+            tensorflow_files.delete(f"{serving}/{version}")
+            return run, version, before
+    raise InputError(
+        f"{serving}/{version}: no run has published it; delete it by hand if it must go"
+    )
 
 
 def read_json(path: str) -> Any:

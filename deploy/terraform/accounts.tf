@@ -10,7 +10,7 @@ locals {
   }
   project_roles = {
     beambert-build = [
-      "roles/cloudbuild.builds.builder",
+      "roles/logging.logWriter", # cloudbuild.builds.builder would write to every bucket
     ]
     beambert-pipeline = [
       "roles/aiplatform.user",
@@ -32,14 +32,27 @@ locals {
       "roles/workflows.invoker",
     ]
   }
-  # To make a folder at the top of a bucket, TensorFlow must read the bucket itself, which objectUser
-  # does not allow.
+  # TensorFlow reads the bucket itself, to make a folder at its top and to look for one, which the other
+  # roles do not allow.
+  reads  = ["roles/storage.objectViewer", "roles/storage.legacyBucketReader"]
+  writes = ["roles/storage.objectUser", "roles/storage.legacyBucketReader"]
   bucket_roles = {
-    beambert-build    = ["roles/storage.objectUser"]
-    beambert-pipeline = ["roles/storage.objectUser", "roles/storage.legacyBucketReader"]
-    beambert-worker   = ["roles/storage.objectUser", "roles/storage.legacyBucketReader"]
-    beambert-trainer  = ["roles/storage.objectUser", "roles/storage.legacyBucketReader"]
-    beambert-arrival  = ["roles/storage.objectViewer"]
+    text = {
+      beambert-pipeline = local.reads
+      beambert-worker   = local.reads
+    }
+    config = {
+      beambert-arrival  = ["roles/storage.objectViewer"]
+      beambert-pipeline = local.reads
+      beambert-worker   = local.reads
+      beambert-trainer  = local.reads
+    }
+    work = {
+      beambert-build    = local.reads # the sources of a build
+      beambert-pipeline = local.writes
+      beambert-worker   = local.writes
+      beambert-trainer  = local.writes
+    }
   }
   # Pairs of an account and another one under which it starts jobs.
   acts_as = {
@@ -71,14 +84,30 @@ resource "google_project_iam_member" "of" {
 }
 
 resource "google_storage_bucket_iam_member" "of" {
-  for_each = merge([
-    for name, roles in local.bucket_roles : {
-      for role in roles : "${name} ${role}" => { name = name, role = role }
-    }
-  ]...)
-  bucket = google_storage_bucket.all.name
+  for_each = merge(flatten([
+    for bucket, accounts in local.bucket_roles : [
+      for name, roles in accounts : {
+        for role in roles : "${bucket} ${name} ${role}" => { bucket = bucket, name = name, role = role }
+      }
+    ]
+  ])...)
+  bucket = google_storage_bucket.of[each.value.bucket].name
   role   = each.value.role
   member = local.member[each.value.name]
+}
+
+# The build writes templates and the list of a release's images, and nothing else that decides a run.
+resource "google_storage_bucket_iam_member" "build" {
+  bucket = google_storage_bucket.of["config"].name
+  role   = "roles/storage.objectUser"
+  member = local.member["beambert-build"]
+  condition {
+    title = "templates-and-images"
+    expression = join(" || ", [
+      for path in ["templates/", "builds/"] :
+      "resource.name.startsWith('projects/_/buckets/${var.bucket}-config/objects/${path}')"
+    ])
+  }
 }
 
 resource "google_service_account_iam_member" "acts_as" {
@@ -94,4 +123,11 @@ resource "google_artifact_registry_repository_iam_member" "reader" {
   location   = var.region
   role       = "roles/artifactregistry.reader"
   member     = local.member[each.value]
+}
+
+resource "google_artifact_registry_repository_iam_member" "build" {
+  repository = google_artifact_registry_repository.images.name
+  location   = var.region
+  role       = "roles/artifactregistry.writer"
+  member     = local.member["beambert-build"]
 }

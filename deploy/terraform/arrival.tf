@@ -4,6 +4,30 @@ data "google_storage_project_service_account" "storage" {
   depends_on = [google_project_service.needed]
 }
 
+# Eventarc's own account must be there before the first trigger.
+resource "google_project_service_identity" "eventarc" {
+  provider   = google-beta
+  project    = var.project
+  service    = "eventarc.googleapis.com"
+  depends_on = [google_project_service.needed]
+}
+
+resource "google_project_iam_member" "eventarc" {
+  project = var.project
+  role    = "roles/eventarc.serviceAgent"
+  member  = google_project_service_identity.eventarc.member
+}
+
+# New roles take some minutes to hold; a trigger that is made before is refused.
+resource "time_sleep" "roles_hold" {
+  create_duration = "120s"
+  depends_on = [
+    google_project_iam_member.eventarc,
+    google_project_iam_member.events,
+    google_project_iam_member.of,
+  ]
+}
+
 # Pub/Sub carries the events of the bucket.
 resource "google_project_iam_member" "events" {
   project = var.project
@@ -21,7 +45,7 @@ resource "google_workflows_workflow" "arrival" {
   user_env_vars = {
     PROJECT = var.project
     REGION  = var.region
-    BUCKET  = var.bucket
+    BUCKET  = google_storage_bucket.of["config"].name
   }
   depends_on = [google_project_service.needed]
 }
@@ -36,10 +60,10 @@ resource "google_eventarc_trigger" "arrival" {
   }
   matching_criteria {
     attribute = "bucket"
-    value     = google_storage_bucket.all.name
+    value     = google_storage_bucket.of["text"].name
   }
   destination {
     workflow = google_workflows_workflow.arrival.id
   }
-  depends_on = [google_project_iam_member.events, google_project_iam_member.of]
+  depends_on = [time_sleep.roles_hold]
 }

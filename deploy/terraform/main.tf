@@ -1,5 +1,5 @@
 # The resources of a project that the retraining needs. Make them from this folder:
-#   terraform init && terraform apply
+#   terraform init -backend-config=bucket=BUCKET-state && terraform apply
 
 terraform {
   required_version = ">= 1.5"
@@ -8,20 +8,36 @@ terraform {
       source  = "hashicorp/google"
       version = "~> 7.0"
     }
+    google-beta = {
+      source  = "hashicorp/google-beta"
+      version = "~> 7.0"
+    }
+    time = {
+      source  = "hashicorp/time"
+      version = "~> 0.13"
+    }
   }
-  # If several people work on it, keep the state in a bucket of its own:
-  #   backend "gcs" { bucket = "…" }
+  # The state has a bucket of its own, which README.md makes before: terraform init -backend-config=…
+  backend "gcs" {
+    prefix = "beambert"
+  }
 }
 
 provider "google" {
   project = var.project
   region  = var.region
+  # Budgets are asked for in this project's name.
+  user_project_override = true
+  billing_project       = var.project
+  # The label tells the costs of these resources from others.
+  default_labels = { app = "beambert" }
 }
 
 resource "google_project_service" "needed" {
   for_each = toset([
     "aiplatform.googleapis.com",
     "artifactregistry.googleapis.com",
+    "billingbudgets.googleapis.com",
     "cloudbuild.googleapis.com",
     "cloudresourcemanager.googleapis.com",
     "compute.googleapis.com",
@@ -46,18 +62,19 @@ resource "google_artifact_registry_repository" "images" {
   format        = "DOCKER"
   description   = "Images of the Beam jobs and the trainers."
 
+  # A release is taken again by the digests of its images, so they stay for a year at least.
   cleanup_policies {
     id     = "keep-the-last-ones"
     action = "KEEP"
     most_recent_versions {
-      keep_count = 5
+      keep_count = 20
     }
   }
   cleanup_policies {
     id     = "delete-old-ones"
     action = "DELETE"
     condition {
-      older_than = "2592000s"
+      older_than = "31536000s"
     }
   }
   depends_on = [google_project_service.needed]

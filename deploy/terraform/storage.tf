@@ -1,12 +1,20 @@
-# One bucket for text/, vocab.txt, retrain.toml, retraining/ (runs and served versions) and tmp/.
+# A bucket for each kind of file, because each kind has other writers:
+#   -text    deliveries and their manifests
+#   -config  what decides a run: vocabulary, task, configuration, pipeline, templates
+#   -work    what runs make: records, models, served versions, temporary files
 
-resource "google_storage_bucket" "all" {
-  name                        = var.bucket
+locals {
+  # Days for which overwritten and deleted objects can be restored. A run deletes many checkpoints.
+  restorable_days = { text = 30, config = 365, work = 3 }
+}
+
+resource "google_storage_bucket" "of" {
+  for_each                    = local.restorable_days
+  name                        = "${var.bucket}-${each.key}"
   location                    = var.region
   uniform_bucket_level_access = true
   public_access_prevention    = "enforced"
 
-  # Overwritten and deleted objects can be restored for a month, so no other backup is needed.
   versioning {
     enabled = true
   }
@@ -15,29 +23,24 @@ resource "google_storage_bucket" "all" {
   }
   lifecycle_rule {
     condition {
-      days_since_noncurrent_time = 30
+      days_since_noncurrent_time = each.value
     }
     action {
       type = "Delete"
     }
   }
-  # Deletes files that Dataflow staged and temporary files of killed jobs.
-  lifecycle_rule {
-    condition {
-      age            = 7
-      matches_prefix = ["tmp/"]
-    }
-    action {
-      type = "Delete"
-    }
-  }
-  lifecycle_rule {
-    condition {
-      age            = 90
-      matches_prefix = ["pipeline/"]
-    }
-    action {
-      type = "Delete"
+  # Deletes files that Dataflow staged, temporary files of killed jobs, and files of old pipelines.
+  dynamic "lifecycle_rule" {
+    for_each = each.key == "work" ? { "tmp/" = 7, "pipeline/" = 90 } : {}
+    content {
+      condition {
+        age            = lifecycle_rule.value
+        matches_prefix = [lifecycle_rule.key]
+      }
+      action {
+        type = "Delete"
+      }
     }
   }
+  depends_on = [google_project_service.needed]
 }

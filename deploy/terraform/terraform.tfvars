@@ -1,12 +1,21 @@
-# All names of the cloud project. Terraform, `python -m beambert.deploy.vertex` and
-# `python -m beambert.deploy.vertex.pipeline` read this file. Nothing in it is secret.
+# All names of the cloud project. Terraform and `python -m beambert.deploy.vertex` read this file.
+# Nothing in it is secret.
 project = "my-project"
 region  = "us-central1"
-# Bucket of corpus, workspace, staging and configuration. Its name must be unique in Google Cloud.
+# Beginning of the names of four buckets: -text (what is delivered), -config (what decides), -work (what
+# runs make) and -state (Terraform's). The names must be unique in Google Cloud.
 bucket = "my-project-beambert"
-# Address that is told of failed runs.
+# Address that is told of failed runs and of costs.
 alert_email = "ml-platform@example.com"
 # Times at which a run starts, in UTC. Without new files it costs a minute on a small machine.
 schedule = "0 3 * * *"
-# Training machine, a name in TRAINERS of deploy/vertex/jobs.py.
+# Training machine, a name in TRAINERS of deploy/vertex/machines.py.
 trainer = "v5e-8-spot"
+# People as Google Cloud names them, such as "group:editors@example.com"; docs/cloud.md has what each
+# may do.
+deliverers = []
+operators  = []
+approvers  = []
+# With a billing account, alert_email is told at 50, 90 and 100 % of a month's budget in its currency.
+billing_account = ""
+monthly_budget  = 500

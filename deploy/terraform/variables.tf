@@ -10,10 +10,34 @@ variable "region" {
 
 variable "bucket" {
   type = string
+  validation {
+    condition     = can(regex("^[a-z0-9][a-z0-9-]{1,55}$", var.bucket))
+    error_message = "Must be 2 to 56 lower-case letters, digits and hyphens: -config follows."
+  }
 }
 
 variable "alert_email" {
   type = string
+}
+
+variable "deliverers" {
+  type = set(string)
+}
+
+variable "operators" {
+  type = set(string)
+}
+
+variable "approvers" {
+  type = set(string)
+}
+
+variable "billing_account" {
+  type = string
+}
+
+variable "monthly_budget" {
+  type = number
 }
 
 # Used only by `python -m beambert.deploy.vertex`, which reads the same file.

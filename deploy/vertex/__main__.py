@@ -2,7 +2,7 @@
 
 import sys
 
-from beambert.deploy.vertex.jobs import main
+from beambert.deploy.vertex.command import main
 from beambert.pipelines.shared.console import run_main
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@
 #   deploy/vertex/tpu_vm.sh pretrain --recipe=bert_base --data=gs://B/records/128 \
 #       --long_data=gs://B/records/512 --model_dir=gs://B/base --tpu=local --dtype=bfloat16
 #
-# The environment variables PROJECT, REGION, ZONE, NAME, TYPE (v5litepod-8) and ACCOUNT override the
-# defaults below.
+# The image is that of the checked-out commit. The environment variables COMMIT, PROJECT, REGION, ZONE,
+# NAME, TYPE (v5litepod-8) and ACCOUNT override the defaults below.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -18,6 +18,7 @@ ZONE=${ZONE:-$REGION-a}
 NAME=${NAME:-beambert}
 TYPE=${TYPE:-v5litepod-8}
 ACCOUNT=${ACCOUNT:-beambert-trainer@$PROJECT.iam.gserviceaccount.com}
+COMMIT=${COMMIT:-$(git rev-parse HEAD)}
 REGISTRY=$REGION-docker.pkg.dev
 VM=(gcloud compute tpus tpu-vm)
 WHERE=(--project="$PROJECT" --zone="$ZONE" --quiet)
@@ -28,7 +29,7 @@ TOKEN=http://metadata.google.internal/computeMetadata/v1/instance/service-accoun
 COMMAND="curl -sSf -H Metadata-Flavor:Google $TOKEN | sed 's/.*\"access_token\":\"\([^\"]*\)\".*/\1/' |
   sudo docker login -u oauth2accesstoken --password-stdin https://$REGISTRY &&
   sudo docker run --rm --name=beambert --privileged --net=host --shm-size=16g \
-    $REGISTRY/$PROJECT/beambert/trainer-tpu:latest$(printf ' %q' "$@")"
+    $REGISTRY/$PROJECT/beambert/trainer-tpu:$COMMIT$(printf ' %q' "$@")"
 
 finish() { "${VM[@]}" delete "$NAME" "${WHERE[@]}" || true; }
 trap finish EXIT
@@ -40,7 +41,7 @@ until
   ready ||
     { finish
       "${VM[@]}" create "$NAME" "${WHERE[@]}" --accelerator-type="$TYPE" --spot \
-        --version=v2-alpha-tpuv5-lite --service-account="$ACCOUNT"; }
+        --version=v2-alpha-tpuv5-lite --service-account="$ACCOUNT" --labels=app=beambert; }
   # The command continues from its newest checkpoint.
   "${VM[@]}" ssh "$NAME" "${WHERE[@]}" --command="$COMMAND"
 do

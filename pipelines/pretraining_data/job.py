@@ -25,6 +25,7 @@ class PretrainingDataJob:
       encoding: encoding of text that isn't UTF-8, or "auto".
       max_reject_fraction: share of the documents that may be unreadable.
       since: patterns of records folders whose files are left out.
+      leave_out: path of a text file with the paths of input files to leave out; "" for none.
       do_lower_case, language, sentences, duplicates: see `preparation.TextOptions`.
       min_document_characters: least number of characters; shorter documents are dropped.
       quality_filter: "none" or "gopher".
@@ -49,6 +50,7 @@ class PretrainingDataJob:
     encoding: str = "auto"
     max_reject_fraction: float = 0.0
     since: tuple[str, ...] = ()
+    leave_out: str = ""
     do_lower_case: bool = True
     language: str = "en"
     sentences: str = "sentencex"

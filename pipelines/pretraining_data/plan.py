@@ -24,7 +24,7 @@ from beambert.pipelines.pretraining_data.sources import Sources
 from beambert.pipelines.records.contract import INFO_FILE, REJECTS_FILE, STATISTICS_FILE
 from beambert.pipelines.records.schema import SCHEMA_FILE
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage.claims import TEMPORARY_PREFIX, UNFINISHED_FILE
+from beambert.pipelines.storage.claims import TEMPORARY_PREFIX, UNFINISHED_FILE, absolute
 from beambert.pipelines.text.filters import FilterSettings
 from beambert.pipelines.text.preparation import TextOptions
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
@@ -194,14 +194,27 @@ def _delete_if_empty(folder: str) -> None:
 
 
 def find_inputs(job: PretrainingDataJob) -> tuple[list[InputFile], list[InputFile]]:
-    """Returns the files of --input, and those among them that are not in the records of --since.
+    """Returns the files of --input that --leave_out doesn't name, and those of them to read.
+
+    The files to read are those that are not in the records of --since.
 
     Raises:
-      InputError: a pattern matches nothing, or the records of --since cannot be read.
+      InputError: a pattern matches nothing, or the records of --since or the file of --leave_out
+        cannot be read.
     """
-    everything = match_inputs(job.input)
+    everything = _listed(job)
     inputs = new_inputs(everything, job.since, job.output) if job.since else everything
     return everything, inputs
+
+
+def _listed(job: PretrainingDataJob) -> list[InputFile]:
+    """Returns the files of --input that --leave_out doesn't name."""
+    inputs = match_inputs(job.input)
+    if not job.leave_out:
+        return inputs
+    lines = files.read_bytes(job.leave_out, "--leave_out").decode(errors="replace").splitlines()
+    named = {absolute(line) for line in lines if line}
+    return [file for file in inputs if file.path not in named]
 
 
 def make_plan(

@@ -132,13 +132,17 @@ def estimate_pretraining_data(
 
 
 def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
-    """Returns the plan of a job, or None with a message if --since leaves no file to read."""
+    """Returns the plan of a job, or None with a message if there is no file to read."""
     check_reachable(options, input=job.input, output=job.output)
     job = dataclasses.replace(job, output=output_for_workers(job.output, options))
     everything, inputs = find_inputs(job)
     if job.since and not inputs:
         print(f"nothing new: all files of --input are in the records of {', '.join(job.since)}")
         return None
+    if job.leave_out and not inputs:
+        raise InputError(
+            f"--leave_out={job.leave_out}: names all files of --input; take those to read out of it"
+        )
     return make_plan(job, everything, inputs)
 
 

@@ -7,11 +7,12 @@ This module never calls TensorFlow's `isdir`. It returns False when the storage 
 a command would take a folder that it cannot see for one that doesn't exist.
 """
 
+import concurrent.futures
 import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
@@ -25,6 +26,7 @@ STORAGE_ERRORS = (tf.errors.OpError, OSError)
 _BYTES_AT_A_TIME = 1 << 24
 # The files that describe models and data are far smaller than this.
 MOST_BYTES = 1 << 28
+_SIMULTANEOUS_REQUESTS = 32
 
 
 def reason(error: Exception) -> str:
@@ -87,6 +89,19 @@ def size(path: str) -> int | None:
             return tf.io.gfile.stat(path).length
         except tf.errors.NotFoundError:
             return None
+
+
+def sizes(paths: Sequence[str]) -> list[int | None]:
+    """Returns the size of each file, see `size`; asks for many at the same time.
+
+    On gs:// each answer takes some 50 ms, so that thousands of files one after the other would keep
+    accelerators waiting for minutes.
+
+    Raises:
+      InputError: the storage doesn't answer.
+    """
+    with concurrent.futures.ThreadPoolExecutor(_SIMULTANEOUS_REQUESTS) as pool:
+        return list(pool.map(size, paths))
 
 
 def modified(path: str) -> float:

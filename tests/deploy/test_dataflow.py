@@ -16,6 +16,7 @@ from google.cloud import dataflow_v1beta3 as dataflow
 from support import emulated_storage as storage
 from support import growing_corpus as corpus
 from support.absent_packages import without
+from support.google_services import faults
 
 from beambert.commands import COMMANDS
 from beambert.commands import run as run_command
@@ -310,9 +311,12 @@ def test_submission(gs, storage_environment, root):
     port = storage_environment["STORAGE_EMULATOR_HOST"].rpartition(":")[2]
     arguments = [*commands(root, "", "sent")["data"], *BEAM_FLAGS, f"--job_name=records-{port}"]
     arguments += [f"--dataflow_endpoint=http://localhost:{port}", "--sdk_container_image=image"]
+    arguments += ["--labels=app=beambert"]
     assert run_command(arguments) == 2  # there are no records after all
-    job = json.loads(files.read_bytes(f"{gs}/{storage.JOB_FILE}", ""))
-    assert job["name"] == f"records-{port}"
+    text = files.read_bytes(f"{gs}/{storage.JOB_FILE}", "")
+    assert faults(dataflow.Job.from_json(text)) == []  # a field that the protocol lacks raises
+    job = json.loads(text)
+    assert job["name"] == f"records-{port}" and job["labels"] == {"app": "beambert"}
     environment = job["environment"]
     flexrs = dataflow.FlexResourceSchedulingGoal.FLEXRS_COST_OPTIMIZED
     assert environment["flexResourceSchedulingGoal"] == flexrs

@@ -1,5 +1,6 @@
 """Terraform's files and the workflow, as far as they can be read without their services."""
 
+import ast
 import dataclasses
 import pathlib
 import re
@@ -10,7 +11,7 @@ import tomllib
 import pytest
 import yaml
 
-from beambert.deploy.settings import Settings
+from beambert.deploy.settings import LABELS, Settings
 
 FOLDER = pathlib.Path(__file__).parents[2] / "deploy" / "terraform"
 SOURCES = "".join(path.read_text() for path in sorted(FOLDER.glob("*.tf")))
@@ -21,7 +22,7 @@ def test_one_file_has_all_names():
     assert fields == set(re.findall(r'^variable "(\w+)"', SOURCES, re.MULTILINE))
     values = tomllib.loads((FOLDER / "terraform.tfvars").read_text())
     for path in (FOLDER.parent).rglob("*"):
-        if path.suffix in (".tf", ".py", ".toml", ".sh", ".json") or path.name == "arrival.yaml":
+        if path.suffix in (".tf", ".py", ".toml", ".sh", ".json", ".yaml"):
             for name in ("project", "bucket", "alert_email"):
                 assert values[name] not in path.read_text(), path
 
@@ -39,6 +40,7 @@ def test_accounts_that_jobs_run_as_are_made():
 def test_nobody_may_do_everything():
     roles = set(re.findall(r'"(roles/[\w.]+)"', SOURCES))
     broad = {"owner", "editor", "viewer", "storage.admin", "aiplatform.admin", "dataflow.admin"}
+    broad |= {"cloudbuild.builds.builder"}  # writes to every bucket of the project
     assert roles and not roles & {f"roles/{name}" for name in broad}
     assert "google_service_account_key" not in SOURCES
 
@@ -55,6 +57,80 @@ def test_formatted():
     assert done.returncode == 0, done.stdout
 
 
+def table(name):
+    """Returns a value of locals as Python reads it, with the names of other locals as texts."""
+    start = re.search(rf"^  {name} *= *", SOURCES, re.MULTILINE).end()
+    rest = SOURCES[start:]
+    line = rest.partition("\n")[0]
+    end = len(line) if line[-1] in "]}" else rest.index("\n  }") + 4
+    text = re.sub(r"#.*", "", rest[:end])
+    text = re.sub(r"([\w-]+) *= *", r'"\1": ', text)
+    text = re.sub(r"(?:local|var)\.(\w+)", r'"\1"', text)
+    return ast.literal_eval(re.sub(r'([\]}"\d])(\s*\n\s*")', r"\1,\2", text))
+
+
+def may_write(role):
+    return role in ("writes", "roles/storage.objectUser", "roles/storage.objectCreator")
+
+
+def test_who_writes_which_bucket():
+    """What decides a run can't be changed by what runs, nor by whoever delivers text."""
+    writers = {
+        bucket: {name for name, roles in accounts.items() if may_write(roles)}
+        for bucket, accounts in table("bucket_roles").items()
+    }
+    workers = {"beambert-pipeline", "beambert-worker", "beambert-trainer"}
+    assert writers == {"text": set(), "config": set(), "work": workers}
+    people = table("people_bucket_roles")
+    writers = {
+        bucket: {who for who, roles in people.items() if any(map(may_write, roles.get(bucket, ())))}
+        for bucket in ("text", "config", "work")
+    }
+    assert writers["config"] == {"approver"}
+    assert writers["text"] == {"deliverer", "operator"}
+    assert writers["work"] == {"operator", "approver"}
+    # A deliverer adds objects and can't replace one.
+    assert "roles/storage.objectUser" not in people["deliverer"]["text"]
+    assert table("people_project_roles")["deliverer"] == []
+    # The build writes to two folders of the configuration's bucket only.
+    build = SOURCES[SOURCES.index('iam_member" "build"') :]
+    assert 'for path in ["templates/", "builds/"]' in build
+    steps = (FOLDER.parent / "cloudbuild.yaml").read_text()
+    written = set(re.findall(r"gs://\$_BUCKET-config/(\w+/)", steps))
+    assert written == {"templates/", "builds/"}
+
+
+def test_buckets_of_the_configuration_are_made():
+    made = set(table("restorable_days")) | {"state"}
+    texts = [path.read_text() for path in FOLDER.parent.glob("*.toml")]
+    texts += [(FOLDER.parent / "README.md").read_text()]
+    named = set(re.findall(r"BUCKET-([a-z]+)", "".join(texts)))
+    assert {"text", "config", "work"} <= named <= made
+
+
+def test_accounts_may_look_at_buckets_that_tensorflow_opens():
+    """TensorFlow goes up to the bucket to make a folder; see the test on the emulator."""
+    for name in ("reads", "writes"):
+        assert "roles/storage.legacyBucketReader" in table(name)
+
+
+def test_alerts_match_what_is_printed():
+    """An alert on words that nothing prints would never come."""
+    words = re.findall(r'AND \\"([\w ]+)\\"', SOURCES)
+    code = "".join(
+        path.read_text() for path in FOLDER.parent.rglob("*.py") if "terraform" not in path.parts
+    )
+    assert len(words) == 4
+    for each in words:
+        assert each in code, each
+
+
+def test_state_is_remote_and_labels_are_everywhere():
+    main = (FOLDER / "main.tf").read_text()
+    assert 'backend "gcs"' in main and "bucket" not in main[main.index('backend "gcs"') :][:60]
+    assert 'default_labels = { app = "beambert" }' in main and LABELS == {"app": "beambert"}
+
+
 def steps_of(workflow):
     return {name: body for step in workflow["main"]["steps"] for name, body in step.items()}
 
@@ -62,19 +138,23 @@ def steps_of(workflow):
 def test_workflow():
     steps = steps_of(yaml.safe_load((FOLDER / "arrival.yaml").read_text()))
     condition = steps["is_a_manifest"]["switch"][0]["condition"]
-    (pattern,) = re.findall(r'match_regex\(name, "(.*)"\)', condition)
+    (pattern,) = re.findall(r'match_regex\(event.data.name, "(.*)"\)', condition)
     pattern = pattern.replace("\\\\", "\\")
     config = tomllib.loads((FOLDER.parent / "retrain.toml").read_text())
     (manifests,) = config["manifests"]
-    name = manifests.removeprefix("gs://BUCKET/").replace("*", "2026-11-21")
+    name = manifests.removeprefix("gs://BUCKET-text/").replace("*", "2026-11-21")
     assert re.search(pattern, name)
-    assert not re.search(pattern, "retraining/runs/000001/run.json")
+    assert not re.search(pattern, "2026-11-21.jsonl.gz")
     # The wait is over when this manifest itself is old enough.
     assert steps["settle"]["args"]["seconds"] > 60 * config["settle_minutes"]
     settings = Settings("p", "r", "b", "", "", "")
-    assert settings.pipeline == f"gs://b/{steps['pipeline']['args']['object']}"
-    given = set(re.findall(r"^    ([A-Z]+) += var", SOURCES, re.MULTILINE))
+    got = steps["pipeline"]["try"]["args"]["object"]
+    assert settings.pipeline == f"gs://b-config/{got}"
+    given = set(re.findall(r"^    ([A-Z]+) += (?:var|google)", SOURCES, re.MULTILINE))
     assert given == set(re.findall(r'get_env\("(\w+)"\)', str(steps)))
+    assert steps["is_by_hand"]["switch"][0]["next"] == "pipeline"
+    for name in ("pipeline", "start"):
+        assert steps[name]["retry"].startswith("${http.default_retry")
 
 
 def test_the_tpu_image_has_the_runtime_of_v5e():

@@ -37,6 +37,8 @@ HOSTS = ("www.googleapis.com", "storage.googleapis.com", "iamcredentials.googlea
 BUCKET = "bucket"
 # Who has storage.objectUser alone for this one may not look at the bucket itself.
 OBJECTS_ONLY = "objects-only"
+# The bucket of the configuration, as deploy/terraform names it.
+CONFIGURED = f"{BUCKET}-config"
 # What a job that was submitted to Dataflow asked for.
 JOB_FILE = "submitted/job.json"
 
@@ -223,6 +225,7 @@ def serve(folder: pathlib.Path) -> None:
     storage = Storage(use_memory_fs=True)
     buckets.create_bucket(BUCKET, storage)
     buckets.create_bucket(OBJECTS_ONLY, storage)
+    buckets.create_bucket(CONFIGURED, storage)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate, key = write_certificate(folder)
     context.load_cert_chain(certificate, key)

@@ -65,6 +65,12 @@ def build_parser() -> FlagParser:
         help="folder of the checkpoints, if the pre-training had a --checkpoint_dir (default: "
         "checkpoints in --model)",
     )
+    add(
+        "--version",
+        type=int,
+        metavar="N",
+        help="number of the version (default: the greatest one in --output plus one)",
+    )
     add("--text", help="text to call the exported classifier on")
     add("--trust_model", **TRUST_MODEL)
     return parser
@@ -87,6 +93,11 @@ def main(argv: Sequence[str]) -> None:
         )
     if flags.evaluation:
         blessing.check_blessing(flags.evaluation, flags.model)
+    if flags.version is not None and (flags.version < 1 or flags.to != "savedmodel"):
+        raise InputError(
+            f"--version={flags.version}: must be at least 1, with --to=savedmodel; correct it or "
+            "leave it out"
+        )
     if flags.checkpoint is not None:
         _export_checkpoint(flags)
         return
@@ -94,7 +105,9 @@ def main(argv: Sequence[str]) -> None:
         _export_elsewhere(flags)
         return
     labels = versions.labels_of(flags.model) if flags.text else ()
-    path = versions.export(flags.model, flags.output.rstrip("/"), flags.trust_model)
+    path = versions.export(
+        flags.model, flags.output.rstrip("/"), flags.trust_model, flags.version
+    )
     print(f"{path}: a SavedModel that takes raw text")
     for left in tensorflow_files.leftovers(flags.output.rstrip("/")):
         print(f"{left}: left by a killed export; delete it unless an export is running")

@@ -109,9 +109,8 @@ def open_records(folder: str, flag: str) -> Records:
     needed = ("max_seq_length", "max_predictions_per_seq", "do_lower_case")
     if missing := [name for name in needed if name not in info.parameters]:
         raise InputError(f"{info_path}: says nothing of {missing[0]}; {_REMEDY}")
-    for file in info.files:
-        path = f"{folder}/{file['name']}"
-        size = tensorflow_files.size(path)
+    paths = [f"{folder}/{file['name']}" for file in info.files]
+    for path, size, file in zip(paths, tensorflow_files.sizes(paths), info.files, strict=True):
         if size != file["bytes"]:
             has = "is missing" if size is None else f"has {size} bytes"
             raise InputError(

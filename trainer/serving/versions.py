@@ -4,8 +4,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import tensorflow as tf
-
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
@@ -15,6 +13,7 @@ from beambert.pipelines.storage.weights import RESULTS_FILE, SAVED_MODEL_FOLDER,
 from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL
 from beambert.trainer import model_folders
 from beambert.trainer.serving.card import CARD_FILE, model_card
+from beambert.trainer.serving.publishing import publish
 from beambert.trainer.serving.saved_model import EncoderModule, save_module
 from beambert.trainer.task_models import task_model
 
@@ -23,7 +22,9 @@ EXTRA_ASSETS, SOURCE_FILE = "assets.extra", "model.json"
 
 
 @logging_as_it_was()
-def export(model_dir: str, output: str, trusts: bool = False) -> str:
+def export(
+    model_dir: str, output: str, trusts: bool = False, number: int | None = None
+) -> str:
     """Writes a model folder as the next version in a serving folder.
 
     Two exports at the same time make two versions. An existing version is never changed, and a new
@@ -34,6 +35,7 @@ def export(model_dir: str, output: str, trusts: bool = False) -> str:
       model_dir: folder of a fine-tuned model or an encoder.
       output: folder that holds a folder for each version, as TensorFlow Serving reads it.
       trusts: whether the graph of a fine-tuned model may do anything, see `storage.known_graphs`.
+      number: number of the version; None for the next free one.
 
     Returns:
       the path of the new version.
@@ -42,7 +44,7 @@ def export(model_dir: str, output: str, trusts: bool = False) -> str:
       InputError: the model cannot be used, or the output holds something else.
     """
     found = model_folders.open_model(model_dir, "--model")
-    version = next_version(output)
+    version = number or next_version(output)
     if found.training["kind"] == model_folders.PRETRAINING:
         module = _encoder_module(found)
         functions = module.functions
@@ -58,7 +60,7 @@ def export(model_dir: str, output: str, trusts: bool = False) -> str:
         card = model_card(functions["serving_default"], found.training, _results(found.path))
         tensorflow_files.write_bytes(f"{temporary}/{CARD_FILE}", card.encode())
         # Still under the lock: without it, another export takes the folder for a dead one.
-        return _publish(temporary, output)
+        return publish(temporary, output, lambda: number or next_version(output))
 
 
 def _encoder_module(found: model_folders.ModelFolder) -> EncoderModule:
@@ -83,24 +85,6 @@ def _results(model_dir: str) -> dict[str, float] | None:
     """Returns the metrics of a fine-tuned model on dev; None for an encoder."""
     path = f"{model_dir}/{RESULTS_FILE}"
     return json.loads(tensorflow_files.read_bytes(path)) if tensorflow_files.exists(path) else None
-
-
-def _publish(temporary: str, output: str) -> str:
-    """Renames a folder to the next version, and returns its path.
-
-    Raises:
-      InputError: the folder cannot be renamed.
-    """
-    while True:
-        path = f"{output}/{next_version(output)}"
-        try:
-            tf.io.gfile.rename(temporary, path)
-            return path
-        except tf.errors.OpError as error:
-            # If the path exists, another export has taken the number in the meantime.
-            if not tensorflow_files.exists(path):
-                reason = tensorflow_files.reason(error)
-                raise InputError(f"{path}: cannot be made of {temporary} ({reason})") from error
 
 
 def _write_source(model_dir: str, path: str) -> None:

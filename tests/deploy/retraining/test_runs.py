@@ -1,7 +1,6 @@
 """What a retraining decides, with stand-ins for the commands that write only their markers."""
 
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -10,96 +9,16 @@ import time
 
 import pytest
 from support import growing_corpus as corpus
+from support.stand_in_commands import Commands, KilledError, served
 
 from beambert.commands import COMMANDS
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import STEPS, Retraining, command, is_needed, next_run
-from beambert.pipelines.jobs.input_files import match_inputs
-from beambert.pipelines.pretraining_data.since import new_inputs
-from beambert.pipelines.records.contract import RecordsInfo
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import leases
 
 ROOT = pathlib.Path(__file__).parents[3]
-
-
-class KilledError(BaseException):
-    """The process is gone: nothing after it runs."""
-
-
-class Commands:
-    """Stands in for the commands; each writes what the real one leaves on disk.
-
-    Attributes:
-      accuracies: of the classifier that a run's folder name ends with.
-      ran: (step, arguments) of all that ran to their end.
-      kill: a step that is killed, once, and how; or "between lengths" of the records.
-    """
-
-    def __init__(self):
-        self.accuracies = {}
-        self.ran = []
-        self.kill = None
-        self.fail = None
-
-    def __call__(self, step, arguments, descriptors):
-        flags, _ = COMMANDS[arguments[0]].build_parser().parse_known_args(arguments[1:])
-        if (step, "before") == self.kill:
-            self._die()
-        if step == self.fail:
-            raise InputError(f"the step {step} failed")
-        output = pathlib.Path(getattr(flags, "output", None) or flags.model_dir)
-        (output if step != "serving" else output / "_tmp-0-0").mkdir(parents=True, exist_ok=True)
-        if (step, "half-way") == self.kill:
-            self._die()
-        getattr(self, f"_{arguments[0]}")(flags, output)
-        self.ran.append((step, flags))
-        if (step, "after") == self.kill:
-            self._die()
-
-    def _die(self):
-        self.kill = None
-        raise KilledError
-
-    def _data(self, flags, output):
-        inputs = match_inputs(flags.input)
-        if flags.since:
-            inputs = new_inputs(inputs, flags.since, flags.output)
-        info = RecordsInfo({}, {}, [vars(file) for file in inputs], [], {}, {})
-        lengths = flags.max_seq_length
-        for folder in [output] if len(lengths) == 1 else [output / str(n) for n in lengths]:
-            folder.mkdir(exist_ok=True)
-            (folder / "info.json").write_text(info.to_json())
-            (folder / "_SUCCESS").write_text("{}")
-            if self.kill == "between lengths":
-                self._die()
-
-    def _pretrain(self, flags, output):
-        for records in filter(None, (flags.data, flags.long_data)):
-            assert pathlib.Path(records, "_SUCCESS").exists()
-        (output / "_SUCCESS").write_text("{}")
-
-    def _finetune(self, flags, output):
-        (output / "_SUCCESS").write_text("{}")
-
-    def _evaluate(self, flags, output):
-        accuracy = self.accuracies[pathlib.Path(flags.model).parent.name]
-        is_blessed = accuracy >= (flags.threshold[0] if flags.threshold else 0.5)
-        if flags.baseline:
-            served = json.loads(pathlib.Path(flags.baseline, "metrics.json").read_text())
-            is_blessed &= accuracy >= served["overall"]["accuracy"] + flags.min_change
-        metrics = {"overall": {"accuracy": accuracy}, "examples": 100}
-        (output / "metrics.json").write_text(json.dumps(metrics))
-        marker = output / ("BLESSED" if is_blessed else "NOT_BLESSED")
-        marker.write_text(f"accuracy {accuracy}\n")
-
-    def _export(self, flags, output):
-        (output / "_tmp-0-0").rmdir()
-        names = [int(path.name) for path in output.iterdir()]
-        version = output / str(max(names, default=0) + 1)
-        version.mkdir()
-        (version / "model").write_text(flags.model)
 
 
 @pytest.fixture
@@ -113,11 +32,6 @@ def commands(monkeypatch):
 def config(tmp_path):
     corpus.deliver(tmp_path, 1)
     return workspace.read_config(str(corpus.write_config(tmp_path)))
-
-
-def served(config):
-    folder = pathlib.Path(config.workspace, "serving")
-    return {path.name: (path / "model").read_text() for path in folder.glob("[0-9]")}
 
 
 def test_a_year_of_runs(tmp_path, config, commands, capsys):
@@ -230,73 +144,6 @@ def test_dry_run_changes_nothing(tmp_path, config, commands, capsys):
     assert "[encoder] beambert pretrain --data=" in capsys.readouterr().out
 
 
-MANIFESTS = {
-    '{"files": [{"path": "1.jsonl", "by': "half-written",
-    '{"files": [{"path": "1.jsonl"}]}': "half-written",
-    '{"files": [{"path": 1, "bytes": 5}]}': "half-written",
-    '["1.jsonl"]': "half-written",
-    '{"files": [{"path": "9.jsonl", "bytes": 5}]}': "9.jsonl, which is missing",
-    '{"files": [{"path": "1.jsonl", "bytes": 5}]}': "should have 5",
-}
-
-
-@pytest.mark.parametrize("text", MANIFESTS)
-def test_deliveries_that_are_not_complete(tmp_path, commands, text):
-    corpus.deliver(tmp_path, 1)
-    more = f'manifests = ["{tmp_path}/text/*.manifest"]\n'
-    config = workspace.read_config(str(corpus.write_config(tmp_path, more=more)))
-    manifest = tmp_path / "text" / "1.manifest"
-    manifest.write_text(text)
-    with pytest.raises(InputError, match=MANIFESTS[text]):
-        retrain.retrain(config)
-    assert commands.ran == []
-    size = (tmp_path / "text" / "1.jsonl").stat().st_size
-    manifest.write_text(json.dumps({"files": [{"path": "1.jsonl", "bytes": size}]}))
-    commands.accuracies = {"000001": 0.8}
-    retrain.retrain(config)
-    assert sorted(served(config)) == ["1"]
-
-
-def test_no_manifest_yet(tmp_path, commands, capsys):
-    corpus.deliver(tmp_path, 1)
-    more = f'manifests = ["{tmp_path}/text/*.manifest"]\n'
-    retrain.retrain(workspace.read_config(str(corpus.write_config(tmp_path, more=more))))
-    assert commands.ran == [] and "no manifest matches" in capsys.readouterr().out
-
-
-def test_deliveries_in_a_row_are_taken_together(tmp_path, commands, capsys):
-    corpus.deliver(tmp_path, 1)
-    more = f'manifests = ["{tmp_path}/text/*.manifest"]\nsettle_minutes = 10\n'
-    config = workspace.read_config(str(corpus.write_config(tmp_path, more=more)))
-    for name, minutes in (("1", 30), ("2", 9)):
-        manifest = tmp_path / "text" / f"{name}.manifest"
-        manifest.write_text('{"files": []}')
-        os.utime(manifest, (time.time() - 60 * minutes,) * 2)
-    retrain.retrain(config)
-    assert commands.ran == [] and "younger than 10 minutes" in capsys.readouterr().out
-    os.utime(manifest, (time.time() - 660,) * 2)
-    commands.accuracies = {"000001": 0.8}
-    retrain.retrain(config)
-    assert sorted(served(config)) == ["1"]
-
-
-def test_a_manifest_from_the_future_blocks_nothing_silently(tmp_path, commands):
-    """A clock that is minutes ahead is no fault; one that is years ahead would wait for years."""
-    corpus.deliver(tmp_path, 1)
-    more = f'manifests = ["{tmp_path}/text/*.manifest"]\n'
-    config = workspace.read_config(str(corpus.write_config(tmp_path, more=more)))
-    manifest = tmp_path / "text" / "1.manifest"
-    manifest.write_text('{"files": []}')
-    os.utime(manifest, (time.time() + 10**8,) * 2)
-    with pytest.raises(InputError, match="1.manifest: has a date in the future"):
-        retrain.retrain(config)
-    assert commands.ran == []
-    os.utime(manifest, (time.time() + 30,) * 2)
-    commands.accuracies = {"000001": 0.8}
-    retrain.retrain(config)
-    assert sorted(served(config)) == ["1"]
-
-
 def test_the_least_change_is_for_runs_with_a_baseline(tmp_path):
     text = corpus.write_config(tmp_path).read_text()
     config = Retraining.from_toml(text + "min_change = 0.25\n", "c")
@@ -381,6 +228,11 @@ BAD = {
     ("vocab_file =", "least = 7\nvocab_file ="): "evaluate: --threshold=7: cannot be reached",
     ("max_seq_length = 32", "max_seq_length = 'a,b'"): "one length, or a short and a long one",
     ("vocab_file =", f"least = {'[' * 9999}\nvocab_file ="): "is not TOML",
+    ("[evaluate]", "[evaluate]\nmin_change = 'much'"): "min_change=much: must be a number",
+    ("[evaluate]", "[evaluate]\nmetric = 'f1'"): "is set by each run",
+    ("vocab_file =", "alert_days = true\nvocab_file ="): "alert_days: must be a number",
+    ("vocab_file =", "leave_out = 'x'\nvocab_file ="): "leave_out: must be a list of paths",
+    ("dupe_factor", "leave_out = 'x'\ndupe_factor"): "data.leave_out: is set by each run",
 }
 
 
@@ -420,6 +272,22 @@ def test_damaged_files_of_a_run(config, commands, name, text):
     with pytest.raises(InputError, match=f"000001/{name}: is damaged .*; correct it, or delete"):
         retrain.retrain(config)
     assert commands.ran == []
+
+
+def test_a_least_gain_is_for_runs_with_something_to_compare(tmp_path, commands):
+    """The first run has no baseline, and `evaluate` refuses --min_change without one."""
+    corpus.deliver(tmp_path, 1)
+    path = corpus.write_config(tmp_path)
+    path.write_text(path.read_text() + "min_change = 0.05\n")
+    config = workspace.read_config(str(path))
+    commands.accuracies = {"000001": 0.8, "000002": 0.84, "000003": 0.86}
+    for number in (1, 2, 3):
+        corpus.deliver(tmp_path, number)
+        retrain.retrain(config)
+    gains = [flags.min_change for step, flags in commands.ran if step == "evaluation"]
+    assert gains == [None, 0.05, 0.05]
+    assert all(flags.min_change is None for step, flags in commands.ran if step == "baseline")
+    assert sorted(served(config)) == ["1", "2"]
 
 
 def test_records_of_two_lengths(commands, tmp_path):
@@ -477,5 +345,5 @@ def test_commands_of_the_example_have_real_flags():
                 _, others = COMMANDS[name].build_parser().parse_known_args(arguments)
                 assert not others or name in ("data", "evaluate")
     encoder = COMMANDS["pretrain"].build_parser().parse_args(command("encoder", config, two)[1:])
-    records = "gs://BUCKET/retraining/runs/000002/records"
+    records = "gs://BUCKET-work/retraining/runs/000002/records"
     assert (encoder.data, encoder.long_data) == (f"{records}/128", f"{records}/512")

@@ -18,10 +18,10 @@ import yaml
 from support import forked
 from support import growing_corpus as corpus
 
-from beambert.deploy.retraining import command, workspace
+from beambert.deploy.retraining import command, deliveries, workspace
 from beambert.deploy.retraining.runs import STEPS
-from beambert.deploy.settings import Settings
-from beambert.deploy.vertex import jobs, pipeline
+from beambert.deploy.settings import Deployment, Release, Settings
+from beambert.deploy.vertex import pipeline, requests
 from beambert.pipelines import create_pretraining_data
 from beambert.pipelines.jobs import files, input_files
 from beambert.pipelines.pretraining_data import plan
@@ -31,12 +31,18 @@ from beambert.pipelines.storage import leases, tensorflow_files
 from beambert.trainer import model_folders
 
 ROOT = pathlib.Path(__file__).parents[3]
+HOLDER = "projects/1/locations/r/pipelineJobs/beambert-1"
 SETTINGS = Settings("my-project", "us-central1", "bucket", "a@b", "0 3 * * *", "v5e-8-spot")
+DEPLOYMENT = Deployment(SETTINGS, Release("commit"))
 
 
 def beambert(environment, *arguments):
+    return process(environment, sys.executable, "-m", "beambert", *arguments)
+
+
+def process(environment, *words):
     return forked.run(
-        [sys.executable, "-m", "beambert", *arguments],
+        words,
         cwd=ROOT,
         env=os.environ | environment | {"CUDA_VISIBLE_DEVICES": "-1"},
         capture_output=True,
@@ -113,11 +119,6 @@ def test_why_accounts_may_look_at_the_bucket(gs):
     """TensorFlow goes up to it to make the first folder: objectUser alone doesn't do."""
     with pytest.raises(tf.errors.PermissionDeniedError):
         tf.io.gfile.makedirs("gs://objects-only/model")
-    accounts = (ROOT / "deploy" / "terraform" / "accounts.tf").read_text()
-    granted = re.search(r"bucket_roles = {(.*?)}", accounts, re.DOTALL)[1]
-    for line in granted.strip().splitlines():
-        if re.search("pipeline|worker|trainer", line):
-            assert '"roles/storage.legacyBucketReader"' in line
 
 
 def test_an_interrupted_upload_leaves_nothing(gs):
@@ -247,7 +248,7 @@ def test_a_bucket_without_permission(gs, tmp_path):
     with pytest.raises(InputError, match="forbidden/runs: cannot be listed .*403"):
         workspace.read_history(f"{gs}/forbidden")  # it must not seem to be empty
     with pytest.raises(InputError, match="forbidden/.: cannot be listed .*403"):
-        workspace.check_manifests([f"{gs}/forbidden/*"])
+        deliveries.read_deliveries([f"{gs}/forbidden/*"], frozenset(), 0.0)
     with pytest.raises(InputError, match="--vocab_file=gs://bucket/forbidden/v: cannot be read"):
         files.read_bytes(f"{gs}/forbidden/v", "--vocab_file")
     with pytest.raises(InputError, match="^gs://bucket/forbidden/a: cannot be read .*403"):
@@ -273,6 +274,31 @@ def test_a_plan_on_a_bucket(gs, tmp_path):
     assert files.list_folder(f"{gs}/plan/workspace") == []
     run = workspace.read_history(f"{gs}/plan/workspace").open
     assert run.path == f"{gs}/plan/workspace/runs/000001"
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome"),
+    [("CANCELLED", "new"), ("FAILED", "new"), ("RUNNING", "busy"), ("PAUSED", "busy")],
+)
+def test_the_lock_of_a_pipeline_that_is_over(gs, tmp_path, services, state, outcome):
+    """A cancelled pipeline may have had no time to release it, and the lease lasts a week."""
+    from google.cloud import aiplatform_v1
+
+    corpus.make(tmp_path)
+    root, before = f"{gs}/{tmp_path.name}", HOLDER.replace("-1", "-0")
+    files.write_bytes(f"{root}/text/1.jsonl", (tmp_path / "text" / "1.jsonl").read_bytes())
+    text = corpus.write_config(tmp_path).read_text().replace(str(tmp_path), root)
+    files.write_bytes(f"{root}/retrain.toml", text.encode())
+    leases.Lease(f"{root}/workspace/LOCK").acquire(before, leases.PIPELINE_LEASE)
+    found = aiplatform_v1.PipelineJob(name=before, state=f"PIPELINE_STATE_{state}")
+    services.answers["GetPipelineJob"] = found
+    flags = [f"--config={root}/retrain.toml", "--step=plan", f"--holder={HOLDER}"]
+    command.main([*flags, f"--outcome_file={tmp_path}/outcome"])
+    assert (tmp_path / "outcome").read_text() == outcome
+    held = HOLDER if outcome == "new" else before
+    assert json.loads(files.read_bytes(f"{root}/workspace/LOCK", ""))["holder"] == held
+    config = workspace.read_config(f"{root}/retrain.toml")
+    assert command.is_held(config, held) and not command.is_held(config, "another")
 
 
 RETRAIN = """
@@ -319,23 +345,26 @@ def test_a_lease_that_is_lost_stops_the_run(gs, storage_environment, tmp_path):
     assert files.read_bytes(f"{workspace_there}/LOCK", "") == stolen.encode()
 
 
-HOLDER = "projects/1/locations/r/pipelineJobs/beambert-1"
-
-
 def component(spec, task, outputs):
     """Returns what a pipeline's component runs, its parameters in their places.
 
     Of those that wait for a custom job, what the job's container runs.
     """
+    if task in requests.ON_ACCELERATORS:
+        return [sys.executable, "-m", "beambert", *requests.step_arguments(DEPLOYMENT.config, task)]
     container = spec["deploymentSpec"]["executors"][f"exec-{task}"]["container"]
-    words = [*container["command"], *container["args"]]
-    if words[:4] == ["python", "-m", "beambert.deploy.vertex", "train"]:
-        job = jobs.custom_job(SETTINGS, task, jobs.step_arguments(SETTINGS, task))
-        return job["job_spec"]["worker_pool_specs"][0]["container_spec"]["args"]
-    assert words[0] == "beambert"
+    words = [sys.executable, *container["command"][1:], *container["args"]]
     values = {"{{$.inputs.parameters['holder']}}": HOLDER}
     values["{{$.outputs.parameters['outcome'].output_file}}"] = str(outputs / "outcome")
-    return [functools.reduce(lambda w, v: w.replace(*v), values.items(), w) for w in words[1:]]
+    values["{{$}}"] = json.dumps(
+        {
+            "outputs": {
+                "outputFile": f"{outputs}/{task}.json",
+                "artifacts": {"made": {"artifacts": [{"name": "made"}]}},
+            }
+        }
+    )
+    return [functools.reduce(lambda w, v: w.replace(*v), values.items(), w) for w in words]
 
 
 @pytest.mark.slow
@@ -347,12 +376,14 @@ def test_the_components_make_a_served_version(gs, storage_environment, tmp_path)
         files.write_bytes(f"{gs}/all/{name}", (tmp_path / name).read_bytes())
     for name in ("workspace", "text", "vocab.txt", "bert_config.json"):
         text = text.replace(f"{tmp_path}/{name}", f"{gs}/all/{name}")
-    files.write_bytes(SETTINGS.config, text.encode())
-    pipeline.compile_to(tmp_path / "pipeline.yaml", SETTINGS)
-    spec = yaml.safe_load((tmp_path / "pipeline.yaml").read_text())
+    files.write_bytes(DEPLOYMENT.config, text.encode())
+    files.write_bytes(DEPLOYMENT.file, DEPLOYMENT.to_json().encode())
+    spec = yaml.safe_load(DEPLOYMENT.fill_in(pipeline.FILE.read_text()))
     for task in ("plan", *STEPS, "release"):
-        run = beambert(storage_environment, *component(spec, task, tmp_path))
+        run = process(storage_environment, *component(spec, task, tmp_path))
         assert run.returncode == 0, run.stdout + run.stderr
+        if task in STEPS and task not in requests.ON_ACCELERATORS:
+            assert (tmp_path / f"{task}.json").exists()
         held = "LOCK" in files.list_folder(f"{gs}/all/workspace")
         assert held == (task != "release")
         assert (tmp_path / "outcome").read_text() == "new"
@@ -361,5 +392,5 @@ def test_the_components_make_a_served_version(gs, storage_environment, tmp_path)
     loaded = tf.saved_model.load(f"{gs}/all/workspace/serving/1")
     answer = loaded.signatures["serving_default"](text=tf.constant(["song album music"]))
     assert answer["label"].numpy() == [b"music"]
-    again = beambert(storage_environment, "retrain", f"--config={SETTINGS.config}")
+    again = beambert(storage_environment, "retrain", f"--config={DEPLOYMENT.config}")
     assert again.returncode == 0 and "nothing new" in again.stdout

@@ -131,3 +131,20 @@ def test_somebody_elses_info(tmp_path, write, run):
     (other / "info.json").write_text('{"name": "a dataset"}')
     (other / "_SUCCESS").write_text("")
     refused(run("1", f"--since={other}"), other / "info.json", "not the info.json")
+
+
+def test_files_that_are_left_out(tmp_path, write, run):
+    """By a list; beside --since, and with a name that would be a pattern."""
+    paths = [write(name, seed) for seed, name in enumerate(["a", "b", "c[1]", "d"])]
+    listing = tmp_path / "left_out.txt"
+    listing.write_text(f"{paths[1]}\n\n{paths[2]}\n{tmp_path}/corpus/none\n")
+    left_out = f"--leave_out={listing}"
+    assert run("1", left_out)[0] == 0
+    assert names(tmp_path / "records" / "1") == ["a", "d"]
+    assert run("2", f"--since={tmp_path}/records/1")[0] == 0
+    assert names(tmp_path / "records" / "2") == ["b", "c[1]"]
+    listing.write_text("".join(f"{path}\n" for path in paths))
+    status, _, error = run("3", left_out)
+    assert status == 2 and "names all files of --input; take those to read out of it" in error
+    status, _, error = run("3", "--leave_out=nowhere")
+    assert status == 2 and "--leave_out=nowhere: cannot be read" in error

@@ -1,0 +1,46 @@
+"""Clients of Google Cloud's services, and their errors told in one sentence."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from beambert.pipelines.shared.errors import InputError
+
+
+def vertex_client(service: str, region: str) -> Any:
+    """Returns a client of one of Vertex AI's services, such as JobService, in a region."""
+    from google.cloud import aiplatform_v1
+
+    options = {"api_endpoint": f"{region}-aiplatform.googleapis.com"}
+    return getattr(aiplatform_v1, f"{service}Client")(client_options=options)
+
+
+def dataflow_client() -> Any:
+    """Returns a client of Dataflow's jobs."""
+    from google.cloud import dataflow_v1beta3
+
+    return dataflow_v1beta3.JobsV1Beta3Client()
+
+
+@contextlib.contextmanager
+def told(
+    subject: str, what: str, remedy: str = "check the account's roles and the service's quota"
+) -> Iterator[None]:
+    """Turns the error of a service into an `InputError`.
+
+    Args:
+      subject: name of the run, job or file that the error is about.
+      what: what cannot be done, such as "cannot be started".
+      remedy: advice for the message.
+
+    Raises:
+      InputError: a service refuses a request or cannot be reached.
+    """
+    from google.api_core.exceptions import GoogleAPIError
+    from google.auth.exceptions import GoogleAuthError
+
+    try:
+        yield
+    except (GoogleAPIError, GoogleAuthError) as error:
+        line = (str(error) or type(error).__name__).splitlines()[0]
+        raise InputError(f"{subject}: {what} ({line}); {remedy}") from error

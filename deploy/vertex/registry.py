@@ -1,0 +1,166 @@
+"""Vertex AI's model registry and endpoint: registers a published model, and gives it its share.
+
+A new model first gets a small share of the requests (a canary), then all of them. The model before
+it stays deployed, so that one command gives it all requests again.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from beambert.deploy import google_cloud
+from beambert.deploy.settings import LABELS, Deployment, Settings
+from beambert.deploy.vertex.requests import (
+    DISPLAY_NAME,
+    model,
+    model_evaluation,
+    registered_folder,
+)
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.claims import METRICS_FILE
+
+SERVING_MACHINE = "n2-standard-4"
+NAMED = {"filter": f'display_name="{DISPLAY_NAME}"'}
+
+
+def upload(deployment: Deployment, run: str, show: bool) -> None:
+    """Registers a published model and its evaluation in Vertex's model registry.
+
+    The models of all runs are versions of one model of the registry.
+
+    Raises:
+      InputError: the run published nothing, or its files cannot be read or copied.
+    """
+    from beambert.deploy.retraining import workspace
+    from beambert.pipelines.storage import tensorflow_files
+
+    run = run.rstrip("/")
+    settings = deployment.settings
+    result = workspace.read_json(f"{run}/{workspace.RESULT_FILE}")
+    request = model(deployment, run, result)
+    evaluation = model_evaluation(workspace.read_json(f"{run}/evaluation/{METRICS_FILE}"))
+    if show:
+        print(json.dumps([request, evaluation], indent=1))
+        return
+    version = result["version"]
+    served = f"{run.rpartition('/runs/')[0]}/serving/{version}"
+    with google_cloud.told(run, "cannot be registered"):
+        client = google_cloud.vertex_client("ModelService", settings.region)
+        parent = _parent_model(client, settings)
+        if parent and _version_of(client, parent, run):
+            print(f"{run}: is registered already, as a version of {parent}")
+            return
+        tensorflow_files.copy(served, f"{registered_folder(run)}/{version}")
+        upload = {"parent": settings.parent, "model": request}
+        if parent:
+            upload["parent_model"] = parent
+        uploaded = client.upload_model(request=upload).result()
+        name = f"{uploaded.model}@{uploaded.model_version_id}"
+        if evaluation:
+            client.import_model_evaluation(parent=name, model_evaluation=evaluation)
+    print(f"{name}: uploaded")
+
+
+def _parent_model(client: Any, settings: Settings) -> str | None:
+    """Returns the name of the model whose versions the runs are; None before the first one."""
+    request = {"parent": settings.parent, **NAMED}
+    return next((found.name for found in client.list_models(request=request)), None)
+
+
+def _version_of(client: Any, parent: str, run: str) -> str | None:
+    """Returns the name of a run's version in the registry, such as projects/…/models/5@2."""
+    number = run.rstrip("/").rpartition("/")[2]
+    for found in client.list_model_versions(request={"name": parent}):
+        if found.labels.get("run") == number and found.artifact_uri == registered_folder(run):
+            return f"{parent}@{found.version_id}"
+    return None
+
+
+def share_out(before: Mapping[str, int], mine: str, share: int) -> dict[str, int]:
+    """Returns the percentages of the requests by deployed model, with one model's share changed.
+
+    The others keep their proportions; what rounding leaves over goes to the one with most.
+
+    Args:
+      before: identifier of a deployed model -> its percentage.
+      mine: identifier of the model to give its share.
+      share: its percentage.
+
+    Raises:
+      InputError: no other model can take the rest.
+    """
+    others = {name: value for name, value in before.items() if name != mine and value}
+    if not others and share < 100:
+        raise InputError(
+            f"--share={share}: no other model is deployed that could take the rest; give 100, or "
+            "first give an earlier run its share"
+        )
+    total = sum(others.values())
+    split = {name: value * (100 - share) // total for name, value in others.items()}
+    if split:
+        split[max(split, key=split.__getitem__)] += 100 - share - sum(split.values())
+    return dict.fromkeys(before, 0) | split | {mine: share}
+
+
+def serve(settings: Settings, run: str, share: int) -> None:
+    """Gives a registered model a share of the requests to the endpoint.
+
+    The endpoint is made by the first call, and the model deployed if it isn't yet. With a share of
+    0 the model is taken from the endpoint, which ends its costs.
+
+    Raises:
+      InputError: the run isn't registered, or no other model can take the rest of the requests.
+    """
+    run = run.rstrip("/")
+    with google_cloud.told(run, "cannot be served"):
+        models = google_cloud.vertex_client("ModelService", settings.region)
+        parent = _parent_model(models, settings)
+        version = parent and _version_of(models, parent, run)
+        if not version:
+            raise InputError(f"{run}: isn't in the registry; register it with `upload {run}`")
+        client = google_cloud.vertex_client("EndpointService", settings.region)
+        endpoint = _endpoint(client, settings)
+        before = {
+            each.id: endpoint.traffic_split.get(each.id, 0) for each in endpoint.deployed_models
+        }
+        number = version.rpartition("@")[2]
+        mine = next(
+            (each.id for each in endpoint.deployed_models if each.model_version_id == number), None
+        )
+        if mine is None and share:
+            split = share_out(before, "0", share)  # "0" stands for the model of this request
+            deployed = _deployed_model(version, run)
+            request = {
+                "endpoint": endpoint.name,
+                "deployed_model": deployed,
+                "traffic_split": split,
+            }
+            client.deploy_model(request=request).result()
+        elif mine is not None:
+            changed = {"name": endpoint.name, "display_name": DISPLAY_NAME}
+            changed["traffic_split"] = share_out(before, mine, share)
+            client.update_endpoint(endpoint=changed, update_mask={"paths": ["traffic_split"]})
+            if not share:
+                client.undeploy_model(endpoint=endpoint.name, deployed_model_id=mine).result()
+    print(f"{endpoint.name}: {version} has {share} % of the requests")
+
+
+def _endpoint(client: Any, settings: Settings) -> Any:
+    found = list(client.list_endpoints(request={"parent": settings.parent, **NAMED}))
+    if found:
+        return found[0]
+    made = {"display_name": DISPLAY_NAME, "labels": LABELS}
+    return client.create_endpoint(parent=settings.parent, endpoint=made).result()
+
+
+def _deployed_model(version: str, run: str) -> dict[str, Any]:
+    """Returns the DeployedModel of a version in the registry."""
+    return {
+        "model": version,
+        "display_name": f"{DISPLAY_NAME}-{run.rpartition('/')[2]}",
+        "dedicated_resources": {
+            "machine_spec": {"machine_type": SERVING_MACHINE},
+            "min_replica_count": 1,
+            "max_replica_count": 2,
+        },
+    }

@@ -1,0 +1,169 @@
+"""Deliveries that are incomplete, wrong or of the future, and what the other ones make of it."""
+
+import json
+import os
+import pathlib
+import time
+
+import pytest
+from support import growing_corpus as corpus
+from support.stand_in_commands import Commands, served, taken
+
+from beambert.deploy.retraining import command as retrain
+from beambert.deploy.retraining import workspace
+from beambert.pipelines.shared.errors import InputError
+
+
+@pytest.fixture
+def commands(monkeypatch):
+    commands = Commands()
+    monkeypatch.setattr(retrain, "_run", commands)
+    commands.accuracies = {f"{number:06d}": 0.7 + number / 100 for number in range(1, 9)}
+    return commands
+
+
+@pytest.fixture
+def configure(tmp_path):
+    """Returns the configuration with manifests and other lines."""
+
+    def write(*lines):
+        more = [f'manifests = ["{tmp_path}/text/*.manifest"]', *lines]
+        path = corpus.write_config(tmp_path, more="".join(f"{line}\n" for line in more))
+        return workspace.read_config(str(path))
+
+    return write
+
+
+def deliver(root, number, minutes=60, text=None):
+    """Delivers a file and its manifest, both some minutes ago."""
+    file = corpus.deliver(root, number)
+    entry = {"path": file.name, "bytes": file.stat().st_size}
+    manifest = root / "text" / f"{number}.manifest"
+    manifest.write_text(json.dumps({"files": [entry]}) if text is None else text)
+    for path in (file, manifest):
+        os.utime(path, (time.time() - 60 * minutes,) * 2)
+    return manifest
+
+
+BAD = {
+    '{"files": [{"path": "2.jsonl", "by': "half-written",
+    '{"files": [{"path": "2.jsonl"}]}': "half-written",
+    '{"files": [{"path": 1, "bytes": 5}]}': "half-written",
+    '["2.jsonl"]': "half-written",
+    "\udcff": "half-written",
+    '{"files": [{"path": "9.jsonl", "bytes": 5}]}': "9.jsonl, which is missing",
+    '{"files": [{"path": "2.jsonl", "bytes": 5}]}': "should have 5",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_a_wrong_manifest_stops_its_own_delivery_only(tmp_path, configure, commands, capsys, text):
+    """Alone it is an error; beside a correct one it is left out with its files, and reported."""
+    config = configure()
+    manifest = deliver(tmp_path, 2)
+    manifest.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(InputError, match=BAD[text]):
+        retrain.retrain(config)
+    assert commands.ran == []
+    deliver(tmp_path, 1)
+    retrain.retrain(config)
+    assert taken(config, 1) == ["1.jsonl"] and sorted(served(config)) == ["1"]
+    (told,) = (line for line in capsys.readouterr().err.splitlines() if "2.manifest" in line)
+    assert BAD[text] in told and told.endswith("; was left out")
+    with pytest.raises(InputError, match=BAD[text]):  # there is nothing else to take any more
+        retrain.retrain(config)
+    deliver(tmp_path, 2)  # mended
+    retrain.retrain(config)
+    assert taken(config, 2) == ["2.jsonl"] and sorted(served(config)) == ["1", "2"]
+
+
+def test_a_file_without_a_manifest_is_not_taken_yet(tmp_path, configure, commands, capsys):
+    """It may be half a file, or one of several."""
+    config = configure()
+    corpus.deliver(tmp_path, 1)
+    retrain.retrain(config)
+    assert commands.ran == [] and "no manifest matches" in capsys.readouterr().out
+    deliver(tmp_path, 2)
+    retrain.retrain(config)
+    assert taken(config, 1) == ["2.jsonl"]
+    assert "1 files are in no complete delivery yet, such as" in capsys.readouterr().out
+    deliver(tmp_path, 1)
+    retrain.retrain(config)
+    assert taken(config, 2) == ["1.jsonl"]
+
+
+def test_a_manifest_of_the_future(tmp_path, configure, commands, capsys):
+    """It doesn't keep the others waiting for ever."""
+    config = configure("settle_minutes = 10")
+    deliver(tmp_path, 1, minutes=-60 * 24)
+    with pytest.raises(InputError, match="manifest is of the future .*mend the clock"):
+        retrain.retrain(config)
+    deliver(tmp_path, 2)
+    retrain.retrain(config)
+    assert taken(config, 1) == ["2.jsonl"]
+    deliver(tmp_path, 3, minutes=-2)  # clocks differ
+    retrain.retrain(config)
+    assert "younger than 10 minutes" in capsys.readouterr().out
+
+
+def test_deliveries_in_a_row_are_taken_together(tmp_path, configure, commands, capsys):
+    config = configure("settle_minutes = 10")
+    deliver(tmp_path, 1, minutes=30)
+    manifest = deliver(tmp_path, 2, minutes=9)
+    retrain.retrain(config)
+    assert commands.ran == [] and "younger than 10 minutes" in capsys.readouterr().out
+    os.utime(manifest, (time.time() - 660,) * 2)
+    retrain.retrain(config)
+    assert taken(config, 1) == ["1.jsonl", "2.jsonl"]
+
+
+@pytest.mark.parametrize("what", ["2.jsonl", "2.*"])
+def test_a_poison_file_is_left_out(tmp_path, configure, commands, what):
+    """It fails each run until it is named; what is served stays, and then the next run works."""
+    deliver(tmp_path, 1)
+    config = configure()
+    retrain.retrain(config)
+    deliver(tmp_path, 2)
+    deliver(tmp_path, 3)
+    commands.fail = "records"
+    for _ in range(2):
+        with pytest.raises(InputError, match="records"):
+            retrain.retrain(config)
+    assert sorted(served(config)) == ["1"]
+    commands.fail = None
+    config = configure(f'leave_out = ["{tmp_path}/text/{what}"]')
+    retrain.retrain(config)
+    assert taken(config, 2) == ["3.jsonl"] and sorted(served(config)) == ["1", "2"]
+    commands.ran.clear()
+    retrain.retrain(config)
+    assert commands.ran == []
+
+
+def test_an_archive_in_parts(tmp_path, configure, commands):
+    """`--until` takes what was delivered before a day."""
+    configure()
+    for number, days in ((1, 40), (2, 20), (3, 1)):
+        deliver(tmp_path, number, minutes=60 * 24 * days)
+    path = str(tmp_path / "retrain.toml")
+    for days in (30, 10):
+        date = time.strftime("%Y-%m-%d", time.gmtime(time.time() - 3600 * 24 * days))
+        retrain.main([f"--config={path}", f"--until={date}"])
+    retrain.main([f"--config={path}"])
+    config = workspace.read_config(path)
+    assert [taken(config, n) for n in (1, 2, 3)] == [["1.jsonl"], ["2.jsonl"], ["3.jsonl"]]
+    with pytest.raises(InputError, match="--until=March: is no date; give one such as"):
+        retrain.main([f"--config={path}", "--until=March"])
+
+
+def test_a_long_silence_is_reported(tmp_path, configure, commands, capsys):
+    config = configure("alert_days = 7")
+    deliver(tmp_path, 1)
+    retrain.retrain(config)
+    retrain.retrain(config)
+    assert "no run has ended since" not in capsys.readouterr().err
+    result = pathlib.Path(config.workspace, "runs/000001/result.json")
+    found = json.loads(result.read_text())
+    result.write_text(json.dumps(found | {"finished": "2025-01-01T00:00:00+00:00"}))
+    retrain.retrain(config)
+    told = capsys.readouterr().err
+    assert f"{config.workspace}: no run has ended since 2025-01-01T00:00:00+00:00, " in told

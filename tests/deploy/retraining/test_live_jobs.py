@@ -1,0 +1,136 @@
+"""A run finds its own job on Dataflow before it deletes records or sends a second one."""
+
+import pathlib
+
+import grpc
+import pytest
+from google.cloud import dataflow_v1beta3 as dataflow
+from support import growing_corpus as corpus
+
+from beambert.deploy.retraining import command as retrain
+from beambert.deploy.retraining import live_jobs, workspace
+from beambert.deploy.retraining.runs import next_run, records_job
+from beambert.pipelines.shared.errors import InputError
+
+FLAGS = 'runner = "DataflowRunner"\nproject = "p"\nregion = "r"'
+
+
+@pytest.fixture
+def config(tmp_path):
+    corpus.deliver(tmp_path, 1)
+    return workspace.read_config(str(corpus.write_config(tmp_path, data=FLAGS)))
+
+
+@pytest.fixture
+def open_run(config):
+    """The run of a start that was killed while its job wrote a shard."""
+    run = next_run(config, (), 1, 1)
+    workspace.begin(run)
+    shard = pathlib.Path(run.folder("records"), "part-0.tfrecord")
+    shard.parent.mkdir()
+    shard.write_text("half a shard")
+    return run, shard
+
+
+class Job:
+    """Dataflow with one job, which ends after some looks."""
+
+    def __init__(self, services, name, looks, at_end=lambda: None):
+        self.name, self.looks, self.at_end = name, looks, at_end
+        services.answers["ListJobs"] = self
+
+    def __call__(self, request):
+        assert request.filter == dataflow.ListJobsRequest.Filter.ACTIVE
+        assert (request.project_id, request.location) == ("p", "r")
+        if request.name != self.name or not self.looks:
+            return dataflow.ListJobsResponse()
+        self.looks -= 1
+        if not self.looks:
+            self.at_end()
+        return dataflow.ListJobsResponse(jobs=[dataflow.Job(id="2026-1", name=self.name)])
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(live_jobs, "SECONDS_BETWEEN_LOOKS", 0)
+
+
+def test_what_a_live_job_makes_counts(config, open_run, services, quick, capsys):
+    """Nothing is deleted under it; after its end the run goes on with its records."""
+    run, shard = open_run
+
+    def finish():
+        assert shard.exists()
+        shard.with_name("_SUCCESS").write_text("{}")
+
+    Job(services, records_job(config, run).name, 3, finish)
+    assert retrain.plan(config) == run
+    retrain.begin(run)
+    assert shard.exists()
+    printed = capsys.readouterr().out
+    assert printed.count("waits for the Dataflow job 2026-1") == 1
+
+
+def test_a_live_job_that_fails_is_begun_again(config, open_run, services, quick):
+    run, shard = open_run
+    Job(services, records_job(config, run).name, 2, lambda: None)
+    retrain.begin(retrain.plan(config))
+    assert not shard.exists()
+
+
+def test_a_component_that_is_tried_again_sends_no_second_job(
+    config, open_run, services, quick, monkeypatch
+):
+    run, shard = open_run
+    sent = []
+    monkeypatch.setattr(retrain, "_run", lambda *arguments: sent.append(arguments))
+    finish = shard.with_name("_SUCCESS").touch
+    Job(services, records_job(config, run).name, 1, finish)
+    retrain.run_step("records", config, run)
+    assert sent == []
+
+
+def test_jobs_of_others_are_not_awaited(config, open_run, services):
+    run, _ = open_run
+    other = next_run(config, (), 2, 1)
+    Job(services, records_job(config, other).name, 1)
+    assert live_jobs.live_records(config, run) == []
+
+
+@pytest.mark.parametrize("status", [grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.NOT_FOUND])
+def test_a_look_that_fails_changes_nothing(config, open_run, services, status):
+    run, shard = open_run
+    services.answers["ListJobs"] = status
+    for start in (
+        lambda: retrain.begin(retrain.plan(config)),
+        lambda: retrain.run_step("records", config, run),
+    ):
+        with pytest.raises(InputError, match="Dataflow doesn't tell .*nothing was changed; mend"):
+            start()
+    assert shard.exists()
+
+
+def test_no_account_is_a_sentence(config, open_run, monkeypatch):
+    from google.auth.exceptions import DefaultCredentialsError
+
+    from beambert.deploy import google_cloud
+
+    def no_account():
+        raise DefaultCredentialsError("no credentials were found")
+
+    monkeypatch.setattr(google_cloud, "dataflow_client", no_account)
+    with pytest.raises(InputError, match="doesn't tell .*no credentials were found"):
+        retrain.plan(config)
+
+
+def test_a_dry_run_waits_for_nothing(config, open_run, services):
+    services.answers["ListJobs"] = grpc.StatusCode.UNAVAILABLE
+    assert retrain.plan(config, is_dry=True).number == "000001"
+    assert not services.requests
+
+
+def test_other_runners_are_not_asked(tmp_path, services):
+    corpus.deliver(tmp_path, 1)
+    config = workspace.read_config(str(corpus.write_config(tmp_path)))
+    assert live_jobs.live_records(config, next_run(config, (), 1, 1)) == []
+    assert not services.requests

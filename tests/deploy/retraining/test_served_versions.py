@@ -1,0 +1,133 @@
+"""The served versions, as runs, a rollback and people's hands change them."""
+
+import json
+import pathlib
+import shutil
+
+import pytest
+from support import growing_corpus as corpus
+from support.stand_in_commands import Commands, served, taken
+
+from beambert.deploy.retraining import command as retrain
+from beambert.deploy.retraining import workspace
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+
+
+@pytest.fixture
+def commands(monkeypatch):
+    commands = Commands()
+    monkeypatch.setattr(retrain, "_run", commands)
+    commands.accuracies = {f"{number:06d}": 0.7 + number / 100 for number in range(1, 9)}
+    return commands
+
+
+@pytest.fixture
+def config(tmp_path, commands):
+    """A workspace with two served versions."""
+    config = workspace.read_config(str(corpus.write_config(tmp_path)))
+    for number in (1, 2):
+        corpus.deliver(tmp_path, number)
+        retrain.retrain(config)
+    commands.ran.clear()
+    return config
+
+
+def run_next(tmp_path, config, commands):
+    """Delivers a third file and returns the flags of the steps of the run that takes it."""
+    corpus.deliver(tmp_path, 3)
+    retrain.retrain(config)
+    return dict(commands.ran)
+
+
+def check_return_to_the_first(tmp_path, config, commands):
+    """The next run goes on from the first version, with all that came since, as a third one."""
+    assert sorted(served(config)) == ["1"]
+    flags = run_next(tmp_path, config, commands)
+    assert flags["encoder"].init == f"{config.workspace}/runs/000001/encoder"
+    assert flags["baseline"].model == f"{config.workspace}/runs/000001/classifier"
+    assert taken(config, 3) == ["2.jsonl", "3.jsonl"]
+    assert sorted(served(config)) == ["1", "3"]  # the withdrawn number isn't used again
+
+
+def test_one_command_goes_back(tmp_path, config, commands, capsys):
+    retrain.main([f"--config={tmp_path}/retrain.toml", "--rollback"])
+    assert "serving/1: is the served version now; 2 of" in capsys.readouterr().out
+    result = json.loads(pathlib.Path(config.workspace, "runs/000002/result.json").read_text())
+    assert (result["outcome"], result["version"]) == ("withdrawn", 2)
+    check_return_to_the_first(tmp_path, config, commands)
+
+
+def test_a_rollback_that_is_killed(tmp_path, config, commands, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(tensorflow_files, "delete", lambda path: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            retrain.rollback(config)
+    retrain.rollback(config)
+    check_return_to_the_first(tmp_path, config, commands)
+
+
+def test_nothing_to_go_back_to(config):
+    retrain.rollback(config)
+    with pytest.raises(InputError, match="serving: has 1 versions, .*nothing was changed"):
+        retrain.rollback(config)
+    assert sorted(served(config)) == ["1"]
+
+
+def test_the_newest_version_deleted_by_hand(tmp_path, config, commands):
+    """Serving went back, and so does the next run."""
+    shutil.rmtree(f"{config.workspace}/serving/2")
+    check_return_to_the_first(tmp_path, config, commands)
+
+
+def test_an_old_version_deleted_by_hand(tmp_path, config, commands):
+    """To save storage; what its run has learned still counts."""
+    shutil.rmtree(f"{config.workspace}/serving/1")
+    flags = run_next(tmp_path, config, commands)
+    assert flags["encoder"].init == f"{config.workspace}/runs/000002/encoder"
+    assert taken(config, 3) == ["3.jsonl"] and sorted(served(config)) == ["2", "3"]
+
+
+def test_a_version_put_there_by_hand(tmp_path, config, commands):
+    model = pathlib.Path(config.workspace, "serving", "7", "model")
+    model.parent.mkdir()
+    model.write_text("by hand")
+    run_next(tmp_path, config, commands)
+    assert sorted(served(config)) == ["1", "2", "7", "8"]
+    assert model.read_text() == "by hand"
+
+
+def test_all_versions_are_gone(tmp_path, config, commands):
+    """That is no reason to begin anew, and nothing is done until someone has said what is meant."""
+    kept = shutil.move(f"{config.workspace}/serving", tmp_path / "elsewhere")
+    corpus.deliver(tmp_path, 3)
+    with pytest.raises(
+        InputError, match="serving: has no version, .*put the version to serve back"
+    ):
+        retrain.retrain(config)
+    assert commands.ran == []
+    shutil.move(kept, f"{config.workspace}/serving")
+    retrain.retrain(config)
+    assert sorted(served(config)) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("step", ["records", "encoder", "evaluation", "serving"])
+def test_a_permission_that_is_revoked_on_the_way(tmp_path, config, commands, monkeypatch, step):
+    """What stands stays, and the next start goes on once the permission is back."""
+    corpus.deliver(tmp_path, 3)
+    write = tensorflow_files.write_bytes
+
+    def refuse(path, data):
+        if path.endswith(("result.json", "version.json")):
+            raise InputError(f"{path}: cannot be written (403 Forbidden)")
+        write(path, data)
+
+    with monkeypatch.context() as patch:
+        commands.fail = step if step != "serving" else None
+        patch.setattr(tensorflow_files, "write_bytes", refuse)
+        with pytest.raises(InputError):
+            retrain.retrain(config)
+    assert sorted(served(config)) == ["1", "2"]
+    commands.fail = None
+    retrain.retrain(config)
+    assert sorted(served(config)) == ["1", "2", "3"]

@@ -1,0 +1,77 @@
+"""Gives a complete SavedModel its number in a serving folder, also while others do the same."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+import tensorflow as tf
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import claims, locks, tensorflow_files
+from beambert.pipelines.storage.leases import LEASE, BusyError
+
+# The file without which servers do not load a version.
+GRAPH_FILE = "saved_model.pb"
+SECONDS_BETWEEN_TRIES = 2.0
+
+
+def publish(temporary: str, output: str, number: Callable[[], int]) -> str:
+    """Renames a folder to the next version, and returns its path.
+
+    A file system renames the folder at once, or refuses if the version exists. On gs:// a folder is
+    renamed file by file, and one that exists would be mixed with the other. So the number is taken
+    under a lock there, and the file that makes servers load the version comes last.
+
+    Args:
+      temporary: folder of the SavedModel, in the serving folder.
+      output: serving folder.
+      number: function that returns the number to take.
+
+    Raises:
+      InputError: the folder cannot be renamed.
+    """
+    if "://" in output:
+        with _numbers_held(output):
+            path = f"{output}/{number()}"
+            _check_free(path)
+            tensorflow_files.copy(temporary, path, left_out=(GRAPH_FILE,))
+            tensorflow_files.copy(f"{temporary}/{GRAPH_FILE}", f"{path}/{GRAPH_FILE}")
+        tensorflow_files.delete(temporary)
+        return path
+    taken = None
+    while True:
+        path = f"{output}/{number()}"
+        try:
+            tf.io.gfile.rename(temporary, path)
+            return path
+        except tf.errors.OpError as error:
+            # If the path exists, another export has taken the number in the meantime.
+            if not tensorflow_files.exists(path):
+                reason = tensorflow_files.reason(error)
+                raise InputError(f"{path}: cannot be made of {temporary} ({reason})") from error
+            if path == taken:
+                _check_free(path)
+            taken = path
+
+
+def _check_free(path: str) -> None:
+    if tensorflow_files.exists(path):
+        raise InputError(f"{path}: exists already; leave --version out to take the next number")
+
+
+@contextlib.contextmanager
+def _numbers_held(output: str) -> Iterator[None]:
+    """Holds the lock of a serving folder's numbers; waits for another export, for a while."""
+    lock = f"{output}/{claims.LOCK_PREFIX}-number"
+    deadline = time.monotonic() + 2 * LEASE.total_seconds()
+    while True:
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(locks.held(lock, output))
+            except BusyError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(SECONDS_BETWEEN_TRIES)
+                continue
+            yield
+            return
