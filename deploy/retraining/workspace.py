@@ -12,6 +12,7 @@ from typing import Any
 
 from beambert.deploy.retraining.runs import PUBLISHED, RECORDS, REFUSED, Retraining, Run, markers
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.tensorflow_files import exists, read_text
 
@@ -139,9 +140,9 @@ def check_manifests(patterns: Sequence[str]) -> Manifests:
 
 def _check_manifest(path: str) -> None:
     try:
-        found = json.loads(read_text(path))["files"]
+        found = parse_object(read_text(path))["files"]
         files = [(os.fspath(of["path"]), int(of["bytes"])) for of in found]
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise InputError(
             f"{path}: manifest is half-written or none ({error}); write it again, or delete it to "
             "take all files"

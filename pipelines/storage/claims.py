@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import parse_object
 
 # Marks a complete folder, by the convention of Hadoop and Spark.
 MARKER_FILE = "_SUCCESS"
@@ -119,8 +120,8 @@ def is_finished(
             )
         return False
     try:
-        found = json.loads(read(state))
-    except (ValueError, RecursionError):
+        found = parse_object(read(state))
+    except ValueError:
         found = {}  # The write was cut off. Nothing else can be in the folder yet.
     difference = describe_difference(found, json.loads(serialize_job(job)), flags_of)
     if difference and (state == MARKER_FILE or len(names) > 1):

@@ -24,6 +24,7 @@ from beambert.model.checkpoint_names import (
 from beambert.model.config import BertConfig
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import check_names
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import CONFIG_FILE, TRAINING_FILE, WEIGHTS_FILE
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
@@ -284,13 +285,13 @@ def _tensorflow_source(prefix: str) -> _Source:
 def _shards_of(index: str) -> list[str]:
     """Returns the files that a Hugging Face index names."""
     try:
-        names = sorted(set(read_json(index)["weight_map"].values()))
+        names = set(read_json(index)["weight_map"].values())
+        check_names(names)
+    except ValueError as error:
+        raise InputError(f"{index}: {error}; copy it again") from error
     except (LookupError, TypeError, AttributeError) as error:
         raise InputError(f"{index}: names no files of weights; copy it again") from error
-    for name in names:
-        if not re.fullmatch(r"\w[\w.-]*", name):
-            raise InputError(f"{index}: names {name!r}, which is no file beside it; copy it again")
-    shards = [f"{index.rpartition('/')[0]}/{name}" for name in names]
+    shards = [f"{index.rpartition('/')[0]}/{name}" for name in sorted(names)]
     for shard in shards:
         if not tensorflow_files.exists(shard):
             raise InputError(f"{index}: names {shard}, which is missing; copy that file too")

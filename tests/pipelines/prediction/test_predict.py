@@ -117,6 +117,10 @@ def test_the_same_command_again_has_nothing_to_do(classifier, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("so good, and more\n")
     with pytest.raises(InputError, match="another job .--input there 1 file, .*a.txt, changed"):
         run(classifier, tmp_path / "out", tmp_path / "a.txt")
+    (tmp_path / "a.txt").write_text("so good\n")
+    (classifier / "vocab.txt").write_text("[PAD]\n")
+    with pytest.raises(InputError, match="another job .--model is another one"):
+        run(classifier, tmp_path / "out", tmp_path / "a.txt")
 
 
 def test_a_file_that_is_not_text_is_a_reject(classifier, tmp_path):
