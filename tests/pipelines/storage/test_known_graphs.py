@@ -152,7 +152,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path):
 
     folder = save(Weighted(), tmp_path)
     with pytest.raises(InputError, match="cannot be loaded .*weight.* no finite numbers"):
-        tensorflow_models.load(f"{folder}/saved_model", "--model=x")
+        saved_models.find_model(str(folder), "classification", trusts=True)
 
 
 def test_a_pipe_among_its_files_is_refused(tmp_path):
