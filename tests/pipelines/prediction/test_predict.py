@@ -205,7 +205,7 @@ def test_a_model_that_cannot_be_loaded_is_one_sentence(classifier, tmp_path):
     (tmp_path / "a.txt").write_text("so good\n")
     for path in (classifier / "saved_model" / "variables").iterdir():
         path.write_bytes(path.read_bytes()[:20])
-    with pytest.raises(InputError, match=r"saved_model: cannot be loaded \(.*\); copy it again"):
+    with pytest.raises(InputError, match=r"model: cannot be loaded \(.*\); copy it again"):
         run(classifier, tmp_path / "out", tmp_path / "a.txt")
 
 
