@@ -82,6 +82,23 @@ def refusal(name: str, done: str, reason: str, remedy: str = "") -> InputError:
     return InputError(f"{name}: cannot be {done} ({reason})" + (remedy and f"; {remedy}"))
 
 
+def check_regular(path: str, flag: str = "", remedy: str = "name one") -> None:
+    """Refuses what is no regular file, on this machine.
+
+    A pipe would let a command wait for ever, and a device may never end.
+
+    Args:
+      path: path of a file; nothing is said of one that doesn't exist.
+      flag: flag that names the file, for messages.
+      remedy: advice to the user.
+
+    Raises:
+      InputError: it is another thing than a file.
+    """
+    if "://" not in path and os.path.exists(path) and not os.path.isfile(path):
+        raise refusal(named(path, flag), "read", "it is not a regular file", remedy)
+
+
 def serialize_job(job: Mapping[str, Any]) -> bytes:
     """Returns the content of the marker files."""
     return (json.dumps(job, indent=1, ensure_ascii=False) + "\n").encode()
