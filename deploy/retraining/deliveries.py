@@ -8,10 +8,10 @@ others.
 
 import dataclasses
 import datetime
-import json
 import os
 from collections.abc import Sequence
 
+from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import absolute
 
@@ -73,9 +73,9 @@ def _check(
         date = f"{datetime.datetime.fromtimestamp(written, datetime.UTC):%Y-%m-%d %H:%M} UTC"
         return set(), f"manifest is of the future ({date}); mend the clock and write it again"
     try:
-        found = json.loads(tensorflow_files.read_bytes(path))["files"]
+        found = parse_object(tensorflow_files.read_bytes(path))["files"]
         listed = [(os.fspath(of["path"]), int(of["bytes"])) for of in found]
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         what = f"manifest is half-written or none ({error})"
         return set(), f"{what}; write it again, or delete it and its files"
     named = set()

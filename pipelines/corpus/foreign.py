@@ -21,7 +21,8 @@ _HTML = (
     rb"|aside|div|p|span|a|h[1-6]|ul|ol|li|dl|table|tr|td|th|img|br|hr|pre|blockquote|center|font"
     rb"|b|i|em|strong|form|iframe|noscript|figure"
 )
-_COMMENTS = rb"(?:<!--.{0,20000}?-->\s*|<\?xml\b[^<>]*>\s*)*"
+# Nothing is given back of it: several comments could be one long comment in many ways.
+_COMMENTS = rb"(?>(?:<!--.{0,20000}?-->\s*|<\?xml\b[^<>]*>\s*)*)"
 _BEFORE_MARKUP = BEFORE_TEXT + _COMMENTS
 # Five lines of words in columns, the last of which has a label of a word (Tjong Kim Sang and De
 # Meulder 2003).

@@ -27,15 +27,7 @@ def has_returns_alone(beginning: bytes) -> bool:
 
 def lines_after_returns(opened: BinaryIO) -> Iterator[bytes]:
     """Yields the lines of a file that end with carriage returns, each with a line feed instead."""
-    rest = b""
-    while data := opened.read(1 << 16):
-        *whole, rest = (rest + data).split(b"\r")
-        yield from (line + b"\n" for line in whole)
-        if len(rest) > MOST_DOCUMENT_BYTES:
-            yield rest
-            rest = b""
-    if rest:
-        yield rest
+    return _ended_by(b"\r", iter(functools.partial(opened.read, 1 << 16), b""))
 
 
 def utf8_lines(opened: BinaryIO, encoding: str) -> Iterator[bytes]:
@@ -46,10 +38,16 @@ def utf8_lines(opened: BinaryIO, encoding: str) -> Iterator[bytes]:
     """
     # Half of a surrogate pair is passed on, so that only its document is rejected.
     decoder = codecs.getincrementaldecoder(encoding)("surrogatepass")
+    pieces = chain(iter(functools.partial(opened.read, 1 << 16), b""), [b""])
+    texts = (decoder.decode(data, final=not data) for data in pieces)
+    return _ended_by(b"\n", (text.encode("utf-8", "surrogatepass") for text in texts))
+
+
+def _ended_by(end: bytes, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields the lines of a text that comes in pieces, each with a line feed as its end."""
     buffered = io.BytesIO()
-    for data in chain(iter(functools.partial(opened.read, 1 << 16), b""), [b""]):
-        text = decoder.decode(data, final=not data)
-        *whole, rest = text.encode("utf-8", "surrogatepass").split(b"\n")
+    for data in pieces:
+        *whole, rest = data.split(end)
         for line in whole:
             buffered.write(line)
             yield buffered.getvalue() + b"\n"

@@ -1,13 +1,13 @@
 """The output folder of an evaluation: new results replace old ones only when they are complete."""
 
 import contextlib
-import json
 import pathlib
 import tempfile
 from collections.abc import Iterator
 from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.storage.claims import BLESSED, METRICS_FILE, NOT_BLESSED, REPORT_FILE
 
@@ -33,10 +33,10 @@ def read_metrics(folder: str) -> dict[str, Any] | None:
     if not tensorflow_files.exists(path):
         return None
     try:
-        metrics = json.loads(tensorflow_files.read_bytes(path))
-        return metrics if metrics["kind"] == KIND else None
-    except (ValueError, KeyError, TypeError, RecursionError):
+        metrics = parse_object(tensorflow_files.read_bytes(path))
+    except ValueError:
         return None
+    return metrics if metrics.get("kind") == KIND else None
 
 
 def check_output(output: str) -> None:

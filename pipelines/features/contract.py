@@ -117,7 +117,7 @@ class FeaturesInfo(FolderInfo):
         if missing:
             raise KeyError(missing)
         for of in self.splits.values():
-            check_names(of["files"])
+            check_names(file["name"] for file in of["files"])
         return ""
 
 

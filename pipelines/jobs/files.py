@@ -73,10 +73,7 @@ def read_bytes(path: str, flag: str = "") -> bytes:
     Raises:
       InputError: the file cannot be read, or is no regular file.
     """
-    if "://" not in path and os.path.exists(path) and not os.path.isfile(path):
-        raise claims.refusal(
-            claims.named(path, flag), "read", "it is not a regular file", "name one"
-        )
+    claims.check_regular(path, flag)
     try:
         with FileSystems.open(path) as file:
             return file.read()

@@ -14,6 +14,7 @@ from apache_beam.io.filesystems import FileSystems
 from beambert.pipelines.jobs.compression import DECOMPRESSORS
 from beambert.pipelines.jobs.files import STORAGE_ERRORS, open_uncompressed, reason
 from beambert.pipelines.jobs.ranged_files import RangedFile, read_gs
+from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import absolute
 
@@ -84,7 +85,7 @@ def describe_links(files: Sequence[InputFile]) -> list[str]:
         return []
     count = sum(len(paths) - 1 for paths in again)
     return [
-        f"warning: {count:,} files are links to others of --input, such as {again[0][1]} to "
+        f"warning: {counted(count, 'link')} to other files of --input, such as {again[0][1]} to "
         f"{again[0][0]}; each is read again, unless you leave it out"
     ]
 

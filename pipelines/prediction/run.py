@@ -31,7 +31,7 @@ INFO_FILE = "info.json"
 # The flags behind the values that decide the answers.
 FLAGS_OF = (
     {
-        "weights_sha256": "--model",
+        "model_sha256": "--model",
         "input": "--input",
         "text_columns": "--text_columns",
         "unit": "--unit",

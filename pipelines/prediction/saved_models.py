@@ -53,7 +53,7 @@ def find_model(model_dir: str, kind: str | None = None, trusts: bool = False) ->
 
     Raises:
       InputError: a file is missing or was changed, the model has another kind, its training is not
-        finished, or its graph is not trusted.
+        finished, its graph is not trusted, or a weight is no finite number.
     """
     folder = pathlib.Path(model_dir)
     training = _read_training(folder, model_dir)
@@ -78,6 +78,7 @@ def find_model(model_dir: str, kind: str | None = None, trusts: bool = False) ->
         )
     if not trusts:
         known_graphs.check(tensorflow_models.read_graph(str(path)), f"--model={model_dir}")
+    tensorflow_models.check_weights(str(path), f"--model={model_dir}")
     labels = _read_labels(folder, model_dir) if KINDS[kind].HAS_LABELS else ()
     if labels and list(labels) != training.get("labels", list(labels)):
         raise InputError(

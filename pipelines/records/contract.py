@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.json_objects import check_names
+from beambert.pipelines.shared.json_objects import check_names, parse_object
 
 INFO_FILE = "info.json"
 REJECTS_FILE = "rejects.jsonl"
@@ -113,7 +113,7 @@ class FolderInfo:
             values that cannot be.
         """
         try:
-            fields = json.loads(text)
+            fields = parse_object(text)
             version = fields.pop("format_version")
             if version != cls.FORMAT_VERSION:
                 raise InputError(
@@ -122,7 +122,7 @@ class FolderInfo:
                 )
             info = cls(**fields)
             fault = info.fault()
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(
                 f"{name}: not the info.json of a {cls.FOLDER}; {cls.REMEDY}"
             ) from error
@@ -169,7 +169,7 @@ class RecordsInfo(FolderInfo):
             value = self.parameters.get(name, 1)
             if not (isinstance(value, int) and 1 <= value <= LONGEST_SEQUENCE):
                 return f"says {name} is {value!r}, which must be from 1 to {LONGEST_SEQUENCE}"
-        check_names(self.files)
+        check_names(file["name"] for file in self.files)
         for file in self.files:
             instances = file["instances"]
             if not (isinstance(instances, int) and instances >= 0):

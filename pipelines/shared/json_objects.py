@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -30,15 +30,15 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def check_names(files: Sequence[Mapping[str, Any]]) -> None:
+def check_names(names: Iterable[Any]) -> None:
     """Refuses files of a list that are not in the folder of the list.
 
     Args:
-      files: the list; each entry has a `name`, a path from the folder.
+      names: the names, each a path from the folder.
 
     Raises:
       ValueError: a path leaves the folder, or is that of no file.
     """
-    for file in files:
-        if not re.fullmatch(r"(?:\w[\w.-]*/)*\w[\w.-]*", file["name"]):
-            raise ValueError(f"it names {file['name']!r}, which is no file in its folder")
+    for name in names:
+        if not isinstance(name, str) or not re.fullmatch(r"(?:\w[\w.-]*/)*\w[\w.-]*", name):
+            raise ValueError(f"it names {name!r}, which is no file in its folder")

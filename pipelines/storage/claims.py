@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import parse_object
 
 # Marks a complete folder, by the convention of Hadoop and Spark.
 MARKER_FILE = "_SUCCESS"
@@ -81,6 +82,23 @@ def refusal(name: str, done: str, reason: str, remedy: str = "") -> InputError:
     return InputError(f"{name}: cannot be {done} ({reason})" + (remedy and f"; {remedy}"))
 
 
+def check_regular(path: str, flag: str = "", remedy: str = "name one") -> None:
+    """Refuses what is no regular file, on this machine.
+
+    A pipe would let a command wait for ever, and a device may never end.
+
+    Args:
+      path: path of a file; nothing is said of one that doesn't exist.
+      flag: flag that names the file, for messages.
+      remedy: advice to the user.
+
+    Raises:
+      InputError: it is another thing than a file.
+    """
+    if "://" not in path and os.path.exists(path) and not os.path.isfile(path):
+        raise refusal(named(path, flag), "read", "it is not a regular file", remedy)
+
+
 def serialize_job(job: Mapping[str, Any]) -> bytes:
     """Returns the content of the marker files."""
     return (json.dumps(job, indent=1, ensure_ascii=False) + "\n").encode()
@@ -119,8 +137,8 @@ def is_finished(
             )
         return False
     try:
-        found = json.loads(read(state))
-    except (ValueError, RecursionError):
+        found = parse_object(read(state))
+    except ValueError:
         found = {}  # The write was cut off. Nothing else can be in the folder yet.
     difference = describe_difference(found, json.loads(serialize_job(job)), flags_of)
     if difference and (state == MARKER_FILE or len(names) > 1):

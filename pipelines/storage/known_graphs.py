@@ -64,7 +64,10 @@ def check(saved_model: Any, name: str) -> None:
     if len(saved_model.meta_graphs) != 1 or not saved_model.meta_graphs[0].object_graph_def.nodes:
         raise _refusal(name, "is a SavedModel of another form than those of `beambert finetune`")
     graph = saved_model.meta_graphs[0]
-    functions = {of.signature.name: of.node_def for of in graph.graph_def.library.function}
+    library = graph.graph_def.library.function
+    functions = {of.signature.name: of.node_def for of in library}
+    if len(functions) < len(library):
+        raise _refusal(name, "has two functions of one name, as no graph of this project has")
     strange = {node.op for nodes in functions.values() for node in nodes} - KNOWN - SAVERS
     strange |= {node.op for node in graph.graph_def.node} - KNOWN - SAVERS
     # A caller can reach the functions of the objects. The others save and restore.

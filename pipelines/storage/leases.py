@@ -166,6 +166,7 @@ class Lease:
         from google.api_core import exceptions
 
         mine = Holder(holder, length, owner or Owner())
+        self._holder = holder
         try:
             with self._changing, self._told():
                 found = self._bucket.get_blob(self._name)
@@ -181,9 +182,28 @@ class Lease:
                         raise self._busy(f"{there.name} (until {expires:%d %b %H:%M} UTC)")
                 blob = self._bucket.blob(self._name)
                 blob.upload_from_string(mine.to_json(), if_generation_match=generation)
-                self._generation, self._holder = blob.generation, holder
+                self._generation = blob.generation
         except exceptions.PreconditionFailed:
-            raise self._busy("another command, which began at the same moment,") from None
+            # The library repeats a request whose answer was lost, and the first may have succeeded.
+            with self._changing, self._told():
+                is_mine = self._is_mine()
+            if not is_mine:
+                raise self._busy("another command, which began at the same moment,") from None
+
+    def _is_mine(self) -> bool:
+        """Returns whether the object is the holder's, and remembers its generation then."""
+        from google.api_core import exceptions
+
+        try:
+            found = self._bucket.get_blob(self._name)
+            if found is None:
+                return False
+            if found.generation == self._generation or self._read(found).name == self._holder:
+                self._generation = found.generation
+                return True
+        except exceptions.PreconditionFailed:
+            pass  # It has changed again.
+        return False
 
     def _read(self, blob: Any) -> Holder:
         """Returns the holder in the lock's object, in the generation that was found."""
@@ -237,18 +257,8 @@ class Lease:
           BusyError: another holder has it.
           InputError: the storage cannot be reached.
         """
-        from google.api_core import exceptions
-
         with self._changing, self._told():
-            try:
-                found = self._bucket.get_blob(self._name)
-                is_mine = found is not None and (
-                    found.generation == self._generation
-                    # The answer to a renewal may have been lost.
-                    or self._read(found).name == self._holder
-                )
-            except exceptions.PreconditionFailed:
-                is_mine = False
+            is_mine = self._is_mine()
         if not is_mine:
             raise BusyError(
                 f"{self._path}: another command has taken the lock, which this one has held too "

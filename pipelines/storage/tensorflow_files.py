@@ -140,9 +140,7 @@ def match(pattern: str) -> list[str]:
 
 
 def check_regular(path: str, flag: str = "", most: int | None = None) -> None:
-    """Refuses what is no regular file, and files that are too large.
-
-    A pipe would let a command wait for ever, and a device may never end.
+    """Refuses what is no regular file, see `claims.check_regular`, and files that are too large.
 
     Args:
       path: path of a file; nothing is said of one that doesn't exist.
@@ -152,11 +150,10 @@ def check_regular(path: str, flag: str = "", most: int | None = None) -> None:
     Raises:
       InputError: it is another thing than a file, or the file is larger.
     """
-    name = claims.named(path, flag)
-    if "://" not in path and os.path.exists(path) and not os.path.isfile(path):
-        raise claims.refusal(name, "read", "it is not a regular file", "name one")
+    claims.check_regular(path, flag)
     if most is not None and (size(path) or 0) > most:
-        raise claims.refusal(name, "read", f"it has more than {most:,} bytes", "copy it again")
+        problem = f"it has more than {most:,} bytes"
+        raise claims.refusal(claims.named(path, flag), "read", problem, "copy it again")
 
 
 def read_bytes(path: str, flag: str = "", most: int = MOST_BYTES) -> bytes:

@@ -1,5 +1,6 @@
 """Loads and calls SavedModels."""
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -49,8 +50,7 @@ def load(path: str, name: str, is_trusted: bool = False) -> Any:
       is_trusted: whether the graph may do whatever it does, see `known_graphs`.
 
     Raises:
-      InputError: the model cannot be loaded, its graph is not known, or it has a weight that is no
-        finite number.
+      InputError: the model cannot be loaded, or its graph is not known.
     """
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  (registers the tokenizer's operations)
@@ -58,11 +58,29 @@ def load(path: str, name: str, is_trusted: bool = False) -> Any:
     graph = read_graph(path)
     if not is_trusted:
         known_graphs.check(graph, name)
-    try:
+    with _loading(name):
+        return tf.saved_model.load(path)
+
+
+def check_weights(path: str, name: str) -> None:
+    """Refuses a SavedModel with a weight that is no finite number.
+
+    It reads all weights, so it is for the command, and not for each of its workers.
+
+    Raises:
+      InputError: there is such a weight, or the weights cannot be read.
+    """
+    with _loading(name):
         for variable, value in variables(path):
             if not np.isfinite(value).all():
                 raise ValueError(f"{variable} has weights that are no finite numbers")
-        return tf.saved_model.load(path)
+
+
+@contextlib.contextmanager
+def _loading(name: str) -> Iterator[None]:
+    """Turns errors about a model's files into an `InputError`."""
+    try:
+        yield
     except InputError:
         raise
     except Exception as error:  # A damaged file may raise any exception.

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from beambert.pipelines.corpus import charsets, encodings
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.file_kinds import not_text
 from beambert.pipelines.tasks.tables import BadRow
 
 # Ending of a split's name that stands for a folder with a folder for each label.
@@ -89,14 +90,16 @@ def _find(
 ) -> tuple[dict[str, list[pathlib.Path]], list[str]]:
     """Returns label -> its files, and notes about what is not read."""
     found: dict[str, list[pathlib.Path]] = {}
-    notes, others = [], []
+    notes: list[str] = []
+    others: list[pathlib.Path] = []
     for path in _inside(folder):
         label = _printable(pathlib.Path(path.name))
         if not path.is_dir():
             others.append(path)
             continue
-        files = [inside for inside in _inside(path) if inside.is_file()]
-        others += [inside for inside in _inside(path) if not inside.is_file()]
+        files: list[pathlib.Path] = []
+        for inside in _inside(path):
+            (files if inside.is_file() else others).append(inside)
         if labels is None or label in labels:
             found[label] = files
         else:
@@ -123,6 +126,7 @@ def _encodings(
     found = (
         encodings.sample_of(_printable(path), content[: charsets.SAMPLE_BYTES])
         for path, content in contents.items()
+        if not not_text(content)
     )
     samples = [sample for sample in found if sample]
     decided = encodings.assume(samples)
@@ -131,6 +135,9 @@ def _encodings(
 
 def _text(path: pathlib.Path, content: bytes, decided: Encodings) -> str | BadRow:
     assumed = decided.of(_printable(path))
+    if problem := not_text(content):
+        reason, _, remedy = problem.partition("; ")
+        return BadRow(path, 1, reason, remedy)
     try:
         return charsets.decode(content, assumed)[0]
     except UnicodeDecodeError as error:

@@ -7,7 +7,6 @@ with TFRecord files, and files that match a pattern, are verified without an inf
 
 import dataclasses
 import os
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from apache_beam.io.filesystems import FileSystems
@@ -257,9 +256,8 @@ def _check_files(paths: Iterable[str]) -> None:
     for path in paths:
         if "://" in path:
             continue
+        claims.check_regular(path, remedy="leave it out")
         try:
-            if not stat.S_ISREG(os.stat(path).st_mode):
-                raise InputError(f"{path}: is not a regular file; leave it out")
             with open(path, "rb"):
                 pass
         except OSError as error:

@@ -20,6 +20,7 @@ from beambert.pipelines.jobs.running import (
 )
 from beambert.pipelines.shared.console import counted, size
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage import claims, locks
 from beambert.pipelines.vocabulary_learning.graph import FLAGS_OF, LearnVocabulary, about_job
@@ -115,8 +116,8 @@ def is_finished(output: str, about: dict[str, Any]) -> bool:
         return False
     if FileSystems.exists(job_file(output)):
         # The file may be foreign or damaged.
-        with contextlib.suppress(ValueError, AttributeError, RecursionError):
-            made_by = json.loads(read_bytes(job_file(output), "--output"))
+        with contextlib.suppress(ValueError):
+            made_by = parse_object(read_bytes(job_file(output), "--output"))
             made_by = {name: made_by.get(name) for name in about}
             difference = claims.describe_difference(made_by, about, FLAGS_OF)
             if not difference:

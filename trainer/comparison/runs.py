@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from beambert.pipelines.records.contract import INFO_FILE
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE
 from beambert.pipelines.storage.weights import (
@@ -100,12 +100,9 @@ def read_run(folder: str) -> Run:
 def _read_json(folder: str, name: str) -> dict[str, Any]:
     path = f"{folder}/{name}"
     try:
-        found = json.loads(tensorflow_files.read_bytes(path))
+        return parse_object(tensorflow_files.read_bytes(path))
     except ValueError as error:
         raise claims.refusal(path, "read", str(error), "copy the folder again") from error
-    if not isinstance(found, dict):
-        raise claims.refusal(path, "read", "is no JSON object", "copy the folder again")
-    return found
 
 
 def _of_records(folders: Sequence[str]) -> dict[str, Any]:

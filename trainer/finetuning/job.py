@@ -97,10 +97,8 @@ def finetune(
 
 
 def _memory(plan: FinetuningPlan, strategy: tf.distribute.Strategy) -> Memory:
-    here, task = replicas_here(strategy), plan.data.task
-    choices = len(task.choice_columns) or 1  # A pattern of columns counts as one.
-    longest = plan.text_features.longest
-    sequences = choices * task.windows
+    here, longest = replicas_here(strategy), plan.text_features.longest
+    sequences = plan.data.sequences * plan.data.task.windows
     return Memory(
         here * state_bytes(plan.config),
         here * state_bytes(plan.config, parts=2),

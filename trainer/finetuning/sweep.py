@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import describe_difference, is_aside
 from beambert.pipelines.storage.weights import BEST_FOLDER
@@ -163,9 +164,9 @@ def _open(model_dir: str, common: dict[str, Any]) -> dict[str, Any]:
         _write(model_dir, state)
         return state
     try:
-        state = json.loads(tensorflow_files.read_bytes(path))
+        state = parse_object(tensorflow_files.read_bytes(path))
         theirs = state["job"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError) as error:
         raise InputError(f"{path}: is damaged; choose another --model_dir") from error
     if difference := describe_difference(theirs, common, FLAGS_OF):
         raise InputError(

@@ -272,12 +272,11 @@ class Trainer:
         return self.strategy.gather(value, axis=0).numpy()
 
 
-# Errors of files that are damaged, missing or forbidden, and of a storage that does not answer.
+# Errors of files that are damaged, missing or forbidden.
 _STORAGE_ERRORS = (
     tf.errors.DataLossError,
     tf.errors.NotFoundError,
     tf.errors.PermissionDeniedError,
-    tf.errors.UnavailableError,
 )
 
 
@@ -306,6 +305,12 @@ def _reading() -> Iterator[None]:
             f"--data: cannot be read any more ({tensorflow_files.reason(error)}); find the "
             "damaged file with `beambert verify`, copy it again, and run the same command again, "
             "which continues"
+        ) from error
+    except tf.errors.UnavailableError as error:
+        # The storage says so, and so do a TPU and other workers that are gone.
+        raise InputError(
+            f"--data: its storage, or another machine of the training, does not answer "
+            f"({tensorflow_files.reason(error)}); run the same command again, which continues"
         ) from error
 
 

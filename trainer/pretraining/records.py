@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import itertools
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -160,6 +159,7 @@ def faults_named(folders: Iterable[Records]) -> Iterator[None]:
         yield
     except tf.errors.InvalidArgumentError:
         for records in folders:
+            print(f"{records.folder}: looking for a record that cannot be used …", flush=True)
             if found := find_fault(records):
                 path, fault = found
                 raise InputError(f"{path}: {fault}; {_REMEDY}") from None
@@ -173,10 +173,13 @@ def find_fault(records: Records) -> tuple[str, str] | None:
     """
     for path in records.files:
         first = 1
-        for serialized in tf.data.TFRecordDataset(path, compression_of([path])).batch(4096):
-            if fault := _fault_in(serialized, records, first):
-                return path, fault
-            first += len(serialized)
+        try:
+            for serialized in tf.data.TFRecordDataset(path, compression_of([path])).batch(4096):
+                if fault := _fault_in(serialized, records, first):
+                    return path, fault
+                first += len(serialized)
+        except tf.errors.DataLossError as error:
+            return path, f"is damaged ({reason(error)})"
     return None
 
 
@@ -193,8 +196,9 @@ def _fault_in(serialized: tf.Tensor, records: Records, first: int = 1) -> str | 
         parsed = _parse(serialized, records)
     except tf.errors.InvalidArgumentError as error:
         if len(serialized) > 1:
-            each = (_fault_in(serialized[i : i + 1], records, first + i) for i in itertools.count())
-            return next(filter(None, each))
+            each = range(len(serialized))
+            found = (_fault_in(serialized[i : i + 1], records, first + i) for i in each)
+            return next(filter(None, found), None)
         return f"record {first} cannot be read as {INFO_FILE} describes it ({reason(error)})"
     for name, limit in _limits(records).items():
         values = parsed[name].numpy()

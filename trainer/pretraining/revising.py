@@ -6,12 +6,12 @@ it, with or without `--finish` and `--extend`.
 """
 
 import dataclasses
-import json
 import math
 from collections.abc import Callable
 from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 from beambert.trainer import model_folders
@@ -167,6 +167,6 @@ def _recorded(path: str) -> dict[str, Any]:
     if state is None:
         return {}
     try:
-        return json.loads(tensorflow_files.read_bytes(f"{path}/{state}", "--model_dir"))
+        return parse_object(tensorflow_files.read_bytes(f"{path}/{state}", "--model_dir"))
     except ValueError:
         return {}  # `claims.is_finished` treats it as an empty one too.

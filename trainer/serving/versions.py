@@ -7,6 +7,7 @@ from typing import Any
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import claims, locks, tensorflow_files, tensorflow_models
 from beambert.pipelines.storage.weights import RESULTS_FILE, SAVED_MODEL_FOLDER, weights_sha256
@@ -110,9 +111,9 @@ def served_model(output: str) -> tuple[str, dict[str, str]] | None:
         return None
     path = f"{output}/{version}"
     try:
-        source = json.loads(tensorflow_files.read_bytes(f"{path}/{EXTRA_ASSETS}/{SOURCE_FILE}"))
+        source = parse_object(tensorflow_files.read_bytes(f"{path}/{EXTRA_ASSETS}/{SOURCE_FILE}"))
         return path, {name: source[name] for name in ("model", "weights_sha256")}
-    except (InputError, ValueError, KeyError, TypeError) as error:
+    except (InputError, ValueError, KeyError) as error:
         raise InputError(
             f"{path}: does not record its model (no {EXTRA_ASSETS}/{SOURCE_FILE}, which "
             "`beambert export` writes), so no model can be compared with it; use another folder "

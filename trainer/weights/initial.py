@@ -5,7 +5,6 @@ this package.
 """
 
 import dataclasses
-import functools
 import hashlib
 import math
 import re
@@ -24,11 +23,13 @@ from beambert.model.checkpoint_names import (
 from beambert.model.config import BertConfig
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import check_names
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import CONFIG_FILE, TRAINING_FILE, WEIGHTS_FILE
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.weights.positions import INTERPOLATE, KEEP, TILE, fill_positions
+from beambert.trainer.weights.shapes import most_bytes, variable_shapes
 from beambert.trainer.weights.tokenizer_files import read_json, read_vocabulary
 from beambert.trainer.weights.torch_file import read_torch_file
 
@@ -189,7 +190,7 @@ def open_initial(path: str, flag: str) -> InitialWeights:
             f"says {config.vocab_size}; give a vocabulary and a configuration that belong together"
         )
 
-    most = _most_bytes(config)
+    most = most_bytes(config)
     for file in source.files:
         tensorflow_files.check_regular(file, most=most)
 
@@ -284,13 +285,13 @@ def _tensorflow_source(prefix: str) -> _Source:
 def _shards_of(index: str) -> list[str]:
     """Returns the files that a Hugging Face index names."""
     try:
-        names = sorted(set(read_json(index)["weight_map"].values()))
+        names = set(read_json(index)["weight_map"].values())
+        check_names(names)
+    except ValueError as error:
+        raise InputError(f"{index}: {error}; copy it again") from error
     except (LookupError, TypeError, AttributeError) as error:
         raise InputError(f"{index}: names no files of weights; copy it again") from error
-    for name in names:
-        if not re.fullmatch(r"\w[\w.-]*", name):
-            raise InputError(f"{index}: names {name!r}, which is no file beside it; copy it again")
-    shards = [f"{index.rpartition('/')[0]}/{name}" for name in names]
+    shards = [f"{index.rpartition('/')[0]}/{name}" for name in sorted(names)]
     for shard in shards:
         if not tensorflow_files.exists(shard):
             raise InputError(f"{index}: names {shard}, which is missing; copy that file too")
@@ -333,39 +334,6 @@ def _rename(
             if weights[path].shape == shape:
                 weights[path] = weights[path].astype(np.float32)
     return weights | {n: value for n, value in theirs.items() if not is_of_no_model(n)}
-
-
-@functools.cache
-def variable_shapes(config: BertConfig) -> dict[str, tuple[int, ...]]:
-    """Returns the paths of all variables of a pre-training model with their shapes."""
-    # A small model with one layer has the same variables. Each of its sizes is another one, so that
-    # it shows which size stands in a shape; other layers differ in their number.
-    small = dataclasses.replace(
-        config,
-        vocab_size=101,
-        hidden_size=7,
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        intermediate_size=103,
-        max_position_embeddings=107,
-        type_vocab_size=109,
-    )
-    names = ("vocab_size", "hidden_size", "intermediate_size", "max_position_embeddings")
-    names += ("type_vocab_size",)
-    sizes = {getattr(small, name): getattr(config, name) for name in names}
-    return {
-        variable.path.replace("layer_0", f"layer_{index}"): tuple(
-            sizes.get(size, size) for size in variable.shape
-        )
-        for variable in BertPretrainer(small).variables
-        for index in range(config.num_hidden_layers if "layer_0" in variable.path else 1)
-    }
-
-
-def _most_bytes(config: BertConfig) -> int:
-    """Returns the greatest size of files with these weights: 8 bytes each, twice, and heads."""
-    numbers = sum(math.prod(shape) for shape in variable_shapes(config).values())
-    return 16 * numbers + (1 << 28)
 
 
 def _read_tensorflow(prefix: str, most: int) -> dict[str, np.ndarray]:

@@ -36,6 +36,13 @@ FILES = {
 CASES = [(name, index) for name in FILES for index in range(len(FILES[name]))]
 
 
+def test_many_comments_are_read_once():
+    """Each could be a part of the one before, so that the ways to read them double with each."""
+    comments = b"<!-- a ship -->\n" * 3000
+    assert recognise(comments + b"The ship left.").name == "text"
+    assert recognise(comments + b"<p>The ship left.</p>").name == "html"
+
+
 @pytest.mark.parametrize(("name", "index"), CASES)
 def test_rejected_with_advice(tmp_path, name, index):
     path = tmp_path / "file"

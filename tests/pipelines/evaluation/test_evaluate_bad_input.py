@@ -77,14 +77,14 @@ def test_a_model_of_another_shape_is_refused(data, model, pair_model, tmp_path):
 
 
 def test_weights_that_are_cut_off_are_one_sentence(data, model, tmp_path, capfd):
-    """They are loaded by a worker only; the earlier evaluation stays."""
+    """They are found before the job begins; the earlier evaluation stays."""
     cut = shutil.copytree(model, tmp_path / "cut")
     for path in (cut / "saved_model" / "variables").iterdir():
         path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(InputError) as caught:
         evaluate.main(arguments(data, cut, tmp_path / "output"))
     assert re.fullmatch(
-        r"--model=.*cut/saved_model: cannot be loaded \(.*\); copy it again, or export it again",
+        r"--model=.*cut: cannot be loaded \(.*\); copy it again, or export it again",
         str(caught.value),
     )
     assert "Traceback" not in capfd.readouterr().err

@@ -68,7 +68,7 @@ def test_files_with_several_names_are_said(tmp_path):
     (tmp_path / "b.txt").symlink_to("a.txt")
     os.link(tmp_path / "a.txt", tmp_path / "c.txt")
     assert describe_links(match_inputs([str(tmp_path / "*")])) == [
-        f"warning: 2 files are links to others of --input, such as {tmp_path}/b.txt to "
+        f"warning: 2 links to other files of --input, such as {tmp_path}/b.txt to "
         f"{tmp_path}/a.txt; each is read again, unless you leave it out"
     ]
 

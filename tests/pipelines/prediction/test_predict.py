@@ -117,6 +117,10 @@ def test_the_same_command_again_has_nothing_to_do(classifier, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("so good, and more\n")
     with pytest.raises(InputError, match="another job .--input there 1 file, .*a.txt, changed"):
         run(classifier, tmp_path / "out", tmp_path / "a.txt")
+    (tmp_path / "a.txt").write_text("so good\n")
+    (classifier / "vocab.txt").write_text("[PAD]\n")
+    with pytest.raises(InputError, match="another job .--model is another one"):
+        run(classifier, tmp_path / "out", tmp_path / "a.txt")
 
 
 def test_a_file_that_is_not_text_is_a_reject(classifier, tmp_path):
@@ -201,7 +205,7 @@ def test_a_model_that_cannot_be_loaded_is_one_sentence(classifier, tmp_path):
     (tmp_path / "a.txt").write_text("so good\n")
     for path in (classifier / "saved_model" / "variables").iterdir():
         path.write_bytes(path.read_bytes()[:20])
-    with pytest.raises(InputError, match=r"saved_model: cannot be loaded \(.*\); copy it again"):
+    with pytest.raises(InputError, match=r"model: cannot be loaded \(.*\); copy it again"):
         run(classifier, tmp_path / "out", tmp_path / "a.txt")
 
 

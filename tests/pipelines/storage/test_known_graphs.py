@@ -120,6 +120,20 @@ def test_a_graph_of_an_unknown_form_is_refused(tmp_path):
         known_graphs.check(graph, "--model=x")
 
 
+def test_two_functions_of_one_name_are_refused(tmp_path):
+    """One would be looked at, and the other one might run."""
+    graph = tensorflow_models.read_graph(
+        str(save(stand_in_models.Classifier(), tmp_path) / "saved_model")
+    )
+    library = graph.meta_graphs[0].graph_def.library.function
+    twin = library.add()
+    twin.CopyFrom(library[0])
+    twin.node_def.add(op="WriteFile")
+    library.append(library[0])
+    with pytest.raises(InputError, match="--model=x: has two functions of one name"):
+        known_graphs.check(graph, "--model=x")
+
+
 def test_the_known_operations_touch_no_files():
     """TensorFlow's documentation of them names no file, and no host."""
     for name in known_graphs.KNOWN:
@@ -138,7 +152,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path):
 
     folder = save(Weighted(), tmp_path)
     with pytest.raises(InputError, match="cannot be loaded .*weight.* no finite numbers"):
-        tensorflow_models.load(f"{folder}/saved_model", "--model=x")
+        saved_models.find_model(str(folder), "classification", trusts=True)
 
 
 def test_a_pipe_among_its_files_is_refused(tmp_path):

@@ -186,6 +186,22 @@ def test_the_answer_to_a_renewal_was_lost(bucket):
     lease.check()
 
 
+def test_a_request_that_is_repeated_has_succeeded_before(bucket, monkeypatch):
+    """The library repeats a request without an answer, and the generation is another one then."""
+    upload = Blob.upload_from_string
+
+    def repeated(blob, text, if_generation_match=None):
+        for _ in range(2):
+            upload(blob, text, if_generation_match)
+
+    monkeypatch.setattr(Blob, "upload_from_string", repeated)
+    lease = take("me", Owner())
+    lease.acquire("me", LEASE)
+    lease.check()
+    lease.release()
+    assert not bucket.objects
+
+
 def test_a_lost_lease_ends_the_process(bucket, monkeypatch, capsys):
     signals = []
     monkeypatch.setattr(leases, "SECONDS_BETWEEN_RENEWALS", 0.01)

@@ -101,6 +101,15 @@ def test_encodings_are_those_of_the_folder(data):
     assert said.startswith("assumed windows-1252 for 2 files, such as 0_7.txt: “… ")
 
 
+def test_files_that_are_no_text_are_named(data):
+    """They are ASCII, and their bytes would be learnt."""
+    path = data / "train" / "pos" / "0_7.txt"
+    path.write_bytes(b"%PDF-1.7\n1 0 obj << >> endobj\n")
+    with pytest.raises(InputError, match=f"^{path}, line 1: is a PDF document; export it as text"):
+        train(data)
+    assert len(train(data, skip_bad_rows=True).examples) == 5
+
+
 def test_a_text_in_no_certain_encoding(data):
     path = data / "train" / "pos" / "0_7.txt"
     path.write_bytes(b"\xff\xfd\x80")

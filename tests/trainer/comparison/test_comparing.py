@@ -139,6 +139,8 @@ def test_what_cannot_be_compared(tmp_path):
     (tmp_path / "records" / "info.json").write_text("{}")
     damaged = make_run(tmp_path / "damaged")
     (tmp_path / "damaged" / "training.json").write_text("{cut o")
+    nested = make_run(tmp_path / "nested")
+    (tmp_path / "nested" / "training.json").write_text("[" * 100_000)
     for folders, expected in (
         ([good], "good: is alone; name two model folders or more"),
         ([good, good + "/"], "good/: is named twice"),
@@ -146,6 +148,7 @@ def test_what_cannot_be_compared(tmp_path):
         ([good, f"{tmp_path}/records"], "records: not a model folder .*; name a folder"),
         ([good, f"{tmp_path}/sweep"], "sweep: not a model folder .*; name best in it or a folder"),
         ([good, damaged], r"damaged/training.json: cannot be read"),
+        ([good, nested], r"nested/training.json: cannot be read .*nested too deeply"),
     ):
         with pytest.raises(InputError, match=expected):
             compare(folders)

@@ -8,6 +8,7 @@ import types
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from support.small_finetuning import flags, results
 
 from beambert.model.config import BertConfig
@@ -32,6 +33,24 @@ def test_learns_pairs_from_random_weights(pair_classifier_folder):
     training = json.loads((pair_classifier_folder / "training.json").read_text())
     assert training["is_pair"] and training["init"] == "random"
     assert training["labels"] == ["bad", "good", "odd"]
+
+
+def test_the_memory_of_an_example_with_endings(small_config):
+    """A pattern such as ending* is one column flag, and stands for as many endings as there are."""
+    task = types.SimpleNamespace(windows=1, choice_columns=("ending*",))
+    texts = types.SimpleNamespace(longest=32)
+    sequence = [
+        job._memory(
+            types.SimpleNamespace(
+                config=small_config,
+                text_features=texts,
+                data=types.SimpleNamespace(task=task, sequences=sequences),
+            ),
+            tf.distribute.get_strategy(),
+        ).sequence
+        for sequences in (1, 4)
+    ]
+    assert sequence[1] == 4 * sequence[0]
 
 
 @pytest.mark.parametrize(

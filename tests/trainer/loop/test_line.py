@@ -110,6 +110,16 @@ def test_storage_that_does_not_answer_is_no_new_beginning(tmp_path, monkeypatch)
         open_checkpoints(tf.train.Checkpoint(), str(tmp_path), keep=3)
 
 
+def test_a_worker_that_is_gone_is_no_damaged_file():
+    def batches():
+        raise tf.errors.UnavailableError(None, None, "Collective ops is aborted by: task:1 is down")
+        yield
+
+    with pytest.raises(InputError, match="another machine .*does not answer .*task:1") as raised:
+        line_trainer().evaluate(batches())
+    assert "verify" not in str(raised.value)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("bad_step", [3, 5])
 def test_a_loss_that_is_no_number_stops(tmp_path, value, bad_step):

@@ -141,6 +141,15 @@ def test_a_record_of_another_length(folder, make_records, tmp_path):
     assert 1 < int(fault.removeprefix("record ").split()[0]) < count
 
 
+def test_a_damaged_file_on_the_way(folder):
+    """It is met while a record of a later file is looked for."""
+    records = open_records(str(folder), "--data")
+    path = folder / "part-00000-of-00003.tfrecord"
+    path.write_bytes(path.read_bytes()[:-5])
+    where, fault = find_fault(records)
+    assert where == str(path) and fault.startswith("is damaged (")
+
+
 def records_of(folder) -> list:
     return sorted(folder.glob("*.tfrecord"))
 

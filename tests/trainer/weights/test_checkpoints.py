@@ -18,7 +18,8 @@ from beambert.trainer import model_folders
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.task import main
 from beambert.trainer.weights.export import export_hugging_face, export_tensorflow
-from beambert.trainer.weights.initial import open_initial, variable_shapes
+from beambert.trainer.weights.initial import open_initial
+from beambert.trainer.weights.shapes import variable_shapes
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden_checkpoint"
 

@@ -171,12 +171,12 @@ def test_weights_that_are_no_numbers_are_refused(golden):
     assert "word_embeddings has weights that are no finite numbers" in message
 
 
-@pytest.mark.parametrize("name", ["../golden/model.safetensors", "/etc/passwd", "..", "a/b", ""])
+@pytest.mark.parametrize("name", ["../golden/model.safetensors", "/etc/passwd", "..", "a/b", "", 1])
 def test_an_index_names_only_files_beside_it(golden, name):
     (golden / "model.safetensors").unlink()
     index = golden / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {WORDS: name}}))
-    assert f"names {name!r}, which is no file beside it" in refusal(golden)
+    assert f"names {name!r}, which is no file in its folder" in refusal(golden)
 
 
 def test_the_list_of_records_names_only_files_beside_it():
