@@ -34,11 +34,11 @@ def check_names(files: Sequence[Mapping[str, Any]]) -> None:
     """Refuses files of a list that are not in the folder of the list.
 
     Args:
-      files: the list; each entry has a `name`.
+      files: the list; each entry has a `name`, a path from the folder.
 
     Raises:
-      ValueError: a name has a folder in it, or is that of no file.
+      ValueError: a path leaves the folder, or is that of no file.
     """
     for file in files:
-        if not re.fullmatch(r"\w[\w.-]*", file["name"]):
-            raise ValueError(f"it names {file['name']!r}, which is no file beside it")
+        if not re.fullmatch(r"(?:\w[\w.-]*/)*\w[\w.-]*", file["name"]):
+            raise ValueError(f"it names {file['name']!r}, which is no file in its folder")

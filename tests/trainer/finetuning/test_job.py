@@ -13,7 +13,8 @@ from support.small_finetuning import flags, results
 from beambert.model.config import BertConfig
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.tasks.declarations import find_task
+from beambert.pipelines.tasks.declarations import TASKS, find_task
+from beambert.pipelines.tasks.metrics import METRICS
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning import job, plan
 from beambert.trainer.model_folders import TrainingFolders
@@ -77,6 +78,11 @@ def test_the_first_metric_of_the_task_chooses_the_weights(task, metric, small_co
         task=find_task(task), data_dir="data", init="encoder", output=TrainingFolders.of("model")
     )
     assert plan._schedule(asked, 320, small_config)[1].best_metric == metric
+
+
+def test_greater_values_of_every_first_metric_are_better():
+    """The loop takes it so."""
+    assert all(METRICS[task.metrics[0]].greater_is_better for task in TASKS.values())
 
 
 @pytest.mark.parametrize("patience", [None, 3])
