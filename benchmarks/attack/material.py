@@ -133,6 +133,8 @@ def corpora(generator: random.Random) -> dict[str, bytes]:
         "rows.jsonl": "".join(
             json.dumps({"text": " ".join(t), "id": i}) + "\n" for i, t in enumerate(texts)
         ),
+        "rows.csv": "id,text\n" + "".join(f'{i},"{" ".join(t)}"\n' for i, t in enumerate(texts)),
+        "rows.tsv": "id\ttext\n" + "".join(f"{i}\t{' '.join(t)}\n" for i, t in enumerate(texts)),
     }  # fmt: skip
     return {name: text.encode() for name, text in found.items()} | {"rows.parquet": _parquet(texts)}
 

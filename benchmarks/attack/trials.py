@@ -45,11 +45,13 @@ class Trial:
       generator: decides the attempt.
       material: folder of what is sound; nobody writes to it.
       folder: folder of this attempt alone, with the folder for temporary files in it.
+      refusals: gets the sentence of each command that refused.
     """
 
     generator: random.Random
     material: pathlib.Path
     folder: pathlib.Path
+    refusals: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def temporary(self) -> pathlib.Path:
@@ -58,7 +60,10 @@ class Trial:
 
     def call(self, *arguments: object) -> Ended:
         """Runs a command in this process, and judges its end."""
-        return judged(run(list(map(str, arguments)), self.folder))
+        ended = judged(run(list(map(str, arguments)), self.folder))
+        if ended.status == 2:
+            self.refusals.append(ended.error.strip())
+        return ended
 
 
 @dataclasses.dataclass(frozen=True)
