@@ -120,7 +120,7 @@ def corpora(generator: random.Random) -> dict[str, bytes]:
         for text in texts
     )
     found = {
-        "plain.txt": "\n\n".join("\n".join(text) for text in texts),
+        "plain.txt": "\n\n".join(" ".join(text) for text in texts),
         "sentences.txt": "\n\n".join("\n".join(text) for text in texts) + "\n",
         "wiki_00": "".join(
             f'<doc id="{i}" url="u" title="t">\nt\n\n{chr(10).join(t)}\n</doc>\n'
