@@ -161,7 +161,8 @@ def _summary(results: Sequence) -> dict:
 
 def _kinds_of_refusals(results: Sequence) -> Counter[str]:
     """Counts refusals by their words, without names and numbers, which differ by attempt."""
-    sentences = [sentence for result in results for sentence in result.refusals]
+    # A sentence may name something very long.
+    sentences = [sentence[:500] for result in results for sentence in result.refusals]
     return Counter(" ".join(_NAMES.sub("_", sentence).split()[:12]) for sentence in sentences)
 
 

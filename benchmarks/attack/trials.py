@@ -13,6 +13,8 @@ from beambert import commands
 
 # Parts of names that only work in progress has.
 _UNFINISHED = ("_tmp-", "beam-temp-", ".unfinished")
+# A sentence has no more characters, besides the names and values of the command line.
+MOST_CHARACTERS = 4000
 # Names that are told of a value's place in a traceback, and of a fault in native code.
 _SIGNS_OF_A_FAULT = ("Traceback (most recent call last)", "Fatal Python error", "core dumped")
 
@@ -141,6 +143,10 @@ def judged(ended: Ended) -> Ended:
     if ended.status == 2:
         if not ended.error.startswith(f"beambert {name}: ") or ended.error.count("\n") != 1:
             raise FoundError("no sentence", ended.error[-2000:])
+        named = sum(map(len, ended.command))
+        if len(ended.error) > named * 2 + MOST_CHARACTERS:
+            start = f"{ended.error[:1000]} …"
+            raise FoundError("long sentence", f"{len(ended.error):,} characters: {start}")
     elif ended.status not in ((0, 1) if name == "verify" else (0, 75)):
         raise FoundError("status", f"{ended.status}: {ended.error[-2000:]}")
     return ended

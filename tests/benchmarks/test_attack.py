@@ -50,6 +50,7 @@ def test_a_foreign_element(page, is_found):
         (2, "beambert data: --input=x: is a folder; name its files\n", None),
         (2, "beambert data: two\nlines\n", "no sentence"),
         (2, "", "no sentence"),
+        (2, f"beambert data: a.tsv: has no column {'x' * 9999}\n", "long sentence"),
         (1, "", "status"),
         (0, "Traceback (most recent call last):\n", "traceback"),
         (0, "", None),
