@@ -14,6 +14,8 @@ import importlib
 import json
 import os
 import pathlib
+import re
+import resource
 import shutil
 import sys
 import tempfile
@@ -38,6 +40,9 @@ FAMILIES = (
 )  # fmt: skip
 # The families whose commands read a trained model.
 _OF_MODELS = ("models", "pages")
+# The commonest refusals are told: one that hides what is attacked is seen by its count.
+MOST_REFUSALS = 8
+_NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|=\S+|\S*[/\d]\S*")
 # Modules that the commands import, loaded once before processes are forked.
 _LOADED = (
     "pipelines.vocabulary_learning.run", "pipelines.pretraining_data.run",
@@ -113,34 +118,52 @@ def main(argv: Sequence[str]) -> None:
             numbers = range(max(1, round(flags.attempts * family.share / total)))
             if flags.number is not None:
                 numbers = range(flags.number, flags.number + 1)
-            started = time.monotonic()
+            started, cpu_started = time.monotonic(), _cpu_seconds()
             results = []
             for result in workers.run(family, numbers, flags.processes, flags.seed, (sound, keep)):
                 results.append(result)
                 if result.is_fault:
                     faults += 1
                     _tell(result, flags.seed, keep)
-            table[family.name] = _summary(results, time.monotonic() - started)
+            table[family.name] = _summary(results) | {
+                "seconds": round(time.monotonic() - started),
+                "cpu_seconds": round(_cpu_seconds() - cpu_started),
+            }
             print(f"{family.name}: {json.dumps(table[family.name])}", file=sys.stderr, flush=True)
         if faults:
             shutil.copytree(sound, keep / "material", dirs_exist_ok=True)
     attempts = sum(row["attempts"] for row in table.values())
-    result = {"attempts": attempts, "faults": faults, "families": table}
+    result = {"attempts": attempts, "faults": faults}
+    result |= {"seconds": round(time.monotonic() - begun), "families": table}
     print(measuring.write_results(flags.results, parser, argv, result))
     if faults:
         sys.exit(1)
 
 
-def _summary(results: Sequence, seconds: float) -> dict:
+def _cpu_seconds() -> float:
+    """Returns the seconds that all ended processes have worked."""
+    of = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return of.ru_utime + of.ru_stime
+
+
+def _summary(results: Sequence) -> dict:
     outcomes = Counter(result.outcome for result in results)
     return {
         "attempts": len(results),
         "faults": sum(result.is_fault for result in results),
         "outcomes": dict(outcomes.most_common()),
+        "percent": {name: round(100 * of / len(results)) for name, of in outcomes.most_common()},
+        "refusals": dict(_kinds_of_refusals(results).most_common(MOST_REFUSALS)),
         "longest_seconds": round(max(result.seconds for result in results), 1),
         "most_mib": max(result.bytes for result in results) >> 20,
-        "seconds": round(seconds),
     }
+
+
+def _kinds_of_refusals(results: Sequence) -> Counter[str]:
+    """Counts refusals by their words, without names and numbers, which differ by attempt."""
+    # A sentence may name something very long.
+    sentences = [sentence[:500] for result in results for sentence in result.refusals]
+    return Counter(" ".join(_NAMES.sub("_", sentence).split()[:12]) for sentence in sentences)
 
 
 def _tell(result, seed: int, keep: pathlib.Path) -> None:

@@ -120,7 +120,7 @@ def corpora(generator: random.Random) -> dict[str, bytes]:
         for text in texts
     )
     found = {
-        "plain.txt": "\n\n".join("\n".join(text) for text in texts),
+        "plain.txt": "\n\n".join(" ".join(text) for text in texts),
         "sentences.txt": "\n\n".join("\n".join(text) for text in texts) + "\n",
         "wiki_00": "".join(
             f'<doc id="{i}" url="u" title="t">\nt\n\n{chr(10).join(t)}\n</doc>\n'
@@ -133,6 +133,8 @@ def corpora(generator: random.Random) -> dict[str, bytes]:
         "rows.jsonl": "".join(
             json.dumps({"text": " ".join(t), "id": i}) + "\n" for i, t in enumerate(texts)
         ),
+        "rows.csv": "id,text\n" + "".join(f'{i},"{" ".join(t)}"\n' for i, t in enumerate(texts)),
+        "rows.tsv": "id\ttext\n" + "".join(f"{i}\t{' '.join(t)}\n" for i, t in enumerate(texts)),
     }  # fmt: skip
     return {name: text.encode() for name, text in found.items()} | {"rows.parquet": _parquet(texts)}
 

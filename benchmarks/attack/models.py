@@ -1,5 +1,6 @@
-"""Damaged folders of models, for the commands that read them."""
+"""Damaged folders of models, for the commands that read them, and odd texts, for `predict`."""
 
+import os
 import shutil
 
 from benchmarks.attack import mutators
@@ -8,6 +9,8 @@ from benchmarks.attack.trials import Family, Trial
 
 def _attempt(trial: Trial) -> str:
     generator = trial.generator
+    if generator.random() < 0.3:
+        return _odd_texts(trial)
     kind = generator.choice(("encoder", "classifier", "classifier"))
     model = trial.folder / kind
     shutil.copytree(trial.material / kind, model)
@@ -33,6 +36,34 @@ def _attempt(trial: Trial) -> str:
     }
     names = ["compare", "export", "finetune"] + (["predict"] * 2 if kind == "classifier" else [])
     return "used" if trial.call(*command[generator.choice(names)]).status == 0 else "refused"
+
+
+def _odd_texts(trial: Trial) -> str:
+    """Gives texts that are damaged, or no regular file, to a sound model."""
+    generator = trial.generator
+    name, content = generator.choice(
+        (
+            ("texts.txt", b"a river\nan old song\n"),
+            ("texts.jsonl", b'{"text": "a river"}\n{"text": "an old song"}\n'),
+            ("texts.csv", b'text,id\n"a river",1\nan old song,2\n'),
+        )
+    )
+    ending = generator.choice(("", "", ".gz", ".bz2", ".zst"))
+    path = trial.folder / f"{name}{ending}"
+    way = generator.random()
+    if way < 0.1:
+        os.mkfifo(path)
+    elif way < 0.2:
+        path.symlink_to(generator.choice(("/dev/zero", "/dev/urandom", path, trial.folder)))
+    elif way < 0.6:
+        _, content = mutators.damage(generator, content, is_text=True)
+        path.write_bytes(mutators.compress(ending, content))
+    else:
+        content = mutators.compress(ending, content)
+        path.write_bytes(mutators.damage(generator, content, is_text=True)[1])
+    flags = [f"--model={trial.material}/classifier", f"--input={path}"]
+    flags.append(f"--output={trial.folder}/output")
+    return "answered" if trial.call("predict", *flags).status == 0 else "refused"
 
 
 FAMILY = Family("models", 0.02, _attempt)

@@ -1,4 +1,4 @@
-"""Damaged files of tasks of every kind, for `features`, and of texts, for `predict`."""
+"""Damaged files of tasks of every kind, for `features`."""
 
 import shutil
 

@@ -13,6 +13,8 @@ from beambert import commands
 
 # Parts of names that only work in progress has.
 _UNFINISHED = ("_tmp-", "beam-temp-", ".unfinished")
+# A sentence has no more characters, besides the names and values of the command line.
+MOST_CHARACTERS = 4000
 # Names that are told of a value's place in a traceback, and of a fault in native code.
 _SIGNS_OF_A_FAULT = ("Traceback (most recent call last)", "Fatal Python error", "core dumped")
 
@@ -45,11 +47,13 @@ class Trial:
       generator: decides the attempt.
       material: folder of what is sound; nobody writes to it.
       folder: folder of this attempt alone, with the folder for temporary files in it.
+      refusals: gets the sentence of each command that refused.
     """
 
     generator: random.Random
     material: pathlib.Path
     folder: pathlib.Path
+    refusals: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def temporary(self) -> pathlib.Path:
@@ -58,7 +62,10 @@ class Trial:
 
     def call(self, *arguments: object) -> Ended:
         """Runs a command in this process, and judges its end."""
-        return judged(run(list(map(str, arguments)), self.folder))
+        ended = judged(run(list(map(str, arguments)), self.folder))
+        if ended.status == 2:
+            self.refusals.append(ended.error.strip())
+        return ended
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,6 +143,10 @@ def judged(ended: Ended) -> Ended:
     if ended.status == 2:
         if not ended.error.startswith(f"beambert {name}: ") or ended.error.count("\n") != 1:
             raise FoundError("no sentence", ended.error[-2000:])
+        named = sum(map(len, ended.command))
+        if len(ended.error) > named * 2 + MOST_CHARACTERS:
+            start = f"{ended.error[:1000]} …"
+            raise FoundError("long sentence", f"{len(ended.error):,} characters: {start}")
     elif ended.status not in ((0, 1) if name == "verify" else (0, 75)):
         raise FoundError("status", f"{ended.status}: {ended.error[-2000:]}")
     return ended

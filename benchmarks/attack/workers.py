@@ -11,7 +11,7 @@ import select
 import shutil
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from benchmarks.attack.trials import Family, FoundError, Trial, leftovers
 
@@ -37,6 +37,7 @@ class Result:
       detail: what shows the fault.
       seconds: its time.
       bytes: peak memory of its process.
+      refusals: sentences of the commands that refused.
     """
 
     family: str
@@ -46,6 +47,7 @@ class Result:
     detail: str
     seconds: float
     bytes: int
+    refusals: Sequence[str] = ()
 
 
 @dataclasses.dataclass
@@ -152,8 +154,8 @@ def make(
     seconds = time.monotonic() - begun
     if not detail:
         _delete(folder)
-    result = Result(family.name, number, outcome, bool(detail), detail, seconds, _peak("self"))
-    return result
+    numbers = family.name, number
+    return Result(*numbers, outcome, bool(detail), detail, seconds, _peak("self"), trial.refusals)
 
 
 def _delete(folder: pathlib.Path) -> None:

@@ -2,6 +2,10 @@
 
 import unicodedata
 
+# Greatest numbers of characters that a message keeps of its beginning, which names the file or
+# flag, and of its end, which says what to do. A file's first line can be as long as the file.
+_BEGINNING, _END = 2000, 800
+
 
 def one_line(text: str) -> str:
     """Returns a text with its control characters written out, as a file's name may have some.
@@ -26,5 +30,8 @@ class InputError(Exception):
     """
 
     def __str__(self) -> str:
-        """Returns the message; what its names have of line breaks is written out."""
-        return one_line(super().__str__())
+        """Returns the message, shortened; what its names have of line breaks is written out."""
+        message = one_line(super().__str__())
+        if len(message) <= _BEGINNING + _END:
+            return message
+        return f"{message[:_BEGINNING]} … {message[-_END:]}"

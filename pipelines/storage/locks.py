@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import datetime
 import fcntl
+import functools
 import os
 import shutil
 import socket
@@ -58,8 +59,9 @@ def folders_held(folders: Sequence[str], flag: str) -> Iterator[Lock]:
             path = folder.rstrip("/") or "/"
             lock = stack.enter_context(held(_folder_lock(path), f"{flag}={path}"))
             if lock.descriptors:
-                # Only a command of BeamBERT that was cut off has left this mark.
-                is_ours = os.path.exists(os.path.join(path, claims.UNFINISHED_FILE))
+                # Only a command of BeamBERT that was cut off, or this one, has left this mark.
+                mark = os.path.join(path, claims.UNFINISHED_FILE)
+                is_ours = functools.partial(os.path.exists, mark)
                 stack.enter_context(_tidied(path, claims.is_left, is_ours))
             locks.append(lock)
 
@@ -129,14 +131,14 @@ def _delete(path: str) -> None:
 
 @contextlib.contextmanager
 def _tidied(
-    folder: str, is_left: Callable[[str], bool], is_ours: bool = True
+    folder: str, is_left: Callable[[str], bool], is_ours: Callable[[], bool] = lambda: True
 ) -> Iterator[None]:
-    """Deletes what has been left in a locked folder, if a signal ends the process, and now.
+    """Deletes what has been left in a locked folder: now, and if the body doesn't reach its end.
 
     Args:
       folder: path of the folder.
       is_left: whether a name is that of something temporary.
-      is_ours: False to delete nothing now, as the folder may be somebody else's.
+      is_ours: returns False where nothing is deleted, as the folder may be somebody else's.
     """
 
     def delete() -> None:
@@ -145,10 +147,15 @@ def _tidied(
                 if is_left(name):
                     _delete(os.path.join(folder, name))
 
-    if is_ours:
+    if is_ours():
         delete()
     with undone_at_end(delete):
-        yield
+        try:
+            yield
+        except BaseException:
+            if is_ours():
+                delete()
+            raise
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """The campaign's own judgement: it notices each kind of fault and repeats an attempt exactly."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -11,7 +12,9 @@ import time
 
 import pytest
 
-from benchmarks.attack import mutators, pages, trials, workers
+from beambert.pipelines.corpus import formats
+from benchmarks.attack import __main__ as campaign
+from benchmarks.attack import corpora, material, mutators, pages, trials, workers
 from benchmarks.attack.trials import Ended, Family, FoundError
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -47,6 +50,7 @@ def test_a_foreign_element(page, is_found):
         (2, "beambert data: --input=x: is a folder; name its files\n", None),
         (2, "beambert data: two\nlines\n", "no sentence"),
         (2, "", "no sentence"),
+        (2, f"beambert data: a.tsv: has no column {'x' * 9999}\n", "long sentence"),
         (1, "", "status"),
         (0, "Traceback (most recent call last):\n", "traceback"),
         (0, "", None),
@@ -98,6 +102,25 @@ def test_an_attempt_that_waits_for_ever_is_ended(tmp_path, monkeypatch):
     family = Family("plain", 1.0, attempt)
     (found,) = workers.run(family, [1], 1, 0, (tmp_path, tmp_path / "kept"))
     assert (found.outcome, found.is_fault) == ("hang", True)
+
+
+def test_the_summary_tells_why_commands_refused():
+    result = workers.Result("plain", 0, "refused", False, "", 0.5, 1 << 20)
+    said = [(f"beambert data: --format={n}: choose one of a, b",) for n in ("x", "y")]
+    results = [dataclasses.replace(result, refusals=refusals) for refusals in said]
+    used = dataclasses.replace(result, outcome="used")
+    found = campaign._summary([*results, used])
+    assert found["refusals"] == {"beambert data: --format_ choose one of a, b": 2}
+    assert found["percent"] == {"refused": 67, "used": 33}
+
+
+def test_each_sound_corpus_is_recognised():
+    """Otherwise a file would be refused whatever its damage is."""
+    found = material.corpora(random.Random(0))
+    assert found.keys() == corpora.OWN.keys()
+    for name, content in found.items():
+        assert formats.recognise(content, path=name).name == corpora.OWN[name]
+    assert set(corpora.OWN.values()) <= set(formats.CHOICES)
 
 
 @pytest.mark.slow

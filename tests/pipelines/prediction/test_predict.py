@@ -207,6 +207,7 @@ def test_a_model_that_cannot_be_loaded_is_one_sentence(classifier, tmp_path):
         path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(InputError, match=r"model: cannot be loaded \(.*\); copy it again"):
         run(classifier, tmp_path / "out", tmp_path / "a.txt")
+    assert not list((tmp_path / "out").glob("beam-temp-*"))
 
 
 def test_pairs_numbers_and_tags(tmp_path):

@@ -100,3 +100,10 @@ def test_a_library_that_is_missing_is_no_matter_of_memory():
 
     with pytest.raises(ImportError, match="No module"):
         run_main("data", main, [])
+
+
+def test_a_message_with_all_of_a_long_line_keeps_its_beginning_and_its_end():
+    message = str(InputError(f"a.tsv: has no column 'text' (it has {'x ' * 500_000}); correct it"))
+    assert message.startswith("a.tsv: has no column 'text' (it has x x")
+    assert message.endswith("x x ); correct it")
+    assert len(message) < 3000
