@@ -105,10 +105,10 @@ def estimate_pretraining_data(
         translated = translate_job(
             lambda pipeline, _: pipeline | CreatePretrainingData(job, plan=plan), options
         )
-    with loading():  # it imports TensorFlow
-        from beambert.pipelines.pretraining_data import estimate
     total_bytes = sum(file.bytes for file in plan.inputs)
     print(f"{counted(len(plan.inputs), 'file')}, {size(total_bytes)}: sampling …", flush=True)
+    with loading():  # it imports TensorFlow
+        from beambert.pipelines.pretraining_data import estimate
     found = estimate.estimate(
         plan.inputs,
         plan.manifest.vocabulary,
