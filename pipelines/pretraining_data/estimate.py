@@ -202,9 +202,7 @@ def describe(found: Estimate, layout: Layout) -> str:
             f"{found.rejects[0]}); mend them, or allow a share with --max_reject_fraction"
         )
     if not found.share or not found.used:
-        lines.append(
-            f"no document to use in a sample of {documents}; check --format and the files"
-        )
+        lines.append(f"no document to use in a sample of {documents}; check --format and the files")
         return "\n".join(lines)
     scale = 1 / found.share
     lines += [

@@ -233,7 +233,10 @@ def test_an_uncertain_file_takes_the_encoding_of_its_folder(tmp_path, codec, tex
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
-        (b"at \xe1\x01 home\n", "is not UTF-8, and no other encoding is certain (the files beside "),
+        (
+            b"at \xe1\x01 home\n",
+            "is not UTF-8, and no other encoding is certain (the files beside ",
+        ),
         ("čekali přátelé".encode() + b"\xe1", "is not UTF-8, as most others are"),
     ],
 )
