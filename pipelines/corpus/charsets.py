@@ -7,6 +7,7 @@ a text have it: to lose a book costs less than to learn from one with wrong lett
 import codecs
 import dataclasses
 import re
+from itertools import chain
 
 import charset_normalizer
 
@@ -183,19 +184,28 @@ def choose_encoding(raw: bytes, assumed: Assumed) -> str:
     """Returns the encoding of text that isn't UTF-8, or "" if it isn't certain.
 
     Enough evidence in the text itself decides. Otherwise the assumed encoding does, unless the text
-    shows another one.
+    shows another alphabet. Short Korean words happen to be UTF-8, too. They count as Korean if the
+    files beside them are.
     """
     if assumed.is_given:
         return assumed.encoding if can_decode(raw, assumed.encoding) else ""
-    if is_damaged_utf8(raw):
-        return ""
     found = detect_encoding(raw) or ""
+    if is_damaged_utf8(raw) and not (found in _COMMON and found == assumed.encoding):
+        return ""
     if not assumed.encoding or len(raw.translate(None, _ASCII)) >= _ENOUGH_EVIDENCE and found:
         return found
     if not can_decode(raw, assumed.encoding) or _CONTROLS.search(raw):
         return ""
-    agree = not found or raw.decode(found) == raw.decode(assumed.encoding)
+    text = raw.decode(assumed.encoding)
+    # So few bytes tell Latin encodings apart by chance: by the names in a text of another language.
+    is_weak = _tells_little(found) and _tells_little(assumed.encoding)
+    agree = not found or raw.decode(found) == text or is_weak and not _IMPOSSIBLE.search(text)
     return assumed.encoding if agree else ""
+
+
+def _tells_little(encoding: str) -> bool:
+    """Returns whether an encoding has Latin letters, or fails on most bytes of another one."""
+    return encoding in _COMMON or encoding not in {*_ENCODINGS, *chain(*_ALPHABETS.values())}
 
 
 def can_decode(raw: bytes, encoding: str) -> bool:

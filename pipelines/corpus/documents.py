@@ -67,8 +67,18 @@ def undecodable(
       assumed: what was assumed for them.
     """
     bad_line = line + raw.count(b"\n", 0, error.start)
-    names = [error.encoding.upper()] + [assumed.encoding.upper()] * bool(assumed.encoding)
-    detail = f"byte 0x{raw[error.start]:02x} on line {bad_line} is not {' or '.join(names)}"
+    detail = f"byte 0x{raw[error.start]:02x} on line {bad_line} is not {error.encoding.upper()}"
+    if assumed.encoding:
+        name = charsets.web_name(assumed.encoding)
+        if not charsets.can_decode(raw, assumed.encoding):
+            detail += f" or {name}"
+        elif charsets.is_damaged_utf8(raw):
+            detail += ", as most others are"
+        else:
+            detail += (
+                f", and no other encoding is certain (the files beside it are {name}); give "
+                "--encoding="
+            )
     return Reject(bad_line, "not_utf8", detail)
 
 

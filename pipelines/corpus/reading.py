@@ -21,6 +21,7 @@ from beambert.pipelines.corpus.line_reading import has_returns_alone
 from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.jobs.compression import CorruptFileError, decompress
 from beambert.pipelines.jobs.input_files import InputFile
+from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import ProgressTally
 
@@ -97,7 +98,8 @@ def find_encodings(
         return b"" if format_.is_utf8 else beginning
 
     found, notes = encodings.decide(files, begin)
-    return found, [*describe_formats(recognised), *notes]
+    looked_at = len(recognised) if len(recognised) < len(files) else 0
+    return found, [*describe_formats(recognised, looked_at), *notes]
 
 
 def sample_texts(files: Sequence[InputFile], options: ReadOptions) -> Iterator[str]:
@@ -130,13 +132,14 @@ def _first_texts(file: InputFile, options: ReadOptions) -> Iterator[str]:
     yield from (row.text for row in rows if isinstance(row, Document))
 
 
-def describe_formats(recognised: Mapping[str, str]) -> list[str]:
+def describe_formats(recognised: Mapping[str, str], looked_at: int = 0) -> list[str]:
     """Returns the line about files that were taken for several formats, or for a table.
 
     There is none if all files are of one format that cannot be mistaken.
 
     Args:
       recognised: path -> name of the format.
+      looked_at: number of files that were looked at; 0 if these were all.
     """
     counts = Counter(recognised.values()).most_common()
     if len(counts) < 2 and not any(name in TO_TELL for name, _ in counts):
@@ -146,7 +149,8 @@ def describe_formats(recognised: Mapping[str, str]) -> list[str]:
         example = min(path for path, format_name in recognised.items() if format_name == name)
         name += " (not read)" if isinstance(FORMATS[name], Foreign) else ""
         parts.append(f"{count:,} {name}, such as {posixpath.basename(example)}")
-    return [f"assumed formats: {'; '.join(parts)}; give --format= to decide"]
+    of_all = f" of the {counted(looked_at, 'file')} looked at" if looked_at else ""
+    return [f"assumed formats{of_all}: {'; '.join(parts)}; give --format= to decide"]
 
 
 def _beginning(file: InputFile) -> bytes:

@@ -1,6 +1,5 @@
 """Runs a Beam pipeline with Beam's flags, a progress line, quiet libraries and clear errors."""
 
-import argparse
 import contextlib
 import importlib.metadata
 import logging
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from beambert.pipelines.shared.console import duration, input_error_in, quiet_stderr
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import Flag, unknown_flag
+from beambert.pipelines.shared.flags import Flag, FlagParser, unknown_flag
 from beambert.pipelines.shared.loading import hidden
 from beambert.pipelines.shared.progress import Describe, Pace, ProgressDisplay
 from beambert.pipelines.storage.claims import absolute
@@ -57,11 +56,11 @@ def beam_options(
       own: flags of the command, to suggest one for a flag that nobody knows.
 
     Raises:
-      InputError: a flag is unknown to Beam, too.
+      InputError: a flag is unknown to Beam, too, or has a value that Beam does not take.
     """
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser = FlagParser(add_help=False)
     for options in PipelineOptions.__subclasses__():
         # Beam builds its own parser in this way. It has no public list of its flags.
         options._add_argparse_args(parser)

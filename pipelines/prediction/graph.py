@@ -71,8 +71,9 @@ class Predict(beam.PTransform):
         self._reading = dataclasses.replace(reading_of(job, self._model), encodings=found)
         self._progress_folder = progress_folder
 
+    # Beam takes no union as a hint, but it takes the beginning of a pipeline for any collection.
     def expand(
-        self, texts: beam.PCollection[str | Mapping[str, str]] | beam.pvalue.PBegin
+        self, texts: beam.PCollection[str | Mapping[str, str]]
     ) -> beam.PCollection[dict[str, Any]]:
         """Adds the steps."""
         if isinstance(texts, beam.pvalue.PBegin):

@@ -5,6 +5,8 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+
 from beambert.pipelines.corpus.documents import Document, Reject
 from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
@@ -22,13 +24,13 @@ from beambert.pipelines.jobs.input_files import InputFile
 from beambert.pipelines.pretraining_data.job_size import JobSize
 from beambert.pipelines.pretraining_data.layout import Layout
 from beambert.pipelines.records.encoding import RecordWriter, encode_examples
-from beambert.pipelines.shared.console import duration
+from beambert.pipelines.shared.console import counted, duration
 from beambert.pipelines.text.preparation import TextOptions, prepare_documents
 from beambert.pipelines.wordpiece.tokenization import Tokenizer
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 # Number of places in the corpus to read at, and number of characters to read at each. These are 16
-# MB in all, which take a few seconds.
+# MB in all, which take 10 s of a processor.
 SAMPLES = 16
 CHARACTERS_PER_SAMPLE = 1 << 20
 
@@ -40,6 +42,8 @@ class Estimate:
     Attributes:
       share: share of the corpus in the sample, by bytes as stored.
       documents: number of documents read.
+      corpus_documents: number of documents that the corpus has by this sample. Large files are more
+        often in it than small ones, so that it isn't `documents` divided by `share`.
       rejects: the rejected documents, as "file: detail".
       used: number of documents used.
       sentences, tokens: number of sentences and tokens in the used documents.
@@ -50,6 +54,7 @@ class Estimate:
 
     share: float
     documents: int
+    corpus_documents: float
     rejects: Sequence[str]
     used: int
     sentences: int
@@ -57,6 +62,11 @@ class Estimate:
     instances: dict[int, int]
     bytes: dict[int, int]
     seconds: float
+
+    @property
+    def corpus_used(self) -> float:
+        """Number of documents of the corpus that would be used."""
+        return self.corpus_documents * self.used / max(1, self.documents)
 
 
 class _ByteCount:
@@ -104,11 +114,15 @@ def estimate(
     """
     tokenizer = Tokenizer(vocabulary, text_options.do_lower_case)
     ids = TokenIds.of(vocabulary, layout.lengths[0].pairs == REFERENCE)
+    tokenizer.tokenize_batch(["first"])  # It takes long once, which mustn't be multiplied.
     started = time.process_time()  # Other processes of the machine don't count.
     counts: Counter[str] = Counter()
     size, batches, rejects = _ByteCount(), [], []
+    total = sum(file.bytes for file in inputs)
+    densities, weights = [], []  # documents in a byte of each part, and places in it
     for part in choose_parts(inputs, read_options):
         sample, characters = [], 0
+        documents_before, bytes_before = counts["read"], size.bytes
         for document in read_part(part, read_options, size):
             counts["read"] += 1
             if isinstance(document, Document):
@@ -118,6 +132,9 @@ def estimate(
                 rejects.append(f"{part.file.path}: {document.detail}")
             if characters >= CHARACTERS_PER_SAMPLE:
                 break
+        if read := size.bytes - bytes_before:
+            densities.append((counts["read"] - documents_before) / read)
+            weights.append(max(1, part.bytes * SAMPLES / total))
         sentences = prepare_documents(sample, text_options, counts)
         if sentences:
             tokens, lengths = tokenizer.tokenize_batch([s for of in sentences for s in of])
@@ -134,8 +151,9 @@ def estimate(
         instances[parameters.max_seq_length] = made.instances
         written[parameters.max_seq_length] = writer.bytes
     return Estimate(
-        share=size.bytes / max(1, sum(file.bytes for file in inputs)),
+        share=size.bytes / max(1, total),
         documents=counts["read"],
+        corpus_documents=total * np.average(densities, weights=weights) if densities else 0.0,
         rejects=rejects,
         used=used.documents,
         sentences=used.sentences,
@@ -164,7 +182,7 @@ def job_size(
     return JobSize(
         input_bytes,
         input_files,
-        scale * found.used,
+        found.corpus_used,
         scale * found.sentences,
         scale * found.tokens,
         shards,
@@ -177,20 +195,19 @@ def job_size(
 def describe(found: Estimate, layout: Layout) -> str:
     """Returns the text about the records that the corpus would make."""
     lines = []
+    documents = counted(found.documents, "document")
     if found.rejects:
         lines.append(
-            f"{len(found.rejects)} of {found.documents} documents in a sample cannot be read "
-            f"(first: {found.rejects[0]}); mend them, or allow a share with --max_reject_fraction"
+            f"{len(found.rejects)} of {documents} in a sample cannot be read (first: "
+            f"{found.rejects[0]}); mend them, or allow a share with --max_reject_fraction"
         )
     if not found.share or not found.used:
-        lines.append(
-            f"no document to use in a sample of {found.documents}; check --format and the files"
-        )
+        lines.append(f"no document to use in a sample of {documents}; check --format and the files")
         return "\n".join(lines)
     scale = 1 / found.share
     lines += [
-        f"estimated from a sample of {found.share:.1%} of the corpus:",
-        f"  {scale * found.documents:,.0f} documents, {scale * found.used:,.0f} of them used, "
+        f"estimated for the whole corpus from a sample of {found.share:.1%} of it:",
+        f"  {found.corpus_documents:,.0f} documents, {found.corpus_used:,.0f} of them used, "
         f"{scale * found.tokens:,.0f} tokens",
     ]
     lines += [
@@ -198,6 +215,6 @@ def describe(found: Estimate, layout: Layout) -> str:
         f"{scale * found.bytes[length] / 1e9:,.2f} GB"
         for length, count in found.instances.items()
     ]
-    seconds = duration(scale * found.seconds)
-    lines.append(f"  {layout.total_shards} shards, {seconds} on one processor like this one")
+    seconds, shards = duration(scale * found.seconds), counted(layout.total_shards, "shard")
+    lines.append(f"  {shards}, {seconds} on one processor like this one")
     return "\n".join(lines)

@@ -63,9 +63,8 @@ class CreatePretrainingData(beam.PTransform):
         self._progress_folder = progress_folder
         self._error_path = error_path
 
-    def expand(
-        self, documents: beam.PCollection[str] | beam.pvalue.PBegin
-    ) -> beam.PCollection[str]:
+    # Beam takes no union as a hint, but it takes the beginning of a pipeline for any collection.
+    def expand(self, documents: beam.PCollection[str]) -> beam.PCollection[str]:
         """Claims the output folder and adds the steps to the pipeline.
 
         Raises:

@@ -7,6 +7,7 @@ from beambert.pipelines.instances.parameters import InstanceParameters
 from beambert.pipelines.records.contract import LONGEST_SEQUENCE
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import check_minimum, check_shares
+from beambert.pipelines.text.sentences import check_language
 
 # Least number of tokens in an instance: two in A, two in B, and the special ones.
 SHORTEST_SEQUENCE = 8
@@ -74,6 +75,7 @@ class PretrainingDataJob:
     def __post_init__(self) -> None:
         """Checks the values."""
         check_minimum(self, 0, "random_seed", "min_document_characters")
+        check_language(self.language)
         for length in self.max_seq_length:
             if not SHORTEST_SEQUENCE <= length <= LONGEST_SEQUENCE:
                 raise InputError(
@@ -91,6 +93,12 @@ class PretrainingDataJob:
         for number in predictions or ():
             if number < 1:
                 raise InputError(f"--max_predictions_per_seq={number}: must be at least 1")
+        for length, number in zip(self.max_seq_length, predictions or (), strict=False):
+            if number > length:
+                raise InputError(
+                    f"--max_predictions_per_seq={number}: must be at most --max_seq_length, which "
+                    f"is {length}"
+                )
         check_minimum(self, 1, "dupe_factor", "num_shards")
         check_shares(
             self, "masked_lm_prob", "short_seq_prob", "eval_fraction", "max_reject_fraction"

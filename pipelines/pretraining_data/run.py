@@ -34,7 +34,7 @@ from beambert.pipelines.pretraining_data.split_shares import (
     held_out_shares,
     share_warning,
 )
-from beambert.pipelines.records.contract import INFO_FILE, STATISTICS_FILE, RecordsInfo
+from beambert.pipelines.records.contract import EVAL_FOLDER, INFO_FILE, STATISTICS_FILE, RecordsInfo
 from beambert.pipelines.records.figures import MadeWith, warn
 from beambert.pipelines.records.statistics import RecordStatistics
 from beambert.pipelines.shared.console import counted, duration, size
@@ -105,6 +105,8 @@ def estimate_pretraining_data(
         translated = translate_job(
             lambda pipeline, _: pipeline | CreatePretrainingData(job, plan=plan), options
         )
+    total_bytes = sum(file.bytes for file in plan.inputs)
+    print(f"{counted(len(plan.inputs), 'file')}, {size(total_bytes)}: sampling …", flush=True)
     with loading():  # it imports TensorFlow
         from beambert.pipelines.pretraining_data import estimate
     found = estimate.estimate(
@@ -119,16 +121,16 @@ def estimate_pretraining_data(
     print(estimate.describe(found, plan.layout))
     if on_dataflow and found.used:
         shards = plan.layout.total_shards
-        size = estimate.job_size(
+        job_size = estimate.job_size(
             found,
             1 / found.share,
-            sum(file.bytes for file in plan.inputs),
+            total_bytes,
             len(plan.inputs),
             shards,
             shards * len(plan.layout.lengths),
         )
         print(dataflow_cost.describe_graph(translated.job.proto_pipeline))
-        print(dataflow_cost.describe_cost(size, workers))
+        print(dataflow_cost.describe_cost(job_size, workers))
 
 
 def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
@@ -226,7 +228,7 @@ def describe_progress(total_bytes: int, shards: int) -> Describe:
             return reading(counts, seconds)
         done, rate = counts.get("shards", 0), counts["instances"] / (seconds - seconds_read)
         line = f"writing: {counts['instances']:,} instances, {rate:,.0f}/s"
-        line += f", {done} of {shards} shards"
+        line += f", {done} of {counted(shards, 'shard')}"
         if done:
             left = (seconds - seconds_read) * (shards - done) / done
             line += f", {duration(left)} left"
@@ -239,15 +241,20 @@ def summarize(info: RecordsInfo, folder: str) -> str:
     """Returns the line that sums up a finished records folder."""
     counts = info.counts
     documents = counts["documents"]
+    elsewhere = documents.get("in_other_split", 0)
+    left_out = describe_dropped(documents)
+    if elsewhere:
+        is_eval = folder.rstrip("/").endswith(EVAL_FOLDER)
+        left_out += f", {elsewhere:,} {'in training' if is_eval else 'held out'}"
     stored = sum(file["bytes"] for file in info.files)
     cleaned = describe_cleaning(documents.get("cleaned", {}))
     return (
         f"{folder}: {counts['instances']:,} instances in {counted(len(info.files), 'file')} "
-        f"({size(stored)}) from {documents['used']:,} of {documents['read']:,} documents "
-        f"({describe_dropped(documents)}{cleaned}); "
+        f"({size(stored)}) from {documents['used']:,} of {counted(documents['read'], 'document')} "
+        f"({left_out}{cleaned}); "
         f"{counts['is_next_share']:.2%} of the instances is next, "
         f"{counts['filled_share']:.1%} of the positions filled, "
-        f"{counts['unknown_share']:.3%} of the tokens [UNK]"
+        f"{counts['unknown_share']:.3%} of the documents' tokens [UNK]"
     )
 
 

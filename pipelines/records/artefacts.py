@@ -25,15 +25,18 @@ ARTEFACTS = {
     "replacements": "characters in place of bytes that could not be decoded",
     "markup": "HTML tags or wiki markup",
 }
-# Neighbouring tokens that no prose has: wiki links, templates and tables, end tags; and the three
+# Neighbouring tokens that no prose has: templates and tables of wikis, end tags; and the three
 # characters that U+FFFD becomes in UTF-8 that was read as Latin-1 (the first one is a letter).
 _PAIRS = {
-    **dict.fromkeys((("[", "["), ("]", "]"), ("{", "{"), ("}", "}")), "markup"),
+    **dict.fromkeys((("{", "{"), ("}", "}")), "markup"),
     **dict.fromkeys((("{", "|"), ("|", "}"), ("<", "/"), ("/", ">")), "markup"),
     ("¿", "½"): "replacements",
 }
 # First and last token of an entity and of a tag -> largest number of tokens between them.
-_SPANS = {("&", ";"): 5, ("<", ">"): 16}
+_SPANS = {("&", ";"): 5, ("<", ">"): 16, ("[", "]"): 16}
+# The inside of a wiki link, after its second bracket: words and the signs of titles. The synopses
+# of commands have [[--option]] and [[user@]host], too.
+_LINK = re.compile(r"\[\s*\w[^\[\]<>=@]*")
 _NUMERIC_ENTITY = re.compile(r"#(\d+|x[0-9a-f]+);", re.IGNORECASE)
 # Elements of HTML and MediaWiki that the text of pages and dumps has. Those of one letter are left
 # out except for the commonest, because "<" and ">" also compare variables.
@@ -240,6 +243,8 @@ def artefact_at_start(tokens: Sequence[str]) -> str:
         return "replacements"
     if kind := _PAIRS.get(tuple(tokens[:2])):
         return kind
+    if tokens[:2] == ["[", "["]:
+        return "markup" if _is_link(tokens) else ""
     for (first, last), most in _SPANS.items():
         if tokens[0] == first and last in tokens[1 : 2 + most]:
             inside = " ".join(tokens[1 : 1 + tokens[1:].index(last)]).replace(" ##", "")
@@ -249,6 +254,14 @@ def artefact_at_start(tokens: Sequence[str]) -> str:
             if first == "&" and (name in html5 or _NUMERIC_ENTITY.fullmatch(name)):
                 return "entities"
     return ""
+
+
+def _is_link(tokens: Sequence[str]) -> bool:
+    """Returns whether tokens begin with a whole wiki link, such as [[city|its city]]."""
+    end = tokens.index("]") if "]" in tokens else len(tokens)
+    return list(tokens[end : end + 2]) == ["]", "]"] and bool(
+        _LINK.fullmatch(" ".join(tokens[1:end]).replace(" ##", ""))
+    )
 
 
 def _example(ids_NL: np.ndarray, row: int, position: int, table: TokenTable) -> str:

@@ -203,8 +203,9 @@ def _unknown_warning(statistics: RecordStatistics) -> str:
     if not statistics.with_vocabulary or share <= MOST_UNKNOWN:
         return ""
     return (
-        f"{share:.1%} of the tokens are [UNK], so the vocabulary does not suit this text or its "
-        "case; check --vocab_file and --do_lower_case, or learn a vocabulary with `beambert vocab`"
+        f"{share:.1%} of the records' tokens are [UNK], so the vocabulary does not suit this "
+        "text or its case; check --vocab_file and --do_lower_case, or learn a vocabulary with "
+        "`beambert vocab`"
     )
 
 

@@ -3,12 +3,38 @@
 from collections.abc import Iterable, Iterator
 
 from beambert.pipelines.corpus.documents import Document
+from beambert.pipelines.shared.errors import InputError
 
 # Number of characters to split at a time. The splitter needs many times the memory of its text.
 WINDOW = 1 << 20
 # Number of characters above which a paragraph is cut. The splitter looks for the end of a quotation
 # in the whole paragraph. This takes quadratic time, and it fails where a quotation mark is missing.
 LONGEST_PARAGRAPH = 1 << 16
+
+# The codes of ISO 639-1. The splitter takes any other word for an unknown language.
+_CODES = (
+    "aa ab ae af ak am an ar as av ay az ba be bg bi bm bn bo br bs ca ce ch co cr cs cu cv "
+    "cy da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho "
+    "hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku "
+    "kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn "
+    "no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm "
+    "sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi "
+    "vo wa wo xh yi yo za zh zu"
+)
+LANGUAGES = frozenset(_CODES.split())
+
+
+def check_language(language: str) -> None:
+    """Refuses what is no code of a language, as of a country.
+
+    Raises:
+      InputError: it is no code of ISO 639-1.
+    """
+    if language not in LANGUAGES:
+        raise InputError(
+            f"--language={language}: is no ISO 639-1 code; name that of the text, such as en or "
+            "zh, or of a related language"
+        )
 
 
 def split_sentences(document: Document, language: str = "en") -> list[str]:

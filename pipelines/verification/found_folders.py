@@ -22,6 +22,8 @@ from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
 # The names of record files contain this, ours and most others'.
 _IN_NAME = "tfrecord"
+# Names of the files that only a model folder has, or a folder of checkpoints.
+_MODEL_FILES = frozenset(("bert_config.json", "training.json", "job.json"))
 # Rough sizes of stored records. Only the size of a sample depends on them.
 _BYTES_A_POSITION = 5
 _GZIP_RATIO = 6
@@ -83,6 +85,7 @@ def find_folders(inputs: Sequence[str], vocab_file: str | None) -> list[FoundFol
         if tree is None:
             found[path] = _loose_files(path, given)
             continue
+        _refuse_model(path, tree[""])
         folders = {
             inner: names
             for inner, names in tree.items()
@@ -107,6 +110,24 @@ def find_folders(inputs: Sequence[str], vocab_file: str | None) -> list[FoundFol
             if training or folder not in found:
                 found[folder] = _folder(folder, names, training, given, vocabularies)
     return list(found.values())
+
+
+def _refuse_model(path: str, names: Iterable[str]) -> None:
+    """Refuses a folder of `beambert pretrain` or `finetune`, which has a marker as records have.
+
+    Raises:
+      InputError: it is a model folder, finished or not.
+    """
+    is_model = not _MODEL_FILES.isdisjoint(names)
+    if not is_model and UNFINISHED_FILE in names:
+        # The marker of an unfinished folder holds its job. That of a training has a loop.
+        marker = _join(path, UNFINISHED_FILE)
+        is_model = b'"loop":' in read_bytes(marker, "--output")
+    if is_model and INFO_FILE not in names:
+        raise InputError(
+            f"{path}: is a model folder, and holds no records; name the records folder that "
+            "`beambert data` made"
+        )
 
 
 def _join(path: str, *names: str) -> str:

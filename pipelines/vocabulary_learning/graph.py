@@ -83,9 +83,8 @@ class LearnVocabulary(beam.PTransform):
             self._encodings, _ = find_encodings(self._inputs, job.format, job.encoding)
         self._progress_folder = progress_folder
 
-    def expand(
-        self, documents: beam.PCollection[str] | beam.pvalue.PBegin
-    ) -> beam.PCollection[Vocabulary]:
+    # Beam takes no union as a hint, but it takes the beginning of a pipeline for any collection.
+    def expand(self, documents: beam.PCollection[str]) -> beam.PCollection[Vocabulary]:
         """Adds the steps to the pipeline.
 
         Raises:

@@ -10,7 +10,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.corpus.flags import describe_cleaning, describe_reading
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, sample_texts
-from beambert.pipelines.jobs.files import read_bytes, write_bytes
+from beambert.pipelines.jobs.files import delete_quietly, read_bytes, write_bytes
 from beambert.pipelines.jobs.input_files import InputFile, describe_links, match_inputs
 from beambert.pipelines.jobs.running import (
     check_reachable,
@@ -26,7 +26,7 @@ from beambert.pipelines.storage import claims, locks
 from beambert.pipelines.vocabulary_learning.graph import FLAGS_OF, LearnVocabulary, about_job
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import special_tokens
-from beambert.pipelines.vocabulary_learning.word_counts import job_file
+from beambert.pipelines.vocabulary_learning.word_counts import job_file, no_words, rejects_file
 from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
 
 if TYPE_CHECKING:
@@ -47,14 +47,19 @@ def create_vocabulary(job: VocabularyJob, options: "PipelineOptions") -> None:
 
 
 def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineOptions") -> None:
+    total_bytes = sum(file.bytes for file in inputs)
+    if not total_bytes:
+        raise InputError(no_words(len(inputs), "file"))
+    if not FileSystems.exists(job.output):
+        # This shows at once whether the output can be written.
+        write_bytes(job_file(job.output), b"{}\n")
+        delete_quietly([job_file(job.output)])
     encodings, notes = find_encodings(inputs, job.format, job.encoding)
     about = about_job(job, inputs, encodings)
     if is_finished(job.output, about):
         print(f"{job.output}: already finished by the same command, nothing to do")
         return
-    # This shows at once whether the output can be written.
     write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
-    total_bytes = sum(file.bytes for file in inputs)
     print(f"{counted(len(inputs), 'file')}, {size(total_bytes)} -> {job.output}", flush=True)
     notes += describe_links(inputs)
     if job.do_lower_case:
@@ -91,10 +96,15 @@ def summarize(output: str) -> str:
     rare = counts["words_with_rare_characters"] / counts["words"]
     line = (
         f"{output}: {counts['tokens']:,} tokens, learned from {counts['distinct_words']:,} "
-        f"different words that occur {counts['words']:,} times in {counts['documents']:,} "
-        f"documents{cleaned}; {rare:.3%} of the words become [UNK], because a character in them is "
-        "too rare"
+        f"different words that occur {counts['words']:,} times in "
+        f"{counted(counts['documents'], 'document')}{cleaned}; {rare:.3%} of the words "
+        "become [UNK], because a character in them is too rare"
     )
+    if rejected := counts["rejected"]:
+        read = counts["documents"] + counts["skipped"] + rejected
+        line += (
+            f"\n  {rejected:,} of {counted(read, 'document')} rejected, see {rejects_file(output)}"
+        )
     reserved = special_tokens(parameters["vocab_size"], parameters["do_lower_case"])
     wanting = counts["unused_tokens"] - sum(token.startswith("[unused") for token in reserved)
     if not wanting:

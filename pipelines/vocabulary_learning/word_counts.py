@@ -22,9 +22,10 @@ from beambert.pipelines.corpus.reading import (
     reject_row,
 )
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, Source, read_source
-from beambert.pipelines.jobs.files import write_bytes
+from beambert.pipelines.jobs.files import delete_quietly, write_bytes
 from beambert.pipelines.jobs.input_files import InputFile, check_unchanged
 from beambert.pipelines.jobs.running import library_versions
+from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import ProgressTally
@@ -45,6 +46,11 @@ PARTITIONS = 64
 def job_file(output: str) -> str:
     """Returns the path of the file with the parameters, inputs and counts of a vocabulary."""
     return output + ".json"
+
+
+def rejects_file(output: str) -> str:
+    """Returns the path of the file that lists the rejected documents of a vocabulary."""
+    return f"{output}-rejects.jsonl"
 
 
 def cut_text(text: str, size: int = PIECE_CHARACTERS) -> Iterator[str]:
@@ -154,6 +160,14 @@ def count_uncovered(element: tuple[int, bytes], characters: Sequence[str]) -> in
     return sum(count for word, count in counts if not alphabet.issuperset(word))
 
 
+def no_words(number: int, noun: str) -> str:
+    """Returns the sentence about so many documents or files from which nothing can be learned."""
+    return (
+        f"--input: has no words in {counted(number, noun)}; check --format and that the files hold "
+        "text"
+    )
+
+
 class CountWords(beam.DoFn):
     """Turns sources into (partition, packed counts), a bundle at a time.
 
@@ -178,9 +192,10 @@ class CountWords(beam.DoFn):
         """Counts the words of one source, and yields the counts when there are enough."""
         counts: Counter[str] = Counter()
         for document in read_source(source, self._options, self._progress):
-            counts["documents"] += 1
+            counts["read"] += 1
             self._progress.add(documents=1)
             if isinstance(document, Document):
+                counts["documents"] += 1
                 counts["encoding " + document.encoding] += 1
                 for reason, count in document.cleaned.items():
                     counts["cleaned " + reason] += count
@@ -227,17 +242,12 @@ class WriteVocabulary(beam.DoFn):
         job = self._job
         remedy = "wait until nothing writes to it, then give the same command again"
         check_unchanged(self._inputs, job.input, remedy)
-        documents, rejected = read["documents"], read["rejected"]
-        if rejected:
-            check_rejects(rejects, rejected, documents, job.max_reject_fraction, "mend them")
+        self._list_rejects(rejects, read)
         if not words.distinct:
-            raise InputError(
-                f"--input: has no words in {documents} documents; check --format and that the "
-                "files hold text"
-            )
+            raise InputError(no_words(read["read"], "document"))
         vocabulary = learn_vocabulary(words, characters, job.vocab_size, job.do_lower_case)
         counts = {
-            "documents": documents,
+            "documents": read["documents"],
             "skipped": read["skipped"],
             "rejected": read["rejected"],
             "encodings": counts_by_reason(read, "encoding "),
@@ -257,3 +267,15 @@ class WriteVocabulary(beam.DoFn):
         write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
         write_bytes(job.output, vocabulary.serialize())
         yield vocabulary
+
+    def _list_rejects(self, rejects: Sequence[str], read: Counter[str]) -> None:
+        """Writes the rejects beside the vocabulary, and fails the job if they are too many."""
+        beside = rejects_file(self._job.output)
+        if not rejects:
+            delete_quietly([beside])  # an earlier job's that failed
+            return
+        write_bytes(beside, "".join(row + "\n" for row in rejects).encode())
+        rejected = read["rejected"]
+        listed = "all" if len(rejects) == rejected else f"the first {len(rejects):,}"
+        remedy = f"mend them ({listed} are in {beside})"
+        check_rejects(rejects, rejected, read["read"], self._job.max_reject_fraction, remedy)

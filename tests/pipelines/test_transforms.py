@@ -9,7 +9,7 @@ import shutil
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.typehints.decorators import TypeCheckError
+from apache_beam.typehints.decorators import IOTypeHints, TypeCheckError
 from support import stand_in_models
 from support.sample_text import WORDS
 
@@ -176,3 +176,10 @@ def test_other_elements_are_refused_before_anything_runs(folder):
         beam.Pipeline() | beam.Create([b"bytes"]) | Predict(PredictionJob("model"))
     with pytest.raises(TypeCheckError):
         beam.Pipeline() | beam.Create([1]) | LearnVocabulary(VocabularyJob("v.txt"))
+
+
+@pytest.mark.parametrize("transform", [CreatePretrainingData, LearnVocabulary, Predict])
+def test_type_hints_are_those_that_beam_takes(caplog, transform):
+    """Beam warns in a user's console of others, whenever a pipeline is built."""
+    IOTypeHints.from_callable(transform.expand).strip_pcoll()
+    assert not caplog.records

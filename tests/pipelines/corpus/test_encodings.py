@@ -5,11 +5,17 @@ import random
 
 import pytest
 
-from beambert.pipelines.corpus import encodings
+from beambert.pipelines.corpus import charsets, encodings
 from beambert.pipelines.corpus.charsets import Assumed, decode
 from beambert.pipelines.corpus.documents import Document, Reject
 from beambert.pipelines.corpus.parts import FilePart
-from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, read_part
+from beambert.pipelines.corpus.plain_text import PlainText
+from beambert.pipelines.corpus.reading import (
+    ReadOptions,
+    describe_formats,
+    find_encodings,
+    read_part,
+)
 from beambert.pipelines.jobs.input_files import match_inputs
 from beambert.pipelines.shared.errors import InputError
 
@@ -202,3 +208,46 @@ def test_files_of_several_formats_are_said(tmp_path):
     assert note.startswith("assumed formats: 2 jsonl, such as b.jsonl; 1 ")
     assert note.endswith(", such as a.txt; give --format= to decide")
     assert find_encodings(files[1:], "auto", "auto")[1] == []
+
+
+CZECH = "Ráno vyšel z domu a šel k řece, kde na něj už čekali přátelé. Počasí bylo krásné a slunce už vystoupilo nad les.\n\nDlouho mluvili o tom, co se stalo včera, a rozhodli se, že se k tomu rozhovoru už nikdy nevrátí.\n"
+SHORT = {
+    ("iso8859_2", CZECH): ENGLISH + "\nHe went to Plzeň in May.\n",
+    ("cp949", PARAGRAPHS["Korean", "euc-kr"]): "걸어갔다 걸어갔다 " * 9 + "\n",
+}
+
+
+@pytest.mark.parametrize(("codec", "text"), SHORT)
+def test_an_uncertain_file_takes_the_encoding_of_its_folder(tmp_path, codec, text):
+    """A name in English shows another encoding by chance, and short Korean words are UTF-8."""
+    for n in range(11):
+        (tmp_path / f"{n:02d}.txt").write_bytes(text.encode(codec))
+    odd = SHORT[codec, text]
+    (tmp_path / "odd.txt").write_bytes(odd.encode(codec))
+    assert charsets.choose_encoding(odd.encode(codec), Assumed()) != codec
+    _, _, documents = read(tmp_path)
+    (document,) = documents["odd.txt"]
+    assert (document.text.split(), document.encoding) == (odd.split(), codec)
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (
+            b"at \xe1\x01 home\n",
+            "is not UTF-8, and no other encoding is certain (the files beside ",
+        ),
+        ("čekali přátelé".encode() + b"\xe1", "is not UTF-8, as most others are"),
+    ],
+)
+def test_the_reason_is_true_where_the_bytes_could_be_decoded(raw, reason):
+    (reject,) = PlainText().read_lines([raw], assumed=Assumed("iso8859_2"))
+    assert f"byte 0xe1 on line 1 {reason}" in reject.detail
+    (reject,) = PlainText().read_lines([b"\xe1"], assumed=Assumed("cp949"))
+    assert reject.detail == "byte 0xe1 on line 1 is not UTF-8 or euc-kr"
+
+
+def test_a_sample_of_the_files_is_said():
+    assert describe_formats({"a": "text", "b": "jsonl"}, 2)[0].startswith(
+        "assumed formats of the 2 files looked at: 1 "
+    )

@@ -99,7 +99,11 @@ def test_held_out_documents_are_not_trained_on(capsys, tmp_path, vocabulary, voc
     (tmp_path / "wiki").write_text(wikiextractor(documents))
     output = tmp_path / "out"
     flags = [f"--input={tmp_path}/wiki", "--eval_fraction=0.4", "--num_shards=2"]
-    assert data(capsys, vocab_file, output, *flags)[0] == 0
+    status, printed, *_ = data(capsys, vocab_file, output, *flags)
+    assert status == 0
+    used = [info(folder)["counts"]["documents"]["used"] for folder in (output, output / "eval")]
+    assert f"from {used[0]} of 40 documents (none dropped, {used[1]} held out); " in printed
+    assert f"from {used[1]} of 40 documents (none dropped, {used[0]} in training); " in printed
     seen = []
     for folder in (output, output / "eval"):
         paths = [str(path) for path in sorted(folder.glob("*.tfrecord"))]

@@ -8,12 +8,19 @@ import pytest
 import tensorflow as tf
 from support.sample_text import make_document
 
+from beambert.pipelines.corpus.reading import ReadOptions
 from beambert.pipelines.create_pretraining_data import build_parser, main
 from beambert.pipelines.instances.compact_documents import CompactDocuments
+from beambert.pipelines.instances.parameters import InstanceParameters
+from beambert.pipelines.jobs.input_files import match_inputs
+from beambert.pipelines.pretraining_data import estimate
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+from beambert.pipelines.pretraining_data.layout import Layout
 from beambert.pipelines.pretraining_data.shuffle import FILES, TOKENS_AT_A_TIME, Shuffle
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.flags import read_job
+from beambert.pipelines.text.preparation import TextOptions
+from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 unpack = CompactDocuments.unpack
 SMALL = ["--max_predictions_per_seq=5", "--dupe_factor=2", "--num_shards=2"]
@@ -98,6 +105,9 @@ def test_default_number_of_predictions():
         (["--max_seq_length=32,64"], "--max_predictions_per_seq"),
         (["--max_seq_length=32,x"], "--max_seq_length"),
         (["--max_predictions_per_seq=0"], "--max_predictions_per_seq=0"),
+        (["--max_seq_length=32", "--max_predictions_per_seq=33"], "at most --max_seq_length"),
+        (["--language=xx"], "--language=xx: is no ISO 639-1 code"),
+        (["--direct_num_workers=abc"], "--direct_num_workers=abc: must be an integer"),
         (["--min_document_characters=-1"], "--min_document_characters=-1"),
         (["--duplicates=some"], "--duplicates"),
         (["--since=/nowhere"], "--since=/nowhere"),
@@ -284,13 +294,33 @@ def test_dry_run_tells_what_cannot_be_read(run, tmp_path, corpus):
     rows = [json.dumps({"text": " ".join(document)}) + "\n" for document in corpus]
     source.write_text("".join(rows[:-1]) + '{"text": "cut o')
     folder, printed = run("out", source, "--dry_run")
-    assert printed.startswith("1 of 60 documents in a sample cannot be read")
+    assert "sampling …\n1 of 60 documents in a sample cannot be read" in printed
     assert f"(first: {source}" in printed
     assert "line 60 is not JSON" in printed and "--max_reject_fraction" in printed
     assert "from a sample of 100.0%" in printed and not folder.exists()
     source.write_text('{"')
     _, printed = run("out", source, "--dry_run")
     assert "line 1 is not JSON" in printed and "no document to use" in printed
+
+
+def test_dry_run_counts_the_documents_of_many_small_files(tmp_path):
+    """Large files are sampled more often, but they are no more documents than small ones."""
+    generator = random.Random(6)
+    for number in range(400):
+        words = 2000 if number % 8 == 0 else generator.randint(50, 150)
+        (tmp_path / f"{number:03d}.txt").write_text("word " * words)
+    files = match_inputs([f"{tmp_path}/*.txt"])
+    places = [part.file.bytes for part in estimate.choose_parts(files, ReadOptions())]
+    assert sum(size > 5000 for size in places) > 0.5 * len(places)
+    found = estimate.estimate(
+        files,
+        Vocabulary((*SPECIAL_TOKENS, "word")),
+        ReadOptions(format="text"),
+        TextOptions(),
+        Layout("out", (InstanceParameters(max_seq_length=16, max_predictions_per_seq=2),), 1),
+    )
+    assert found.documents == found.used == len(places)
+    assert found.corpus_documents == pytest.approx(400, rel=0.3)
 
 
 def test_b_of_the_same_source(run, tmp_path, corpus, vocabulary):

@@ -57,6 +57,10 @@ def prose(generator, words=12) -> str:
         ("br / >", ""),
         ("< b and bat >", ""),
         ("[ [ bat ] ]", "markup"),
+        ("[ [ bat ben | bol ##ing ] ] , ben", "markup"),
+        ("[ [ / / bat ] ]", ""),  # a synopsis, as of a manual
+        ("[ [ bat ] ben ]", ""),
+        ("] ] [ bat ]", ""),
         ("{ | bat", "markup"),
         ("[ bat ]", ""),
         ("¿ ½", "replacements"),

@@ -8,7 +8,7 @@ from support.sample_text import make_document
 
 from beambert.pipelines.create_vocabulary import main
 from beambert.pipelines.shared.console import run_main
-from beambert.pipelines.vocabulary_learning import word_counts
+from beambert.pipelines.vocabulary_learning import run, word_counts
 from beambert.pipelines.wordpiece.tokenization import Tokenizer, word_splitter
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -216,3 +216,35 @@ def test_unwritable_output_is_refused_before_the_work(capsys, tmp_path, learned)
     result = vocab(capsys, tmp_path / "file" / "v.txt", learned[1])
     refused(result, tmp_path / "file" / "v.txt", "cannot be written")
     assert result[1] == ""
+
+
+def test_rejects_are_said_and_listed(capsys, tmp_path):
+    rows = [json.dumps({"text": "a river in the north"}), '{"text": 1}', '{"text": "a city"}']
+    (tmp_path / "a.jsonl").write_text("\n".join(rows) + "\n")
+    flags = [f"--input={tmp_path}/a.jsonl", "--vocab_size=200"]
+    beside = tmp_path / "v.txt-rejects.jsonl"
+    refused(vocab(capsys, tmp_path / "v.txt", *flags), "1 of 3 documents", beside)
+    beside.unlink()
+    status, out, _ = vocab(capsys, tmp_path / "v.txt", *flags, "--max_reject_fraction=0.5")
+    assert status == 0 and "in 2 documents" in out
+    assert f"1 of 3 documents rejected, see {beside}" in out
+    (reject,) = map(json.loads, beside.read_text().splitlines())
+    assert reject["line"] == 2 and reject["file"] == f"{tmp_path}/a.jsonl"
+    counts = json.loads((tmp_path / "v.txt.json").read_text())["counts"]
+    assert (counts["documents"], counts["rejected"]) == (2, 1)
+
+
+def test_what_shows_at_once_is_refused_before_any_file_is_read(capsys, tmp_path, monkeypatch):
+    """An output that cannot be written, and files without a byte."""
+
+    def read(*_):
+        raise AssertionError("read before the checks")
+
+    monkeypatch.setattr(run, "find_encodings", read)
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "empty.txt").write_text("")
+    output = tmp_path / "file" / "v.txt"
+    refused(vocab(capsys, output, f"--input={tmp_path}/file"), output, "cannot be written")
+    result = vocab(capsys, tmp_path / "v.txt", f"--input={tmp_path}/empty.txt")
+    refused(result, "no words in 1 file")
+    assert result[1] == "" and not (tmp_path / "v.txt.json").exists()

@@ -352,7 +352,7 @@ def test_records_of_another_length_than_their_info_are_refused(copied, name):
     info["parameters"][name] += 1
     (copied / "info.json").write_text(json.dumps(info))
     message = refusal(copied)
-    assert "tfrecord: its first record cannot be read as info.json describes it" in message
+    assert "tfrecord: record 1 cannot be read as info.json describes it" in message
     assert "\n" not in message
 
 
