@@ -28,8 +28,8 @@ The answers are JSON Lines in the output folder, part-*.jsonl. Each has the file
 tables the row and its other columns, and, by the kind of the model, a label with the probabilities
 of all labels, a score, the words with their tags, or an answer with its characters in the context.
 Lines and rows are counted from 1; the header of a table is no row. Rows that cannot be read, such
-as empty lines, are in rejects-*.jsonl, each with the reason; line 0 stands for a whole file or the
-rest of it.
+as empty lines, are in rejects-*.jsonl, each with the reason; line 0 stands for a whole file, or for
+the rest of one.
 
 """
 
