@@ -31,6 +31,7 @@ from beambert.pipelines.shared import console, flags
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
+from beambert.pipelines.storage.given_paths import FINETUNE, check_folder
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
 from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.tasks.task import Task
@@ -191,6 +192,7 @@ def main(argv: Sequence[str]) -> None:
     """
     parser = build_parser()
     job, beam_flags = parse(argv)
+    check_folder(job.model, f"--model={job.model}", FINETUNE)
     with running.quiet_libraries(), loading():
         options = running.beam_options(beam_flags, parser.flags)
         from beambert.pipelines.evaluation.evaluating import evaluate

@@ -8,6 +8,7 @@ from beambert.pipelines.prediction.job import FILE, LINE, PredictionJob
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.flags import TRUST_MODEL, FlagParser, read_job
 from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage.given_paths import FINETUNE, check_folder
 
 EXAMPLES = """examples:
   # text files with a text on each line; or each file is one text
@@ -78,6 +79,7 @@ def main(argv: Sequence[str]) -> None:
     parser = build_parser()
     flags, beam_flags = parser.parse_known_args(argv)
     job = read_job(PredictionJob, flags)
+    check_folder(job.model, f"--model={job.model}", FINETUNE)
     with loading():
         options = beam_options(beam_flags, parser.flags)
         import tensorflow  # noqa: F401  (its import prints notices)

@@ -211,7 +211,8 @@ def test_impossible_options_are_refused(flag, value, records_folder, small_confi
 
 
 def test_a_batch_that_parts_cannot_share_is_refused(records_folder, small_config_file, tmp_path):
-    with pytest.raises(InputError, match="=8: not divisible by .* take a multiple of 3"):
+    message = "=8: not divisible by --gradient_accumulation_steps=3; take a multiple of 3"
+    with pytest.raises(InputError, match=message):
         pretrain_main(
             flags(records_folder, small_config_file, tmp_path / "m", gradient_accumulation_steps=3)
         )
