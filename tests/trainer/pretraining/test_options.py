@@ -229,8 +229,9 @@ def test_random_weights_need_no_flag(tmp_path):
 def test_a_recipe_decides_what_no_flag_says(name, monkeypatch):
     asked = []
     monkeypatch.setattr(pretraining, "pretrain", lambda job, strategy: asked.append(job))
-    pretrain_main([f"--recipe={name}", "--data=gs://bucket/r", "--model_dir=m"])
-    pretrain_main([f"--recipe={name}", "--data=gs://bucket/r", "--model_dir=m", "--num_train_steps=50"])
+    given = [f"--recipe={name}", "--data=gs://bucket/r", "--model_dir=m"]
+    pretrain_main(given)
+    pretrain_main([*given, "--num_train_steps=50"])
     recipe, (whole, short) = RECIPES[name](), asked
     assert whole.model == recipe.model
     assert whole.optimizer.num_train_steps == recipe.num_train_steps
