@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from beambert.pipelines.shared import interrupts, temporary
 from beambert.pipelines.shared.commands import Command
+from beambert.pipelines.shared.flags import meant
 
 # The commands, in the order of the path from text to a served model.
 _TABLE = (
@@ -137,7 +138,9 @@ def run(arguments: Sequence[str]) -> int:
         print(f"beambert {version()}")
         return 0
     if name not in COMMANDS:
-        print(f"beambert: no command {name!r}; see beambert --help", file=sys.stderr)
+        nearest = meant(name, COMMANDS)
+        advice = f"did you mean {nearest}?" if nearest else "see beambert --help"
+        print(f"beambert: no command {name!r}; {advice}", file=sys.stderr)
         return 2
     with temporary.own_folder():
         return COMMANDS[name].run(rest)

@@ -25,12 +25,13 @@ from beambert.pipelines.evaluation import blessing
 from beambert.pipelines.evaluation.blessing import Threshold
 from beambert.pipelines.evaluation.job import EvaluationJob
 from beambert.pipelines.evaluation.measures import metric_names, written
-from beambert.pipelines.evaluation.slices import MOST_VALUES, slice_title
+from beambert.pipelines.evaluation.slices import MOST_VALUES, MOST_VALUES_IF_NAMED, slice_title
 from beambert.pipelines.jobs import running
 from beambert.pipelines.shared import console, flags
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
+from beambert.pipelines.storage.given_paths import FINETUNE, check_folder
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
 from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.tasks.task import Task
@@ -126,8 +127,9 @@ def build_parser() -> flags.FlagParser:
         "--slices",
         type=_names,
         metavar="A,B,…",
-        help="slices to score: length, label, prediction, names of columns, or none (default: all, "
-        f"and each column with at most {MOST_VALUES} values)",
+        help="slices to score: length, label, prediction, names of columns with 2 to "
+        f"{MOST_VALUES_IF_NAMED} values, or none (default: length, label, prediction and each "
+        f"column with 2 to {MOST_VALUES} values)",
     )
     parser.add_argument("--trust_model", **flags.TRUST_MODEL)
     parser.add_argument(
@@ -190,6 +192,7 @@ def main(argv: Sequence[str]) -> None:
     """
     parser = build_parser()
     job, beam_flags = parse(argv)
+    check_folder(job.model, f"--model={job.model}", FINETUNE)
     with running.quiet_libraries(), loading():
         options = running.beam_options(beam_flags, parser.flags)
         from beambert.pipelines.evaluation.evaluating import evaluate

@@ -8,6 +8,7 @@ from beambert.pipelines.prediction.job import FILE, LINE, PredictionJob
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.flags import TRUST_MODEL, FlagParser, read_job
 from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage.given_paths import FINETUNE, check_folder
 
 EXAMPLES = """examples:
   # text files with a text on each line; or each file is one text
@@ -28,8 +29,8 @@ The answers are JSON Lines in the output folder, part-*.jsonl. Each has the file
 tables the row and its other columns, and, by the kind of the model, a label with the probabilities
 of all labels, a score, the words with their tags, or an answer with its characters in the context.
 Lines and rows are counted from 1; the header of a table is no row. Rows that cannot be read, such
-as empty lines, are in rejects-*.jsonl, each with the reason; line 0 stands for a whole file or the
-rest of it.
+as empty lines, are in rejects-*.jsonl, each with the reason; line 0 stands for a whole file, or for
+the rest of one.
 
 """
 
@@ -78,6 +79,7 @@ def main(argv: Sequence[str]) -> None:
     parser = build_parser()
     flags, beam_flags = parser.parse_known_args(argv)
     job = read_job(PredictionJob, flags)
+    check_folder(job.model, f"--model={job.model}", FINETUNE)
     with loading():
         options = beam_options(beam_flags, parser.flags)
         import tensorflow  # noqa: F401  (its import prints notices)

@@ -1,5 +1,6 @@
 """The console command, as a user types it, and the commands that the documentation shows."""
 
+import importlib
 import pathlib
 import re
 import shlex
@@ -8,7 +9,7 @@ import sys
 
 import pytest
 
-from beambert.commands import COMMANDS
+from beambert.commands import COMMANDS, run
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 
@@ -58,6 +59,15 @@ def test_unknown_command():
     run = run_beambert("dta", "--input=x")
     assert run.returncode == 2
     assert run.stderr.count("\n") == 1 and "dta" in run.stderr
+
+
+def test_a_command_that_is_probably_meant(capsys):
+    assert run(["verfy"]) == 2 and run(["xyz"]) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert errors == [
+        "beambert: no command 'verfy'; did you mean verify?",
+        "beambert: no command 'xyz'; see beambert --help",
+    ]
 
 
 def test_version():
@@ -127,3 +137,50 @@ def test_documented_commands_have_real_flags():
             parsed = finetune.parse_known_args([*others, *of_task, "--model_dir=model"])
             others = [other for other in others if other in parsed[1]]
         assert [other for other in others if not beam_flag.match(other)] == [], name
+
+
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        ("pretrain --data=nothere --model_dir=m", "--data=nothere"),
+        ("pretrain --data=records --long_data=nothere --model_dir=m", "--long_data=nothere"),
+        ("pretrain --data=records --init=nothere --model_dir=m", "--init=nothere"),
+        ("finetune --task=sst-2 --data_dir=nothere --init=m --model_dir=n", "--data_dir=nothere"),
+        ("finetune --task=sst-2 --data_dir=task --init=nothere --model_dir=n", "--init=nothere"),
+        (
+            "evaluate --task=sst-2 --data_dir=task --model=nothere --output=o --metric=accuracy",
+            "--model=nothere",
+        ),
+        ("predict --model=nothere --input=x --output=o", "--model=nothere"),
+        ("export --model=nothere --output=o", "--model=nothere"),
+        ("compare nothere", "nothere"),
+    ],
+)
+def test_a_missing_folder_is_refused_before_libraries_load(
+    command, missing, tmp_path, monkeypatch, capsys
+):
+    """And with one answer; loading takes many seconds."""
+    name, *arguments = command.split()
+    module = importlib.import_module(COMMANDS[name].module)
+    monkeypatch.setattr(module, "loading", lambda: pytest.fail("loads"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records/_SUCCESS").touch()
+    (tmp_path / "task").mkdir()
+    (tmp_path / "task/train.tsv").touch()
+    assert run([name, *arguments]) == 2
+    assert f"{missing}: no such folder" in capsys.readouterr().err
+
+
+def test_records_that_cannot_be_used_are_refused_before_libraries_load(tmp_path, monkeypatch):
+    module = importlib.import_module(COMMANDS["pretrain"].module)
+    monkeypatch.setattr(module, "loading", lambda: pytest.fail("loads"))
+    with pytest.raises(InputError, match="is no records folder"):
+        module.main([f"--data={tmp_path}", "--model_dir=m"])
+    (tmp_path / "info.json").touch()
+    with pytest.raises(InputError, match="not a finished records folder"):
+        module.main([f"--data={tmp_path}", "--model_dir=m"])
+    (tmp_path / "32").mkdir()
+    (tmp_path / "32/_SUCCESS").touch()
+    with pytest.raises(InputError, match=f"for several lengths; name one of {tmp_path}/32"):
+        module.main([f"--data={tmp_path}", "--model_dir=m"])

@@ -22,9 +22,10 @@ from beambert.model.config import BertConfig, preset
 from beambert.model.dropout import most_rows
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
-from beambert.pipelines.storage import claims, locks, tensorflow_files
+from beambert.pipelines.storage import claims, given_paths, locks, tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 from beambert.pipelines.storage.weights import (
+    BEST_FOLDER,
     CHECKPOINTS_FOLDER,
     CONFIG_FILE,
     TENSORBOARD_FOLDER,
@@ -244,12 +245,14 @@ def open_model(path: str, flag: str) -> ModelFolder:
     """
     path = path.rstrip("/")
     if not tensorflow_files.is_folder(path):
-        raise InputError(f"{flag}={path}: no such folder")
+        raise InputError(f"{flag}={path}: no such folder; {given_paths.CHECK}")
     if not tensorflow_files.exists(f"{path}/{MARKER_FILE}"):
         raise InputError(
             f"{flag}={path}: not a finished model folder (no {MARKER_FILE}); "
             "run the command that makes it again, which continues it"
         )
+    if fault := fault_of(tensorflow_files.list_folder(path)):
+        raise InputError(f"{flag}={path}: {fault}")
     try:
         config = BertConfig.from_json(tensorflow_files.read_text(f"{path}/{CONFIG_FILE}"))
         training = parse_object(tensorflow_files.read_bytes(f"{path}/{TRAINING_FILE}"))
@@ -264,6 +267,16 @@ def open_model(path: str, flag: str) -> ModelFolder:
     marker = tensorflow_files.read_bytes(f"{path}/{MARKER_FILE}")
     check_unchanged(f"{flag}={path}", marker, described)
     return ModelFolder(path, config, vocabulary, training)
+
+
+def fault_of(names: Sequence[str]) -> str:
+    """Returns why a folder with these names is no model folder, and what to do; "" if it is one."""
+    if TRAINING_FILE in names:
+        return ""
+    is_records = any(re.fullmatch(r"part-\d+-of-\d+\.tfrecord(\.gz)?", name) for name in names)
+    what = "is a records folder" if is_records else f"not a model folder (no {TRAINING_FILE})"
+    best = f"{BEST_FOLDER} in it or " if BEST_FOLDER in names else ""
+    return f"{what}; name {best}a folder that `beambert pretrain` or `finetune` makes"
 
 
 def read_vocabulary(path: str, flag: str) -> Vocabulary:

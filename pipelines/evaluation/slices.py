@@ -80,7 +80,8 @@ def check_names(named: Sequence[str], found: Sequence[str]) -> None:
         if name not in found:
             raise InputError(
                 f"--slices={','.join(named)}: {name!r} is none of the slices of this file, which "
-                f"are {', '.join(found)}; a column needs 2 to {MOST_VALUES_IF_NAMED} values"
+                f"are {', '.join(found)}; name one of them (a column that is named needs 2 to "
+                f"{MOST_VALUES_IF_NAMED} values)"
             )
 
 

@@ -28,6 +28,8 @@ from beambert.pipelines.tasks.word_tags import WORDS_ENDING, sentences_of
 
 # Greatest number of rows that a model answers at once.
 BATCH_SIZE = 64
+# The line in the place of a whole file.
+WHOLE_FILE = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +122,7 @@ def read_rows(
 ) -> Iterator[InputRow | dict[str, Any]]:
     """Yields the rows of a file, or for a row that cannot be read its place and the reason.
 
-    Line 0 stands for a whole file that cannot be read, or for the rest of one.
+    Line 0 stands for a whole file, or for the rest of one that cannot be read.
 
     Args:
       file: a .csv, .tsv or .jsonl file with named columns, or for a tagging a .conll file with the
@@ -141,12 +143,14 @@ def read_rows(
                 place["columns"] = reading.other_columns(fields)
             place = {"file": file.path} | place
             try:
+                if "row" not in place:
+                    _check_text(where, fields)
                 yield InputRow(place, _example(where, fields, reading))
             except InputError as error:
                 yield place | {"reason": str(error)}
         progress.add(bytes=file.bytes - told)
     except InputError as error:
-        yield {"file": file.path, "line": 0, "reason": str(error)}
+        yield {"file": file.path, "line": WHOLE_FILE, "reason": str(error)}
 
 
 def row_of(text: str | Mapping[str, str], reading: Reading) -> InputRow | dict[str, Any]:
@@ -164,7 +168,7 @@ def _rows(
     """Returns the whole text of a file, and its rows with their places in it.
 
     A place has the `line` and, in a table, the `row`, both counted from 1. The header is no row. A
-    text that is a whole file has neither.
+    text that is a whole file has line 0.
     """
     path = _plain_path(file.path)
     text, _ = tables.decode(path, _read(file.path), reading.encodings.of(file.path))
@@ -176,7 +180,7 @@ def _rows(
         sentences = sentences_of(path, text, None)
         return text, (({"line": line}, _words(column, found)) for line, found in sentences)
     if reading.unit == FILE:
-        return text, iter([({}, {column: text})])
+        return text, iter([({"line": WHOLE_FILE}, {column: text})])
     return text, (({"line": line}, {column: one}) for line, one in tables.lines(text))
 
 
@@ -199,6 +203,12 @@ def _read(file: str, most: int = -1) -> bytes:
             return decompress(file, stored).read(most)
         except CorruptFileError as error:
             raise InputError(f"{file}: cannot be read ({error}); copy it again") from error
+
+
+def _check_text(where: str, fields: dict[str, str] | tables.BadRow) -> None:
+    """Refuses a text of a plain text file that is empty; it has no column to be named."""
+    if not isinstance(fields, tables.BadRow) and not any(map(str.strip, fields.values())):
+        raise InputError(f"{where}: is empty; fill it in")
 
 
 def _example(

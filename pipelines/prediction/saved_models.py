@@ -12,6 +12,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import known_graphs, tensorflow_models
 from beambert.pipelines.storage.claims import MARKER_FILE
+from beambert.pipelines.storage.given_paths import FINETUNE, check_folder
 from beambert.pipelines.storage.weights import (
     LABELS_FILE,
     NOT_TO_USE,
@@ -55,6 +56,7 @@ def find_model(model_dir: str, kind: str | None = None, trusts: bool = False) ->
       InputError: a file is missing or was changed, the model has another kind, its training is not
         finished, its graph is not trusted, or a weight is no finite number.
     """
+    check_folder(model_dir, f"--model={model_dir}", FINETUNE)
     folder = pathlib.Path(model_dir)
     training = _read_training(folder, model_dir)
     trained = training.get("kind", kind)

@@ -13,14 +13,17 @@ Beam and tfx-bsl.
 """
 
 import dataclasses
+import glob
 import json
+import os
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import check_names, parse_object
+from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 
 INFO_FILE = "info.json"
 REJECTS_FILE = "rejects.jsonl"
@@ -175,3 +178,36 @@ class RecordsInfo(FolderInfo):
             if not (isinstance(instances, int) and instances >= 0):
                 return f"says {file['name']} has {instances!r} records"
         return ""
+
+
+def check_finished(
+    folder: str,
+    flag: str,
+    exists: Callable[[str], bool] = os.path.exists,
+    match: Callable[[str], list[str]] = glob.glob,
+) -> None:
+    """Refuses a path that is no finished records folder.
+
+    Args:
+      folder: path of the folder.
+      flag: name of the flag that gave the folder, for error messages.
+      exists: returns whether there is a file or a folder; on this machine by default.
+      match: returns the paths that match a pattern; on this machine by default.
+
+    Raises:
+      InputError: the folder does not exist, or is not finished.
+    """
+    folder = folder.rstrip("/")
+    if not exists(folder):
+        raise InputError(f"{flag}={folder}: no such folder; make it with `beambert data`")
+    if exists(f"{folder}/{MARKER_FILE}"):
+        return
+    if inside := match(f"{folder}/[0-9]*/{MARKER_FILE}"):
+        found = ", ".join(path.removesuffix(f"/{MARKER_FILE}") for path in inside)
+        raise InputError(f"{flag}={folder}: holds records for several lengths; name one of {found}")
+    if not any(exists(f"{folder}/{name}") for name in (UNFINISHED_FILE, INFO_FILE)):
+        raise InputError(f"{flag}={folder}: is no records folder; make one with `beambert data`")
+    raise InputError(
+        f"{flag}={folder}: not a finished records folder (no {MARKER_FILE}); "
+        "run `beambert data` again, which completes it"
+    )

@@ -200,6 +200,11 @@ def unknown_flag(
     return InputError(f"{argument}: no such flag; {advice}")
 
 
+def meant(name: str, names: Iterable[str]) -> str | None:
+    """Returns the name that is probably meant by one that nobody knows; None if none is alike."""
+    return next(iter(difflib.get_close_matches(name.lower(), list(names), 1, LESS_SIMILAR)), None)
+
+
 def _nearest(argument: str, names: Iterable[str], similarity: float) -> str | None:
     """Returns the name that an argument resembles most; None if it resembles none."""
     name, names = argument.partition("=")[0].lstrip("-"), list(names)

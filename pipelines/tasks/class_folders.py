@@ -3,7 +3,6 @@
 Each file is one text, as in the folders of 20 Newsgroups and of the Large Movie Review Dataset.
 """
 
-import collections
 import dataclasses
 import os
 import pathlib
@@ -20,7 +19,7 @@ FOLDER = "/"
 # Times that the most frequent label may be as frequent as the rarest one without advice.
 _UNEVEN = 10
 # Number of labels that a note lists.
-_LISTED = 25
+_LISTED = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +72,7 @@ def read_folder(
         for path in of
         for text in [_text(path, contents[path], decided)]
     ]
-    return texts, [*notes, *said, _balance(folder, {name: len(of) for name, of in paths.items()})]
+    return texts, [*notes, *said, balance(folder, {name: len(of) for name, of in paths.items()})]
 
 
 def contents_of(folder: pathlib.Path) -> Iterator[bytes]:
@@ -149,11 +148,12 @@ def _text(path: pathlib.Path, content: bytes, decided: Encodings) -> str | BadRo
         return BadRow(path, line, reason, "name the encoding with --encoding=, or convert the file")
 
 
-def _balance(folder: pathlib.Path, counts: Mapping[str, int]) -> str:
-    """Returns the note about the number of texts of each label."""
-    listed = collections.Counter(counts).most_common()
-    parts = [f"{count:,} {label}" for label, count in listed[:_LISTED]]
-    note = f"{folder}: {', '.join(parts)}{', …' * (len(listed) > _LISTED)}"
+def balance(path: pathlib.Path, counts: Mapping[str, int]) -> str:
+    """Returns the note about the number of texts of each label in a folder or a file."""
+    listed = sorted(counts.items(), key=lambda of: (-of[1], of[0]))
+    parts = [f"{count:,} {label:.40}" for label, count in listed[:_LISTED]]
+    more = len(listed) - _LISTED
+    note = f"{path}: {', '.join(parts)}{f' and {more:,} more labels' if more > 0 else ''}"
     if listed[0][1] > _UNEVEN * listed[-1][1]:
         note += "; --class_weights=balanced makes rare labels count as much as common ones"
     return note

@@ -5,6 +5,7 @@ module needs only the standard library.
 """
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import meant
 from beambert.pipelines.tasks.kinds import (
     Choice,
     Classification,
@@ -177,7 +178,9 @@ def find_task(name: str) -> Task:
     """
     by_plain_name = {_plain(known): task for known, task in TASKS.items()}
     if _plain(name) not in by_plain_name:
-        raise InputError(f"--task={name}: not a task; choose one of {', '.join(TASKS)}")
+        nearest = meant(name, TASKS)
+        advice = f"did you mean {nearest}? Or choose" if nearest else "choose"
+        raise InputError(f"--task={name}: not a task; {advice} one of {', '.join(TASKS)}")
     return by_plain_name[_plain(name)]
 
 

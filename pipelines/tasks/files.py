@@ -19,8 +19,10 @@ def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
         raise InputError(f"--split={split}: not a split; choose one of {', '.join(task.files)}")
     folder = pathlib.Path(data_dir)
     if not os.path.isdir(folder):
+        is_missing = "://" not in data_dir and not os.path.lexists(folder)
         raise InputError(
-            f"--data_dir={data_dir}: not a local folder; name the folder of the {task.name} files"
+            f"--data_dir={data_dir}: {'no such' if is_missing else 'not a local'} folder; "
+            f"name the folder of the {task.name} files"
         )
     names = _file_names(task, split)
     found = [folder / name for name in names if _is_there(folder, name)]

@@ -13,7 +13,6 @@ Each kind is one class of this module. To add a kind, add:
    and the meanings of new outputs in `serving.card`.
 """
 
-import contextlib
 import dataclasses
 import json
 import math
@@ -120,18 +119,28 @@ class MultiLabel(LabelledTextTask):
         row: dict[str, str],
         possible: Sequence[str] | None,
     ) -> tuple[str, ...]:
-        found = self._divided(tables.field(path, line, row, self.label_column))
+        found = self._divided(path, line, tables.field(path, line, row, self.label_column))
         for label in found:
             self._check_label(path, line, label, possible)
         return found
 
-    def _divided(self, field: str) -> tuple[str, ...]:
-        """Returns the labels of a field, each once: a JSON list, or names with separators."""
-        names = field.split(self.label_separator)
-        if field.startswith("["):
-            with contextlib.suppress(ValueError, RecursionError):
-                names = [name if isinstance(name, str) else str(name) for name in json.loads(field)]
-        return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
+    def _divided(self, path: pathlib.Path, line: int, field: str) -> tuple[str, ...]:
+        """Returns the labels of a field, each once: a JSON list, or names with separators.
+
+        Raises:
+          BadRow: it begins like a JSON list and is none of names, or a label is empty.
+        """
+        names = field.split(self.label_separator) if field.strip() else []
+        if field.lstrip().startswith("["):
+            names = _json_names(field)
+            if names is None:
+                reason = f"has the labels {field:.40}, which are no JSON list of names"
+                raise BadRow(path, line, reason, 'correct the row, such as ["a", "b"]')
+        labels = tuple(dict.fromkeys(name.strip() for name in names))
+        if "" in labels:
+            reason = f"has an empty label in {field:.40}"
+            raise BadRow(path, line, reason, "fill it in or remove its separator")
+        return labels
 
     def _check_label(
         self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
@@ -339,6 +348,16 @@ KINDS: dict[str, type[Task]] = {
     TAGGING: Tagging,
     SPAN: Span,
 }
+
+
+def _json_names(text: str) -> list[str] | None:
+    """Returns the names in a JSON list, whose labels may also be whole numbers; None if invalid."""
+    try:
+        names = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    is_valid = isinstance(names, list) and all(type(name) in (str, int) for name in names)
+    return [str(name) for name in names] if is_valid else None
 
 
 def _is_number(text: str) -> bool:

@@ -1,6 +1,7 @@
 """The base class of the kinds whose examples are rows of tables, and what all kinds check."""
 
 import abc
+import collections
 import dataclasses
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,6 +9,7 @@ from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks import tables
+from beambert.pipelines.tasks.class_folders import balance
 from beambert.pipelines.tasks.examples import TextExample
 from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import ExampleFile, Task
@@ -139,6 +141,16 @@ class LabelledTextTask(TableTask):
     class_weights: str | Mapping[str, float] | None = None
 
     LEARNING_FLAGS = frozenset({"long_documents", "max_windows", "class_weights"})
+
+    def read_to_learn(
+        self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
+    ) -> ExampleFile:
+        """Reads a file, and notes how many texts of a table have each label."""
+        file = super().read_to_learn(path, is_labelled, labels)
+        counts = collections.Counter(name for of in file.examples for name in self.label_names(of))
+        if path.is_dir() or not counts:  # A folder's note counts its files.
+            return file
+        return dataclasses.replace(file, notes=[*file.notes, balance(path, counts)])
 
     @property
     def windows(self) -> int:

@@ -166,7 +166,7 @@ def test_a_model_may_be_in_a_bucket(folder):
             | beam.Map(lambda of: of["label"])
         )
         assert_that(answers, equal_to(["negative"]))
-    with pytest.raises(InputError, match="--model=ram://bucket/none: answers no texts"):
+    with pytest.raises(InputError, match="--model=ram://bucket/none: no such folder"):
         Predict(PredictionJob("ram://bucket/none"))
 
 

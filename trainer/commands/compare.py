@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage.given_paths import check_folder
 
 EXAMPLES = """examples:
   # the settings that differ and the results, as a table
@@ -23,6 +24,8 @@ def build_parser() -> FlagParser:
         description="Compares trainings: the settings that differ, the results, the curves.",
         examples=EXAMPLES,
     )
+    # argparse would say that one is enough.
+    parser.usage = "%(prog)s [-h] [--output DIR] RUN RUN [RUN ...]"
     parser.add_argument(
         "runs", nargs="+", metavar="RUN", help="model folder of `beambert pretrain` or `finetune`"
     )
@@ -39,6 +42,8 @@ def main(argv: Sequence[str]) -> None:
       InputError: a folder is no model folder, or the page cannot be written.
     """
     flags = build_parser().parse_args(list(argv))
+    for run in flags.runs:
+        check_folder(run, run)
     with loading():
         from beambert.trainer.comparison.comparing import PAGE_FILE, compare, describe
     print(describe(compare(flags.runs, flags.output)))

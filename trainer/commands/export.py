@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import TRUST_MODEL, FlagParser
 from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage.given_paths import check_folder
 
 EXAMPLES = """examples:
   # write the next version in a folder that TensorFlow Serving watches, and try it on a sentence
@@ -83,6 +84,7 @@ def main(argv: Sequence[str]) -> None:
       InputError: the model or a flag cannot be used.
     """
     flags = build_parser().parse_args(list(argv))
+    check_folder(flags.model, f"--model={flags.model}")
     with loading():
         from beambert.pipelines.storage import tensorflow_files
         from beambert.trainer.serving import blessing, versions

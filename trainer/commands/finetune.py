@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import SWITCH, FlagParser, parse_bool, read_job
 from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage.given_paths import is_local
 from beambert.pipelines.storage.weights import BEST_FOLDER
+from beambert.pipelines.tasks.files import split_path
 from beambert.pipelines.tasks.flags import add_learning_flags, add_task_flags, task_of
-from beambert.pipelines.tasks.task import Task
+from beambert.pipelines.tasks.task import TRAIN, Task
 from beambert.trainer.commands.flags import (
     add_loop_flags,
     add_output_flags,
     add_positions_flag,
+    check_config,
     loop_config,
 )
 from beambert.trainer.loop.config import (
@@ -28,8 +31,10 @@ from beambert.trainer.loop.config import (
     FINETUNING_WARMUP_PROPORTION,
     OWN_TASK_EPOCHS,
     OWN_TASK_UPDATES,
+    RANDOM,
     WIDEST_LEARNING_RATE,
 )
+from beambert.trainer.weights.given_path import check_weights
 
 if TYPE_CHECKING:
     from beambert.trainer.finetuning.plan import FinetuningJob
@@ -111,7 +116,8 @@ def add_recipe_flags(parser: FlagParser) -> None:
         type=float,
         help=f"number of passes over the training data (default: {FINETUNING_EPOCHS:g}; for your "
         f"own tasks as many as make {OWN_TASK_UPDATES} updates, from {FINETUNING_EPOCHS:g} to "
-        f"{OWN_TASK_EPOCHS:g})",
+        f"{OWN_TASK_EPOCHS:g}); they make as many steps as there are whole batches in them, as in "
+        "run_classifier.py",
     )
     add(
         "--warmup_proportion",
@@ -201,6 +207,11 @@ def make_job(
                 f"--{name}={getattr(flags, name)}: a sweep tries its own values; leave it out"
             )
     loop = loop_config(flags)
+    # TensorFlow, whose import takes seconds, comes after what is seen at once.
+    split_path(task, data_dir, TRAIN)
+    if flags.init != RANDOM and is_local(flags.init):
+        check_weights(flags.init, "--init")
+    check_config(flags.model)
     with loading():
         from beambert.pipelines.features.contract import open_features
         from beambert.trainer.finetuning.plan import FinetuningJob

@@ -3,7 +3,9 @@
 import argparse
 import os
 
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.storage.given_paths import is_local
 from beambert.trainer.loop.config import DTYPES, OPTIMIZERS, TRACKERS, LoopConfig
 from beambert.trainer.weights.positions import KEEP, WAYS
 
@@ -133,3 +135,13 @@ def loop_config(flags: argparse.Namespace, **more: int) -> LoopConfig:
         tracker=flags.tracker,
         **more,
     )
+
+
+def check_config(model: str | None) -> None:
+    """Refuses a local bert_config.json that does not exist; sizes and None pass.
+
+    Raises:
+      InputError: there is no such file.
+    """
+    if model and model.endswith(".json") and is_local(model) and not os.path.exists(model):
+        raise InputError(f"--model={model}: no such file; check the path, or name a size")

@@ -1,14 +1,18 @@
 """The command `beambert pretrain`."""
 
+import argparse
 from collections.abc import Sequence
 
+from beambert.pipelines.records.contract import check_finished
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser, read_job
 from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage.given_paths import is_local
 from beambert.trainer.commands.flags import (
     add_loop_flags,
     add_output_flags,
     add_positions_flag,
+    check_config,
     loop_config,
 )
 from beambert.trainer.loop.config import (
@@ -21,6 +25,7 @@ from beambert.trainer.loop.config import (
     default_warmup_steps,
 )
 from beambert.trainer.pretraining.recipes import RECIPES, Recipe, bert_base
+from beambert.trainer.weights.given_path import check_weights
 from beambert.trainer.weights.positions import KEEP
 
 DEFAULT_RECIPE = bert_base()
@@ -123,7 +128,9 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         "--extend",
         type=int,
         metavar="STEPS",
-        help="go on from the finished training in --model_dir to this number of steps in all",
+        help="go on from the finished training in --model_dir to this number of steps in all, "
+        "those that it has included; as with --finish, flags that aren't given stay those of the "
+        "training, but for those of the data",
     )
     add(
         "--eval_steps",
@@ -147,7 +154,13 @@ def main(argv: Sequence[str]) -> None:
       InputError: a flag or a file cannot be used.
     """
     recipe = _recipe_of(argv)
-    flags = build_parser(recipe).parse_args(list(argv))
+    parser = build_parser(recipe)
+    flags = parser.parse_args(list(argv))
+    if flags.finish is not None or flags.extend is not None:
+        with loading():
+            from beambert.trainer.pretraining.revising import recorded_flags
+        parser.set_defaults(**recorded_flags(flags.model_dir, flags.model, flags.init))
+        flags = parser.parse_args(list(argv))
     if flags.init == RANDOM:
         raise InputError(
             "--init=random: a pre-training begins with random weights unless --init names others; "
@@ -176,6 +189,7 @@ def main(argv: Sequence[str]) -> None:
         optimizer=flags.optimizer,
     )
     loop = loop_config(flags, eval_steps=flags.eval_steps)
+    _check_paths(flags)
     with loading():
         from beambert.trainer.loop.strategy import make_strategy
         from beambert.trainer.model_folders import TrainingFolders
@@ -189,6 +203,21 @@ def main(argv: Sequence[str]) -> None:
         loop=loop,
     )
     pretrain(job, make_strategy(flags.strategy, flags.tpu))
+
+
+def _check_paths(flags: argparse.Namespace) -> None:
+    """Refuses local paths that cannot be used before TensorFlow is imported, which takes seconds.
+
+    Raises:
+      InputError: a folder or a file does not exist, or is no finished records folder.
+    """
+    for name in ("data", "eval_data", "long_data"):
+        folder = getattr(flags, name)
+        if folder is not None and is_local(folder):
+            check_finished(folder, f"--{name}")
+    if flags.init and is_local(flags.init):
+        check_weights(flags.init, "--init")
+    check_config(flags.model)
 
 
 def _recipe_of(argv: Sequence[str]) -> Recipe:

@@ -5,6 +5,7 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.trainer.comparison.page import render
@@ -25,11 +26,13 @@ class Comparison:
       names: names that tell the trainings apart.
       settings: name -> values, for the settings that differ.
       results: name -> values.
+      left_out: number of settings that are left out, as trainings of only some kinds have them.
     """
 
     names: Sequence[str]
     settings: Mapping[str, Sequence[Any]]
     results: Mapping[str, Sequence[Any]]
+    left_out: int = 0
 
 
 def compare(folders: Sequence[str], output: str | None = None) -> Comparison:
@@ -54,10 +57,14 @@ def compare(folders: Sequence[str], output: str | None = None) -> Comparison:
             "or leave --output out"
         )
     runs = [read_run(folder) for folder in folders]
-    found = Comparison(short_names(folders), differing_settings(runs), all_results(runs))
+    settings = differing_settings(runs)
+    common = shared_settings(runs, settings)
+    found = Comparison(
+        short_names(folders), common, all_results(runs), len(settings) - len(common)
+    )
     if output:
         sections = [(title, text_rows(of)) for title, of in sections_of(found)]
-        page = render(found.names, sections, [run.curves for run in runs])
+        page = render(found.names, sections, [run.curves for run in runs], left_out(found))
         tensorflow_files.write_bytes(f"{output.rstrip('/')}/{PAGE_FILE}", page.encode())
     return found
 
@@ -69,6 +76,23 @@ def differing_settings(runs: Sequence[Run]) -> dict[str, list[Any]]:
         for name in _names(runs, "settings")
     }
     return {name: row for name, row in rows.items() if any(value != row[0] for value in row)}
+
+
+def shared_settings(
+    runs: Sequence[Run], settings: Mapping[str, Sequence[Any]]
+) -> dict[str, Sequence[Any]]:
+    """Returns the settings without those that differ only in that trainings lack them.
+
+    Where all trainings are of one kind, such a setting tells them apart, and all are returned.
+    """
+    if len({run.settings.get("kind") for run in runs}) == 1:
+        return dict(settings)
+    common = {}
+    for name, values in settings.items():
+        there = [value for run, value in zip(runs, values, strict=True) if name in run.settings]
+        if len(there) == len(runs) or any(value != there[0] for value in there):
+            common[name] = values
+    return common
 
 
 def all_results(runs: Sequence[Run]) -> dict[str, list[Any]]:
@@ -88,7 +112,20 @@ def _names(runs: Sequence[Run], of: str) -> list[str]:
 
 def sections_of(found: Comparison) -> list[tuple[str, Mapping[str, Sequence[Any]]]]:
     """Returns the tables of a comparison, with their titles."""
-    return [("Settings that differ", found.settings), ("Results", found.results)]
+    settings = {readable(name): values for name, values in found.settings.items()}
+    return [("Settings that differ", settings), ("Results", found.results)]
+
+
+def readable(name: str) -> str:
+    """Returns the name of a setting for a person: `records 1 dupe_factor`, counted from 1."""
+    return " ".join(str(int(part) + 1) if part.isdecimal() else part for part in name.split("."))
+
+
+def left_out(found: Comparison) -> str:
+    """Returns the sentence about settings that are left out; "" if there are none."""
+    if not found.left_out:
+        return ""
+    return f"{counted(found.left_out, 'setting')} left out that only some kinds of training have"
 
 
 def text_rows(rows: Mapping[str, Sequence[Any]]) -> list[list[str]]:
@@ -120,7 +157,7 @@ def describe(found: Comparison) -> str:
             cells = [f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True)]
             lines.append("  ".join([f"{first:<{widths[0]}}", *cells]))
         lines.append("")
-    return "\n".join(lines).rstrip()
+    return "\n".join([*lines, left_out(found)]).rstrip()
 
 
 def _shortened(text: str) -> str:

@@ -36,6 +36,7 @@ def render(
     names: Sequence[str],
     tables: Sequence[tuple[str, Sequence[Sequence[str]]]],
     curves: Sequence[Curves],
+    remark: str = "",
 ) -> str:
     """Returns the page.
 
@@ -43,11 +44,16 @@ def render(
       names: names of the trainings.
       tables: title and rows of each table; a row has a name and a text for each training.
       curves: curves of each training.
+      remark: sentence about the tables.
     """
     return page(
         f"Comparison of {len(names)} trainings",
         ", ".join(names),
-        [*(_table(title, names, rows) for title, rows in tables), *_plots(names, curves)],
+        [
+            *(_table(title, names, rows) for title, rows in tables),
+            *([note(remark)] if remark else []),
+            *_plots(names, curves),
+        ],
     )
 
 

@@ -14,12 +14,12 @@ from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE
 from beambert.pipelines.storage.weights import (
-    BEST_FOLDER,
     CONFIG_FILE,
     CURVES_FILE,
     RESULTS_FILE,
     TRAINING_FILE,
 )
+from beambert.trainer import model_folders
 from beambert.trainer.loop.settings import flat_settings
 from beambert.trainer.loop.trackers import rows_of
 
@@ -74,12 +74,8 @@ def read_run(folder: str) -> Run:
     names = tensorflow_files.list_folder(folder)
     if not names:
         raise InputError(f"{folder}: no such folder, or an empty one; check the path")
-    if TRAINING_FILE not in names:
-        best = f"{BEST_FOLDER} in it or " if BEST_FOLDER in names else ""
-        raise InputError(
-            f"{folder}: not a model folder (no {TRAINING_FILE}); name {best}a folder that "
-            "`beambert pretrain` or `finetune` makes"
-        )
+    if fault := model_folders.fault_of(names):
+        raise InputError(f"{folder}: {fault}")
     training = _read_json(folder, TRAINING_FILE)
     curves_file = f"{folder}/{CURVES_FILE}"
     has_curves = CURVES_FILE in names

@@ -150,7 +150,9 @@ def _describe_recipe(plan: FinetuningPlan) -> str:
         rate += "" if plan.job.freeze_encoder else f" {plan.config.hidden_size}"
     sequences = plan.optimizer.num_train_steps * plan.loop.train_batch_size
     epochs = sequences / plan.data.counts[TRAIN]
-    rate = f"{epochs:.2g} epochs, {rate}"
+    asked = plan.job.num_train_epochs
+    whole = f" (the whole batches of {asked:g})" if asked and epochs < asked else ""
+    rate = f"{epochs:.2g} epochs{whole}, {rate}"
     patience = plan.loop.patience
     if patience is None:
         return f"{rate}; the weights of the last step are kept"

@@ -264,7 +264,7 @@ class _Training:
         rate = float(learning_rate_at(step - 1, self._trainer.optimizer_config))
         speed = self._meter.update(step, steps)
         self.log.log(step, "train", metrics | {"learning_rate": rate} | speed)
-        if self._chief:
+        if self._chief and (self._meter.is_due() or step == self._last):
             self._progress.show(self._meter.line(step, metrics, rate))
 
     def _not_finite(self, error: NotFinite) -> InputError:

@@ -12,10 +12,10 @@ from beambert.pipelines.shared.progress import Pace
 if TYPE_CHECKING:
     from beambert.trainer.loop.phase import Phase
 
-# A graph call does as many updates as take about so many seconds.
-SECONDS_A_CALL = 10.0
+# A graph call does as many updates as take about so many seconds. A signal waits for its end.
+SECONDS_A_CALL = 2.5
 MOST_STEPS_A_CALL = 1000
-# An evaluation reports after so many seconds each.
+# A training and an evaluation print a line after so many seconds each.
 SECONDS_A_REPORT = 10.0
 
 
@@ -60,6 +60,17 @@ class Meter:
         # for the first batches.
         self._pace = Pace()
         self._seconds_left: float | None = None
+        self._reported = -SECONDS_A_REPORT
+
+    def is_due(self) -> bool:
+        """Returns whether the next line is to be printed, and counts it as printed if so.
+
+        The first two are: that of the call that compiles, and the first one with rates.
+        """
+        if self._calls > 2 and self._ended - self._reported < SECONDS_A_REPORT:
+            return False
+        self._reported = self._ended
+        return True
 
     @property
     def has_compiled(self) -> bool:
@@ -82,7 +93,7 @@ class Meter:
     def update(self, step: int, steps: int) -> dict[str, float]:
         """Takes a finished call and returns its rates; the call that compiles has none."""
         self._calls += 1
-        now = time.monotonic()
+        self._ended = now = time.monotonic()
         if self._calls == 1:
             return {}
         self._seconds_a_step = (now - self._started) / steps

@@ -144,9 +144,10 @@ def check_batch(strategy: tf.distribute.Strategy, batch_size: int, parts: int = 
     """
     replicas = strategy.num_replicas_in_sync
     if batch_size % (replicas * parts):
-        each = f" of --gradient_accumulation_steps={parts}" if parts > 1 else ""
+        among = [f"the {replicas} replicas"] if replicas > 1 else []
+        among += [f"--gradient_accumulation_steps={parts}"] if parts > 1 else []
         raise InputError(
-            f"--train_batch_size={batch_size}: not divisible by the {replicas} replicas{each}; "
+            f"--train_batch_size={batch_size}: not divisible by {' times '.join(among)}; "
             f"take a multiple of {replicas * parts}"
         )
 

@@ -165,9 +165,11 @@ def _open_data(job: PretrainingJob) -> list[PhaseData]:
                 f"{short}; make both in one run of `beambert data --max_seq_length=128,512`"
             )
     if long_records.max_seq_length <= records.max_seq_length:
+        is_same = long_records.max_seq_length == records.max_seq_length
+        remedy = "give records of longer sequences" if is_same else "exchange the two"
         raise InputError(
             f"--long_data={job.long_data}: its max_seq_length is {long_records.max_seq_length}, "
-            f"that of --data={job.data} is {records.max_seq_length}; exchange the two, or leave "
+            f"that of --data={job.data} is {records.max_seq_length}; {remedy}, or leave "
             "--long_data out"
         )
     if len(stretches(steps, job.long_data_share)) < 2:

@@ -12,12 +12,12 @@ from beambert.pipelines.records.contract import (
     LABEL_FEATURE,
     START_BYTES,
     RecordsInfo,
+    check_finished,
     check_start,
     feature_shapes,
 )
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 from beambert.pipelines.storage.tensorflow_files import reason
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
@@ -75,24 +75,7 @@ def open_records(folder: str, flag: str) -> Records:
       InputError: the folder does not exist or is not finished, or a file is missing or cut off.
     """
     folder = folder.rstrip("/")
-    if not tensorflow_files.exists(folder):
-        raise InputError(f"{flag}={folder}: no such folder; make it with `beambert data`")
-    if not tensorflow_files.exists(f"{folder}/{MARKER_FILE}"):
-        inside = tensorflow_files.match(f"{folder}/[0-9]*/{MARKER_FILE}")
-        if inside:
-            found = ", ".join(path.removesuffix(f"/{MARKER_FILE}") for path in inside)
-            raise InputError(
-                f"{flag}={folder}: holds records for several lengths; name one of {found}"
-            )
-        ours = (UNFINISHED_FILE, INFO_FILE)
-        if not any(tensorflow_files.exists(f"{folder}/{name}") for name in ours):
-            raise InputError(
-                f"{flag}={folder}: is no records folder; make one with `beambert data`"
-            )
-        raise InputError(
-            f"{flag}={folder}: not a finished records folder (no {MARKER_FILE}); "
-            "run `beambert data` again, which completes it"
-        )
+    check_finished(folder, flag, tensorflow_files.exists, tensorflow_files.match)
     info_path = f"{folder}/{INFO_FILE}"
     info = RecordsInfo.from_json(
         tensorflow_files.read_bytes(info_path).decode(errors="replace"), info_path

@@ -14,6 +14,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
+from beambert.pipelines.storage.weights import CONFIG_FILE, TRAINING_FILE
 from beambert.trainer import model_folders
 from beambert.trainer.loop.checkpoints import checkpoint_steps
 from beambert.trainer.loop.config import (
@@ -24,6 +25,51 @@ from beambert.trainer.loop.config import (
     default_warmup_steps,
 )
 from beambert.trainer.pretraining.plan import FLAGS_OF, PretrainingJob, PretrainingPlan, make_plan
+from beambert.trainer.weights.positions import KEEP
+
+# The flags whose values training.json has under their names.
+_OPTIMIZER_FLAGS = (
+    "learning_rate",
+    "num_train_steps",
+    "num_warmup_steps",
+    "weight_decay_rate",
+    "optimizer",
+)
+_LOOP_FLAGS = (
+    "train_batch_size",
+    "random_seed",
+    "gradient_accumulation_steps",
+    "dtype",
+    "save_checkpoints_steps",
+    "eval_steps",
+)
+
+
+def recorded_flags(path: str, model: str | None, init: str | None) -> dict[str, Any]:
+    """Returns the values of the flags of the training in a folder; none if it cannot be read.
+
+    Flags of the data are not among them, as its folders may have moved.
+
+    Args:
+      path: the model folder.
+      model, init: the flags that are given, which exclude each other.
+    """
+    path = path.rstrip("/")
+    if TRAINING_FILE not in tensorflow_files.list_folder(path):
+        return {}
+    try:
+        training = json.loads(tensorflow_files.read_bytes(f"{path}/{TRAINING_FILE}"))
+        found = {name: training["optimizer"][name] for name in _OPTIMIZER_FLAGS}
+        found |= {name: training["loop"][name] for name in _LOOP_FLAGS}
+        found["masking"], from_init = training["masking"], training["init"]
+    except (ValueError, LookupError, TypeError):
+        return {}  # The marker decides what is refused.
+    if from_init and not model:
+        found["init"] = from_init
+        found["init_positions"] = training.get("init_positions", KEEP)
+    elif not from_init and not init:
+        found["model"] = f"{path}/{CONFIG_FILE}"
+    return found
 
 
 def with_recorded_revisions(job: PretrainingJob) -> PretrainingJob:
@@ -38,7 +84,7 @@ def with_recorded_revisions(job: PretrainingJob) -> PretrainingJob:
         if job.finish is not None or job.extend is not None:
             raise InputError(
                 f"--num_train_steps={asked}: the training in --model_dir={job.output.model} is "
-                f"planned for {planned} steps; give --num_train_steps={planned}"
+                f"planned for {planned} steps; leave --num_train_steps out"
             )
         other = f"--extend={asked}" if asked > planned else "--finish"
         raise InputError(
@@ -144,7 +190,8 @@ def extension(
     if last_step <= max(done, optimizer.num_warmup_steps):
         raise InputError(
             f"--extend={last_step}: the finished training has {done} steps already; give the "
-            f"number of all steps, such as {2 * max(done, optimizer.num_warmup_steps)}"
+            "number of steps in all, those included, such as "
+            f"{2 * max(done, optimizer.num_warmup_steps)}"
         )
     if done not in steps:
         raise InputError(

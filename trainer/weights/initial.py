@@ -7,7 +7,6 @@ this package.
 import dataclasses
 import hashlib
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 
 import keras
@@ -28,6 +27,7 @@ from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import CONFIG_FILE, TRAINING_FILE, WEIGHTS_FILE
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
+from beambert.trainer.weights.given_path import check_weights
 from beambert.trainer.weights.positions import INTERPOLATE, KEEP, TILE, fill_positions
 from beambert.trainer.weights.shapes import most_bytes, variable_shapes
 from beambert.trainer.weights.tokenizer_files import read_json, read_vocabulary
@@ -175,9 +175,8 @@ def open_initial(path: str, flag: str) -> InitialWeights:
     """
     path = path.rstrip("/")
     folder = path
+    check_weights(path, flag, tensorflow_files.is_folder, tensorflow_files.exists)
     if not tensorflow_files.is_folder(path):
-        if not tensorflow_files.exists(f"{path}.index"):
-            raise InputError(f"{flag}={path}: no such folder or checkpoint; {_remedy(path)}")
         folder = path.rpartition("/")[0] or "."
     elif tensorflow_files.exists(f"{path}/{TRAINING_FILE}"):
         return _open_own(path, flag)
@@ -199,17 +198,6 @@ def open_initial(path: str, flag: str) -> InitialWeights:
 
     sha256 = hashlib.sha256(b"".join(map(_sha256, sorted(source.files)))).hexdigest()
     return InitialWeights(path, config, vocabulary, do_lower_case, None, sha256, read_all)
-
-
-def _remedy(path: str) -> str:
-    """Returns the advice for a path that does not exist, which may be a name of the Hub."""
-    if not re.fullmatch(r"([\w-]+/)?[\w.-]*[a-z][\w.-]*", path, re.ASCII) or path.endswith(".ckpt"):
-        return "check the path"
-    folder = path.rpartition("/")[2]
-    return (
-        "check the path; nothing is downloaded, so if it is a name of the Hugging Face Hub, get "
-        f"the folder first with `hf download {path} --local-dir {folder}`"
-    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,8 +24,8 @@ data = small_evaluation.data
     ("more", "message"),
     [
         (["--task=nonsense"], "--task=nonsense: not a task"),
-        (["--data_dir=/no/such"], "--data_dir=/no/such: not a local folder"),
-        (["--model=/no/such"], "--model=/no/such: has no saved_model/saved_model.pb"),
+        (["--data_dir=/no/such"], "--data_dir=/no/such: no such folder"),
+        (["--model=/no/such"], "--model=/no/such: no such folder"),
         (["--split=test"], "test.tsv: has no labels to compare with"),
         (["--task=sst-2"], "has the labels negative, positive but task sst-2 has 0, 1"),
         (["--metric=f1"], "--metric=f1: not a metric of this task"),

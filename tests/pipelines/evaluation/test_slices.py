@@ -1,8 +1,12 @@
 """How examples are parted."""
 
+import pathlib
+
 import pytest
 
+from beambert.pipelines import evaluate
 from beambert.pipelines.evaluation import slices
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks import declarations
 from beambert.pipelines.tasks.examples import ChoiceExample, TaggedExample, TextExample
 from beambert.pipelines.tasks.squad import Question
@@ -75,3 +79,14 @@ def test_a_named_column_may_have_more_values():
     )
     assert "country" not in by_itself
     assert "country" in named
+
+
+def test_help_documents_and_refusal_name_the_same_numbers_of_values():
+    few, most = (f"2 to {of} values" for of in (20, slices.MOST_VALUES_IF_NAMED))
+    told = [
+        " ".join(evaluate.build_parser().format_help().split()),
+        " ".join((pathlib.Path(__file__).parents[3] / "docs/tasks.md").read_text().split()),
+    ]
+    assert all(f"column with {few}" in text and most in text for text in told)
+    with pytest.raises(InputError, match=f"a column that is named needs {most}"):
+        slices.check_names(["other"], ["label", "country"])

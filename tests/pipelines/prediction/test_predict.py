@@ -91,11 +91,11 @@ def test_a_text_is_a_line_or_a_whole_file(classifier, tmp_path, capsys):
     assert [row["line"] for row in rejects] == [2, 1, 2]
     assert "--unit=file answers each file" in capsys.readouterr().out
     files, rejects = run(classifier, tmp_path / "files", tmp_path / "*.txt", more=["--unit=file"])
-    assert [(row["file"][-5:], "line" in row, row["label"]) for row in files] == [
-        ("a.txt", False, "positive")
-    ]
+    answers = [(row["file"][-5:], row["line"], row["label"]) for row in files]
+    assert answers == [("a.txt", 0, "positive")]
     assert "--unit=file" not in capsys.readouterr().out
-    assert [row["reason"].split(": ")[1] for row in rejects] == ["has an empty 'text'; fill it in"]
+    reasons = [(row["line"], row["reason"].split(": ")[1]) for row in rejects]
+    assert reasons == [(0, "is empty; fill it in")]
     with pytest.raises(InputError, match='of another job .--unit there "file", here "line"'):
         run(classifier, tmp_path / "files", tmp_path / "*.txt")
 

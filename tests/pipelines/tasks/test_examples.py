@@ -31,8 +31,17 @@ def test_task_names_ignore_case_and_hyphens(name):
 
 def test_unknown_task_lists_the_known_ones():
     """The remedy is in the message."""
-    with refused("--task=sst-3: not a task; choose one of classification, multi_label"):
+    known = "choose one of classification, multi_label"
+    with refused(f"--task=sst-3: not a task; did you mean sst-2? Or {known}"):
         declarations.find_task("sst-3")
+
+
+def test_a_task_that_is_probably_meant():
+    for name, task in (("clasification", "classification"), ("MultiLable", "multi_label")):
+        with refused(f"--task={name}: not a task; did you mean {task}"):
+            declarations.find_task(name)
+    with refused("--task=xyz: not a task; choose one of"):
+        declarations.find_task("xyz")
 
 
 def test_tsv_keeps_quotes_and_drops_the_byte_order_mark(tmp_path):
@@ -189,7 +198,7 @@ def test_columns_of_words_and_tags(tmp_path):
 def test_missing_folder_file_and_split(tmp_path):
     """Each names the flag and what was looked for."""
     task = declarations.TASKS["classification"]
-    with refused("--data_dir=/no/such: not a local folder"):
+    with refused("--data_dir=/no/such: no such folder"):
         examples.read_examples(task, "/no/such", "dev")
     with refused("has no dev.tsv or dev.csv or dev.jsonl or dev/; the dev split of classification"):
         examples.read_examples(task, str(tmp_path), "dev")

@@ -55,7 +55,7 @@ def test_labels_stand_in_one_column(tmp_path):
     rows = [{"text": text, "label": label} for text, label in fields]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (tmp_path / "train.jsonl").write_text(lines)
-    (tmp_path / "dev.tsv").write_text("text\tlabel\nx\ta , a,\ny\t\n")
+    (tmp_path / "dev.tsv").write_text("text\tlabel\nx\ta , a\ny\t\n")
     read = read_splits(find_task("multi_label"), str(tmp_path), ("train", "dev"), False)
     assert read.labels == ("a", "b, c")
     assert [of.labels for of in read.examples["train"]] == [("b, c", "a"), (), ("a",)]
@@ -75,9 +75,9 @@ def test_one_label_each_is_told(tmp_path):
     ):
         (tmp_path / "train.tsv").write_text(f"text\tlabel\n{rows}")
         notes = read_splits(find_task("multi_label"), str(tmp_path), ("train", "dev"), False).notes
-        assert len(notes) == told
+        assert len(notes) == 1 + told
     (tmp_path / "train.tsv").write_text("text\tlabel\nx\ta;b\ny\tc\n")
-    (note,) = read_splits(find_task("multi_label"), str(tmp_path), ("train", "dev"), False).notes
+    _, note = read_splits(find_task("multi_label"), str(tmp_path), ("train", "dev"), False).notes
     assert (
         "train.tsv: every text has exactly one label, such as 'a;b'; --task=classification" in note
     )
@@ -93,7 +93,32 @@ def test_what_is_no_label_is_refused(tmp_path):
         read_splits(find_task("multi_label"), str(tmp_path), ("train", "dev"), False)
 
 
-def test_a_label_of_many_brackets_is_a_name():
-    """The reader of JSON gives up on it."""
-    deep = "[" * 100_000
-    assert find_task("multi_label")._divided(deep) == (deep,)
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [
+        ('["a"', "no JSON list of names"),
+        ('["a", null]', "no JSON list of names"),
+        ('["a", ["b"]]', "no JSON list of names"),
+        ("[" * 100_000, "no JSON list of names"),  # the reader of JSON gives up on it
+        ("a,,b", "has an empty label in a,,b"),
+        ("a,b,", "has an empty label in a,b,"),
+        ('["a", " "]', "has an empty label"),
+    ],
+)
+def test_broken_labels_are_a_bad_row(tmp_path, field, reason):
+    (tmp_path / "train.tsv").write_text(f"text\tlabel\nx\ta\ny\t{field}\nz\t[1, 2]\n")
+    with pytest.raises(InputError, match=f"train.tsv, line 3: .*{reason}"):
+        read_file(find_task("multi_label"), str(tmp_path), "train")
+    read = read_file(find_task("multi_label"), str(tmp_path), "train", skip_bad_rows=True)
+    assert [of.labels for of in read.examples] == [("a",), ("1", "2")]
+
+
+@pytest.mark.parametrize("task", ["classification", "multi_label"])
+def test_labels_of_a_table_are_counted(tmp_path, task):
+    """So one sees that `a;b` has become one label."""
+    rows = [*(f"text\tname{i:02}\n" for i in range(12)), "text\tname05\n", "text\ta;b\n"]
+    (tmp_path / "train.tsv").write_text("text\tlabel\n" + "".join(rows))
+    (tmp_path / "dev.tsv").write_text("text\tlabel\nx\ta;b\n")
+    notes = read_splits(find_task(task), str(tmp_path), ("train", "dev"), False).notes
+    names = ", ".join(f"1 name{i:02}" for i in range(9) if i != 5)
+    assert notes[0] == f"{tmp_path}/train.tsv: 2 name05, 1 a;b, {names} and 3 more labels"

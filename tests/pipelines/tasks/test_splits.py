@@ -75,6 +75,6 @@ def test_only_test_files_may_be_absent(tmp_path):
 
 def test_a_name_that_no_file_can_have():
     task = find_task("sst-2")
-    with pytest.raises(InputError, match="not a local folder"):
+    with pytest.raises(InputError, match="no such folder"):
         split_path(task, "x" * 5000, "dev")
     assert not has_split(task, "x" * 5000, "dev")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.trainer.commands.compare import main
+from beambert.trainer.commands.compare import build_parser, main
 from beambert.trainer.comparison.comparing import compare, describe
 from beambert.trainer.comparison.page import MOST_POINTS, thinned
 from beambert.trainer.comparison.runs import short_names
@@ -84,11 +84,28 @@ def test_the_printed_tables(runs, capsys):
     main(runs)
     printed = [re.split(r" {2,}", row) for row in capsys.readouterr().out.splitlines()]
     assert ["Settings that differ", "a/encoder", "b/encoder"] in printed
-    assert ["optimizer.learning_rate", "0.001", "0.0005"] in printed
+    assert ["optimizer learning_rate", "0.001", "0.0005"] in printed
     assert ["a share", "0.3051", "–"] in printed
     assert ["tokens a second", "1234", "–"] in printed
     assert ["updates", "30", "25"] in printed
     assert len({len(row) for row in describe(compare(runs)).split("\n\n")[0].splitlines()}) == 1
+
+
+def test_kinds_of_trainings_are_compared_by_what_they_share(runs, tmp_path):
+    """Settings that the other kind cannot have would fill a screen with dashes."""
+    task = {"kind": "classification", "optimizer": {"learning_rate": 2e-5}, "task": "sst-2"}
+    tuned = make_run(tmp_path / "tuned", task)
+    found = compare([runs[0], tuned])
+    assert set(found.settings) == {"kind", "optimizer.learning_rate"}
+    # The task; data, its checksum and two parameters of the records.
+    assert describe(found).endswith("\n5 settings left out that only some kinds of training have")
+    # A setting in which two trainings of one kind differ stays, whatever the third has.
+    assert "records.0.dupe_factor" in compare([*runs, tuned]).settings
+    assert "left out" not in describe(compare(runs))
+
+
+def test_the_usage_asks_for_two():
+    assert "[--output DIR] RUN RUN [RUN ...]" in build_parser().format_usage()
 
 
 def test_nothing_differs(tmp_path):
@@ -100,7 +117,7 @@ def test_the_page_has_tables_and_curves_and_needs_nothing_else(runs, tmp_path, c
     main(["--output", str(tmp_path / "page"), *runs])
     assert capsys.readouterr().out.endswith(f"Report: {tmp_path}/page/compare.html\n")
     text = (tmp_path / "page" / "compare.html").read_text("utf-8")
-    assert "<td" in text and "0.3051" in text and "encoder.hidden_size" in text
+    assert "<td" in text and "0.3051" in text and "encoder hidden_size" in text
     # Held out: the loss. In training: the loss and the speed.
     assert text.count("<svg") == 3
     assert text.index("held-out data") < text.index("training data")
@@ -136,7 +153,7 @@ def test_what_cannot_be_compared(tmp_path):
     good = make_run(tmp_path / "good")
     (tmp_path / "sweep" / "best").mkdir(parents=True)
     (tmp_path / "records").mkdir()
-    (tmp_path / "records" / "info.json").write_text("{}")
+    (tmp_path / "records" / "part-00000-of-00001.tfrecord").write_text("")
     damaged = make_run(tmp_path / "damaged")
     (tmp_path / "damaged" / "training.json").write_text("{cut o")
     nested = make_run(tmp_path / "nested")
@@ -145,7 +162,7 @@ def test_what_cannot_be_compared(tmp_path):
         ([good], "good: is alone; name two model folders or more"),
         ([good, good + "/"], "good/: is named twice"),
         ([good, f"{tmp_path}/nowhere"], "nowhere: no such folder"),
-        ([good, f"{tmp_path}/records"], "records: not a model folder .*; name a folder"),
+        ([good, f"{tmp_path}/records"], "records: is a records folder; name a folder"),
         ([good, f"{tmp_path}/sweep"], "sweep: not a model folder .*; name best in it or a folder"),
         ([good, damaged], r"damaged/training.json: cannot be read"),
         ([good, nested], r"nested/training.json: cannot be read .*nested too deeply"),

@@ -295,3 +295,18 @@ def test_the_same_job_at_other_places_has_nothing_to_do(
     encoder = shutil.copytree(encoder_folder, tmp_path / "encoder")
     finetune_main(flags(data, encoder, classifier_folder, save_checkpoints_steps=7))
     assert "already finished" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [(1.0, "0.91 epochs (the whole batches of 1), learning rate 1"), (None, "0.91 epochs, ")],
+)
+def test_a_part_of_a_batch_is_no_step(asked, said):
+    """As in run_classifier.py; the line says why there are fewer epochs than were asked for."""
+    plan = types.SimpleNamespace(
+        optimizer=types.SimpleNamespace(learning_rate=1.0, num_train_steps=1),
+        loop=types.SimpleNamespace(train_batch_size=32, patience=None),
+        data=types.SimpleNamespace(counts={"train": 35}),
+        job=types.SimpleNamespace(learning_rate=1.0, num_train_epochs=asked),
+    )
+    assert job._describe_recipe(plan).startswith(said)

@@ -138,6 +138,8 @@ def test_lengths_in_the_wrong_order_are_refused(run, records_folder, long_record
     message = "--long_data=.*its max_seq_length is 32, that of --data=.* is 48; exchange the two"
     with pytest.raises(InputError, match=message):
         run(tmp_path / "model", data=long_records, long_data=records_folder)
+    with pytest.raises(InputError, match="that of --data=.* is 48; give records of longer seq"):
+        run(tmp_path / "model", data=long_records, long_data=long_records)
     assert not (tmp_path / "model").exists()
 
 

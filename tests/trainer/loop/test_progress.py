@@ -41,3 +41,24 @@ def test_the_time_left_leaves_out_the_start(monkeypatch):
     assert lines[1].endswith("peak")
     assert lines[2].endswith(", 1 min 35 s left")  # 88 steps and 7 later ones of 1 s
     assert lines[3].endswith(", 1 min 25 s left")
+
+
+def test_a_call_is_short_for_signals_and_a_line_is_rare(monkeypatch):
+    """A signal waits for the end of a call, and nobody reads a line every two seconds."""
+    now = 0.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    phase = Phase(1000, None, None, tokens_a_step=512, flops_a_step=1.0)
+    meter, step, calls, lines = progress.Meter(1000, phase, 0, 4, 1.0), 0, [], []
+    for seconds_a_step in [0.5] * 20 + [0.05] * 20 + [8.0] * 2:
+        steps = meter.steps_a_call()
+        meter.restart()
+        now += steps * seconds_a_step
+        step += steps
+        meter.update(step, steps)
+        calls.append(steps * seconds_a_step)
+        if meter.is_due():
+            lines.append(now)
+    assert calls[:3] == [0.5, 0.5, 2.5] and calls[21:39] == pytest.approx([2.5] * 18)
+    assert calls[-1] == 8.0  # one update
+    assert lines[:4] == pytest.approx([0.5, 1.0, 11.0, 21.0], abs=0.6)
+    assert len(lines) < 15

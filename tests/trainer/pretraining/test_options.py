@@ -211,7 +211,8 @@ def test_impossible_options_are_refused(flag, value, records_folder, small_confi
 
 
 def test_a_batch_that_parts_cannot_share_is_refused(records_folder, small_config_file, tmp_path):
-    with pytest.raises(InputError, match="=8: not divisible by .* take a multiple of 3"):
+    message = "=8: not divisible by --gradient_accumulation_steps=3; take a multiple of 3"
+    with pytest.raises(InputError, match=message):
         pretrain_main(
             flags(records_folder, small_config_file, tmp_path / "m", gradient_accumulation_steps=3)
         )
@@ -228,8 +229,9 @@ def test_random_weights_need_no_flag(tmp_path):
 def test_a_recipe_decides_what_no_flag_says(name, monkeypatch):
     asked = []
     monkeypatch.setattr(pretraining, "pretrain", lambda job, strategy: asked.append(job))
-    pretrain_main([f"--recipe={name}", "--data=r", "--model_dir=m"])
-    pretrain_main([f"--recipe={name}", "--data=r", "--model_dir=m", "--num_train_steps=50"])
+    given = [f"--recipe={name}", "--data=gs://bucket/r", "--model_dir=m"]
+    pretrain_main(given)
+    pretrain_main([*given, "--num_train_steps=50"])
     recipe, (whole, short) = RECIPES[name](), asked
     assert whole.model == recipe.model
     assert whole.optimizer.num_train_steps == recipe.num_train_steps

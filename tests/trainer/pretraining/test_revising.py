@@ -180,6 +180,24 @@ def test_a_training_is_finished_early_and_extended(run, tmp_path, capsys):
     assert "nothing to do" in capsys.readouterr().out
 
 
+def test_flags_that_are_not_given_stay_those_of_the_training(run, records_folder, tmp_path):
+    """A training of 20 steps is no training of the recipe's 18,000."""
+    folder = tmp_path / "model"
+    run(folder)
+    planned = json.loads((folder / "training.json").read_text())
+    given = ["--recipe=tiny", f"--data={records_folder}", f"--model_dir={folder}"]
+    message = "^--extend=10: the finished training has 20 steps already; .* in all, those included"
+    with pytest.raises(InputError, match=message):
+        pretrain_main([*given, "--extend=10"])
+    with pytest.raises(InputError, match="planned for 20 steps; leave --num_train_steps out"):
+        pretrain_main([*given, "--extend=30", "--num_train_steps=18000"])
+    pretrain_main([*given, "--extend=22"])
+    extended = json.loads((folder / "training.json").read_text())
+    revisions = extended["optimizer"].pop("revisions")
+    assert [of["last_step"] for of in revisions] == [22]
+    assert extended["optimizer"] == planned["optimizer"] and extended["loop"] == planned["loop"]
+
+
 def test_nothing_is_finished_where_nothing_was_begun(run, tmp_path):
     with pytest.raises(InputError, match="^--finish: --model_dir=.* holds no training yet"):
         run(tmp_path / "model", "--finish")
