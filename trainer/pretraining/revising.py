@@ -58,7 +58,7 @@ def recorded_flags(path: str, model: str | None, init: str | None) -> dict[str, 
     if TRAINING_FILE not in tensorflow_files.list_folder(path):
         return {}
     try:
-        training = json.loads(tensorflow_files.read_bytes(f"{path}/{TRAINING_FILE}"))
+        training = parse_object(tensorflow_files.read_bytes(f"{path}/{TRAINING_FILE}"))
         found = {name: training["optimizer"][name] for name in _OPTIMIZER_FLAGS}
         found |= {name: training["loop"][name] for name in _LOOP_FLAGS}
         found["masking"], from_init = training["masking"], training["init"]
