@@ -114,7 +114,7 @@ def test_a_journal_cut_short_leaves_the_earlier_one(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("module", [run, corpus])
 def test_a_wrong_flag_is_one_sentence(module):
-    with pytest.raises(InputError, match="--nonsense=1; see --help"):
+    with pytest.raises(InputError, match="--nonsense=1: no such flag; see --help"):
         module.main(["--output=x", "--nonsense=1"])
 
 
