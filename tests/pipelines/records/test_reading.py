@@ -27,5 +27,5 @@ def test_a_length_that_no_memory_has(claimed, compress):
     data = compress(framed(b"first") + framed(b"second", claimed))
     records = read_records(io.BufferedReader(io.BytesIO(data)))
     assert next(records) == b"first"
-    with pytest.raises(CorruptRecordsError, match=f"record 2 claims {claimed:,} bytes"):
+    with pytest.raises(CorruptRecordsError, match=f"record 2 claims to have {claimed:,} bytes"):
         next(records)
