@@ -32,10 +32,9 @@ def timed(work: Callable[[], object]) -> float:
 def measure_serial(count: int, vocab_file: str, folder: pathlib.Path) -> dict[str, float]:
     """Returns the seconds of the serial parts for so many inputs, and as many shards."""
     from beambert.pipelines.jobs import files
-    from beambert.pipelines.jobs.input_files import match_inputs
     from beambert.pipelines.pretraining_data.finishing import FinishFolders
     from beambert.pipelines.pretraining_data.job import PretrainingDataJob
-    from beambert.pipelines.pretraining_data.plan import make_plan
+    from beambert.pipelines.pretraining_data.plan import find_inputs, make_plan
     from beambert.pipelines.pretraining_data.shard_counts import add_shards
     from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 
@@ -52,7 +51,7 @@ def measure_serial(count: int, vocab_file: str, folder: pathlib.Path) -> dict[st
         num_shards=count,
     )
     seconds, plans = {}, []
-    seconds["plan"] = timed(lambda: plans.append(make_plan(job, match_inputs(job.input))))
+    seconds["plan"] = timed(lambda: plans.append(make_plan(job, *find_inputs(job))))
     plan = plans[0]
     seconds["plan"] += timed(plan.claim_folders)
     read = Counter(read=count, coverage=expected(plan.inputs))
@@ -106,13 +105,13 @@ def made_shards(layout: object) -> Iterator[object]:
 
 def predict(paths: list[str], vocab_file: str, gigabytes: float, workers: int) -> dict:
     """Returns what a corpus of so many gigabytes would take, by a sample of some files."""
-    from beambert.pipelines.jobs.input_files import InputFile, match_inputs
+    from beambert.pipelines.jobs.input_files import InputFile
     from beambert.pipelines.pretraining_data import dataflow_cost, estimate
     from beambert.pipelines.pretraining_data.job import PretrainingDataJob
-    from beambert.pipelines.pretraining_data.plan import default_num_shards, make_plan
+    from beambert.pipelines.pretraining_data.plan import default_num_shards, find_inputs, make_plan
 
     job = PretrainingDataJob(vocab_file, "records", tuple(paths))
-    plan = make_plan(job, match_inputs(paths))
+    plan = make_plan(job, *find_inputs(job))
     found = SAMPLES.get(tuple(paths)) or estimate.estimate(
         plan.inputs,
         plan.manifest.vocabulary,

@@ -195,7 +195,7 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
                 describe_progress(total_bytes, shards),
                 total_bytes / 1e6,
                 "MB",
-                errors,
+                error_path=errors,
             )
     except BaseException as error:
         delete_spills()

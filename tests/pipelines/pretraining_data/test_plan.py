@@ -77,9 +77,9 @@ def test_many_inputs_stand_in_a_file_of_their_own(
     found = data(capsys, vocab_file, tmp_path / "new", *flags, f"--since={many}")
     assert found[0] == 0 and "nothing new" in found[1]
     (tmp_path / "a" / "1").write_text("The river. A city.\nThe song ended.\n\nOne house. A game.\n")
-    assert "of another job (inputs.bytes" in data(capsys, vocab_file, many, *flags)[2]
+    assert "of another job (--input is another one" in data(capsys, vocab_file, many, *flags)[2]
     found = data(capsys, vocab_file, tmp_path / "new", *flags, f"--since={many}")
-    assert found[0] == 0 and found[1].startswith("1 files")
+    assert found[0] == 0 and found[1].startswith("1 file,")
 
 
 def test_a_million_inputs_make_a_small_job(tmp_path, vocabulary, vocab_file):
@@ -88,7 +88,7 @@ def test_a_million_inputs_make_a_small_job(tmp_path, vocabulary, vocab_file):
     sizes = []
     for count in (10_000, 20_000):
         job = PretrainingDataJob(str(vocab_file), f"{tmp_path}/out", format="jsonl", num_shards=3)
-        plan = make_plan(job, files[:count])
+        plan = make_plan(job, files[:count], files[:count])
         pipeline = beam.Pipeline(runner="FnApiRunner")
         pipeline.options.view_as(beam.options.pipeline_options.TestOptions).dry_run = True
         pipeline | CreatePretrainingData(job, plan=plan)
