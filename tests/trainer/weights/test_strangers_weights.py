@@ -171,7 +171,9 @@ def test_weights_that_are_no_numbers_are_refused(golden):
     assert "word_embeddings has weights that are no finite numbers" in message
 
 
-@pytest.mark.parametrize("name", ["../golden/model.safetensors", "/etc/passwd", "..", "a/../b", "", 1])
+@pytest.mark.parametrize(
+    "name", ["../golden/model.safetensors", "/etc/passwd", "..", "a/../b", "", 1]
+)
 def test_an_index_names_only_files_in_its_folder(golden, name):
     (golden / "model.safetensors").unlink()
     index = golden / "model.safetensors.index.json"
