@@ -323,7 +323,7 @@ def test_every_folder_may_be_on_gs(gs, blessed, data, model, tmp_path, capsys):
     assert "NOT_BLESSED" in names and "BLESSED" not in names
     for flag, message in (
         (f"--data_dir={root}/none", f"--data_dir={root}/none: no such folder"),
-        (f"--model={root}/none", f"--model={root}/none: has no saved_model"),
+        (f"--model={root}/none", f"--model={root}/none: no such folder"),
         (f"--baseline={root}/none", f"--baseline={root}/none: holds no finished evaluation"),
         (f"--output={root}/data", f"--output={root}/data: already holds something else"),
         (f"--output={gs}/forbidden/o", "forbidden/o: cannot be .*403"),
