@@ -10,6 +10,8 @@ side is measured twice: it pads every batch to its longest text (dynamic padding
 over --steps batches.
 """
 
+import functools
+import sys
 import tempfile
 from collections.abc import Sequence
 
@@ -54,7 +56,9 @@ def main(argv: Sequence[str]) -> None:
     from beambert.trainer.weights.initial import open_initial
 
     found = model_folders.open_model(flags.init, "--init")
-    data = ClassData(find_task(flags.task), flags.data_dir, print)
+    # Only the result goes to stdout.
+    tell = functools.partial(print, file=sys.stderr)
+    data = ClassData(find_task(flags.task), flags.data_dir, tell)
     data.tokenize(TextFeatures(found.vocabulary, found.do_lower_case, flags.max_seq_length))
     features = data.features(TRAIN)
     lengths = choose_lengths(features.example_lengths, flags.max_seq_length)
