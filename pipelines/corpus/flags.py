@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-from beambert.pipelines.shared.console import duration
 from beambert.pipelines.shared.flags import FlagGroup
-from beambert.pipelines.shared.progress import Describe, Pace
+from beambert.pipelines.shared.progress import Describe, describe_bytes
 
 
 def add_input_flags(parser: FlagGroup) -> None:
@@ -47,26 +46,8 @@ def add_input_flags(parser: FlagGroup) -> None:
 
 
 def describe_reading(total_bytes: int) -> Describe:
-    """Returns a function that describes the progress of reading a corpus; see `ProgressDisplay`.
-
-    Its counts are the "documents" and the "bytes" (as stored) read so far.
-
-    Args:
-      total_bytes: size of the corpus as stored.
-    """
-    pace = Pace()
-
-    def describe(counts: dict[str, int], seconds: float) -> str:
-        done = counts.get("bytes", 0)
-        if not done:
-            return ""
-        line = f"reading: {counts.get('documents', 0):,} documents, {done / 1e6:.1f} of "
-        line += f"{total_bytes / 1e6:.1f} MB"
-        if rate := pace.of(done, seconds):
-            line += f", {rate / 1e6:.2f} MB/s, {duration((total_bytes - done) / rate)} left"
-        return line
-
-    return describe
+    """Returns a function that describes the progress of reading a corpus; see `describe_bytes`."""
+    return describe_bytes("reading", "documents", total_bytes)
 
 
 def describe_cleaning(cleaned: Mapping[str, int]) -> str:

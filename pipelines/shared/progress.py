@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from beambert.pipelines.shared.console import duration
+
 # Type of a function from the summed counts and the seconds so far to a line, which may be empty.
 Describe = Callable[[dict[str, int], float], str]
 
@@ -97,6 +99,31 @@ def _in_notebook() -> bool:
     """Returns whether this process is a notebook's kernel, which has loaded IPython itself."""
     get_shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
     return hasattr(get_shell(), "kernel")
+
+
+def describe_bytes(verb: str, things: str, total_bytes: int) -> Describe:
+    """Returns a function that describes the progress through bytes; see `ProgressDisplay`.
+
+    Its counts are those of the things and of the "bytes" (as stored) so far.
+
+    Args:
+      verb: what is done, as a participle.
+      things: name of the count of what the bytes hold, in the plural.
+      total_bytes: size of all, as stored.
+    """
+    pace = Pace()
+
+    def describe(counts: dict[str, int], seconds: float) -> str:
+        done = counts.get("bytes", 0)
+        if not done:
+            return ""
+        line = f"{verb}: {counts.get(things, 0):,} {things}, {done / 1e6:.1f} of "
+        line += f"{total_bytes / 1e6:.1f} MB"
+        if rate := pace.of(done, seconds):
+            line += f", {rate / 1e6:.2f} MB/s, {duration((total_bytes - done) / rate)} left"
+        return line
+
+    return describe
 
 
 class ProgressDisplay:

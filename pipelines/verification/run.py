@@ -8,8 +8,8 @@ from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.jobs.files import delete_quietly, read_bytes, write_bytes
 from beambert.pipelines.jobs.running import check_reachable, output_for_workers, run_job
-from beambert.pipelines.shared.console import counted, duration, size
-from beambert.pipelines.shared.progress import Describe, Pace
+from beambert.pipelines.shared.console import counted, size
+from beambert.pipelines.shared.progress import Describe, describe_bytes
 from beambert.pipelines.storage import locks
 from beambert.pipelines.verification.found_folders import FoundFolder, find_folders
 from beambert.pipelines.verification.graph import VerifyRecords
@@ -67,20 +67,8 @@ def _verify(
 
 
 def describe_progress(total_bytes: int) -> Describe:
-    """Returns a function that describes the progress of a verification; see `ProgressDisplay`."""
-    pace = Pace()
-
-    def describe(counts: dict[str, int], seconds: float) -> str:
-        done = counts.get("bytes", 0)
-        if not done:
-            return ""
-        line = f"verifying: {counts['instances']:,} instances, {done / 1e6:.1f} of "
-        line += f"{total_bytes / 1e6:.1f} MB"
-        if rate := pace.of(done, seconds):
-            line += f", {rate / 1e6:.2f} MB/s, {duration((total_bytes - done) / rate)} left"
-        return line
-
-    return describe
+    """Returns a function that describes the progress of a verification; see `describe_bytes`."""
+    return describe_bytes("verifying", "instances", total_bytes)
 
 
 def summarize(result: dict[str, Any]) -> str:
