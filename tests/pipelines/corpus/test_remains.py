@@ -101,10 +101,10 @@ MARKERS = [
 
 @pytest.mark.parametrize("marker", MARKERS)
 def test_the_time_grows_with_the_length(marker):
-    """In proportion: a megabyte takes less than a second."""
+    """Not with its square, which would take minutes; a busy machine takes half a second."""
     for end in ("", "</ref>" + "}}" * 20_000 + "]]" * 20_000):
         text = marker * (200_000 // len(marker)) + end
         for clean in (clean_wikiextractor, clean_book, clean_wikitext):
             started = time.process_time()
             clean(text)
-            assert time.process_time() - started < 0.3, clean
+            assert time.process_time() - started < 1.5, clean
