@@ -96,7 +96,6 @@ def _place(task: dsl.PipelineTask, step: str) -> dsl.PipelineTask:
     return task.set_caching_options(False).set_cpu_limit(cpus).set_memory_limit(memory)
 
 
-@dsl.pipeline(name=NAME, description="New files -> a new served version, if it is better.")
 def retraining() -> None:
     """The steps, one after the other, if the plan finds anything to do."""
     holder = dsl.PIPELINE_JOB_RESOURCE_NAME_PLACEHOLDER
@@ -114,7 +113,11 @@ def retraining() -> None:
 
 def compile_to(path: pathlib.Path) -> None:
     """Writes the pipeline as YAML."""
-    compiler.Compiler().compile(retraining, str(path))
+    # Here, as kfp calls the function at once, and takes seconds in a process of many modules.
+    described = dsl.pipeline(
+        name=NAME, description="New files -> a new served version, if it is better."
+    )(retraining)
+    compiler.Compiler().compile(described, str(path))
 
 
 def main(_: Sequence[str]) -> None:

@@ -21,7 +21,8 @@ from support import growing_corpus as corpus
 from beambert.deploy.retraining import command, deliveries, workspace
 from beambert.deploy.retraining.runs import STEPS
 from beambert.deploy.settings import Deployment, Release, Settings
-from beambert.deploy.vertex import pipeline, requests
+from beambert.deploy.vertex import requests
+from beambert.deploy.vertex.pipeline import FILE
 from beambert.pipelines import create_pretraining_data
 from beambert.pipelines.jobs import files, input_files
 from beambert.pipelines.pretraining_data import plan
@@ -378,7 +379,7 @@ def test_the_components_make_a_served_version(gs, storage_environment, tmp_path)
         text = text.replace(f"{tmp_path}/{name}", f"{gs}/all/{name}")
     files.write_bytes(DEPLOYMENT.config, text.encode())
     files.write_bytes(DEPLOYMENT.file, DEPLOYMENT.to_json().encode())
-    spec = yaml.safe_load(DEPLOYMENT.fill_in(pipeline.FILE.read_text()))
+    spec = yaml.safe_load(DEPLOYMENT.fill_in(FILE.read_text()))
     for task in ("plan", *STEPS, "release"):
         run = process(storage_environment, *component(spec, task, tmp_path))
         assert run.returncode == 0, run.stdout + run.stderr
