@@ -117,7 +117,7 @@ def main(argv: Sequence[str]) -> None:
 
     from beambert.model.config import preset
     from beambert.model.flops import training_flops
-    from beambert.trainer.loop.strategy import matmul_peak
+    from beambert.trainer.loop.strategy import measure_matmul_peak
 
     config = preset(flags.model, flags.vocab_size)
     batch, length = flags.train_batch_size, flags.max_seq_length
@@ -129,11 +129,11 @@ def main(argv: Sequence[str]) -> None:
         peers = {
             name: Peer(f"{name}_pretraining.py", python, asked) for name, python in pythons.items()
         }
-        peaks = []
+        peaks, strategy = [], tf.distribute.get_strategy()
         steps = {
             "beambert": ours(config, features),
             **{name: peer.step for name, peer in peers.items()},
-            "matmul": lambda: peaks.append(matmul_peak(tf.distribute.get_strategy(), "float32")),
+            "matmul": lambda: peaks.append(measure_matmul_peak(strategy, "float32")),
         }
         seconds = measuring.median_seconds(steps, flags.repeats)
         for peer in peers.values():

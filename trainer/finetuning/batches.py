@@ -119,6 +119,8 @@ class PaddedBatches:
         return batch | {name: tf.gather(values, rows) for name, values in self._targets.items()}
 
 
+# AutoGraph would take long and change nothing, as no `if` depends on a tensor's value.
+@tf.autograph.experimental.do_not_convert
 def training_batches(
     features: TaskFeatures, lengths: Sequence[int], rows: np.ndarray
 ) -> tf.data.Dataset:
@@ -133,6 +135,7 @@ def evaluation_order(features: TaskFeatures) -> np.ndarray:
     return np.argsort(features.example_lengths, kind="stable").astype(np.int32)
 
 
+@tf.autograph.experimental.do_not_convert
 def evaluation_batches(
     features: TaskFeatures, lengths: Sequence[int], batch_size: int
 ) -> tf.data.Dataset:

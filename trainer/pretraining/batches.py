@@ -85,6 +85,8 @@ def _training_stream(records: Records, seed: int, first_record: int) -> tf.data.
     return current.concatenate(later)
 
 
+# AutoGraph would take long and change nothing, as no `if` depends on a tensor's value.
+@tf.autograph.experimental.do_not_convert
 def training_batches(
     records: Records,
     batch_size: int,
@@ -140,6 +142,7 @@ def training_batches(
     return dataset.unbatch().skip(steps_skipped * replicas).prefetch(tf.data.AUTOTUNE)
 
 
+@tf.autograph.experimental.do_not_convert
 def evaluation_batches(
     records: Records,
     batch_size: int,

@@ -10,7 +10,7 @@ import tensorflow as tf
 from support.small_training import SEED, NextSentenceObjective, Words
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.trainer.loop import loop, progress
+from beambert.trainer.loop import progress
 from beambert.trainer.loop.best import best_step, is_over, needed_steps
 from beambert.trainer.loop.config import (
     LoopConfig,
@@ -92,7 +92,6 @@ def run(records_folder, monkeypatch):
     What ends it is a signal before a step, or a power failure.
     """
     records = open_records(str(records_folder), "--data")
-    monkeypatch.setattr(loop, "matmul_peak", lambda *_: 1e12)
     monkeypatch.setattr(progress, "SECONDS_A_CALL", 1e-9)  # one update a call
 
     known = {}

@@ -12,7 +12,7 @@ from support.small_training import NextSentenceObjective, Words
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.commands.pretrain import main as pretrain_main
-from beambert.trainer.loop import loop, progress
+from beambert.trainer.loop import progress
 from beambert.trainer.loop.config import EXTEND, FINISH, OptimizerConfig, Revision
 from beambert.trainer.loop.loop import Interrupted
 from beambert.trainer.loop.optimization import learning_rate_at
@@ -107,7 +107,6 @@ def run(records_folder, small_config_file, monkeypatch):
     train_steps = Trainer.train_steps
     monkeypatch.setattr(job, "BertPretrainer", lambda config, seed: Words(rate=0.1))
     monkeypatch.setattr(job, "PretrainingObjective", lambda _: NextSentenceObjective((32,)))
-    monkeypatch.setattr(loop, "matmul_peak", lambda *_: 1e12)
     monkeypatch.setattr(progress, "SECONDS_A_CALL", 1e-9)  # one update a call
 
     def run_(folder, *more: str, stop_before: int | None = None, **others) -> None:
