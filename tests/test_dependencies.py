@@ -271,6 +271,7 @@ def test_importing_a_package_loads_nothing_heavy():
     assert tops(run(code).split()) & heavy == set()
 
 
+@pytest.mark.slow
 def test_trainer_without_beam():
     """As on a machine where neither Beam nor tfx-bsl is installed."""
     modules = ("task", "pretraining.job", "finetuning.job", "serving.versions", "tfx_module")

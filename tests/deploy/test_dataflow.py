@@ -366,6 +366,7 @@ def test_parameters_become_a_command_line():
     assert COMMANDS["data"].build_parser().parse_args(arguments).since == ["r/1", "r/2"]
 
 
+@pytest.mark.slow
 def test_launching_a_template(gs, root, tmp_path):
     """As Dataflow's launcher does: the job is written where it says, and the exit status is 0."""
     flags = [f"--{each[2:]}" for each in commands(root, "", "launched")["data"][1:]]

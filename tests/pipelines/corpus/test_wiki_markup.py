@@ -97,6 +97,7 @@ def test_the_same_words_as_of_the_tree(wikitext):
     assert words(strip_markup(wikitext)) == words("\n".join(kept))
 
 
+@pytest.mark.slow
 def test_real_dump_has_no_markup_left(shared_data):
     (path,) = (shared_data / "wiki_xml").glob("*.bz2")
     found = list(mediawiki.MediaWiki().read_lines(io.BytesIO(bz2.decompress(path.read_bytes()))))

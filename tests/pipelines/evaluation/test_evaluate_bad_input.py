@@ -90,6 +90,7 @@ def test_weights_that_are_cut_off_are_one_sentence(data, model, tmp_path, capfd)
     assert "Traceback" not in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_is_one_sentence(data, model, tmp_path, monkeypatch, capfd):
     """And the earlier evaluation stays."""
 

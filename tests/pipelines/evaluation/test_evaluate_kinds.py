@@ -127,6 +127,7 @@ def test_tagging(tagged, tmp_path):
     assert "nobody" not in mistakes
 
 
+@pytest.mark.slow
 def test_several_labels(tmp_path):
     """Truly negative 2, positive 2, z 1; predicted negative 2, positive 3; all but z are found."""
     lines = ["text\tlabel", *("\t".join(row) for row in LABELLED)]
@@ -151,6 +152,7 @@ def test_several_labels(tmp_path):
     assert "bad, not good" in page[page.index("Worst errors") :]
 
 
+@pytest.mark.slow
 def test_a_tagger_must_beat_each_words_usual_tag(tagged, tmp_path):
     """By the training file, Anna and Li are persons of their own, and Bo is none.
 
@@ -225,6 +227,7 @@ def reader(vocabulary, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_span(questions, reader, tmp_path):
     """Overall, by slice, and as the official files and scorer have it."""
     metrics, page = run("squad2.0", questions, reader, tmp_path / "output")

@@ -150,7 +150,7 @@ def test_the_runner_decides(runner, way):
     assert type(beam.runners.create_runner(runner)).__name__ in (runner, "SwitchingDirectRunner")
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_same_bytes_either_way(capsys, tmp_path, vocab_file, monkeypatch, seed):
     """Two lengths, held-out text, divided and near-equal documents, several sendings and groups."""
     draw = random.Random(seed)

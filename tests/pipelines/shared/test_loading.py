@@ -23,6 +23,7 @@ print(gc.isenabled(), *loaded)
 """
 
 
+@pytest.mark.slow
 def test_what_only_notebooks_show_is_not_loaded():
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -178,7 +178,7 @@ def steps_in(folder) -> list[int]:
     return sorted(int(path.stem.removeprefix("ckpt-")) for path in folder.glob("ckpt-*.index"))
 
 
-@pytest.mark.parametrize("fail_before", [6, 8])
+@pytest.mark.parametrize("fail_before", [6, pytest.param(8, marks=pytest.mark.slow)])
 def test_a_training_that_is_killed_ends_with_the_same_weights(run, tmp_path, fail_before):
     """Before and after the evaluation of step 6, since the checkpoint of step 5."""
     accuracies = (0.5, 0.9, 0.95, 0.7, 0.6)
@@ -191,6 +191,7 @@ def test_a_training_that_is_killed_ends_with_the_same_weights(run, tmp_path, fai
     assert_equal(again, weights)
 
 
+@pytest.mark.slow
 def test_devices_that_compute_otherwise_after_a_kill(run, tmp_path):
     """The best weights up to the checkpoint are still there if the later ones do not come again."""
     with pytest.raises(PowerFailure):

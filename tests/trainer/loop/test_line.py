@@ -162,6 +162,7 @@ def test_replicas_draw_different_masks(two_devices):
     np.testing.assert_array_equal(levels, [0, 0.5, 1])
 
 
+@pytest.mark.slow
 def test_the_loop_runs_on_two_devices(two_devices, tmp_path, capsys):
     data = tf.data.Dataset.from_tensors({"x": tf.ones([2, 64])}).repeat()
     distributed = two_devices.experimental_distribute_dataset(data)
