@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from beambert.pipelines.corpus import charsets
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 
+# Reason of a row without the column of texts.
+NO_TEXT = "no_text"
+
 
 @dataclasses.dataclass(frozen=True)
 class Document:

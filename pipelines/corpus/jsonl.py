@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
-from beambert.pipelines.corpus.documents import Document, Reject, Skip, decode_document
+from beambert.pipelines.corpus.documents import NO_TEXT, Document, Reject, Skip, decode_document
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -58,4 +58,4 @@ def _row_document(
     detail = f'line {number} has no string under "{text_column}" (--text_column)'
     if isinstance(row, dict):
         detail += f"; its columns are {', '.join(list(row)[:20]) or 'none'}"
-    return Reject(number, "no_text", detail)
+    return Reject(number, NO_TEXT, detail)

@@ -12,7 +12,7 @@ from itertools import chain, islice
 from typing import BinaryIO
 
 from beambert.pipelines.corpus import charsets, encodings, parts
-from beambert.pipelines.corpus.documents import Document, Reject, Skip
+from beambert.pipelines.corpus.documents import NO_TEXT, Document, Reject, Skip
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.corpus.foreign import Foreign
 from beambert.pipelines.corpus.format_base import Format, LineFormat
@@ -102,34 +102,43 @@ def find_encodings(
     return found, [*describe_formats(recognised, looked_at), *notes]
 
 
-def sample_texts(files: Sequence[InputFile], options: ReadOptions) -> Iterator[str]:
-    """Yields texts from the beginnings of a few files.
+def sample_texts(files: Sequence[InputFile], options: ReadOptions) -> list[str]:
+    """Returns texts from the beginnings of a few files.
 
     Args:
       files: all files of the corpus.
       options: how files become documents.
+
+    Raises:
+      InputError: there are rows, and none has the column of texts.
     """
+    texts, without_text = [], []
     for file in encodings.choose_files(files, _SAMPLED_TEXTS):
-        # What cannot be read is met again by the reader.
+        # What else cannot be read is met again by the reader.
         with contextlib.suppress(InputError, CorruptFileError):
-            yield from islice(_first_texts(file, options), _TEXTS_OF_A_FILE)
+            for row in islice(_first_rows(file, options), _TEXTS_OF_A_FILE):
+                if isinstance(row, Document):
+                    texts.append(row.text)
+                elif isinstance(row, Reject) and row.reason == NO_TEXT:
+                    without_text.append(f"{file.path}: {row.detail}")
+    if without_text and not texts:
+        raise InputError(without_text[0])
+    return texts
 
 
-def _first_texts(file: InputFile, options: ReadOptions) -> Iterator[str]:
+def _first_rows(file: InputFile, options: ReadOptions) -> Iterator[Document | Skip | Reject]:
     beginning = _beginning(file)
     found = _format_of(file, beginning, options)
     assumed = options.encodings.of(file.path)
     if not isinstance(found, LineFormat):
         with file.open() as stored:
             part = FilePart(file, found.name)
-            rows = found.read(part, stored, options.text_column, lambda _: None, assumed)
-            yield from (row.text for row in rows if isinstance(row, Document))
+            yield from found.read(part, stored, options.text_column, lambda _: None, assumed)
         return
     if wide := charsets.find_mark(beginning) or charsets.wide_encoding(beginning, assumed):
         beginning = beginning.decode(wide, "ignore").encode()
     whole_lines = beginning[: beginning.rfind(b"\n") + 1] or beginning
-    rows = found.read_lines(io.BytesIO(whole_lines), options.text_column, assumed)
-    yield from (row.text for row in rows if isinstance(row, Document))
+    yield from found.read_lines(io.BytesIO(whole_lines), options.text_column, assumed)
 
 
 def describe_formats(recognised: Mapping[str, str], looked_at: int = 0) -> list[str]:

@@ -152,8 +152,9 @@ def _notes(plan: Plan) -> list[str]:
     """Returns the lines that say what is assumed of the files, and what their text would lose."""
     inputs = plan.inputs
     notes = [*plan.notes, *describe_links(inputs)]
+    texts = sample_texts(inputs, plan.read_options())
     if plan.job.do_lower_case:
-        notes += warn_of_lost_marks(sample_texts(inputs, plan.read_options()))
+        notes += warn_of_lost_marks(texts)
     return notes
 
 
@@ -168,12 +169,13 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
     """
     output, shards = plan.layout.output, plan.layout.total_shards
     total_bytes = sum(file.bytes for file in plan.inputs)
+    notes = _notes(plan)
     print(
         f"{counted(len(plan.inputs), 'file')}, {size(total_bytes)} -> "
         f"{counted(shards, 'shard')} in {output}",
         flush=True,
     )
-    for note in _notes(plan):
+    for note in notes:
         print(note, flush=True)
     if works_here(options):
         with loading():  # their import prints; do it now

@@ -59,12 +59,12 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
     if is_finished(job.output, about):
         print(f"{job.output}: already finished by the same command, nothing to do")
         return
+    texts = sample_texts(inputs, ReadOptions(job.format, job.text_column, encodings=encodings))
     write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
     print(f"{counted(len(inputs), 'file')}, {size(total_bytes)} -> {job.output}", flush=True)
     notes += describe_links(inputs)
     if job.do_lower_case:
-        reading = ReadOptions(job.format, job.text_column, encodings=encodings)
-        notes += warn_of_lost_marks(sample_texts(inputs, reading))
+        notes += warn_of_lost_marks(texts)
     for note in notes:
         print(note, flush=True)
     if works_here(options):

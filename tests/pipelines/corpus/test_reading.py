@@ -12,7 +12,13 @@ from support.sample_text import make_document
 from beambert.pipelines.corpus import line_reading, parts
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.encodings import Encodings
-from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row, split_file
+from beambert.pipelines.corpus.reading import (
+    ReadOptions,
+    read_part,
+    reject_row,
+    sample_texts,
+    split_file,
+)
 from beambert.pipelines.jobs.input_files import match_inputs
 from beambert.pipelines.shared.errors import InputError
 
@@ -332,3 +338,14 @@ def test_who_stops_reading_learns_how_far_it_was(tmp_path, corpus, name):
     # Lines are read ahead, in blocks of some kilobytes.
     assert tally.bytes == pytest.approx(file.bytes / 2, abs=8192)
     assert tally.bytes > 0
+
+
+def test_a_column_that_no_row_has_is_told_from_a_sample(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"content": "The river."}\n' * 3)
+    files = match_inputs([str(tmp_path / "*")])
+    with pytest.raises(InputError, match=r"a\.jsonl: line 1 has .* its columns are content$"):
+        sample_texts(files, ReadOptions())
+    assert sample_texts(files, ReadOptions(text_column="content")) == ["The river."] * 3
+    # Other rows may have it, so the reader counts those that don't.
+    (tmp_path / "b.jsonl").write_text('{"text": "The sea."}\n')
+    assert sample_texts(match_inputs([str(tmp_path / "*")]), ReadOptions()) == ["The sea."]
