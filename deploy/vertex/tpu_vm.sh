@@ -24,12 +24,13 @@ VM=(gcloud compute tpus tpu-vm)
 WHERE=(--project="$PROJECT" --zone="$ZONE" --quiet)
 
 # The command runs in a container, because the VM's own Python is too old. The container has a name, so
-# that no second one starts if only the connection was lost.
+# that no second one starts if only the connection was lost. The variable is Vertex's name of a job that
+# goes on on another machine: the command there takes the locks of the machine that is gone.
 TOKEN=http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token
 COMMAND="curl -sSf -H Metadata-Flavor:Google $TOKEN | sed 's/.*\"access_token\":\"\([^\"]*\)\".*/\1/' |
   sudo docker login -u oauth2accesstoken --password-stdin https://$REGISTRY &&
   sudo docker run --rm --name=beambert --privileged --net=host --shm-size=16g \
-    $REGISTRY/$PROJECT/beambert/trainer-tpu:$COMMIT$(printf ' %q' "$@")"
+    --env=CLOUD_ML_JOB_ID=$NAME $REGISTRY/$PROJECT/beambert/trainer-tpu:$COMMIT$(printf ' %q' "$@")"
 
 finish() { "${VM[@]}" delete "$NAME" "${WHERE[@]}" || true; }
 trap finish EXIT

@@ -49,6 +49,8 @@ def test_tpu_machine_that_is_taken_back(tmp_path):
     assert calls.count("create") == 2 and calls[-1] == "delete"
     first, second = (path.read_text() for path in tmp_path.glob("command*"))
     assert first == second
+    # The locks of the machine that is gone belong to the same job.
+    assert "--env=CLOUD_ML_JOB_ID=beambert " in first
 
 
 @pytest.mark.parametrize("status", [1, 2, 143])
