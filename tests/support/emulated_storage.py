@@ -255,7 +255,7 @@ def serve(folder: pathlib.Path) -> None:
 
 
 def requests_made() -> list[str]:
-    """The requests since the last call, such as GET /storage/v1/b/bucket/o; wants the fixture gs."""
+    """The requests since the last call, such as GET /storage/v1/b/bucket/o; for users of `gs`."""
     with urllib.request.urlopen(os.environ["STORAGE_EMULATOR_HOST"] + REQUESTS) as answer:
         return json.loads(answer.read())
 

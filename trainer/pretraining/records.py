@@ -96,8 +96,7 @@ def open_records(folder: str, flag: str) -> Records:
         if size != file["bytes"]:
             has = "is missing" if size is None else f"has {size} bytes"
             raise InputError(
-                f"{folder}/{file['name']}: {has}, but {INFO_FILE} says {file['bytes']}; copy the folder again or "
-                "make it again with `beambert data`"
+                f"{folder}/{file['name']}: {has}, but {INFO_FILE} says {file['bytes']}; {_REMEDY}"
             )
     records = Records(folder, info, vocabulary)
     if not records.instances:
