@@ -149,7 +149,7 @@ def _endpoint(client: Any, settings: Settings) -> Any:
     found = list(client.list_endpoints(request={"parent": settings.parent, **NAMED}))
     if found:
         return found[0]
-    made = {"display_name": DISPLAY_NAME, "labels": LABELS}
+    made = {"display_name": DISPLAY_NAME, "labels": LABELS, **settings.encryption}
     return client.create_endpoint(parent=settings.parent, endpoint=made).result()
 
 

@@ -21,6 +21,7 @@ ACCOUNT=${ACCOUNT:-beambert-trainer@$PROJECT.iam.gserviceaccount.com}
 COMMIT=${COMMIT:-$(git rev-parse HEAD)}
 REGISTRY=$REGION-docker.pkg.dev
 VM=(gcloud compute tpus tpu-vm)
+SSH=(gcloud alpha compute tpus tpu-vm ssh) # Only alpha goes through Identity-Aware Proxy.
 WHERE=(--project="$PROJECT" --zone="$ZONE" --quiet)
 
 # The command runs in a container, because the VM's own Python is too old. The container has a name, so
@@ -42,9 +43,10 @@ until
   ready ||
     { finish
       "${VM[@]}" create "$NAME" "${WHERE[@]}" --accelerator-type="$TYPE" --spot \
+        --network=beambert --subnetwork=beambert --internal-ips \
         --version=v2-alpha-tpuv5-lite --service-account="$ACCOUNT" --labels=app=beambert; }
   # The command continues from its newest checkpoint.
-  "${VM[@]}" ssh "$NAME" "${WHERE[@]}" --command="$COMMAND"
+  "${SSH[@]}" "$NAME" "${WHERE[@]}" --tunnel-through-iap --command="$COMMAND"
 do
   status=$?
   # ssh ends with 255 if it has lost the connection. With any other status the command itself has
