@@ -38,9 +38,9 @@ _PATTERNS = (WEIGHTS_FILE, f"{SAVED_MODEL_FOLDER}/variables/*.data-*", "variable
 def weights_sha256(folder: str) -> str:
     """Returns the SHA-256 of the weights in a model folder, on any file system of TensorFlow.
 
-    It names a training's result: what a version was made from, what an evaluation compares with, what
-    the registry shows. Those stay the same model when its labels, vocabulary or description are
-    written anew. Whether the model that runs is the one that was judged is asked of `model_sha256`.
+    It names a training's result: what a version was made from, what an evaluation compares with,
+    what the registry shows. That stays the same model when its labels, vocabulary or description
+    are written anew. Whether the model that runs is the one that was judged tells `model_sha256`.
 
     Raises:
       InputError: the weights cannot be read.
