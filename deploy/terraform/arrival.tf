@@ -13,6 +13,7 @@ resource "google_project_service_identity" "eventarc" {
 }
 
 resource "google_project_iam_member" "eventarc" {
+  # checkov:skip=CKV_GCP_49:The member is Google's own account for Eventarc.
   project = var.project
   role    = "roles/eventarc.serviceAgent"
   member  = google_project_service_identity.eventarc.member

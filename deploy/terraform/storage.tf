@@ -9,6 +9,7 @@ locals {
 }
 
 resource "google_storage_bucket" "of" {
+  # checkov:skip=CKV_GCP_62:Cloud Audit Logs of the organisation tell who reads and writes.
   for_each                    = local.restorable_days
   name                        = "${var.bucket}-${each.key}"
   location                    = var.region

@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import json
 import pathlib
 import re
 import shutil
@@ -60,6 +61,21 @@ def test_formatted():
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_checkov_finds_nothing():
+    """Its rules are those of the industry; what does not apply is skipped beside its reason."""
+    if shutil.which("checkov") is None:
+        pytest.skip("needs checkov")
+    done = subprocess.run(
+        ["checkov", "-d", FOLDER, "--framework=terraform", "--skip-download", "--output=json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = json.loads(done.stdout)["results"]
+    assert found["passed_checks"] and not found["failed_checks"], found["failed_checks"]
 
 
 def table(name):
