@@ -42,6 +42,9 @@ def test_a_year_of_runs(tmp_path, config, commands, capsys):
     assert served(config) == {"1": f"{one}/classifier"}
     assert [step for step, _ in commands.ran] == [step for step in STEPS if step != "baseline"]
     assert not commands.ran[1][1].init and not commands.ran[0][1].since
+    # Later runs go on from the models, and checkpoints of base have 1.3 GB each.
+    for step in ("encoder", "classifier"):
+        assert sorted(path.name for path in pathlib.Path(one, step).iterdir()) == ["_SUCCESS"]
 
     commands.ran.clear()
     retrain.retrain(config)
