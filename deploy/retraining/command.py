@@ -289,6 +289,9 @@ def _do_step(
     if step == PLAN:
         return _plan_step(config, until)
     run = workspace.read_history(config.workspace).open
+    if run is None and step == SERVING and is_leased:
+        print("an earlier try of this step, whose machine was lost, has ended the run")
+        return None
     if run is None:
         raise InputError(f"--step={step}: there is no open run; begin one with --step={PLAN}")
     for earlier in STEPS[: STEPS.index(step)]:

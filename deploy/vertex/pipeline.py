@@ -22,6 +22,7 @@ from beambert.deploy.retraining.runs import (
     SERVING,
     STEPS,
 )
+from beambert.deploy.vertex.registry import REGISTER
 from beambert.pipelines.shared.console import run_main
 
 FILE = pathlib.Path(__file__).parents[1] / "retraining_pipeline.yaml"
@@ -104,7 +105,7 @@ def retraining() -> None:
         planned = _place(_component(PLAN)(holder=holder), PLAN)
         with dsl.If(planned.outputs["outcome"] == NEW):
             done: dict[str, dsl.PipelineTask] = {}
-            for step in STEPS:
+            for step in (*STEPS, REGISTER):
                 inputs = {name: done[name].outputs["made"] for name in USES.get(step, ())}
                 task = _component(step)(holder=holder, **inputs)
                 if done:

@@ -11,6 +11,7 @@ from support.cloud_samples import DEPLOYMENT
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import STEPS, next_run
 from beambert.deploy.vertex import command, lineage, pipeline
+from beambert.deploy.vertex.registry import REGISTER
 from beambert.pipelines.shared.errors import InputError
 
 SPEC = yaml.safe_load(pipeline.FILE.read_text())
@@ -33,7 +34,7 @@ def test_components_are_commands():
         name.removeprefix("exec-"): value["container"]
         for name, value in SPEC["deploymentSpec"]["executors"].items()
     }
-    assert set(found) == {"plan", *STEPS, "release"}
+    assert set(found) == {"plan", *STEPS, REGISTER, "release"}
     for step, container in found.items():
         words = [*container["command"], *container["args"]]
         assert words[:3] == ["python", "-m", "beambert.deploy.vertex"]
@@ -45,7 +46,7 @@ def test_components_are_commands():
 
 
 def test_steps_follow_one_another():
-    for before, step in zip(STEPS, STEPS[1:], strict=False):
+    for before, step in zip(STEPS, (*STEPS[1:], REGISTER), strict=True):
         assert before in TASKS[step]["dependentTasks"]
     assert "== 'new'" in json.dumps(SPEC)
     handler = SPEC["root"]["dag"]["tasks"]["release"]
