@@ -164,6 +164,25 @@ def steps(settings: Settings, commit: str) -> list[Step]:
             {"two n2-standard-4 of Dataflow": 0.4, "v5e-1": 1.4, "small component": 2.5},
         ),
         Step(
+            "alert",
+            "an alert",
+            (
+                # The manifest names a file that nobody delivers, beside the good one.
+                f"""echo '{{"files": [{{"path": "gs://{bucket}-text/no.jsonl", "bytes": 1}}]}}' """
+                "> smoke-output/wrong.manifest.json",
+                f"gcloud storage cp smoke-output/wrong.manifest.json gs://{bucket}-text/manifests/",
+                f"gcloud workflows run beambert-arrival --project={project} --location={region} "
+                """--data='{"by_hand": true}'""",
+                _until(
+                    f"gcloud logging read '\"was left out\"' --project={project} --limit=1 "
+                    "--freshness=1h | grep left",
+                    30,
+                ),
+                "echo 'the address of alert_email has mail now'",
+            ),
+            {"small component": 0.1},
+        ),
+        Step(
             "serving",
             "TensorFlow Serving on Vertex with the model's text operations",
             (

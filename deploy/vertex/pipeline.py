@@ -22,6 +22,7 @@ from beambert.deploy.retraining.runs import (
     SERVING,
     STEPS,
 )
+from beambert.deploy.vertex.lineage import CLASSES, REPORT
 from beambert.deploy.vertex.registry import REGISTER
 from beambert.pipelines.shared.console import run_main
 
@@ -40,6 +41,8 @@ MADE = {
     **{RECORDS: dsl.Dataset, ENCODER: dsl.Model, CLASSIFIER: dsl.Model},
     **{BASELINE: dsl.Metrics, EVALUATION: dsl.Metrics, SERVING: dsl.Model},
 }
+# What else a step makes for a person to look at, by the name that `lineage` has for it.
+SHOWN = {EVALUATION: {REPORT: dsl.HTML, CLASSES: dsl.ClassificationMetrics}}
 # The earlier steps whose results a step uses.
 USES = {
     ENCODER: (RECORDS,),
@@ -72,6 +75,7 @@ def _component(step: str) -> Callable[..., dsl.PipelineTask]:
     types = {"holder": str} | {name: dsl.Input[MADE[name]] for name in uses}
     if makes:
         types["made"] = dsl.Output[MADE[step]]
+    types |= {name: dsl.Output[kind] for name, kind in SHOWN.get(step, {}).items()}
     if step == PLAN:
         types["outcome"] = dsl.OutputPath(str)
     return dsl.container_component(_with_parameters(body, step, types))
