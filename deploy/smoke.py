@@ -174,8 +174,8 @@ def steps(settings: Settings, commit: str) -> list[Step]:
                 f"gcloud workflows run beambert-arrival --project={project} --location={region} "
                 """--data='{"by_hand": true}'""",
                 _until(
-                    f"gcloud logging read '\"was left out\"' --project={project} --limit=1 "
-                    "--freshness=1h | grep left",
+                    f"FOUND=$(gcloud logging read '\"was left out\"' --project={project} --limit=1 "
+                    """--freshness=1h) && test -n "$FOUND\"""",
                     30,
                 ),
                 "echo 'the address of alert_email has mail now'",

@@ -56,6 +56,7 @@ def plan(config: Retraining, until: float | None = None, is_dry: bool = False) -
     for section in BEAM_SECTIONS:
         beam_options(beam_flags(section, getattr(config, section)))  # refuses unknown flags
     inputs = match_inputs(config.input)
+    _report_strays(found.files - {file.path for file in inputs})
     taken = [
         file
         for file in inputs
@@ -96,6 +97,18 @@ def _are_complete(config: Retraining, found: "Deliveries") -> bool:
         print(f"the last manifest is younger than {config.settle_minutes:g} minutes; more may come")
         return False
     return True
+
+
+def _report_strays(files: frozenset[str]) -> None:
+    """Reports files that manifests name and `input` doesn't, which would never be taken."""
+    if files:
+        others = f" and {len(files) - 1} others" if len(files) > 1 else ""
+        print(
+            f"{min(files)}{others}: named by a manifest, but no pattern of `input` matches; was left "
+            "out; deliver under a name that is taken, or correct `input`",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _report_silence(config: Retraining, ended: str) -> None:
