@@ -54,7 +54,10 @@ def plan(config: Retraining, until: float | None = None, is_dry: bool = False) -
         from beambert.pipelines.jobs.running import beam_options
         from beambert.pipelines.pretraining_data.since import new_inputs
     for section in BEAM_SECTIONS:
-        beam_options(beam_flags(section, getattr(config, section)))  # refuses unknown flags
+        try:
+            beam_options(beam_flags(section, getattr(config, section)))  # refuses unknown flags
+        except InputError as error:
+            raise InputError(f"--config: {section}: {error}") from error
     inputs = match_inputs(config.input)
     _report_strays(found.files - {file.path for file in inputs})
     taken = [
@@ -104,8 +107,8 @@ def _report_strays(files: frozenset[str]) -> None:
     if files:
         others = f" and {len(files) - 1} others" if len(files) > 1 else ""
         print(
-            f"{min(files)}{others}: named by a manifest, but no pattern of `input` matches; was left "
-            "out; deliver under a name that is taken, or correct `input`",
+            f"{min(files)}{others}: named by a manifest, but no pattern of `input` matches; "
+            "was left out; deliver under a name that is taken, or correct `input`",
             file=sys.stderr,
             flush=True,
         )
@@ -116,7 +119,7 @@ def _report_silence(config: Retraining, ended: str) -> None:
     if not (config.alert_days and ended):
         return
     age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(ended)
-    if age > datetime.timedelta(days=config.alert_days):
+    if age.total_seconds() > 24 * 3600 * config.alert_days:
         told = f"{config.workspace}: no run has ended since {ended}, {age.days} days ago"
         print(f"{told}; look for a delivery or a run that fails", file=sys.stderr, flush=True)
 

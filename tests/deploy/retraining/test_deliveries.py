@@ -171,9 +171,12 @@ def test_an_archive_in_parts(tmp_path, configure, commands):
 
 
 def test_a_long_silence_is_reported(tmp_path, configure, commands, capsys):
-    config = configure("alert_days = 7")
     deliver(tmp_path, 1)
-    retrain.retrain(config)
+    retrain.retrain(configure("alert_days = 1e300"))
+    commands.ran.clear()
+    retrain.retrain(configure("alert_days = 1e300"))
+    assert commands.ran == []
+    config = configure("alert_days = 7")
     retrain.retrain(config)
     assert "no run has ended since" not in capsys.readouterr().err
     result = pathlib.Path(config.workspace, "runs/000001/result.json")

@@ -234,6 +234,9 @@ BAD = {
     ("[evaluate]", "[evaluate]\nmin_change = 'much'"): "min_change=much: must be a number",
     ("[evaluate]", "[evaluate]\nmetric = 'f1'"): "is set by each run",
     ("vocab_file =", "alert_days = true\nvocab_file ="): "alert_days: must be a number",
+    ("vocab_file =", "alert_days = inf\nvocab_file ="): "alert_days = inf: must be a number from 0",
+    ("vocab_file =", "settle_minutes = -5\nvocab_file ="): "settle_minutes = -5: must be a number",
+    ("vocab_file =", "settle_minutes = nan\nvocab_file ="): "settle_minutes = nan: must be a num",
     ("vocab_file =", "leave_out = 'x'\nvocab_file ="): "leave_out: must be a list of paths",
     ("dupe_factor", "leave_out = 'x'\ndupe_factor"): "data.leave_out: is set by each run",
 }
@@ -250,7 +253,7 @@ def test_bad_configuration(tmp_path, old, new):
 
 def test_no_such_flag_of_beam(tmp_path, config, commands):
     path = corpus.write_config(tmp_path, data="max_num_worker = 5")
-    with pytest.raises(InputError, match="--max_num_worker=5: no such flag"):
+    with pytest.raises(InputError, match="--config: data: --max_num_worker=5: no such flag"):
         retrain.main([f"--config={path}"])
     assert commands.ran == []
 
