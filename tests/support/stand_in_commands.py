@@ -90,6 +90,7 @@ class Commands:
         version = output / str(flags.version)
         version.mkdir()
         (version / "model").write_text(flags.model)
+        (version / "saved_model.pb").write_text("")
 
 
 def served(config) -> dict[str, str]:

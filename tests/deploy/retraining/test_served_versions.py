@@ -80,6 +80,15 @@ def test_the_newest_version_deleted_by_hand(tmp_path, config, commands):
     check_return_to_the_first(tmp_path, config, commands)
 
 
+def test_the_newest_version_emptied_by_hand(tmp_path, config, commands):
+    """A folder without a graph serves nothing; the next run has another number."""
+    pathlib.Path(config.workspace, "serving", "2", "saved_model.pb").unlink()
+    run_next(tmp_path, config, commands)
+    flags = dict(commands.ran)
+    assert flags["encoder"].init == f"{config.workspace}/runs/000001/encoder"
+    assert sorted(served(config)) == ["1", "2", "3"]
+
+
 def test_an_old_version_deleted_by_hand(tmp_path, config, commands):
     """To save storage; what its run has learned still counts."""
     shutil.rmtree(f"{config.workspace}/serving/1")
