@@ -15,6 +15,7 @@ from beambert.deploy.retraining.runs import (
 )
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage.claims import MARKER_FILE
 
 if TYPE_CHECKING:
     from beambert.deploy.retraining.deliveries import Deliveries
@@ -38,6 +39,7 @@ def plan(config: Retraining, until: float | None = None, is_dry: bool = False) -
       InputError: the corpus cannot be listed, or a manifest is wrong and there is nothing else.
     """
     from beambert.deploy.retraining import deliveries, live_jobs, workspace
+    from beambert.pipelines.storage.tensorflow_files import exists
 
     history = workspace.read_history(config.workspace)
     _report_silence(config, history.ended)
@@ -78,7 +80,14 @@ def plan(config: Retraining, until: float | None = None, is_dry: bool = False) -
             raise InputError(found.faults[0])
         return None
     others = {file.path for file in inputs} - {file.path for file in taken}
-    return next_run(config, history.published, number, len(new), sorted(others))
+    run = next_run(config, history.published, number, len(new), sorted(others))
+    for folder in filter(None, (run.encoder, run.served)):
+        if not exists(f"{folder}/{MARKER_FILE}"):  # before a training that takes days
+            raise InputError(
+                f"{folder}: is gone, but the next run continues from it; put it back, or serve the "
+                "version before it with --rollback"
+            )
+    return run
 
 
 def _are_complete(config: Retraining, found: "Deliveries") -> bool:

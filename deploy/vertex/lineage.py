@@ -16,7 +16,7 @@ from beambert.deploy.retraining.runs import BASELINE, EVALUATION, SERVING, Run
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import METRICS_FILE, REPORT_FILE
 
-# What an evaluation makes besides its metrics: its page, and what each class was taken for.
+# The artifacts of an evaluation besides its metrics: its page, and its confusion matrix.
 REPORT, CLASSES = "report", "classes"
 
 

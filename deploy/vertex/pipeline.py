@@ -41,7 +41,7 @@ MADE = {
     **{RECORDS: dsl.Dataset, ENCODER: dsl.Model, CLASSIFIER: dsl.Model},
     **{BASELINE: dsl.Metrics, EVALUATION: dsl.Metrics, SERVING: dsl.Model},
 }
-# What else a step makes for a person to look at, by the name that `lineage` has for it.
+# A step makes these artifacts, too, for a person to look at. `lineage` has their names.
 SHOWN = {EVALUATION: {REPORT: dsl.HTML, CLASSES: dsl.ClassificationMetrics}}
 # The earlier steps whose results a step uses.
 USES = {
