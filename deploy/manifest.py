@@ -1,8 +1,10 @@
 """Writes the manifest of a delivery to standard output.
 
-python -m beambert.deploy.manifest 2026-11-21-*.jsonl.gz > 2026-11-21.manifest.json
+python -m beambert.deploy.manifest --folder=gs://BUCKET-text 2026-11-21-*.jsonl.gz \\
+    > 2026-11-21.manifest.json
 
-The files must lie in one folder. They and then the manifest are copied to the folder of deliveries.
+The files must lie in one folder here. They are copied to the folder that --folder names, and the
+manifest then to the folder of manifests. Without --folder, the manifest belongs beside its files.
 """
 
 import json
@@ -12,10 +14,15 @@ from collections.abc import Sequence
 
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import FlagParser
 
 
-def manifest(paths: Sequence[str]) -> dict[str, list[dict[str, object]]]:
+def manifest(paths: Sequence[str], folder: str = "") -> dict[str, list[dict[str, object]]]:
     """Returns the manifest of some files in one folder.
+
+    Args:
+      paths: paths of the files.
+      folder: folder that they are copied to; "" if the manifest will lie beside them.
 
     Raises:
       InputError: there is no file, one cannot be read, or they lie in several folders.
@@ -28,13 +35,27 @@ def manifest(paths: Sequence[str]) -> dict[str, list[dict[str, object]]]:
     for path in sorted(paths):
         if not os.path.isfile(path):
             raise InputError(f"{path}: is no file; name the files of the delivery")
-        files.append({"path": os.path.basename(path), "bytes": os.path.getsize(path)})
+        name = os.path.join(folder, os.path.basename(path))
+        files.append({"path": name, "bytes": os.path.getsize(path)})
     return {"files": files}
 
 
+def build_parser() -> FlagParser:
+    """Returns the parser of the command's flags."""
+    parser = FlagParser(prog="python -m beambert.deploy.manifest", description=__doc__)
+    parser.add_argument("--folder", default="", help="folder that the files are copied to")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="file of the delivery")
+    return parser
+
+
 def main(argv: Sequence[str]) -> None:
-    """Prints the manifest of the files."""
-    print(json.dumps(manifest(argv), indent=1))
+    """Prints the manifest of the files.
+
+    Raises:
+      InputError: see `manifest`.
+    """
+    flags = build_parser().parse_args(list(argv))
+    print(json.dumps(manifest(flags.files, flags.folder), indent=1))
 
 
 if __name__ == "__main__":

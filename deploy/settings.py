@@ -34,6 +34,8 @@ class Settings:
     deliverers: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     approvers: tuple[str, ...] = ()
+    kms_key: str = ""
+    records_days: int = 180
     billing_account: str = ""
     monthly_budget: int = 0
 
@@ -67,6 +69,11 @@ class Settings:
     def account(self, name: str) -> str:
         """Returns the address of a service account that deploy/terraform makes."""
         return f"{name}@{self.project}.iam.gserviceaccount.com"
+
+    @property
+    def encryption(self) -> dict[str, dict[str, str]]:
+        """What a request to Vertex AI says of the key for its data; empty for Google's keys."""
+        return {"encryption_spec": {"kms_key_name": self.kms_key}} if self.kms_key else {}
 
     @property
     def configured(self) -> str:
@@ -147,7 +154,10 @@ class Deployment:
         return f"{path}@{digests[name]}"
 
     def fill_in(self, text: str) -> str:
-        """Returns a text with the placeholders of deploy/retrain.toml and the pipeline replaced."""
+        """Returns a text with the placeholders of deploy/retrain.toml and the pipeline replaced.
+
+        A line with a key for encryption is left out if there is none.
+        """
         values = {
             "BUCKET": self.settings.bucket,
             "PROJECT": self.settings.project,
@@ -155,7 +165,10 @@ class Deployment:
             "BEAM_IMAGE": self.image("beam"),
             "CONFIG_FILE": self.config,
             "DEPLOYMENT_FILE": self.file,
+            "KMS_KEY": self.settings.kms_key,
         }
+        if not self.settings.kms_key:
+            text = re.sub(r"^.*\bKMS_KEY\b.*\n", "", text, flags=re.MULTILINE)
         return re.sub(rf"\b({'|'.join(values)})\b", lambda found: values[found[1]], text)
 
     def to_json(self) -> str:

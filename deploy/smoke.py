@@ -67,6 +67,7 @@ def steps(settings: Settings, commit: str) -> list[Step]:
     beam = (
         f"--runner=DataflowRunner --project={project} --region={region} --max_num_workers=2 "
         f"--temp_location=gs://{bucket}-work/tmp --labels=app=beambert "
+        f"--subnetwork=regions/{region}/subnetworks/beambert "
         f"--service_account_email=beambert-worker@{project}.iam.gserviceaccount.com"
     )
     services = "cloudresourcemanager.googleapis.com serviceusage.googleapis.com"
@@ -82,6 +83,10 @@ def steps(settings: Settings, commit: str) -> list[Step]:
                 "--uniform-bucket-level-access --public-access-prevention",
                 f"{terraform} init -reconfigure -backend-config=bucket={bucket}-state",
                 f"{terraform} apply -auto-approve",
+                f"ARRIVALS=$({terraform} output -raw arrivals) && "
+                "gcloud pubsub subscriptions update $ARRIVALS "
+                "--dead-letter-topic=beambert-dead-letters --max-delivery-attempts=10 "
+                f"--project={project}",
             ),
         ),
         Step(
@@ -99,7 +104,8 @@ def steps(settings: Settings, commit: str) -> list[Step]:
             "people's rights to deliver and to configure",
             (
                 f"{sys.executable} -m beambert.demo.corpus --output=smoke-output",
-                f"{sys.executable} -m beambert.deploy.manifest smoke-output/corpus/*.jsonl "
+                f"{sys.executable} -m beambert.deploy.manifest --folder=gs://{bucket}-text "
+                "smoke-output/corpus/*.jsonl "
                 "> smoke-output/smoke.manifest.json",
                 f"gcloud storage cp smoke-output/corpus/*.jsonl gs://{bucket}-text/",
                 f"gcloud storage cp -r smoke-output/task gs://{bucket}-config/smoke/",
@@ -120,7 +126,8 @@ def steps(settings: Settings, commit: str) -> list[Step]:
             "a template starts",
             (
                 f"gcloud dataflow flex-template run beambert-smoke --project={project} "
-                f"--region={region} --max-workers=2 "
+                f"--region={region} --max-workers=2 --disable-public-ips "
+                f"--subnetwork=regions/{region}/subnetworks/beambert "
                 f"--template-file-gcs-location=gs://{bucket}-config/templates/{commit}/data.json "
                 f"--staging-location=gs://{bucket}-work/tmp/staging "
                 f"--temp-location=gs://{bucket}-work/tmp --additional-user-labels=app=beambert "
@@ -151,10 +158,29 @@ def steps(settings: Settings, commit: str) -> list[Step]:
             "arrival",
             "an arrival; the whole pipeline, its lock and its end; permissions are enough",
             (
-                f"gcloud storage cp smoke-output/smoke.manifest.json gs://{bucket}-text/",
+                f"gcloud storage cp smoke-output/smoke.manifest.json gs://{bucket}-text/manifests/",
                 _until(f"gcloud storage cat {run}/result.json", 240),
             ),
             {"two n2-standard-4 of Dataflow": 0.4, "v5e-1": 1.4, "small component": 2.5},
+        ),
+        Step(
+            "alert",
+            "an alert",
+            (
+                # The manifest names a file that nobody delivers, beside the good one.
+                f"""echo '{{"files": [{{"path": "gs://{bucket}-text/no.jsonl", "bytes": 1}}]}}' """
+                "> smoke-output/wrong.manifest.json",
+                f"gcloud storage cp smoke-output/wrong.manifest.json gs://{bucket}-text/manifests/",
+                f"gcloud workflows run beambert-arrival --project={project} --location={region} "
+                """--data='{"by_hand": true}'""",
+                _until(
+                    f"FOUND=$(gcloud logging read '\"was left out\"' --project={project} --limit=1 "
+                    """--freshness=1h) && test -n "$FOUND\"""",
+                    30,
+                ),
+                "echo 'the address of alert_email has mail now'",
+            ),
+            {"small component": 0.1},
         ),
         Step(
             "serving",

@@ -17,6 +17,8 @@ from typing import Any
 
 from beambert.deploy.retraining.planning import parse_date, plan
 from beambert.deploy.retraining.runs import (
+    CLASSIFIER,
+    ENCODER,
     EVALUATION,
     PUBLISHED,
     RECORDS,
@@ -34,6 +36,7 @@ from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.shared.interrupts import passed_on
 from beambert.pipelines.storage import leases, locks
 from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
+from beambert.pipelines.storage.weights import CHECKPOINTS_FOLDER
 
 LOCK_FILE = "LOCK"
 PLAN, RELEASE = "plan", "release"
@@ -158,6 +161,8 @@ def _publish(config: Retraining, run: Run, descriptors: tuple[int, ...]) -> None
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
     workspace.write_json(f"{run.path}/{workspace.RESULT_FILE}", result)
+    for step in (ENCODER, CLASSIFIER):  # Later runs go on from the models, not from checkpoints.
+        tensorflow_files.delete(f"{run.folder(step)}/{CHECKPOINTS_FOLDER}")
     print(f"{run.path}: {result['outcome']}: {'; '.join(result['reasons'])}")
     if version is None:
         print(f"the served model is unchanged; see {evaluation}/{REPORT_FILE}")
@@ -284,6 +289,9 @@ def _do_step(
     if step == PLAN:
         return _plan_step(config, until)
     run = workspace.read_history(config.workspace).open
+    if run is None and step == SERVING and is_leased:
+        print("an earlier try of this step, whose machine was lost, has ended the run")
+        return None
     if run is None:
         raise InputError(f"--step={step}: there is no open run; begin one with --step={PLAN}")
     for earlier in STEPS[: STEPS.index(step)]:

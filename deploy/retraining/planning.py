@@ -15,6 +15,7 @@ from beambert.deploy.retraining.runs import (
 )
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage.claims import MARKER_FILE
 
 if TYPE_CHECKING:
     from beambert.deploy.retraining.deliveries import Deliveries
@@ -38,6 +39,7 @@ def plan(config: Retraining, until: float | None = None, is_dry: bool = False) -
       InputError: the corpus cannot be listed, or a manifest is wrong and there is nothing else.
     """
     from beambert.deploy.retraining import deliveries, live_jobs, workspace
+    from beambert.pipelines.storage.tensorflow_files import exists
 
     history = workspace.read_history(config.workspace)
     _report_silence(config, history.ended)
@@ -54,8 +56,12 @@ def plan(config: Retraining, until: float | None = None, is_dry: bool = False) -
         from beambert.pipelines.jobs.running import beam_options
         from beambert.pipelines.pretraining_data.since import new_inputs
     for section in BEAM_SECTIONS:
-        beam_options(beam_flags(section, getattr(config, section)))  # refuses unknown flags
+        try:
+            beam_options(beam_flags(section, getattr(config, section)))  # refuses unknown flags
+        except InputError as error:
+            raise InputError(f"--config: {section}: {error}") from error
     inputs = match_inputs(config.input)
+    _report_strays(found.files - {file.path for file in inputs})
     taken = [
         file
         for file in inputs
@@ -74,7 +80,14 @@ def plan(config: Retraining, until: float | None = None, is_dry: bool = False) -
             raise InputError(found.faults[0])
         return None
     others = {file.path for file in inputs} - {file.path for file in taken}
-    return next_run(config, history.published, number, len(new), sorted(others))
+    run = next_run(config, history.published, number, len(new), sorted(others))
+    for folder in filter(None, (run.encoder, run.served)):
+        if not exists(f"{folder}/{MARKER_FILE}"):  # before a training that takes days
+            raise InputError(
+                f"{folder}: is gone, but the next run continues from it; put it back, or serve the "
+                "version before it with --rollback"
+            )
+    return run
 
 
 def _are_complete(config: Retraining, found: "Deliveries") -> bool:
@@ -98,12 +111,24 @@ def _are_complete(config: Retraining, found: "Deliveries") -> bool:
     return True
 
 
+def _report_strays(files: frozenset[str]) -> None:
+    """Reports files that manifests name and `input` doesn't, which would never be taken."""
+    if files:
+        others = f" and {len(files) - 1} others" if len(files) > 1 else ""
+        print(
+            f"{min(files)}{others}: named by a manifest, but no pattern of `input` matches; "
+            "was left out; deliver under a name that is taken, or correct `input`",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
 def _report_silence(config: Retraining, ended: str) -> None:
     """Reports that no run has ended for a long time, which an alert sends on."""
     if not (config.alert_days and ended):
         return
     age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(ended)
-    if age > datetime.timedelta(days=config.alert_days):
+    if age.total_seconds() > 24 * 3600 * config.alert_days:
         told = f"{config.workspace}: no run has ended since {ended}, {age.days} days ago"
         print(f"{told}; look for a delivery or a run that fails", file=sys.stderr, flush=True)
 

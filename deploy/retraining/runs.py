@@ -10,6 +10,7 @@ All functions here are pure. A workspace is a folder, local or on gs://:
 
 import dataclasses
 import hashlib
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -48,6 +49,8 @@ BEAM_SECTIONS = ("data", "evaluate")
 FIRST, FURTHER = "first", "further"
 
 Flags = Mapping[str, Any]
+# The keys that are times, in minutes or days.
+TIMES = ("settle_minutes", "alert_days")
 # The keys that are lists of globs.
 LISTS = ("input", "manifests", "leave_out")
 
@@ -136,6 +139,8 @@ def _check_type(name: str, value: Any) -> None:
             raise InputError(f"{name}: must be a table, such as [{name}]")
     elif isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"{name}: must be a number")
+    elif name in TIMES and not (math.isfinite(value) and value >= 0):
+        raise InputError(f"{name} = {value}: must be a number from 0 on")
 
 
 def _check_section(section: str, flags: Flags) -> None:

@@ -71,7 +71,9 @@ def read_history(workspace: str) -> History:
     """
     runs, serving = f"{workspace}/runs", f"{workspace}/{SERVING}"
     numbers = _numbers_in(runs)
-    served = max(_numbers_in(serving), default=0)
+    # A folder without a graph is half a version, or was emptied by hand.
+    versions = reversed(_numbers_in(serving))
+    served = next((n for n in versions if exists(f"{serving}/{n}/{GRAPH_FILE}")), 0)
     published, refused = [], []
     unfinished, ended, greatest, is_gone = None, "", 0, False
     for number in numbers:

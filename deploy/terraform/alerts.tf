@@ -37,10 +37,53 @@ resource "google_monitoring_alert_policy" "log" {
   notification_channels = [google_monitoring_notification_channel.team.id]
 }
 
-# The schedule itself may have stopped: every start says that it has planned.
-resource "google_logging_metric" "plans" {
-  name   = "beambert-plans"
-  filter = "resource.type=\"ml_job\" AND \"outcome of the plan\""
+# Conditions on metrics that must not be above a limit.
+locals {
+  limits = {
+    "An arrival could not start the retraining" = {
+      filter = "resource.type=\"workflows.googleapis.com/Workflow\" AND metric.type=\"workflows.googleapis.com/finished_execution_count\" AND metric.label.status=\"FAILED\""
+      above  = 0, period = "300s", aligner = "ALIGN_SUM"
+    }
+    "An arrival was not delivered" = {
+      filter = "resource.type=\"pubsub_subscription\" AND metric.type=\"pubsub.googleapis.com/subscription/num_undelivered_messages\" AND resource.label.subscription_id=\"${google_pubsub_subscription.dead_letters.name}\""
+      above  = 0, period = "300s", aligner = "ALIGN_MAX"
+    }
+    # The configuration ends a job after twelve hours.
+    "A Dataflow job runs for more than 13 hours" = {
+      filter = "resource.type=\"dataflow_job\" AND metric.type=\"dataflow.googleapis.com/job/elapsed_time\""
+      above  = 46800, period = "300s", aligner = "ALIGN_MAX"
+    }
+  }
+}
+
+resource "google_monitoring_alert_policy" "limit" {
+  for_each     = local.limits
+  display_name = each.key
+  combiner     = "OR"
+  conditions {
+    display_name = each.key
+    condition_threshold {
+      filter          = each.value.filter
+      comparison      = "COMPARISON_GT"
+      threshold_value = each.value.above
+      duration        = "0s"
+      aggregations {
+        alignment_period   = each.value.period
+        per_series_aligner = each.value.aligner
+      }
+    }
+  }
+  notification_channels = [google_monitoring_notification_channel.team.id]
+}
+
+resource "google_logging_metric" "of" {
+  for_each = {
+    # Every start says that it has planned, and every run how it ended.
+    beambert-plans = "\"outcome of the plan\""
+    beambert-ends  = "(\": published: \" OR \": refused: \")"
+  }
+  name   = each.key
+  filter = "resource.type=\"ml_job\" AND ${each.value}"
   metric_descriptor {
     metric_kind = "DELTA"
     value_type  = "INT64"
@@ -48,13 +91,15 @@ resource "google_logging_metric" "plans" {
   depends_on = [google_project_service.needed]
 }
 
+# The schedule itself may have stopped.
+
 resource "google_monitoring_alert_policy" "no_plan" {
   display_name = "No retraining was planned for a day"
   combiner     = "OR"
   conditions {
     display_name = "no plan"
     condition_absent {
-      filter   = "resource.type=\"ml_job\" AND metric.type=\"logging.googleapis.com/user/${google_logging_metric.plans.name}\""
+      filter   = "resource.type=\"ml_job\" AND metric.type=\"logging.googleapis.com/user/${google_logging_metric.of["beambert-plans"].name}\""
       duration = "84600s" # Monitoring allows at most 23.5 hours
       aggregations {
         alignment_period   = "3600s"

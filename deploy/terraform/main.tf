@@ -44,6 +44,7 @@ resource "google_project_service" "needed" {
     "dataflow.googleapis.com",
     "eventarc.googleapis.com",
     "iam.googleapis.com",
+    "iap.googleapis.com",
     "logging.googleapis.com",
     "monitoring.googleapis.com",
     "pubsub.googleapis.com",
@@ -61,6 +62,7 @@ resource "google_artifact_registry_repository" "images" {
   location      = var.region
   format        = "DOCKER"
   description   = "Images of the Beam jobs and the trainers."
+  kms_key_name  = local.kms_key
 
   # A release is taken again by the digests of its images, so they stay for a year at least.
   cleanup_policies {
@@ -77,5 +79,5 @@ resource "google_artifact_registry_repository" "images" {
       older_than = "31536000s"
     }
   }
-  depends_on = [google_project_service.needed]
+  depends_on = [google_kms_crypto_key_iam_member.encrypting, google_project_service.needed]
 }

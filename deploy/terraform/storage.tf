@@ -9,6 +9,7 @@ locals {
 }
 
 resource "google_storage_bucket" "of" {
+  # checkov:skip=CKV_GCP_62:Cloud Audit Logs of the organisation tell who reads and writes.
   for_each                    = local.restorable_days
   name                        = "${var.bucket}-${each.key}"
   location                    = var.region
@@ -29,6 +30,20 @@ resource "google_storage_bucket" "of" {
       type = "Delete"
     }
   }
+  # A run that is over needs its records no more: `--since` reads info.json beside them.
+  dynamic "lifecycle_rule" {
+    for_each = each.key == "work" ? [var.records_days] : []
+    content {
+      condition {
+        age            = lifecycle_rule.value
+        matches_prefix = ["retraining/runs/"]
+        matches_suffix = [".tfrecord", ".tfrecord.gz"]
+      }
+      action {
+        type = "Delete"
+      }
+    }
+  }
   # Deletes files that Dataflow staged, temporary files of killed jobs, and files of old pipelines.
   dynamic "lifecycle_rule" {
     for_each = each.key == "work" ? { "tmp/" = 7, "pipeline/" = 90 } : {}
@@ -42,5 +57,11 @@ resource "google_storage_bucket" "of" {
       }
     }
   }
-  depends_on = [google_project_service.needed]
+  dynamic "encryption" {
+    for_each = var.kms_key == "" ? [] : [var.kms_key]
+    content {
+      default_kms_key_name = encryption.value
+    }
+  }
+  depends_on = [google_kms_crypto_key_iam_member.encrypting, google_project_service.needed]
 }

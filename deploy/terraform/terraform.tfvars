@@ -19,3 +19,8 @@ approvers  = []
 # With a billing account, alert_email is told at 50, 90 and 100 % of a month's budget in its currency.
 billing_account = ""
 monthly_budget  = 500
+# Key that all data is encrypted with, projects/…/locations/…/keyRings/…/cryptoKeys/…, in the region
+# above; empty for Google's keys.
+kms_key = ""
+# Days after which the records of a run are deleted. Its models, metrics and lists of files stay.
+records_days = 180

@@ -32,6 +32,18 @@ variable "approvers" {
   type = set(string)
 }
 
+variable "kms_key" {
+  type = string
+  validation {
+    condition     = var.kms_key == "" || can(regex("^projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+$", var.kms_key))
+    error_message = "Must be empty, or projects/…/locations/…/keyRings/…/cryptoKeys/…."
+  }
+}
+
+variable "records_days" {
+  type = number
+}
+
 variable "billing_account" {
   type = string
 }

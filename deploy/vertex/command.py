@@ -39,7 +39,10 @@ def build_parser() -> FlagParser:
     kinds = parser.add_subparsers(dest="kind", required=True)
     step = kinds.add_parser("step", help="do a step of the open run, on the machine that it needs")
     add = step.add_argument
-    add("--step", required=True, choices=(PLAN, *STEPS, RELEASE), help="step of `beambert retrain`")
+    add(
+        "--step", required=True, choices=(PLAN, *STEPS, registry.REGISTER, RELEASE),
+        help="step of `beambert retrain`; register: the registry gets what the last run published",
+    )  # fmt: skip
     add("--holder", help="see `beambert retrain --help`")
     add("--outcome_file", metavar="FILE", help="see `beambert retrain --help`")
     add("--executor_input", metavar="JSON", help="Vertex's description of the pipeline's component")
@@ -99,6 +102,9 @@ def _step(deployment: Deployment, flags: argparse.Namespace) -> None:
 
     step = flags.step
     config = workspace.read_config(deployment.config)
+    if step == registry.REGISTER:
+        registry.register_last(deployment, config.workspace)
+        return
     run = workspace.read_history(config.workspace).open
     if step in requests.ON_ACCELERATORS:
         if run is None:

@@ -8,16 +8,20 @@ and ExecutorOutput.
 
 import json
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import BASELINE, EVALUATION, SERVING, Run
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage.claims import METRICS_FILE
+from beambert.pipelines.storage.claims import METRICS_FILE, REPORT_FILE
+
+# The artifacts of an evaluation besides its metrics: its page, and its confusion matrix.
+REPORT, CLASSES = "report", "classes"
 
 
-def describe(step: str, run: Run) -> tuple[str, dict[str, Any]]:
-    """Returns the path of a step's result, and what is worth knowing of it.
+def describe(step: str, run: Run) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Returns name of an artifact -> its path, and what is worth knowing of it.
 
     Raises:
       InputError: a file of the run cannot be read.
@@ -27,12 +31,29 @@ def describe(step: str, run: Run) -> tuple[str, dict[str, Any]]:
         result = workspace.read_json(f"{run.path}/{workspace.RESULT_FILE}")
         known |= {"outcome": result["outcome"], "version": str(result["version"])}
         if result["version"] is not None:
-            return f"{run.path.rpartition('/runs/')[0]}/{SERVING}/{result['version']}", known
-        return run.path, known
-    if step in (BASELINE, EVALUATION) and workspace.is_done(step, run):
-        overall = workspace.read_json(f"{run.folder(step)}/{METRICS_FILE}")["overall"]
-        known |= {name: value for name, value in overall.items() if isinstance(value, float)}
-    return run.folder(step), known
+            serving = f"{run.path.rpartition('/runs/')[0]}/{SERVING}"
+            return {"made": (f"{serving}/{result['version']}", known)}
+        return {"made": (run.path, known)}
+    folder = run.folder(step)
+    if step not in (BASELINE, EVALUATION) or not workspace.is_done(step, run):
+        return {"made": (folder, known)}
+    metrics = workspace.read_json(f"{folder}/{METRICS_FILE}")
+    scores = {k: value for k, value in metrics["overall"].items() if isinstance(value, float)}
+    return {
+        "made": (folder, known | scores),
+        REPORT: (f"{folder}/{REPORT_FILE}", {}),
+        CLASSES: (folder, _confusion(metrics)),
+    }
+
+
+def _confusion(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the metadata of a ClassificationMetrics; none for a task without classes."""
+    matrix = metrics.get("details", {}).get("confusion_matrix")
+    if matrix is None:
+        return {}
+    specs = [{"displayName": str(label)} for label in metrics["labels"]]
+    rows = [{"row": row} for row in matrix]
+    return {"confusionMatrix": {"annotationSpecs": specs, "rows": rows}}
 
 
 def write(step: str, run: Run, executor_input: str) -> None:
@@ -41,16 +62,18 @@ def write(step: str, run: Run, executor_input: str) -> None:
     Raises:
       InputError: the description is none, or a file cannot be read or written.
     """
-    uri, known = describe(step, run)
+    described, found = describe(step, run), {}
     try:
         outputs = json.loads(executor_input)["outputs"]
         path = pathlib.Path(outputs["outputFile"])
-        (made,) = outputs["artifacts"]["made"]["artifacts"]
-    except (ValueError, KeyError, TypeError) as error:
+        for name in {"made"} | outputs["artifacts"].keys():
+            (made,) = outputs["artifacts"][name]["artifacts"]
+            uri, known = described.get(name, (made.get("uri", ""), {}))
+            found[name] = {"artifacts": [{**made, "uri": uri, "metadata": known}]}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"--executor_input: isn't what Vertex gives ({error})") from error
-    found = {"artifacts": {"made": {"artifacts": [{**made, "uri": uri, "metadata": known}]}}}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found))
+        path.write_text(json.dumps({"artifacts": found}))
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from error

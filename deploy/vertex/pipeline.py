@@ -22,6 +22,8 @@ from beambert.deploy.retraining.runs import (
     SERVING,
     STEPS,
 )
+from beambert.deploy.vertex.lineage import CLASSES, REPORT
+from beambert.deploy.vertex.registry import REGISTER
 from beambert.pipelines.shared.console import run_main
 
 FILE = pathlib.Path(__file__).parents[1] / "retraining_pipeline.yaml"
@@ -39,6 +41,8 @@ MADE = {
     **{RECORDS: dsl.Dataset, ENCODER: dsl.Model, CLASSIFIER: dsl.Model},
     **{BASELINE: dsl.Metrics, EVALUATION: dsl.Metrics, SERVING: dsl.Model},
 }
+# A step makes these artifacts, too, for a person to look at. `lineage` has their names.
+SHOWN = {EVALUATION: {REPORT: dsl.HTML, CLASSES: dsl.ClassificationMetrics}}
 # The earlier steps whose results a step uses.
 USES = {
     ENCODER: (RECORDS,),
@@ -71,6 +75,7 @@ def _component(step: str) -> Callable[..., dsl.PipelineTask]:
     types = {"holder": str} | {name: dsl.Input[MADE[name]] for name in uses}
     if makes:
         types["made"] = dsl.Output[MADE[step]]
+    types |= {name: dsl.Output[kind] for name, kind in SHOWN.get(step, {}).items()}
     if step == PLAN:
         types["outcome"] = dsl.OutputPath(str)
     return dsl.container_component(_with_parameters(body, step, types))
@@ -103,7 +108,7 @@ def retraining() -> None:
         planned = _place(_component(PLAN)(holder=holder), PLAN)
         with dsl.If(planned.outputs["outcome"] == NEW):
             done: dict[str, dsl.PipelineTask] = {}
-            for step in STEPS:
+            for step in (*STEPS, REGISTER):
                 inputs = {name: done[name].outputs["made"] for name in USES.get(step, ())}
                 task = _component(step)(holder=holder, **inputs)
                 if done:

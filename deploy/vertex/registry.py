@@ -19,6 +19,8 @@ from beambert.deploy.vertex.requests import (
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import METRICS_FILE
 
+# The step of the pipeline that registers what the run before it has published.
+REGISTER = "register"
 SERVING_MACHINE = "n2-standard-4"
 NAMED = {"filter": f'display_name="{DISPLAY_NAME}"'}
 
@@ -59,6 +61,24 @@ def upload(deployment: Deployment, run: str, show: bool) -> None:
         if evaluation:
             client.import_model_evaluation(parent=name, model_evaluation=evaluation)
     print(f"{name}: uploaded")
+
+
+def register_last(deployment: Deployment, workspace_folder: str) -> None:
+    """Registers the model of the last run, if it has published one.
+
+    Raises:
+      InputError: the last run has no result, or see `upload`.
+    """
+    from beambert.deploy.retraining import workspace
+
+    history = workspace.read_history(workspace_folder)
+    run = f"{workspace_folder}/runs/{history.last:06d}"
+    if run in history.published:
+        upload(deployment, run, show=False)
+    elif run in history.refused:
+        print(f"{run}: published nothing, so there is nothing to register")
+    else:
+        raise InputError(f"--step={REGISTER}: no run of {workspace_folder} has ended; do one first")
 
 
 def _parent_model(client: Any, settings: Settings) -> str | None:
@@ -149,7 +169,7 @@ def _endpoint(client: Any, settings: Settings) -> Any:
     found = list(client.list_endpoints(request={"parent": settings.parent, **NAMED}))
     if found:
         return found[0]
-    made = {"display_name": DISPLAY_NAME, "labels": LABELS}
+    made = {"display_name": DISPLAY_NAME, "labels": LABELS, **settings.encryption}
     return client.create_endpoint(parent=settings.parent, endpoint=made).result()
 
 

@@ -59,6 +59,7 @@ def custom_job(
             "scheduling": scheduling,
             "service_account": deployment.settings.account("beambert-trainer"),
         },
+        **deployment.settings.encryption,
     }
 
 
@@ -108,6 +109,7 @@ def pipeline_job(deployment: Deployment, pipeline: Mapping[str, Any]) -> dict[st
             "failure_policy": "PIPELINE_FAILURE_POLICY_FAIL_FAST",
         },
         "service_account": deployment.settings.account("beambert-pipeline"),
+        **deployment.settings.encryption,
     }
 
 
@@ -165,6 +167,7 @@ def model(deployment: Deployment, run: str, result: Mapping[str, Any]) -> dict[s
             "predict_route": f"{path}:predict",
             "health_route": path,
         },
+        **deployment.settings.encryption,
     }
 
 

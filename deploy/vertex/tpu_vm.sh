@@ -21,15 +21,17 @@ ACCOUNT=${ACCOUNT:-beambert-trainer@$PROJECT.iam.gserviceaccount.com}
 COMMIT=${COMMIT:-$(git rev-parse HEAD)}
 REGISTRY=$REGION-docker.pkg.dev
 VM=(gcloud compute tpus tpu-vm)
+SSH=(gcloud alpha compute tpus tpu-vm ssh) # Only alpha goes through Identity-Aware Proxy.
 WHERE=(--project="$PROJECT" --zone="$ZONE" --quiet)
 
 # The command runs in a container, because the VM's own Python is too old. The container has a name, so
-# that no second one starts if only the connection was lost.
+# that no second one starts if only the connection was lost. The variable is Vertex's name of a job that
+# goes on on another machine: the command there takes the locks of the machine that is gone.
 TOKEN=http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token
 COMMAND="curl -sSf -H Metadata-Flavor:Google $TOKEN | sed 's/.*\"access_token\":\"\([^\"]*\)\".*/\1/' |
   sudo docker login -u oauth2accesstoken --password-stdin https://$REGISTRY &&
   sudo docker run --rm --name=beambert --privileged --net=host --shm-size=16g \
-    $REGISTRY/$PROJECT/beambert/trainer-tpu:$COMMIT$(printf ' %q' "$@")"
+    --env=CLOUD_ML_JOB_ID=$NAME $REGISTRY/$PROJECT/beambert/trainer-tpu:$COMMIT$(printf ' %q' "$@")"
 
 finish() { "${VM[@]}" delete "$NAME" "${WHERE[@]}" || true; }
 trap finish EXIT
@@ -41,9 +43,10 @@ until
   ready ||
     { finish
       "${VM[@]}" create "$NAME" "${WHERE[@]}" --accelerator-type="$TYPE" --spot \
+        --network=beambert --subnetwork=beambert --internal-ips \
         --version=v2-alpha-tpuv5-lite --service-account="$ACCOUNT" --labels=app=beambert; }
   # The command continues from its newest checkpoint.
-  "${VM[@]}" ssh "$NAME" "${WHERE[@]}" --command="$COMMAND"
+  "${SSH[@]}" "$NAME" "${WHERE[@]}" --tunnel-through-iap --command="$COMMAND"
 do
   status=$?
   # ssh ends with 255 if it has lost the connection. With any other status the command itself has

@@ -38,7 +38,9 @@ _PATTERNS = (WEIGHTS_FILE, f"{SAVED_MODEL_FOLDER}/variables/*.data-*", "variable
 def weights_sha256(folder: str) -> str:
     """Returns the SHA-256 of the weights in a model folder, on any file system of TensorFlow.
 
-    It distinguishes the model that was evaluated from a later one in the same folder.
+    It names a training's result: what a version was made from, what an evaluation compares with,
+    what the registry shows. That stays the same model when its labels, vocabulary or description
+    are written anew. Whether the model that runs is the one that was judged tells `model_sha256`.
 
     Raises:
       InputError: the weights cannot be read.
@@ -57,7 +59,9 @@ def weights_sha256(folder: str) -> str:
 def model_sha256(folder: str) -> str:
     """Returns the SHA-256 of all files in a model folder that are run or served.
 
-    A blessing holds for these files, and for no others.
+    A blessing and the answers of `beambert predict` hold for these files, and for no others: other
+    labels, another vocabulary or another graph make other answers of the same weights. Files that
+    only describe the model are not among them.
 
     Raises:
       InputError: a file cannot be read.

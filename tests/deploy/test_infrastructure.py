@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import json
 import pathlib
 import re
 import shutil
@@ -11,7 +12,12 @@ import tomllib
 import pytest
 import yaml
 
-from beambert.deploy.settings import LABELS, Settings
+from beambert.deploy.retraining.runs import PUBLISHED, REFUSED
+from beambert.deploy.settings import LABELS, Deployment, Release, Settings
+from beambert.deploy.vertex.requests import custom_job, model, on_demand, pipeline_job
+from beambert.pipelines.jobs.input_list import INPUTS_FILE
+from beambert.pipelines.records.contract import INFO_FILE
+from beambert.pipelines.storage.claims import MARKER_FILE
 
 FOLDER = pathlib.Path(__file__).parents[2] / "deploy" / "terraform"
 SOURCES = "".join(path.read_text() for path in sorted(FOLDER.glob("*.tf")))
@@ -55,6 +61,21 @@ def test_formatted():
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_checkov_finds_nothing():
+    """Its rules are those of the industry; what does not apply is skipped beside its reason."""
+    if shutil.which("checkov") is None:
+        pytest.skip("needs checkov")
+    done = subprocess.run(
+        ["checkov", "-d", FOLDER, "--framework=terraform", "--skip-download", "--output=json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = json.loads(done.stdout)["results"]
+    assert found["passed_checks"] and not found["failed_checks"], found["failed_checks"]
 
 
 def table(name):
@@ -116,13 +137,15 @@ def test_accounts_may_look_at_buckets_that_tensorflow_opens():
 
 def test_alerts_match_what_is_printed():
     """An alert on words that nothing prints would never come."""
-    words = re.findall(r'AND \\"([\w ]+)\\"', SOURCES)
+    words = re.findall(r'(?:AND |= ")\\"([\w ]+)\\"', SOURCES)
     code = "".join(
         path.read_text() for path in FOLDER.parent.rglob("*.py") if "terraform" not in path.parts
     )
     assert len(words) == 4
     for each in words:
         assert each in code, each
+    outcomes = set(re.findall(r': (\w+): \\"', SOURCES))
+    assert outcomes == {PUBLISHED, REFUSED} and "{run.path}: {result['outcome']}: " in code
 
 
 def test_state_is_remote_and_labels_are_everywhere():
@@ -138,13 +161,17 @@ def steps_of(workflow):
 def test_workflow():
     steps = steps_of(yaml.safe_load((FOLDER / "arrival.yaml").read_text()))
     condition = steps["is_a_manifest"]["switch"][0]["condition"]
-    (pattern,) = re.findall(r'match_regex\(event.data.name, "(.*)"\)', condition)
+    (pattern,) = re.findall(r'match_regex\(event\.data\.message\.\w+\.objectId, "(.*)"', condition)
     pattern = pattern.replace("\\\\", "\\")
     config = tomllib.loads((FOLDER.parent / "retrain.toml").read_text())
     (manifests,) = config["manifests"]
     name = manifests.removeprefix("gs://BUCKET-text/").replace("*", "2026-11-21")
     assert re.search(pattern, name)
-    assert not re.search(pattern, "2026-11-21.jsonl.gz")
+    assert not re.search(pattern, "manifests/2026-11-21.txt")
+    # Nothing but manifests/ is told of, and the text that is delivered lies elsewhere.
+    (prefix,) = re.findall(r'object_name_prefix = "(.*)"', SOURCES)
+    assert name.startswith(prefix)
+    assert not any(f"BUCKET-text/{prefix}" in text for text in config["input"])
     # The wait is over when this manifest itself is old enough.
     assert steps["settle"]["args"]["seconds"] > 60 * config["settle_minutes"]
     settings = Settings("p", "r", "b", "", "", "")
@@ -184,3 +211,65 @@ def test_what_terraform_asks_first_is_enabled_before_it():
     services = "cloudresourcemanager.googleapis.com serviceusage.googleapis.com"
     enabled = readme.index(f"gcloud services enable {services}")
     assert enabled < readme.index("terraform -chdir=deploy/terraform init")
+
+
+def test_machines_have_private_addresses():
+    """A new project's `default` network is not assumed, and no machine is reached from outside."""
+    assert "private_ip_google_access = true" in SOURCES
+    made = re.search(r'"google_compute_subnetwork" "(\w+)"', SOURCES)[1]
+    for name in ("retrain.toml", "smoke.toml"):
+        data = tomllib.loads((FOLDER.parent / name).read_text())["data"]
+        assert data["subnetwork"] == f"regions/REGION/subnetworks/{made}"
+        assert data["no_use_public_ips"] is True
+    sources = re.findall(r"source_(?:ranges|tags) *= *(.*)", SOURCES)
+    # Identity-Aware Proxy's range, and the workers themselves.
+    assert sorted(sources) == ['["35.235.240.0/20"]', '["dataflow"]']
+
+
+def resources(kind):
+    return re.findall(rf'^resource "{kind}" "\w+" {{\n(.*?)^}}', SOURCES, re.MULTILINE | re.DOTALL)
+
+
+def test_one_variable_encrypts_all_that_keeps_data():
+    """Each is made after Google's services may use the key, or its making is refused."""
+    for kind, words in {
+        "google_storage_bucket": "default_kms_key_name = encryption.value",
+        "google_artifact_registry_repository": "kms_key_name  = local.kms_key",
+        "google_pubsub_topic": "kms_key_name = local.kms_key",
+        "google_workflows_workflow": "crypto_key_name     = local.kms_key",
+    }.items():
+        found = resources(kind)
+        assert found
+        for text in found:
+            assert words in text and "google_kms_crypto_key_iam_member.encrypting" in text, kind
+
+
+def test_old_records_go_and_what_since_reads_stays():
+    (text,) = resources("google_storage_bucket")
+    (suffixes,) = re.findall(r"matches_suffix = (\[.*\])", text)
+    assert set(ast.literal_eval(suffixes)) == {".tfrecord", ".tfrecord.gz"}
+    for name in (INFO_FILE, INPUTS_FILE, MARKER_FILE):
+        assert not name.endswith(tuple(ast.literal_eval(suffixes)))
+    (prefix,) = re.findall(r'matches_prefix = \["(.*)"\]\n.*suffix', text)
+    workspace = tomllib.loads((FOLDER.parent / "retrain.toml").read_text())["workspace"]
+    assert f"gs://BUCKET-work/{prefix}" == f"{workspace}/runs/"
+
+
+def test_the_key_is_named_to_dataflow_and_vertex():
+    text = (FOLDER.parent / "retrain.toml").read_text()
+    settings = Settings("p", "r", "b", "", "", "v5e-1")
+    release = Release("abc")
+    without = Deployment(settings, release)
+    assert "kms" not in without.fill_in(text).lower() and settings.encryption == {}
+    key = "projects/p/locations/r/keyRings/k/cryptoKeys/c"
+    settings = dataclasses.replace(settings, kms_key=key)
+    deployment = Deployment(settings, release)
+    assert tomllib.loads(deployment.fill_in(text))["data"]["dataflow_kms_key"] == key
+    result = {"version": 1, "reasons": []}
+    for request in (
+        custom_job(deployment, "name", ["pretrain"]),
+        on_demand(custom_job(deployment, "name", ["pretrain"])),
+        pipeline_job(deployment, {}),
+        model(deployment, "gs://b-work/runs/000001", result),
+    ):
+        assert request["encryption_spec"] == {"kms_key_name": key}

@@ -131,6 +131,10 @@ def test_a_manifest_of_files(tmp_path, capsys, monkeypatch):
     manifest.main([str(tmp_path / name) for name in ("b.jsonl", "a.jsonl")])
     found = json.loads(capsys.readouterr().out)["files"]
     assert found == [{"path": "a.jsonl", "bytes": 0}, {"path": "b.jsonl", "bytes": 3}]
+    # Where the manifest lies apart from its files.
+    manifest.main(["--folder=gs://b-text", str(tmp_path / "a.jsonl")])
+    found = json.loads(capsys.readouterr().out)["files"]
+    assert found == [{"path": "gs://b-text/a.jsonl", "bytes": 0}]
     for paths in (
         [],
         [str(tmp_path)],

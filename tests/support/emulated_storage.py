@@ -12,6 +12,7 @@ import contextlib
 import datetime
 import io
 import json
+import os
 import pathlib
 import re
 import socketserver
@@ -19,6 +20,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from http import HTTPStatus
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -41,6 +43,8 @@ OBJECTS_ONLY = "objects-only"
 CONFIGURED = f"{BUCKET}-config"
 # What a job that was submitted to Dataflow asked for.
 JOB_FILE = "submitted/job.json"
+# Where the server says which requests it has had since it was last asked.
+REQUESTS = "/requests"
 
 
 def write_certificate(folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
@@ -91,6 +95,7 @@ class Handler(emulator.RequestHandler):
     lock = threading.Lock()
     # Requests for objects that start so are refused, as a bucket without permission does.
     forbidden = "forbidden/"
+    requests = []
 
     def _handle(self, method: str) -> None:
         if self.headers["Transfer-Encoding"] == "chunked":
@@ -99,6 +104,11 @@ class Handler(emulator.RequestHandler):
             self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # or it waits for a second
         with self.lock:
             url = urlsplit(self.path)
+            if url.path == REQUESTS:
+                self._answer(HTTPStatus.OK, json.dumps(self.requests).encode())
+                self.requests.clear()
+                return
+            self.requests.append(f"{method} {unquote(url.path)}")
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
             _, _, name = unquote(url.path).partition("/o/")
             name = name or query.get("name", "") or query.get("prefix", "")
@@ -242,6 +252,12 @@ def serve(folder: pathlib.Path) -> None:
     }
     print(json.dumps(environment), flush=True)
     secure.serve_forever()
+
+
+def requests_made() -> list[str]:
+    """The requests since the last call, such as GET /storage/v1/b/bucket/o; for users of `gs`."""
+    with urllib.request.urlopen(os.environ["STORAGE_EMULATOR_HOST"] + REQUESTS) as answer:
+        return json.loads(answer.read())
 
 
 @contextlib.contextmanager

@@ -67,9 +67,11 @@ class Commands:
     def _pretrain(self, flags, output):
         for records in filter(None, (flags.data, flags.long_data)):
             assert pathlib.Path(records, "_SUCCESS").exists()
-        (output / "_SUCCESS").write_text("{}")
+        self._finetune(flags, output)
 
     def _finetune(self, flags, output):
+        (output / "checkpoints").mkdir(exist_ok=True)
+        (output / "checkpoints" / "ckpt-1.index").write_text("")
         (output / "_SUCCESS").write_text("{}")
 
     def _evaluate(self, flags, output):
@@ -88,6 +90,7 @@ class Commands:
         version = output / str(flags.version)
         version.mkdir()
         (version / "model").write_text(flags.model)
+        (version / "saved_model.pb").write_text("")
 
 
 def served(config) -> dict[str, str]:

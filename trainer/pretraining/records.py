@@ -91,13 +91,12 @@ def open_records(folder: str, flag: str) -> Records:
     needed = ("max_seq_length", "max_predictions_per_seq", "do_lower_case")
     if missing := [name for name in needed if name not in info.parameters]:
         raise InputError(f"{info_path}: says nothing of {missing[0]}; {_REMEDY}")
-    paths = [f"{folder}/{file['name']}" for file in info.files]
-    for path, size, file in zip(paths, tensorflow_files.sizes(paths), info.files, strict=True):
+    sizes = tensorflow_files.sizes(folder, [file["name"] for file in info.files])
+    for file, size in zip(info.files, sizes, strict=True):
         if size != file["bytes"]:
             has = "is missing" if size is None else f"has {size} bytes"
             raise InputError(
-                f"{path}: {has}, but {INFO_FILE} says {file['bytes']}; copy the folder again or "
-                "make it again with `beambert data`"
+                f"{folder}/{file['name']}: {has}, but {INFO_FILE} says {file['bytes']}; {_REMEDY}"
             )
     records = Records(folder, info, vocabulary)
     if not records.instances:

@@ -92,6 +92,21 @@ def test_a_file_without_a_manifest_is_not_taken_yet(tmp_path, configure, command
     assert taken(config, 2) == ["1.jsonl"]
 
 
+def test_a_delivery_that_no_input_matches(tmp_path, configure, commands, capsys):
+    """Nobody would hear of it, as its manifest is right."""
+    config = configure()
+    deliver(tmp_path, 1)
+    for name in ("2.json", "3.txt"):
+        (tmp_path / "text" / name).write_text("x")
+    entries = [{"path": name, "bytes": 1} for name in ("2.json", "3.txt")]
+    deliver(tmp_path, 4, text=json.dumps({"files": entries}))
+    retrain.retrain(config)
+    assert taken(config, 1) == ["1.jsonl"]
+    told = capsys.readouterr().err
+    assert f"{tmp_path}/text/2.json and 1 others: named by a manifest, but no pattern of" in told
+    assert "was left out" in told  # which the alert looks for
+
+
 def test_a_manifest_of_the_future(tmp_path, configure, commands, capsys):
     """It doesn't keep the others waiting for ever."""
     config = configure("settle_minutes = 10")
@@ -156,9 +171,12 @@ def test_an_archive_in_parts(tmp_path, configure, commands):
 
 
 def test_a_long_silence_is_reported(tmp_path, configure, commands, capsys):
-    config = configure("alert_days = 7")
     deliver(tmp_path, 1)
-    retrain.retrain(config)
+    retrain.retrain(configure("alert_days = 1e300"))
+    commands.ran.clear()
+    retrain.retrain(configure("alert_days = 1e300"))
+    assert commands.ran == []
+    config = configure("alert_days = 7")
     retrain.retrain(config)
     assert "no run has ended since" not in capsys.readouterr().err
     result = pathlib.Path(config.workspace, "runs/000001/result.json")

@@ -42,6 +42,9 @@ def test_a_year_of_runs(tmp_path, config, commands, capsys):
     assert served(config) == {"1": f"{one}/classifier"}
     assert [step for step, _ in commands.ran] == [step for step in STEPS if step != "baseline"]
     assert not commands.ran[1][1].init and not commands.ran[0][1].since
+    # Later runs go on from the models, and checkpoints of base have 1.3 GB each.
+    for step in ("encoder", "classifier"):
+        assert sorted(path.name for path in pathlib.Path(one, step).iterdir()) == ["_SUCCESS"]
 
     commands.ran.clear()
     retrain.retrain(config)
@@ -231,6 +234,9 @@ BAD = {
     ("[evaluate]", "[evaluate]\nmin_change = 'much'"): "min_change=much: must be a number",
     ("[evaluate]", "[evaluate]\nmetric = 'f1'"): "is set by each run",
     ("vocab_file =", "alert_days = true\nvocab_file ="): "alert_days: must be a number",
+    ("vocab_file =", "alert_days = inf\nvocab_file ="): "alert_days = inf: must be a number from 0",
+    ("vocab_file =", "settle_minutes = -5\nvocab_file ="): "settle_minutes = -5: must be a number",
+    ("vocab_file =", "settle_minutes = nan\nvocab_file ="): "settle_minutes = nan: must be a num",
     ("vocab_file =", "leave_out = 'x'\nvocab_file ="): "leave_out: must be a list of paths",
     ("dupe_factor", "leave_out = 'x'\ndupe_factor"): "data.leave_out: is set by each run",
 }
@@ -247,7 +253,7 @@ def test_bad_configuration(tmp_path, old, new):
 
 def test_no_such_flag_of_beam(tmp_path, config, commands):
     path = corpus.write_config(tmp_path, data="max_num_worker = 5")
-    with pytest.raises(InputError, match="--max_num_worker=5: no such flag"):
+    with pytest.raises(InputError, match="--config: data: --max_num_worker=5: no such flag"):
         retrain.main([f"--config={path}"])
     assert commands.ran == []
 

@@ -80,6 +80,29 @@ def test_the_newest_version_deleted_by_hand(tmp_path, config, commands):
     check_return_to_the_first(tmp_path, config, commands)
 
 
+def test_the_newest_version_emptied_by_hand(tmp_path, config, commands):
+    """A folder without a graph serves nothing; the next run has another number."""
+    pathlib.Path(config.workspace, "serving", "2", "saved_model.pb").unlink()
+    run_next(tmp_path, config, commands)
+    flags = dict(commands.ran)
+    assert flags["encoder"].init == f"{config.workspace}/runs/000001/encoder"
+    assert sorted(served(config)) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("step", ["encoder", "classifier"])
+def test_a_model_to_continue_from_that_is_gone(tmp_path, config, commands, step):
+    """It is said before a training begins, and the way back works."""
+    shutil.rmtree(f"{config.workspace}/runs/000002/{step}")
+    corpus.deliver(tmp_path, 3)
+    commands.ran.clear()
+    with pytest.raises(InputError, match=f"000002/{step}: is gone, .* with --rollback"):
+        retrain.retrain(config)
+    assert commands.ran == [] and sorted(served(config)) == ["1", "2"]
+    retrain.rollback(config)
+    retrain.retrain(config)
+    assert sorted(served(config)) == ["1", "3"]
+
+
 def test_an_old_version_deleted_by_hand(tmp_path, config, commands):
     """To save storage; what its run has learned still counts."""
     shutil.rmtree(f"{config.workspace}/serving/1")

@@ -260,7 +260,7 @@ def test_a_bucket_without_permission(gs, tmp_path):
         input_files.match_inputs([f"{gs}/forbidden/*"])
 
 
-def test_a_plan_on_a_bucket(gs, tmp_path):
+def test_a_plan_on_a_bucket(gs, tmp_path, capsys):
     """As the first component of the pipeline runs it; twice at once."""
     corpus.make(tmp_path)
     files.write_bytes(f"{gs}/plan/text/1.jsonl", (tmp_path / "text" / "1.jsonl").read_bytes())
@@ -275,6 +275,13 @@ def test_a_plan_on_a_bucket(gs, tmp_path):
     assert files.list_folder(f"{gs}/plan/workspace") == []
     run = workspace.read_history(f"{gs}/plan/workspace").open
     assert run.path == f"{gs}/plan/workspace/runs/000001"
+    # The last component may be done again, as its machine may be lost after the run has ended.
+    result = {"outcome": "refused", "version": None}
+    workspace.write_json(f"{run.path}/result.json", result)
+    with pytest.raises(InputError, match="--step=serving: there is no open run"):
+        command.main([*flags, "--step=serving"])
+    command.main([*flags, "--step=serving", "--holder=a"])
+    assert "has ended the run" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

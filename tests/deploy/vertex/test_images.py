@@ -20,6 +20,11 @@ def test_trainer_images_have_the_versions_that_are_tested():
     assert "--no-deps -r requirements.lock" in dockerfile
     locked = (ROOT / "requirements-tpu.lock").read_text()
     assert re.search(r"^libtpu==0\.0\.21$", locked, re.MULTILINE)
+    # It takes leases and lists shards on gs://.
+    version = re.search(
+        r"^google-cloud-storage==\S+", (ROOT / "requirements.lock").read_text(), re.MULTILINE
+    )[0]
+    assert version in locked.splitlines()
 
 
 @pytest.mark.parametrize("image", ["vertex", "dataflow"])

@@ -11,6 +11,7 @@ from support.cloud_samples import DEPLOYMENT
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import STEPS, next_run
 from beambert.deploy.vertex import command, lineage, pipeline
+from beambert.deploy.vertex.registry import REGISTER
 from beambert.pipelines.shared.errors import InputError
 
 SPEC = yaml.safe_load(pipeline.FILE.read_text())
@@ -33,7 +34,7 @@ def test_components_are_commands():
         name.removeprefix("exec-"): value["container"]
         for name, value in SPEC["deploymentSpec"]["executors"].items()
     }
-    assert set(found) == {"plan", *STEPS, "release"}
+    assert set(found) == {"plan", *STEPS, REGISTER, "release"}
     for step, container in found.items():
         words = [*container["command"], *container["args"]]
         assert words[:3] == ["python", "-m", "beambert.deploy.vertex"]
@@ -45,7 +46,7 @@ def test_components_are_commands():
 
 
 def test_steps_follow_one_another():
-    for before, step in zip(STEPS, STEPS[1:], strict=False):
+    for before, step in zip(STEPS, (*STEPS[1:], REGISTER), strict=True):
         assert before in TASKS[step]["dependentTasks"]
     assert "== 'new'" in json.dumps(SPEC)
     handler = SPEC["root"]["dag"]["tasks"]["release"]
@@ -63,6 +64,9 @@ def test_lineage_says_what_is_made_of_what():
     }
     kinds = {step: each["artifactType"]["schemaTitle"] for step, each in made.items()}
     assert kinds["records"] == "system.Dataset" and kinds["evaluation"] == "system.Metrics"
+    shown = SPEC["components"]["comp-evaluation"]["outputDefinitions"]["artifacts"]
+    assert shown["report"]["artifactType"]["schemaTitle"] == "system.HTML"
+    assert shown["classes"]["artifactType"]["schemaTitle"] == "system.ClassificationMetrics"
     assert kinds["encoder"] == kinds["classifier"] == kinds["serving"] == "system.Model"
 
 
@@ -102,6 +106,31 @@ def test_a_step_says_where_its_result_lies(tmp_path):
         found = json_format.Parse(text, pipeline_spec_pb2.ExecutorOutput())
         (made,) = found.artifacts["made"].artifacts
         assert made.uri == uri and json_format.MessageToDict(made.metadata) == known
+
+
+def test_an_evaluation_shows_its_page_and_its_classes(tmp_path):
+    """The classes as kfp itself writes a confusion matrix."""
+    from kfp import dsl
+
+    run = next_run(workspace.read_config(str(corpus.write_config(tmp_path))), (), 1, 1)
+    metrics = {"overall": {"accuracy": 0.75}, "labels": ["no", "yes"]}
+    metrics["details"] = {"confusion_matrix": [[45, 5], [0, 50]]}
+    workspace.write_json(f"{run.path}/evaluation/metrics.json", metrics)
+    workspace.write_json(f"{run.path}/evaluation/BLESSED", "")
+    given = json.loads(executor_input(tmp_path))
+    for name in ("report", "classes"):
+        given["outputs"]["artifacts"][name] = {"artifacts": [{"name": name, "uri": "gs://p/x"}]}
+    lineage.write("evaluation", run, json.dumps(given))
+    found = json.loads((tmp_path / "deep" / "output.json").read_text())["artifacts"]
+    assert found["report"]["artifacts"][0]["uri"] == f"{run.path}/evaluation/report.html"
+    expected = dsl.ClassificationMetrics()
+    expected.log_confusion_matrix(["no", "yes"], [[45, 5], [0, 50]])
+    (classes,) = found["classes"]["artifacts"]
+    assert classes["metadata"] == expected.metadata
+    # Of a step that isn't done nothing is known.
+    lineage.write("baseline", run, json.dumps(given))
+    found = json.loads((tmp_path / "deep" / "output.json").read_text())["artifacts"]
+    assert found["classes"]["artifacts"][0]["metadata"] == {}
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"outputs": {"artifacts": {}}}', "[]"])

@@ -151,6 +151,21 @@ def test_a_canary_its_promotion_and_the_way_back(vertex, workspace):
     assert len(vertex.services.sent("DeployModel")) == 3
 
 
+def test_the_pipeline_registers_what_its_run_published(vertex, workspace, capsys):
+    """Its component may be done again after its machine was lost; a refused run adds nothing."""
+    for _ in range(2):
+        registry.register_last(DEPLOYMENT, str(workspace))
+    assert [model.labels["run"] for model in vertex.versions] == ["000003"]
+    run = workspace / "runs" / "000004"
+    run.mkdir()
+    result = {"outcome": "refused", "version": None, "reasons": ["worse"]}
+    (run / "result.json").write_text(json.dumps(result))
+    registry.register_last(DEPLOYMENT, str(workspace))
+    assert len(vertex.versions) == 1 and "000004: published nothing" in capsys.readouterr().out
+    with pytest.raises(InputError, match="--step=register: no run of .* has ended; do one first"):
+        registry.register_last(DEPLOYMENT, str(workspace / "empty"))
+
+
 def test_a_run_that_is_not_registered(vertex, workspace):
     with pytest.raises(InputError, match="000001: isn't in the registry; register it with `upload"):
         serve(workspace, 1, 100)

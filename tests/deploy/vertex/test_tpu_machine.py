@@ -15,6 +15,8 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 GCLOUD = """\
 #!/usr/bin/env bash
 cd "$(dirname "$0")"
+[ "$1" = alpha ] && shift
+echo "$*" >> lines
 echo "$4" >> calls
 case "$4" in
   create) touch machine ;;
@@ -47,8 +49,14 @@ def test_tpu_machine_that_is_taken_back(tmp_path):
     assert done.returncode == 0, done.stderr
     calls = (tmp_path / "calls").read_text().split()
     assert calls.count("create") == 2 and calls[-1] == "delete"
+    lines = (tmp_path / "lines").read_text().splitlines()
+    for line in lines:  # The machine has no address that others reach.
+        assert ("--internal-ips" in line) == (" create " in line)
+        assert ("--tunnel-through-iap" in line) == (" ssh " in line)
     first, second = (path.read_text() for path in tmp_path.glob("command*"))
     assert first == second
+    # The locks of the machine that is gone belong to the same job.
+    assert "--env=CLOUD_ML_JOB_ID=beambert " in first
 
 
 @pytest.mark.parametrize("status", [1, 2, 143])

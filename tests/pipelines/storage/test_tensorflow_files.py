@@ -1,10 +1,11 @@
 """Files through TensorFlow, here and on an emulated gs://, beside what Beam makes of the same."""
 
-import pathlib
+import sys
 import threading
 
 import pytest
 import tensorflow as tf
+from support.emulated_storage import requests_made
 
 from beambert.pipelines.jobs import files
 from beambert.pipelines.shared.errors import InputError
@@ -144,12 +145,36 @@ def test_a_name_that_is_not_utf8(tmp_path):
 
 
 def test_sizes_are_asked_for_at_the_same_time(tmp_path, monkeypatch):
-    """One after the other, thousands of shards on gs:// would take minutes."""
-    paths = [str(tmp_path / str(number)) for number in range(40)]
-    for number, path in enumerate(paths[:-1]):
-        pathlib.Path(path).write_bytes(b"x" * number)
-    assert tensorflow_files.sizes(paths) == [*range(39), None]
-    assert tensorflow_files.sizes([]) == []
+    """One after the other, thousands of shards on another storage would take minutes."""
+    names = [str(number) for number in range(40)]
+    for number, name in enumerate(names[:-1]):
+        (tmp_path / name).write_bytes(b"x" * number)
+    assert tensorflow_files.sizes(str(tmp_path), names) == [*range(39), None]
+    assert tensorflow_files.sizes(str(tmp_path), []) == []
     together = threading.Barrier(8, timeout=60)
     monkeypatch.setattr(tensorflow_files, "size", lambda path: together.wait())
-    tensorflow_files.sizes(paths)  # breaks the barrier, and raises, if fewer than eight ask
+    # This breaks the barrier, and raises, if fewer than eight ask.
+    tensorflow_files.sizes(str(tmp_path), names)
+
+
+def test_one_request_lists_many_sizes(gs, tmp_path, monkeypatch):
+    """A trainer that starts again waits for them, with its accelerators."""
+    folder = f"{gs}/{tmp_path.name}"
+    for number in range(12):
+        tensorflow_files.write_bytes(f"{folder}/{number}", b"x" * number)
+    tensorflow_files.write_bytes(f"{folder}/deeper/3", b"another file")
+    names = [str(number) for number in range(13)]
+    requests_made()
+    assert tensorflow_files.sizes(folder, names) == [*range(12), None]
+    made = requests_made()  # Google's library may also look at the bucket, once
+    assert made.count("GET /storage/v1/b/bucket/o") == 1 and len(made) <= 2
+    # Without Google's library each file is asked for.
+    monkeypatch.setitem(sys.modules, "google.cloud.storage", None)
+    monkeypatch.delattr("google.cloud.storage")
+    assert tensorflow_files.sizes(folder, names) == [*range(12), None]
+    assert len(requests_made()) >= 13
+
+
+def test_sizes_in_a_bucket_that_refuses(gs):
+    with pytest.raises(InputError, match=r"^gs://bucket/forbidden/x: cannot be listed \(.*403"):
+        tensorflow_files.sizes(f"{gs}/forbidden/x", ["a"])

@@ -1,0 +1,43 @@
+# With kms_key, all data is encrypted with that key. Google's services use it under accounts of their
+# own, which must exist and have its role before anything is made.
+
+locals {
+  # Services that make their account when they are asked to.
+  identities = var.kms_key == "" ? [] : [
+    "aiplatform.googleapis.com",
+    "artifactregistry.googleapis.com",
+    "dataflow.googleapis.com",
+    "pubsub.googleapis.com",
+    "workflows.googleapis.com",
+  ]
+  kms_key = var.kms_key == "" ? null : var.kms_key
+  # Dataflow's workers are machines of Compute Engine.
+  compute = "serviceAccount:service-${data.google_project.this.number}@compute-system.iam.gserviceaccount.com"
+  kms_users = var.kms_key == "" ? {} : merge(
+    { for service, identity in google_project_service_identity.encrypting : service => identity.member },
+    {
+      "storage.googleapis.com" = data.google_storage_project_service_account.storage.member
+      "compute.googleapis.com" = local.compute
+    },
+  )
+}
+
+data "google_project" "this" {
+  project_id = var.project
+  depends_on = [google_project_service.needed]
+}
+
+resource "google_project_service_identity" "encrypting" {
+  for_each   = toset(local.identities)
+  provider   = google-beta
+  project    = var.project
+  service    = each.value
+  depends_on = [google_project_service.needed]
+}
+
+resource "google_kms_crypto_key_iam_member" "encrypting" {
+  for_each      = local.kms_users
+  crypto_key_id = var.kms_key
+  role          = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
+  member        = each.value
+}
