@@ -39,7 +39,7 @@ FAMILIES = (
     "two", "pages",
 )  # fmt: skip
 # The families whose commands read a trained model.
-_OF_MODELS = ("models", "pages")
+_OF_MODELS = ("flags", "models", "pages")
 # The commonest refusals are told: one that hides what is attacked is seen by its count.
 MOST_REFUSALS = 8
 _NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|=\S+|\S*[/\d]\S*")
