@@ -1,4 +1,4 @@
-"""Flags with fitting and odd values, several at a time, for every command that begins no long work."""
+"""Flags with fitting and odd values, several at a time, for commands that begin no long work."""
 
 from beambert.commands import COMMANDS
 from beambert.pipelines.shared.flags import Flag
@@ -98,4 +98,4 @@ def _sound(trial: Trial, name: str) -> dict[str, str]:
     return of[name] | {"output": f"{trial.folder}/output"}
 
 
-FAMILY = Family("flags", 0.3, _attempt)
+FAMILY = Family("flags", 0.24, _attempt)

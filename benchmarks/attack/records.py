@@ -79,4 +79,4 @@ def _damage_examples(trial: Trial, path) -> None:
             writer.write(record)
 
 
-FAMILY = Family("records", 0.06, _attempt)
+FAMILY = Family("records", 0.05, _attempt)

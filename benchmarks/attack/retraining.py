@@ -82,4 +82,4 @@ def _key(name: str) -> str:
     return json.dumps(str(name))
 
 
-FAMILY = Family("retraining", 0.16, _attempt)
+FAMILY = Family("retraining", 0.31, _attempt)
