@@ -32,8 +32,8 @@ def check_start(start: bytes, path: str) -> None:
       InputError: the length is too large.
     """
     for data in _plain([start], path):
-        if len(data) >= _LENGTH.size:
-            _check_length(data, 0, 1, path)
+        if len(data) >= _LENGTH.size and _LENGTH.unpack_from(data)[0] > MOST_RECORD_BYTES:
+            _refuse_forged(data, 0, 1, path)
         return
 
 
@@ -56,22 +56,23 @@ def check_lengths(chunks: Iterable[bytes], path: str) -> None:
             skipped -= len(chunk)
             continue
         data = rest + (chunk[skipped:] if skipped else chunk)
-        place = 0
-        while place + _LENGTH.size <= len(data):
+        place, last = 0, len(data) - _LENGTH.size
+        while place <= last:
             number += 1
-            place += _check_length(data, place, number, path) + _FRAME_BYTES
+            size, _ = _LENGTH.unpack_from(data, place)
+            if size > MOST_RECORD_BYTES:
+                _refuse_forged(data, place, number, path)
+            place += size + _FRAME_BYTES
         rest, skipped = data[place:], max(0, place - len(data))
 
 
-def _check_length(data: bytes, place: int, number: int, path: str) -> int:
-    """Returns the length of the record that begins at a place, if it can be one."""
+def _refuse_forged(data: bytes, place: int, number: int, path: str) -> None:
+    """Refuses the length at a place of the data, if its checksum is right."""
     size, checksum = _LENGTH.unpack_from(data, place)
-    if size <= MOST_RECORD_BYTES:
-        return size
     crc = google_crc32c.value(data[place : place + 8])
     # The mask is TFRecord's, see tensorflow/core/lib/hash/crc32c.h.
     if checksum != ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF:
-        return size
+        return
     which = f"record {number}" if number > 1 else "its first record"
     raise InputError(
         f"{path}: {which} claims to have {size:,} bytes, more than a record can have; "
