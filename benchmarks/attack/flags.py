@@ -25,6 +25,8 @@ FITTING = {
     **{"labels": ("music,town", "town,music"), "label_separator": (",", "|")},
     **{"version": ("1", "12"), "text": ("a river",)},
 }
+# Stands between values that are words of their own.
+_AND = "\0"
 # These commands end in a second or two. Each occurs in about as many attempts as it is named.
 QUICK = ("vocab", "data", "data", "verify", "features", "features", "predict", "export", "compare")
 # These commands would run all the others.
@@ -54,7 +56,12 @@ def _attempt(trial: Trial) -> str:
         elif fitting := _fitting(known):
             values[flag] = generator.choice(fitting)
     # A flag without a value gets one only if the attempt is odd.
-    words = [value for flag, value in values.items() if flags[flag].is_positional]
+    words = [
+        word
+        for flag, value in values.items()
+        if flags[flag].is_positional
+        for word in (value.split(_AND) if flags[flag].takes_several else [value])
+    ]
     words += [
         f"--{flag}" if value is None else f"--{flag}={value}"
         for flag, value in values.items()
@@ -93,7 +100,7 @@ def _sound(trial: Trial, name: str) -> dict[str, str]:
         | {"task": "classification", "data_dir": f"{material}/tasks/classification"},
         "predict": model | {"input": f"{trial.folder}/texts.txt"},
         "export": model,
-        "compare": {"runs": f"{material}/classifier"},
+        "compare": {"runs": f"{material}/classifier{_AND}{material}/encoder"},
     }
     return of[name] | {"output": f"{trial.folder}/output"}
 
