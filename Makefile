@@ -29,7 +29,7 @@ $(SETUP): .venv/.requirements setup.py
 .venv/.requirements: requirements.lock
 	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or sys.exit(f"Python 3.11 to 3.13 is needed, $(PYTHON) is {v[0]}.{v[1]}; take another with make PYTHON=python3.12")'
 	$(PYTHON) -m venv --clear .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	touch $@
 
 demo: $(SETUP)  ## the whole path from text to a served model, in demo-output/
@@ -55,7 +55,7 @@ test-tpu-packages: .venv-tpu/.installed  ## the trainer's tests with exactly wha
 
 .venv-tpu/.installed: requirements-tpu.lock
 	$(PYTHON) -m venv --clear .venv-tpu
-	.venv-tpu/bin/pip install --quiet --disable-pip-version-check --no-deps -r $<
+	.venv-tpu/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
 	.venv-tpu/bin/pip install --quiet --disable-pip-version-check hypothesis pytest pytest-xdist setuptools
 	.venv-tpu/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
@@ -87,9 +87,14 @@ demo-output/vocab.txt: | $(SETUP)
 	$(BIN)/python -m beambert.demo.corpus --output=demo-output
 	$(BIN)/beambert vocab --input='demo-output/corpus/*.jsonl' --output=$@ --vocab_size=8000
 
-lock: $(SETUP)  ## resolve the newest versions into requirements.lock
+# The repository itself has no hash; it is installed after the others.
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --generate-hashes
+
+lock: $(SETUP)  ## resolve the newest versions into requirements.lock, and the hashes of all locks
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile --universal --python-version 3.11 --no-header --upgrade requirements.in -o requirements.lock
+	$(COMPILE) --upgrade --no-emit-package beambert requirements.in -o requirements.lock
+	$(COMPILE) requirements-gpu.in -o requirements-gpu.lock
+	$(COMPILE) --no-deps requirements-tpu.in -o requirements-tpu.lock
 
 clean:  ## delete what the other targets made
 	rm -rf .venv .venv-tpu .flink demo-output attack-output build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

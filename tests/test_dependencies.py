@@ -62,7 +62,10 @@ TRAINER = {
 # there, and of `pipelines` these, which is all that `trainer` takes of it.
 BEAM = {"apache_beam", "tfx_bsl"}
 BEAM_FREE_ROOMS = {"shared", "storage", "wordpiece", "tasks", "model_inputs", "instances"}
-BEAM_FREE_MODULES = {"pipelines.records.contract", "pipelines.features.contract"}
+BEAM_FREE_MODULES = {
+    *("pipelines.records.contract", "pipelines.records.lengths"),
+    "pipelines.features.contract",
+}
 
 
 def module_name(path: pathlib.Path) -> str:

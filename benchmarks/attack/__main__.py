@@ -10,8 +10,8 @@ stays in --keep. The last form makes one attempt again.
 """
 
 import contextlib
+import dataclasses
 import importlib
-import json
 import os
 import pathlib
 import re
@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks import measuring
 
@@ -39,9 +39,11 @@ FAMILIES = (
     "two", "pages",
 )  # fmt: skip
 # The families whose commands read a trained model.
-_OF_MODELS = ("models", "pages")
+_OF_MODELS = ("flags", "models", "pages")
 # The commonest refusals are told: one that hides what is attacked is seen by its count.
 MOST_REFUSALS = 8
+# Each family makes its attempts in so many turns.
+_TURNS = 30
 _NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|=\S+|\S*[/\d]\S*")
 # Modules that the commands import, loaded once before processes are forked.
 _LOADED = (
@@ -60,6 +62,7 @@ def build_parser():
     add("--seed", type=int, default=0, help="seed of all attempts (default: 0)")
     add("--only", choices=FAMILIES, help="family to make attempts of (default: all)")
     add("--number", type=int, help="with --only: number of the one attempt to make again")
+    add("--minutes", type=float, default=0, help="minutes after which it ends (default: no bound)")
     add("--processes", type=int, default=2, help="processes at a time (default: 2)")
     add("--keep", metavar="DIR", default="attack-output", help="folder for what found faults")
     measuring.add_results_flag(parser)
@@ -108,36 +111,65 @@ def main(argv: Sequence[str]) -> None:
     keep.mkdir(parents=True, exist_ok=True)
     families = _families(flags.only)
     total = sum(family.share for family in families)
-    table, faults = {}, 0
+    numbers = {
+        family.name: range(max(1, round(flags.attempts * family.share / total)))
+        if flags.number is None
+        else range(flags.number, flags.number + 1)
+        for family in families
+    }
+    found: dict[str, _Found] = {family.name: _Found() for family in families}
+    faults = 0
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="attack-") as place, contextlib.chdir(place):
         sound = pathlib.Path(place) / "material"
         material.make(sound, flags.seed, any(family.name in _OF_MODELS for family in families))
-        print(f"material made in {time.monotonic() - begun:.0f} s", file=sys.stderr)
-        for family in families:
-            numbers = range(max(1, round(flags.attempts * family.share / total)))
-            if flags.number is not None:
-                numbers = range(flags.number, flags.number + 1)
+        print(f"material made in {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+        for family, some in _in_turn(families, numbers):
+            if flags.minutes and time.monotonic() - begun > 60 * flags.minutes:
+                break
             started, cpu_started = time.monotonic(), _cpu_seconds()
-            results = []
-            for result in workers.run(family, numbers, flags.processes, flags.seed, (sound, keep)):
-                results.append(result)
+            of = found[family.name]
+            for result in workers.run(family, some, flags.processes, flags.seed, (sound, keep)):
+                of.results.append(result)
                 if result.is_fault:
                     faults += 1
                     _tell(result, flags.seed, keep)
-            table[family.name] = _summary(results) | {
-                "seconds": round(time.monotonic() - started),
-                "cpu_seconds": round(_cpu_seconds() - cpu_started),
-            }
-            print(f"{family.name}: {json.dumps(table[family.name])}", file=sys.stderr, flush=True)
+            of.seconds += time.monotonic() - started
+            of.cpu_seconds += _cpu_seconds() - cpu_started
+            print(f"{family.name}: {len(of.results)} done", file=sys.stderr, flush=True)
         if faults:
             shutil.copytree(sound, keep / "material", dirs_exist_ok=True)
+    table = {name: of.summary() for name, of in found.items() if of.results}
     attempts = sum(row["attempts"] for row in table.values())
     result = {"attempts": attempts, "faults": faults}
     result |= {"seconds": round(time.monotonic() - begun), "families": table}
     print(measuring.write_results(flags.results, parser, argv, result))
     if faults:
         sys.exit(1)
+
+
+@dataclasses.dataclass
+class _Found:
+    """What the attempts of a family have found, and the seconds that they took and worked."""
+
+    results: list = dataclasses.field(default_factory=list)
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+    def summary(self) -> dict:
+        """Returns the family's row of the table."""
+        times = {"seconds": round(self.seconds), "cpu_seconds": round(self.cpu_seconds)}
+        return _summary(self.results) | times
+
+
+def _in_turn(families: Sequence, numbers: Mapping[str, range]) -> Iterator[tuple]:
+    """Yields families with some of their attempts, so that a campaign that is cut has all kinds."""
+    for turn in range(_TURNS):
+        for family in families:
+            of = numbers[family.name]
+            some = of[len(of) * turn // _TURNS : len(of) * (turn + 1) // _TURNS]
+            if some:
+                yield family, some
 
 
 def _cpu_seconds() -> float:

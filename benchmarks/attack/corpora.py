@@ -78,4 +78,4 @@ def _content(trial: Trial, data: bytes, ending: str, is_text: bool) -> tuple[byt
     return mutators.compress(ending, data), lines
 
 
-FAMILY = Family("corpora", 0.24, _attempt)
+FAMILY = Family("corpora", 0.11, _attempt)

@@ -166,7 +166,7 @@ def hashes(path: pathlib.Path) -> dict[str, str]:
 
 
 FAMILIES = (
-    Family("disk", 0.015, _full_disk),
-    Family("kills", 0.015, _kill, is_fresh=True),
-    Family("two", 0.01, _two, is_fresh=True),
+    Family("disk", 0.025, _full_disk),
+    Family("kills", 0.02, _kill, is_fresh=True),
+    Family("two", 0.025, _two, is_fresh=True),
 )

@@ -71,16 +71,17 @@ CONFIG = {
 }
 # The flags of the smallest commands.
 DATA = ("--max_seq_length=32", "--num_shards=1", "--dupe_factor=1")
+# The smallest configuration of retraining; `more` and `data` are lines to add.
 RETRAINING = """\
 workspace = "{root}/workspace"
 input = ["{root}/text/*.jsonl"]
 vocab_file = "{root}/vocab.txt"
-manifests = ["{root}/text/*.manifest.json"]
-least = 0.5
+{more}
 [data]
 max_seq_length = 32
 dupe_factor = 1
 num_shards = 1
+{data}
 [pretrain]
 recipe = "tiny"
 train_batch_size = 8
@@ -94,8 +95,8 @@ task = "classification"
 data_dir = "{root}/task"
 max_seq_length = 24
 train_batch_size = 8
-learning_rate = 3e-3
-num_train_epochs = 2
+learning_rate = {learning_rate}
+num_train_epochs = {epochs}
 [evaluate]
 """
 

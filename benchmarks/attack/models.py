@@ -66,4 +66,4 @@ def _odd_texts(trial: Trial) -> str:
     return "answered" if trial.call("predict", *flags).status == 0 else "refused"
 
 
-FAMILY = Family("models", 0.02, _attempt)
+FAMILY = Family("models", 0.03, _attempt)

@@ -81,4 +81,4 @@ def check(page: pathlib.Path) -> str:
     return foreign_element(page.read_text("utf-8"))
 
 
-FAMILY = Family("pages", 0.02, _attempt)
+FAMILY = Family("pages", 0.03, _attempt)

@@ -105,4 +105,4 @@ def _as_nobody(trial: Trial, place: pathlib.Path, arguments: list[str]) -> str:
         os.seteuid(0)
 
 
-FAMILY = Family("paths", 0.04, _attempt)
+FAMILY = Family("paths", 0.06, _attempt)

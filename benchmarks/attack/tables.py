@@ -28,4 +28,4 @@ def _attempt(trial: Trial) -> str:
     return "used" if trial.call("features", *flags).status == 0 else "refused"
 
 
-FAMILY = Family("tables", 0.12, _attempt)
+FAMILY = Family("tables", 0.10, _attempt)

@@ -1,6 +1,7 @@
 """Reads the documents in a column of Parquet files, a batch of rows at a time."""
 
 import contextlib
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, BinaryIO
@@ -9,6 +10,7 @@ from beambert.pipelines.corpus import line_reading
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.format_base import Format
+from beambert.pipelines.corpus.parquet_pages import Pages, pages_of
 from beambert.pipelines.corpus.parts import FilePart, split_sections
 from beambert.pipelines.jobs.compression import CorruptFileError
 from beambert.pipelines.shared.errors import InputError
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 # Greatest number of rows and of their bytes to decode at a time.
 _BATCH_ROWS = 1000
 _BATCH_BYTES = 16 << 20
-# A row group whose texts grow more than this many times and take more than these bytes is a bomb:
-# one page of it could be larger than memory.
+# Texts that grow more than this many times and take more than these bytes are a bomb: one page of
+# them could be larger than memory, or one text of a dictionary stand in millions of rows.
 _MOST_GROWTH = 200
 _MOST_GROWN_BYTES = 1 << 28
 
@@ -107,30 +109,55 @@ def read_parquet(
     Raises:
       InputError: the file has no such column, or the column holds no text.
     """
-    row = 0
+    row = texts = 0
     try:
         with _opened(file) as parquet:
             _check_column(parquet, text_column)
-            has_dictionary = _has_dictionary(parquet.metadata, text_column)
+            groups = range(parquet.num_row_groups) if row_groups is None else row_groups
+            found = [_pages(file, parquet.metadata, group, text_column) for group in groups]
+        has_dictionary = any(isinstance(of, Pages) and of.has_dictionary for of in found)
+        pages = Pages()
         with _opened(file, text_column if has_dictionary else "") as parquet:
-            if row_groups is None:
-                row_groups = range(parquet.num_row_groups)
-            for group in row_groups:
+            for group, of in zip(groups, found, strict=True):
                 row = sum(parquet.metadata.row_group(g).num_rows for g in range(group))
-                stored, grown = _text_bytes(parquet.metadata, group, text_column)
-                if grown > max(_MOST_GROWTH * stored, _MOST_GROWN_BYTES):
-                    detail = f"the {grown:,} bytes of the texts after row {row} are {stored:,} here"
-                    yield Reject(row + 1, "too_large", detail)
+                if isinstance(of, CorruptFileError):
+                    raise of
+                pages += of
+                most = max(_MOST_GROWTH * pages.stored, _MOST_GROWN_BYTES)
+                if of.grown > most or of.largest > _MOST_GROWN_BYTES:
+                    grown = f"{of.grown:,} bytes of the texts after row {row}"
+                    yield Reject(row + 1, "too_large", f"the {grown} are {of.stored:,} here")
                     continue
-                rows = parquet.metadata.row_group(group).num_rows
-                at_once = max(1, min(_BATCH_ROWS, _BATCH_BYTES * rows // max(grown, 1)))
-                batches = parquet.iter_batches(at_once, [group], [text_column])
-                for batch in batches:
-                    for value in batch.column(0):
-                        row += 1
-                        yield _row_document(value, row)
+                batches = parquet.iter_batches(_rows_at_once(of), [group], [text_column])
+                for value in itertools.chain.from_iterable(batch.column(0) for batch in batches):
+                    row += 1
+                    document = _row_document(value, row)
+                    texts += len(document.text) if isinstance(document, Document) else 0
+                    if texts > most:
+                        detail = f"the texts up to row {row} are {pages.stored:,} bytes here"
+                        yield Reject(row, "too_large", f"over {most:,} characters of {detail}")
+                        break
+                    yield document
     except CorruptFileError as error:
         yield Reject(row + 1, "corrupt_file", f"unreadable after row {row} ({error})")
+
+
+def _pages(
+    file: BinaryIO, metadata: "pq.FileMetaData", group: int, text_column: str
+) -> Pages | CorruptFileError:
+    """Returns the sizes of the pages of the texts in a row group, or why they can't be read."""
+    columns = _text_columns(metadata, group, text_column)
+    try:
+        return sum((pages_of(file, column) for column in columns), Pages())
+    except CorruptFileError as error:
+        return error
+
+
+def _rows_at_once(pages: Pages) -> int:
+    """Returns the number of rows whose texts fit in memory, whatever the footer says of them."""
+    # A text that shares its beginning with the one before may be as long as the page.
+    most = pages.largest if pages.has_prefixes else pages.a_value
+    return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(most, 1)))
 
 
 def row_group_bytes(file: BinaryIO, text_column: str = "text") -> list[int]:
@@ -143,24 +170,15 @@ def row_group_bytes(file: BinaryIO, text_column: str = "text") -> list[int]:
     with _opened(file) as parquet:
         _check_column(parquet, text_column)
         groups = range(parquet.num_row_groups)
-        return [_text_bytes(parquet.metadata, group, text_column)[0] for group in groups]
+        found = (_text_columns(parquet.metadata, group, text_column) for group in groups)
+        return [sum(column.total_compressed_size for column in columns) for columns in found]
 
 
-def _has_dictionary(metadata: "pq.FileMetaData", text_column: str) -> bool:
-    """Returns whether a row group has texts in a dictionary."""
-    return any(
-        column.path_in_schema == text_column and column.has_dictionary_page
-        for group in range(metadata.num_row_groups)
-        for column in map(metadata.row_group(group).column, range(metadata.num_columns))
-    )
-
-
-def _text_bytes(metadata: "pq.FileMetaData", group: int, text_column: str) -> tuple[int, int]:
-    """Returns the compressed and the uncompressed size of the texts in a row group."""
+def _text_columns(
+    metadata: "pq.FileMetaData", group: int, text_column: str
+) -> list["pq.ColumnChunkMetaData"]:
     columns = map(metadata.row_group(group).column, range(metadata.num_columns))
-    texts = [column for column in columns if column.path_in_schema == text_column]
-    compressed = sum(column.total_compressed_size for column in texts)
-    return compressed, sum(column.total_uncompressed_size for column in texts)
+    return [column for column in columns if column.path_in_schema == text_column]
 
 
 def count_rows(file: BinaryIO, row_groups: range | None = None) -> int:

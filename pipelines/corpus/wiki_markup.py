@@ -34,6 +34,12 @@ _DROPPED_TO = {
 }  # fmt: skip
 # Matches links to the same article in another language ("fr:", "be-x-old:"), in dumps before 2013.
 _LANGUAGE_LINK = re.compile(r"(?:[a-z]{2,3}(?:-[a-z-]+)?|simple):")
+# Signs of list items at the start of a line. The parser makes an element of each in some
+# microseconds, though lines with one are dropped. Of a page with more signs than any article has,
+# items without other markup are left out before (in <nowiki>, too), and all signs but the first.
+_SIGNS = re.compile(r"(?<![^\n])([*#:;])([*#:;]*)")
+_PLAIN_ITEMS = re.compile(r"(?<![^\n])(?:[*#:;][^\n<>{}\[\]&'|]*\n)+")
+_MANY_SIGNS = 20_000
 # Marks in the text of a list item and of dropped markup. XML cannot contain these characters.
 _LIST_ITEM, _DROPPED = "\x00", GAP
 
@@ -51,6 +57,8 @@ def strip_markup(
       MarkupError: the markup cannot be parsed.
     """
     tokenizer = CTokenizer() if CTokenizer else Tokenizer()
+    if sum(len(match[0]) for match in _SIGNS.finditer(wikitext)) > _MANY_SIGNS:
+        wikitext = _SIGNS.sub(r"\1", _PLAIN_ITEMS.sub("\n", wikitext))
     text = _visible_text(tokenizer.tokenize(wikitext, 0, True), media_prefixes)
     # A line that is all bold serves as a heading and is dropped. Bold and italic marks and magic
     # words are dropped next.

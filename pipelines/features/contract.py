@@ -23,7 +23,8 @@ import tensorflow as tf
 
 from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
 from beambert.pipelines.model_inputs.features import TaskFeatures
-from beambert.pipelines.records.contract import INFO_FILE, START_BYTES, FolderInfo, check_start
+from beambert.pipelines.records.contract import INFO_FILE, FolderInfo
+from beambert.pipelines.records.lengths import check_lengths
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import check_names
 from beambert.pipelines.shared.ragged import ranges, starts_of
@@ -185,15 +186,14 @@ def open_features(folder: str, flag: str) -> TaskFeatureFiles:
     name = f"{folder}/{INFO_FILE}"
     info = FeaturesInfo.from_json(tensorflow_files.read_text(name), name)
     for file in (file for split in info.splits.values() for file in split["files"]):
-        digest, start = hashlib.sha256(), b""
-        for chunk in tensorflow_files.read_chunks(f"{folder}/{file['name']}"):
-            start = start or chunk[:START_BYTES]
+        digest, path = hashlib.sha256(), f"{folder}/{file['name']}"
+        for chunk in tensorflow_files.read_chunks(path):
             digest.update(chunk)
         if digest.hexdigest() != file["sha256"]:
             raise InputError(
                 f"{flag}: {file['name']} has changed since it was written; make the features again"
             )
-        check_start(start, f"{folder}/{file['name']}")
+        check_lengths(tensorflow_files.read_chunks(path), path)
     files = {
         split: [f"{folder}/{file['name']}" for file in of["files"]]
         for split, of in info.splits.items()

@@ -16,8 +16,6 @@ import dataclasses
 import glob
 import json
 import os
-import struct
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -34,8 +32,6 @@ EVAL_FOLDER = "eval"
 LONGEST_SEQUENCE = (1 << 12) - 1
 # A record of the longest sequence has less than a hundredth of this number of bytes.
 MOST_RECORD_BYTES = 1 << 24
-# Number of bytes of a record file, plain or gzip, that are enough to tell its first length.
-START_BYTES = 1 << 16
 # Values of next_sentence_labels, as in the original create_pretraining_data.py.
 IS_NEXT, RANDOM_NEXT = 0, 1
 SEQUENCE_FEATURES = ("input_ids", "input_mask", "segment_ids")
@@ -55,33 +51,6 @@ def feature_shapes(max_seq_length: int, max_predictions_per_seq: int) -> dict[st
 def shard_name(index: int, count: int) -> str:
     """Returns the file name of shard `index` of `count`."""
     return f"part-{index:05d}-of-{count:05d}.tfrecord"
-
-
-def check_start(start: bytes, path: str) -> None:
-    """Refuses a record file whose first record claims more bytes than a record can have.
-
-    TensorFlow's reader would allocate them, and end the process where there are not so many.
-
-    Args:
-      start: the first `START_BYTES` of the file, or all of a smaller one.
-      path: path of the file, for messages; compressed if it ends in `.gz`.
-
-    Raises:
-      InputError: the length is too large.
-    """
-    if path.endswith(".gz"):
-        try:
-            start = zlib.decompressobj(wbits=31).decompress(start, 8)
-        except zlib.error:
-            return  # The reader says what is wrong with the data.
-    if len(start) < 8:
-        return
-    (size,) = struct.unpack("<Q", start[:8])
-    if size > MOST_RECORD_BYTES:
-        raise InputError(
-            f"{path}: its first record claims to have {size:,} bytes, more than a record can have; "
-            "copy the folder again or make it again"
-        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -54,10 +54,11 @@ def install() -> None:
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    # Were it started later, a signal in between would hold the main thread for ever.
+    threading.Thread(target=_watch, args=(readable,), daemon=True).start()
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stand_still)
-    threading.Thread(target=_watch, args=(readable,), daemon=True).start()
 
 
 def set_sentence(sentence: str) -> None:

@@ -396,7 +396,7 @@ def test_image_has_the_versions_that_are_tested():
     versions = dict(re.findall(r"^ARG (PYTHON|BEAM)=(.*)$", dockerfile, re.MULTILINE))
     assert versions["BEAM"] == locked["apache-beam"]
     assert f"python{versions['PYTHON'].replace('.', '')}-template-launcher" in dockerfile
-    assert "pip install --no-cache-dir --no-deps -r requirements.lock" in dockerfile
+    assert "--no-deps --require-hashes -r requirements.lock" in dockerfile
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import pathlib
 import random
 
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS
+from benchmarks.attack.material import RETRAINING
 from support.sample_text import WORDS, make_document
 
 SENTENCE_OF_A_CLASS = {
@@ -13,33 +14,6 @@ SENTENCE_OF_A_CLASS = {
 }
 
 # Vocabulary, encoder and amounts as small as they can be.
-CONFIG = """\
-workspace = "{root}/workspace"
-input = ["{root}/text/*.jsonl"]
-vocab_file = "{root}/vocab.txt"
-{more}
-[data]
-max_seq_length = 32
-dupe_factor = 1
-num_shards = 1
-{data}
-[pretrain]
-recipe = "tiny"
-train_batch_size = 8
-[pretrain.first]
-model = "{root}/bert_config.json"
-num_train_steps = 20
-[pretrain.further]
-num_train_steps = 10
-[finetune]
-task = "classification"
-data_dir = "{root}/task"
-max_seq_length = 24
-train_batch_size = 8
-learning_rate = {learning_rate}
-num_train_epochs = {epochs}
-[evaluate]
-"""
 BERT_CONFIG = {
     "hidden_size": 32,
     "num_hidden_layers": 1,
@@ -54,7 +28,7 @@ def write_config(root: pathlib.Path, **values: object) -> pathlib.Path:
     """Writes the configuration; `more` and `data` are lines to add."""
     values = {"more": "", "data": "", "learning_rate": 3e-3, "epochs": 6} | values
     path = root / "retrain.toml"
-    path.write_text(CONFIG.format(root=root, **values))
+    path.write_text(RETRAINING.format(root=root, **values))
     return path
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from beambert.trainer.loop.batches import fill_up
 from beambert.trainer.pretraining.dealing import deal, shares_of, steps_dealt
 from beambert.trainer.pretraining.dynamic_masking import MaskingRules, draw_bits, redraw_masks
-from beambert.trainer.pretraining.records import Records, compression_of, parse_batch
+from beambert.trainer.pretraining.records import Records, open_file, parse_batch
 
 # So many files are read at once, a record from each in turn, which mixes the shards in a batch.
 FILES_AT_ONCE = 16
@@ -40,18 +40,18 @@ def find_record(counts: Sequence[int], index: int) -> tuple[int, int, int]:
     return first_file, rounds, index - records_in(rounds)
 
 
-def _in_turn(names: tf.Tensor, compression: str, shortened_by: int = 0) -> tf.data.Dataset:
+def _in_turn(names: tf.Tensor, records: Records, shortened_by: int = 0) -> tf.data.Dataset:
     """Returns serialized records, one of each file in turn, for `FILES_AT_ONCE` files at a time.
 
     Args:
       names: string [files], paths of the files.
-      compression: TensorFlow's name of the files' compression.
+      records: folder that they are in.
       shortened_by: number of records to leave out at the start of every file.
     """
 
     def read_file(name: tf.Tensor) -> tf.data.Dataset:
         # Skipping in a file passes over the records without copying them.
-        return tf.data.TFRecordDataset(name, compression, READ_BUFFER).skip(shortened_by)
+        return open_file(name, records, READ_BUFFER).skip(shortened_by)
 
     def read_files(names: tf.Tensor) -> tf.data.Dataset:
         return tf.data.Dataset.from_tensor_slices(names).interleave(
@@ -66,7 +66,7 @@ def _in_turn(names: tf.Tensor, compression: str, shortened_by: int = 0) -> tf.da
 
 def _training_stream(records: Records, seed: int, first_record: int) -> tf.data.Dataset:
     """Returns serialized records, epoch after epoch, each with its own order of the files."""
-    files, compression = tf.constant(records.files), compression_of(records.files)
+    files = tf.constant(records.files)
 
     def order_of(epoch: tf.Tensor) -> tf.Tensor:
         seeds = [seed, tf.cast(epoch, tf.int32)]
@@ -77,10 +77,10 @@ def _training_stream(records: Records, seed: int, first_record: int) -> tf.data.
     counts = [records.counts[file] for file in order.numpy()]
     first_file, rounds, rest = find_record(counts, index)
     names = tf.gather(files, order)[first_file:]
-    current = _in_turn(names[:FILES_AT_ONCE], compression, rounds).skip(rest)
-    current = current.concatenate(_in_turn(names[FILES_AT_ONCE:], compression))
+    current = _in_turn(names[:FILES_AT_ONCE], records, rounds).skip(rest)
+    current = current.concatenate(_in_turn(names[FILES_AT_ONCE:], records))
     later = tf.data.Dataset.counter(epoch + 1).flat_map(
-        lambda number: _in_turn(tf.gather(files, order_of(number)), compression)
+        lambda number: _in_turn(tf.gather(files, order_of(number)), records)
     )
     return current.concatenate(later)
 
@@ -153,7 +153,7 @@ def evaluation_batches(
 
     The last batch is filled up with empty rows, whose `example_weights` [batch] are 0.
     """
-    dataset = _in_turn(tf.constant(records.files), compression_of(records.files))
+    dataset = _in_turn(tf.constant(records.files), records)
     if max_batches is not None:
         dataset = dataset.take(max_batches * batch_size)
     context = context or tf.distribute.InputContext()

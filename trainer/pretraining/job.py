@@ -42,8 +42,8 @@ from beambert.trainer.pretraining.plan import (
 )
 from beambert.trainer.pretraining.records import (
     Records,
-    compression_of,
     faults_named,
+    open_file,
     parse_batch,
 )
 from beambert.trainer.pretraining.revising import revise, with_recorded_revisions
@@ -54,8 +54,8 @@ def commonest_token_accuracy(records: Records) -> float:
 
     It is the best accuracy without looking at the text, so a masked LM has to beat it.
     """
-    files = records.files
-    dataset = tf.data.TFRecordDataset(files, compression_of(files)).batch(4096)
+    files = tf.data.Dataset.from_tensor_slices(records.files)
+    dataset = files.flat_map(lambda name: open_file(name, records)).batch(4096)
     dataset = dataset.map(lambda serialized: parse_batch(serialized, records))
     counts = np.zeros(len(records.vocabulary), np.int64)
     for features in dataset:

@@ -10,12 +10,11 @@ import tensorflow as tf
 from beambert.pipelines.records.contract import (
     INFO_FILE,
     LABEL_FEATURE,
-    START_BYTES,
     RecordsInfo,
     check_finished,
-    check_start,
     feature_shapes,
 )
+from beambert.pipelines.records.lengths import START_BYTES, check_lengths, check_start
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.tensorflow_files import reason
@@ -113,9 +112,14 @@ def _check_starts(records: Records) -> None:
 
     On other machines only the first file is looked at: TensorFlow reads 64 MB of each there.
     """
-    paths = records.files[:1] if "://" in records.folder else records.files
+    paths = records.files if _is_local(records) else records.files[:1]
     for path in paths:
         check_start(tensorflow_files.read_start(path, START_BYTES), path)
+
+
+def _is_local(records: Records) -> bool:
+    """Returns whether the records are on this machine, where reading them twice costs little."""
+    return "://" not in records.folder
 
 
 def _check_first(records: Records) -> None:
@@ -152,9 +156,14 @@ def find_fault(records: Records) -> tuple[str, str] | None:
     """Returns the path and the fault of the first record that cannot be used.
 
     It reads all records up to that one, and returns None if there is none.
+
+    Raises:
+      InputError: a record has an impossible length.
     """
     for path in records.files:
         first = 1
+        if _is_local(records):
+            check_lengths(tensorflow_files.read_chunks(path), path)
         try:
             for serialized in tf.data.TFRecordDataset(path, compression_of([path])).batch(4096):
                 if fault := _fault_in(serialized, records, first):
@@ -209,6 +218,32 @@ def check_same(records: Records, other: Records) -> None:
                 f"--eval_data={other.folder}: its {name} is {theirs}, that of "
                 f"--data={records.folder} is {mine}; make both with the same flags"
             )
+
+
+def open_file(
+    name: tf.Tensor, records: Records, buffer_bytes: int | None = None
+) -> tf.data.Dataset:
+    """Returns the serialized records of a file, whose lengths are looked at before they are read.
+
+    Raises:
+      tf.errors.InvalidArgumentError: a record has an impossible length. `faults_named` names it.
+    """
+
+    sound = set()  # files are opened again in each epoch
+
+    def checked(name: bytes) -> bytes:
+        path = name.decode("utf-8", "surrogateescape")
+        try:
+            if path not in sound:
+                check_lengths(tensorflow_files.read_chunks(path), path)
+        except InputError as error:
+            raise ValueError(str(error)) from None  # TensorFlow's InvalidArgumentError
+        sound.add(path)
+        return name
+
+    if _is_local(records):
+        name = tf.ensure_shape(tf.numpy_function(checked, [name], tf.string), [])
+    return tf.data.TFRecordDataset(name, compression_of(records.files), buffer_bytes)
 
 
 def parse_batch(serialized: tf.Tensor, records: Records) -> dict[str, tf.Tensor]:

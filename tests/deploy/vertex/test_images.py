@@ -14,29 +14,52 @@ ROOT = pathlib.Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
 
 
+LOCKS = sorted(path.name for path in ROOT.glob("requirements*.lock"))
+
+
 def test_trainer_images_have_the_versions_that_are_tested():
     dockerfile = (DEPLOY / "vertex" / "Dockerfile").read_text()
-    assert "--no-deps -r requirements-tpu.lock" in dockerfile
-    assert "--no-deps -r requirements.lock" in dockerfile
-    locked = (ROOT / "requirements-tpu.lock").read_text()
-    assert re.search(r"^libtpu==0\.0\.21$", locked, re.MULTILINE)
+    for name in LOCKS:
+        assert f"--no-deps --require-hashes -r {name}" in dockerfile
+    locked = _locked("requirements-tpu.lock")
+    assert locked["libtpu"] == "0.0.21"
     # It takes leases and lists shards on gs://.
-    version = re.search(
-        r"^google-cloud-storage==\S+", (ROOT / "requirements.lock").read_text(), re.MULTILINE
-    )[0]
-    assert version in locked.splitlines()
+    client = "google-cloud-storage"
+    assert locked[client] == _locked("requirements.lock")[client]
 
 
-@pytest.mark.parametrize("image", ["vertex", "dataflow"])
-def test_images_install_what_is_locked_before_the_repository_is_there(image, tmp_path):
-    """pip refuses the line of the lock file that names the repository where there is none."""
-    dockerfile = (DEPLOY / image / "Dockerfile").read_text()
-    (clean,) = re.findall(r"^RUN (sed -i .* requirements\.lock) ", dockerfile, re.MULTILINE)
-    before = (ROOT / "requirements.lock").read_text()
-    (tmp_path / "requirements.lock").write_text(before)
-    subprocess.run(clean, shell=True, cwd=tmp_path, check=True)
-    after = (tmp_path / "requirements.lock").read_text()
-    assert after.splitlines() == [line for line in before.splitlines() if line != "."]
+def _locked(name: str) -> dict[str, str]:
+    """Returns the packages of a lock and their versions."""
+    lines = (ROOT / name).read_text().splitlines()
+    pins = [line.removesuffix("\\").split(";")[0].strip() for line in lines if line[:1].isalnum()]
+    return {package: version for package, _, version in (pin.partition("==") for pin in pins)}
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_all_that_is_locked_has_a_hash(name):
+    """pip installs nothing of such a file unless all of it has hashes; a folder can't have one."""
+    text = re.sub(r"^ *#.*\n", "", (ROOT / name).read_text(), flags=re.MULTILINE)
+    for requirement in filter(None, text.replace("\\\n", " ").splitlines()):
+        words, *hashes = requirement.split("--hash=")
+        assert re.fullmatch(r"[a-z0-9-]+==\S+( ; .*)? *", words), requirement
+        assert hashes and all(re.fullmatch(r"sha256:[0-9a-f]{64} *", each) for each in hashes)
+
+
+def test_nothing_is_installed_from_a_lock_without_hashes():
+    for path in (
+        ROOT / "Makefile",
+        DEPLOY / "vertex" / "Dockerfile",
+        DEPLOY / "dataflow" / "Dockerfile",
+    ):
+        for line in path.read_text().splitlines():
+            assert "pip install" not in line or " -r " not in line or "--require-hashes" in line
+
+
+def test_the_locks_of_one_image_agree():
+    tested, more = _locked("requirements.lock"), _locked("requirements-gpu.lock")
+    shared = tested.keys() & more.keys()
+    assert "tensorflow" in shared
+    assert {name: tested[name] for name in shared} == {name: more[name] for name in shared}
 
 
 @pytest.mark.slow

@@ -222,3 +222,23 @@ def test_the_folder_of_another_program_stays(tmp_path):
     process, _ = own_folder(tmp_path)
     process.communicate("")
     assert list(tmp_path.iterdir()) == [other]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_process_prepares_for_it(number):
+    """It comes as soon as its handler is there."""
+    code = f"""
+import os, signal
+from beambert.pipelines.shared import interrupts
+set_handler = signal.signal
+def set_and_meet(number, handler):
+    set_handler(number, handler)
+    if number == {int(number)}:
+        os.kill(os.getpid(), number)
+signal.signal = set_and_meet
+interrupts.install()
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 128 + number
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("beambert: interrupted")

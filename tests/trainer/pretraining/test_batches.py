@@ -131,7 +131,7 @@ def test_the_files_take_turns(many_files):
     read = lambda name: tf.data.TFRecordDataset(name, compression).as_numpy_iterator()  # noqa: E731
     expected = list(in_turn([list(read(name)) for name in many_files.files]))
     assert len(expected) == sum(COUNTS)
-    stream = _in_turn(tf.constant(many_files.files), compression)
+    stream = _in_turn(tf.constant(many_files.files), many_files)
     assert list(stream.as_numpy_iterator()) == expected
 
 

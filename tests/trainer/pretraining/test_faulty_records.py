@@ -9,10 +9,12 @@ import google_crc32c
 import pytest
 import tensorflow as tf
 
-from beambert.pipelines.records.contract import INFO_FILE, check_start
+from beambert.pipelines.records.contract import INFO_FILE
+from beambert.pipelines.records.lengths import check_lengths, check_start
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
+from beambert.trainer.pretraining.job import commonest_token_accuracy
 from beambert.trainer.pretraining.records import faults_named, find_fault, open_records
 
 
@@ -66,6 +68,52 @@ def test_a_length_in_a_compressed_file():
         check_start(gzip.compress(header(2**62) + b"x"), "a.gz")
     check_start(b"no gzip", "a.gz")  # the reader says so
     check_start(b"", "a")
+
+
+def forge(path, number: int, size: int) -> None:
+    """Gives a record, counted from 1, another length with its right checksum."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rb") as file:
+        data = file.read()
+    place = 0
+    for _ in range(number - 1):
+        place += struct.unpack_from("<Q", data, place)[0] + 16
+    with opener(path, "wb") as file:
+        file.write(data[:place] + header(size) + data[place + 12 :])
+    told(path.parent)
+
+
+@pytest.mark.parametrize("size", [2**25, 2**62, 2**64 - 1])
+def test_a_length_in_the_midst_of_a_file(folder, size):
+    """TensorFlow's reader ends the process at 2**62."""
+    path = sorted(folder.glob("*.tfrecord"))[1]
+    forge(path, 3, size)
+    records = open_records(str(folder), "--data")
+    match = f"{path}: record 3 claims to have {size:,} bytes, more than a record can have; copy"
+    with pytest.raises(InputError, match=match), faults_named([records]):
+        next(iter(training_batches(records, 8, 1)))
+    with pytest.raises(InputError, match=match), faults_named([records]):
+        list(evaluation_batches(records, 8))
+    with pytest.raises(InputError, match=match), faults_named([records]):
+        commonest_token_accuracy(records)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 12, 30, 10**6])
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_lengths_in_chunks_of_any_size(chunk, ending):
+    def chunks(data: bytes) -> list[bytes]:
+        data = gzip.compress(data[:50]) + gzip.compress(data[50:]) if ending else data
+        return [data[start : start + chunk] for start in range(0, len(data), chunk)]
+
+    sizes = [0, 1, 40, 500, 3]
+    sound = b"".join(header(size) + bytes(size + 4) for size in sizes)
+    path = f"a.tfrecord{ending}"
+    check_lengths(chunks(sound), path)
+    check_lengths(chunks(sound[:-9]), path)
+    with pytest.raises(InputError, match=f"{path}: record 6 claims to have {2**40:,} bytes"):
+        check_lengths(chunks(sound + header(2**40)), path)
+    # The reader tells a length whose checksum is wrong.
+    check_lengths(chunks(sound + header(2**40)[:8] + bytes(9)), path)
 
 
 @pytest.mark.parametrize("name", ["max_seq_length", "max_predictions_per_seq"])
