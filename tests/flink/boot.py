@@ -4,8 +4,11 @@ import argparse
 import os
 
 import grpc
-from apache_beam.portability.api import beam_provision_api_pb2, beam_provision_api_pb2_grpc
-from apache_beam.portability.api.endpoints_pb2 import ApiServiceDescriptor
+from apache_beam.portability.api import (
+    beam_provision_api_pb2,
+    beam_provision_api_pb2_grpc,
+    endpoints_pb2,
+)
 from apache_beam.runners.worker import sdk_worker_main
 from google.protobuf import json_format, text_format
 
@@ -26,6 +29,8 @@ if __name__ == "__main__":
     }
     endpoints = {"LOGGING": flags.logging_endpoint, "CONTROL": flags.control_endpoint}
     for name, url in endpoints.items():
-        descriptor = text_format.MessageToString(ApiServiceDescriptor(url=url), as_one_line=True)
+        descriptor = text_format.MessageToString(
+            endpoints_pb2.ApiServiceDescriptor(url=url), as_one_line=True
+        )
         os.environ[f"{name}_API_SERVICE_DESCRIPTOR"] = descriptor
     sdk_worker_main.main([])
