@@ -9,19 +9,17 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 
+from beambert.pipelines.features.graph import CreateTaskFeatures
+from beambert.pipelines.features.job import FeaturesJob
+from beambert.pipelines.prediction.graph import Predict
+from beambert.pipelines.prediction.job import PredictionJob
+from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
+from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.transforms import (
-    CreatePretrainingData,
-    CreateTaskFeatures,
-    FeaturesJob,
-    LearnVocabulary,
-    Predict,
-    PredictionJob,
-    PretrainingDataJob,
-    VerificationJob,
-    VerifyRecords,
-    VocabularyJob,
-)
+from beambert.pipelines.verification.graph import VerifyRecords
+from beambert.pipelines.verification.job import VerificationJob
+from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary
+from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 
 
 def begins(function: Callable[..., beam.PTransform]) -> Callable[..., beam.PTransform]:

@@ -30,7 +30,7 @@ MEMORY = {
     "jvm-overhead.min": "192m",
     "jvm-overhead.max": "192m",
 }
-BOOT = pathlib.Path(__file__).with_name("boot.py")
+BOOT = pathlib.Path(__file__).with_name("flink_worker.py")
 SECONDS_TO_START = 180
 
 
