@@ -14,8 +14,8 @@ XLA_CACHE := TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=$(abspath .venv/xl
 PYTEST := $(TEST_ENV) $(XLA_CACHE) $(BIN)/python -m pytest -n auto --maxprocesses=4 \
 	--dist=loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo test test-slow test-flink test-cluster test-tpu-packages attack deploy-files smoke-cloud \
-	lint bench lock clean
+.PHONY: help setup demo test test-slow test-flink test-cluster test-tpu-packages attack \
+	deploy-files smoke-cloud lint bench lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## / - /'
