@@ -14,8 +14,8 @@ XLA_CACHE := TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=$(abspath .venv/xl
 PYTEST := $(TEST_ENV) $(XLA_CACHE) $(BIN)/python -m pytest -n auto --maxprocesses=4 \
 	--dist=loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo test test-slow test-flink test-tpu-packages attack deploy-files smoke-cloud \
-	lint bench lock clean
+.PHONY: help setup demo test test-slow test-flink test-cluster test-tpu-packages attack \
+	deploy-files smoke-cloud lint bench lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## / - /'
@@ -41,12 +41,17 @@ test: $(SETUP)  ## the fast tests, offline
 test-slow: $(SETUP)  ## the others: several processes, killed ones
 	$(PYTEST) -m slow
 
+test-flink: FLINK_TESTS := tests/flink/test_flink.py
 test-flink: $(SETUP)  ## the data command on a real Flink; needs Java 17 and Maven
+test-cluster: FLINK_TESTS := tests/flink/test_cluster.py
+test-cluster: $(SETUP)  ## the same on a Flink of several processes, of which some are killed
+
+test-flink test-cluster:
 	@if ! command -v java >/dev/null || ! command -v mvn >/dev/null; then \
 		echo "skipped: Java 17 and Maven are needed to fetch and run Flink"; \
 	else \
 		$(MAKE) --no-print-directory $(FLINK_JAR) && \
-		BEAMBERT_FLINK_JAR=$(abspath $(FLINK_JAR)) $(TEST_ENV) $(BIN)/python -m pytest -m flink tests/flink; \
+		BEAMBERT_FLINK_JAR=$(abspath $(FLINK_JAR)) $(TEST_ENV) $(BIN)/python -m pytest -m flink $(FLINK_TESTS); \
 	fi
 
 test-tpu-packages: .venv-tpu/.installed  ## the trainer's tests with exactly what a TPU host has

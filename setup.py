@@ -38,6 +38,8 @@ EXTRAS = {
     # Services that show the metrics of trainings, `--tracker`. Without MLflow's server.
     "mlflow": ["mlflow-skinny>=3"],
     "wandb": ["wandb>=0.20"],
+    # Pipelines in Beam YAML, docs/python.md. Not in requirements.lock; its tests are skipped there.
+    "yaml": ["apache-beam[yaml]>=2.77"],
     # The tests and checks; the emulator stands in for gs://.
     "test": ["gcp-storage-emulator", "hypothesis", "pytest", "pytest-xdist", "ruff"],
 }
@@ -55,7 +57,8 @@ setup(
     python_requires=">=3.11,<3.14",
     packages=["beambert", *(f"beambert.{package}" for package in PACKAGES)],
     package_dir={"beambert": "beambert"} | {f"beambert.{top}": top for top in TOP_FOLDERS},
-    package_data={"beambert": ["py.typed"]},  # its annotations are for type checkers, too
+    # The annotations are for type checkers, too.
+    package_data={"beambert": ["py.typed"], "beambert.pipelines": ["*.yaml"]},
     install_requires=REQUIREMENTS,
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["beambert=beambert.commands:main"]},

@@ -32,11 +32,11 @@ from beambert.trainer.loop.progress import describe_name
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.loop.strategy import (
     check_batch,
-    is_chief,
     make_strategy,
     replicas_here,
     resolve_dtype,
 )
+from beambert.trainer.loop.workers import is_chief, lost_worker_told
 from beambert.trainer.serving.saved_model import save_task_model
 from beambert.trainer.task_models import build_model
 
@@ -58,9 +58,14 @@ def finetune(
       strategy: devices to train on; None for those that `make_strategy("auto")` finds.
 
     Raises:
-      InputError: a setting or the data cannot be used.
+      InputError: a setting or the data cannot be used, or another worker is gone.
     """
     strategy = strategy or make_strategy("auto")
+    with lost_worker_told(strategy):
+        return _finetune(job, strategy)
+
+
+def _finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str, float]:
     loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
     plan = make_plan(dataclasses.replace(job, loop=loop))
     check_batch(strategy, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)

@@ -26,13 +26,14 @@ from beambert.trainer.loop.progress import (
     describe_name,
 )
 from beambert.trainer.loop.steps import NotFinite, Trainer
-from beambert.trainer.loop.strategy import agree, check_same_step, is_chief, matmul_peak
+from beambert.trainer.loop.strategy import matmul_peak
 from beambert.trainer.loop.trackers import (
     Trackers,
     open_trackers,
     recorded_evaluations,
     rounded,
 )
+from beambert.trainer.loop.workers import agree, check_same_step, is_chief
 
 
 class Interrupted(SystemExit):

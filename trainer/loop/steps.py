@@ -20,6 +20,7 @@ from beambert.trainer.loop.config import REPLICA_SEED_STRIDE, OptimizerConfig
 from beambert.trainer.loop.objectives import Objective, means
 from beambert.trainer.loop.optimization import Optimizer
 from beambert.trainer.loop.strategy import must_compile
+from beambert.trainer.loop.workers import are_several
 
 
 class Trainer:
@@ -187,7 +188,7 @@ class Trainer:
           NotFinite: the loss or the gradient of a step is not finite.
           InputError: the data cannot be read.
         """
-        with _reading():
+        with _reading(self.strategy):
             totals, bad_step = self._train_steps(iterator, tf.constant(steps, tf.int64))
         values = dict(zip(self._total_names, totals.numpy().tolist(), strict=True))
         metrics = means(values, self.objective)
@@ -249,7 +250,7 @@ class Trainer:
         """
         totals: dict[str, float] = {}
         rows: dict[str, list[np.ndarray]] = {}
-        with _reading():
+        with _reading(self.strategy):
             for done, features in enumerate(dataset, start=1):
                 if score:
                     sums, outputs = self._answering_step(features)
@@ -296,7 +297,7 @@ class NotFinite(Exception):
 
 
 @contextlib.contextmanager
-def _reading() -> Iterator[None]:
+def _reading(strategy: tf.distribute.Strategy) -> Iterator[None]:
     """Turns TensorFlow's errors about damaged or missing files into an `InputError`."""
     try:
         yield
@@ -307,9 +308,11 @@ def _reading() -> Iterator[None]:
             "which continues"
         ) from error
     except tf.errors.UnavailableError as error:
-        # The storage says so, and so do a TPU and other workers that are gone.
+        # Under several workers it is mostly another one that is gone, see `lost_worker_told`.
+        if are_several(strategy):
+            raise
         raise InputError(
-            f"--data: its storage, or another machine of the training, does not answer "
+            "--data: its storage, or the TPU's machine, does not answer "
             f"({tensorflow_files.reason(error)}); run the same command again, which continues"
         ) from error
 

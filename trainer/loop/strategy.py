@@ -2,8 +2,6 @@
 
 import contextlib
 import functools
-import json
-import os
 import time
 
 import tensorflow as tf
@@ -11,6 +9,7 @@ import tensorflow as tf
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.tensorflow_files import reason
 from beambert.trainer.loop.config import AUTO, BFLOAT16, FLOAT32
+from beambert.trainer.loop.workers import are_several, make_multi_worker, tf_config
 
 # GPUs multiply bfloat16 in hardware from this compute capability on (Ampere; CUDA C++ Programming
 # Guide, section "Compute Capabilities").
@@ -29,7 +28,8 @@ def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
       tpu: name or address of a TPU, or "local" on a TPU VM.
 
     Raises:
-      InputError: there is no such strategy, the TPU cannot be used, or TF_CONFIG is not valid.
+      InputError: there is no such strategy, the TPU cannot be used, TF_CONFIG is not valid,
+        or a worker that it names does not answer.
     """
     if name not in STRATEGIES:
         raise InputError(f"--strategy={name}: choose one of {', '.join(STRATEGIES)}")
@@ -39,7 +39,7 @@ def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
     if name == "tpu":
         return _make_tpu(tpu)
     if name == "multi_worker":
-        return _make_multi_worker()
+        return make_multi_worker()
     if name == "mirrored":
         return tf.distribute.MirroredStrategy()
     return tf.distribute.get_strategy()
@@ -105,35 +105,10 @@ def describe_devices(strategy: tf.distribute.Strategy) -> str:
 def _detect(tpu: str | None) -> str:
     if tpu:
         return "tpu"
-    cluster = _tf_config().get("cluster") or {}
+    cluster = tf_config().get("cluster") or {}
     if len(cluster.get("worker", ())) + len(cluster.get("chief", ())) > 1:
         return "multi_worker"
     return "mirrored" if len(tf.config.list_physical_devices("GPU")) > 1 else "one_device"
-
-
-def _tf_config() -> dict[str, dict]:
-    text = os.environ.get("TF_CONFIG") or "{}"
-    with contextlib.suppress(ValueError):
-        config = json.loads(text)
-        if isinstance(config, dict) and isinstance(config.get("cluster") or {}, dict):
-            return config
-    raise InputError(
-        f"TF_CONFIG={text}: must be a JSON object with a cluster and a task; mend it or unset it"
-    )
-
-
-def _make_multi_worker() -> tf.distribute.Strategy:
-    config = _tf_config()
-    task = config.get("task")
-    # TensorFlow also accepts an evaluator, but that process would train by itself.
-    if config and (not isinstance(task, dict) or task.get("type") not in ("chief", "worker")):
-        raise InputError(
-            f"TF_CONFIG: its task is {json.dumps(task)}; the type must be chief or worker"
-        )
-    try:
-        return tf.distribute.MultiWorkerMirroredStrategy()
-    except (ValueError, tf.errors.OpError) as error:
-        raise InputError(f"TF_CONFIG: cannot be used ({reason(error)})") from error
 
 
 def check_batch(strategy: tf.distribute.Strategy, batch_size: int, parts: int = 1) -> None:
@@ -216,49 +191,6 @@ def measure_matmul_peak(strategy: tf.distribute.Strategy, dtype: str) -> float:
 
 def replicas_here(strategy: tf.distribute.Strategy) -> int:
     """Returns the number of replicas on this machine."""
-    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+    if are_several(strategy):
         return len(strategy.extended.worker_devices)
     return strategy.num_replicas_in_sync
-
-
-def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether this process writes and prints; of several workers only one does."""
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return True
-    resolver = strategy.cluster_resolver
-    if resolver.task_type == "worker":
-        return resolver.task_id == 0 and "chief" not in resolver.cluster_spec().jobs
-    return resolver.task_type == "chief"
-
-
-def agree(strategy: tf.distribute.Strategy, steps: int, stops: bool) -> tuple[int, bool]:
-    """Returns the same for all workers: the mean of their steps, and whether any of them stops."""
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return steps, stops
-    mine = tf.constant([steps, stops], tf.float32)
-    mean = strategy.reduce(tf.distribute.ReduceOp.MEAN, strategy.run(lambda: mine), axis=None)
-    mean_steps, stopping_share = mean.numpy().tolist()
-    return int(mean_steps), stopping_share > 0
-
-
-def wait_for_all(strategy: tf.distribute.Strategy) -> None:
-    """Returns once all workers have called it."""
-    agree(strategy, 0, False)
-
-
-def check_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
-    """Refuses to train if the workers begin at different steps, from different weights.
-
-    Raises:
-      InputError: the steps differ; all workers raise it.
-    """
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return
-    mine = strategy.run(lambda: tf.constant([step], tf.int64))
-    steps = sorted(set(strategy.gather(mine, axis=0).numpy().tolist()))
-    if len(steps) > 1:
-        raise InputError(
-            "--model_dir: the workers found checkpoints of different steps "
-            f"({', '.join(map(str, steps))}); give a --model_dir and a --checkpoint_dir that all "
-            "of them share"
-        )

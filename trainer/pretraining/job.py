@@ -24,12 +24,11 @@ from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.loop.strategy import (
     check_batch,
     describe_devices,
-    is_chief,
     make_strategy,
     replicas_here,
     resolve_dtype,
-    wait_for_all,
 )
+from beambert.trainer.loop.workers import is_chief, lost_worker_told, wait_for_all
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
 from beambert.trainer.pretraining.capacity import capacity_for
 from beambert.trainer.pretraining.objective import PretrainingObjective
@@ -73,9 +72,14 @@ def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None
       strategy: devices to train on; None for those that `make_strategy("auto")` finds.
 
     Raises:
-      InputError: a parameter or the data cannot be used.
+      InputError: a parameter or the data cannot be used, or another worker is gone.
     """
     strategy = strategy or make_strategy("auto")
+    with lost_worker_told(strategy):
+        _pretrain(job, strategy)
+
+
+def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
     chief = is_chief(strategy)
     loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
     job = dataclasses.replace(job, loop=loop)

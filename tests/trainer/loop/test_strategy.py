@@ -22,7 +22,7 @@ WORKERS = {"worker": ["localhost:1", "localhost:2"]}
         (json.dumps({"cluster": WORKERS}), "its task is null"),
         (
             json.dumps({"cluster": WORKERS, "task": {"type": "worker", "index": 5}}),
-            "cannot be used .*exceeds the maximum id",
+            "cannot be used .*index 5 in job 'worker'",
         ),
         (
             json.dumps({"cluster": WORKERS, "task": {"type": "evaluator", "index": 0}}),

@@ -4,6 +4,8 @@ import dataclasses
 import json
 import os
 import pathlib
+import random
+import signal
 import socket
 import subprocess
 import sys
@@ -81,13 +83,67 @@ def free_ports(count: int) -> list[int]:
 
 
 def start_two(data, config, *model_dirs) -> list[forked.Popen]:
-    """The command as two workers."""
+    """The command as two workers, of which the first is the chief."""
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
     tasks = [{"cluster": cluster, "task": {"type": "worker", "index": i}} for i in range(2)]
     return [
         start(data, config, model_dir, TF_CONFIG=json.dumps(task))
         for model_dir, task in zip(model_dirs, tasks, strict=True)
     ]
+
+
+@pytest.fixture(scope="module")
+def two_undisturbed(records_folder, small_config_file, tmp_path_factory) -> pathlib.Path:
+    """The folder of a pair that trained to its end."""
+    folder = tmp_path_factory.mktemp("pair") / "undisturbed"
+    finish(*start_two(records_folder, small_config_file, folder, folder))
+    return folder
+
+
+@pytest.mark.parametrize("lost", [[0], [1], [0, 1]], ids=["chief", "worker", "both"])
+def test_a_pair_that_loses_a_worker_ends_and_continues_to_the_same_bits(
+    lost, two_undisturbed, records_folder, small_config, small_config_file, tmp_path
+):
+    folder = tmp_path / "pair"
+    workers = start_two(records_folder, small_config_file, folder, folder)
+    step = 3 * random.Random(str(lost)).randint(1, 10)
+    deadline = time.monotonic() + 200
+    while not (folder / "checkpoints" / f"ckpt-{step}.index").exists():
+        assert time.monotonic() < deadline and workers[0].poll() is None
+        time.sleep(0.01)
+    for index in lost:
+        workers[index].kill()
+    for index, worker in enumerate(workers):
+        output, _ = worker.communicate(timeout=60)
+        if index not in lost:
+            assert worker.returncode == 2, output
+            assert "Traceback" not in output
+            sentence = output.splitlines()[-1]
+            assert "TF_CONFIG: another worker of the training is gone (" in sentence
+            assert sentence.endswith("same command again for every worker, which continues")
+    assert not (folder / "_SUCCESS").exists()
+    assert "continuing from step" in finish(
+        *start_two(records_folder, small_config_file, folder, folder)
+    )
+    for mine, theirs in zip(
+        weights_of(folder, small_config), weights_of(two_undisturbed, small_config), strict=True
+    ):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_a_pair_that_stands_still_in_one_worker_ends(records_folder, small_config_file, tmp_path):
+    """As one whose network is cut: nothing tells the other but the missing heartbeats."""
+    folder = tmp_path / "pair"
+    workers = start_two(records_folder, small_config_file, folder, folder)
+    deadline = time.monotonic() + 200
+    while not (folder / "checkpoints" / "ckpt-3.index").exists():
+        assert time.monotonic() < deadline and workers[0].poll() is None
+        time.sleep(0.01)
+    os.kill(workers[1].pid, signal.SIGSTOP)
+    output, _ = workers[0].communicate(timeout=60)
+    workers[1].kill()
+    assert workers[0].returncode == 2, output
+    assert "another worker of the training is gone (" in output.splitlines()[-1]
 
 
 def test_two_workers_train_like_one(records_folder, small_config, tmp_path):

@@ -1,0 +1,132 @@
+"""The transforms for pipelines in Beam YAML; yaml_providers.yaml gives them their names.
+
+The fields of a job are the configuration of its transform. Elements are rows.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+
+from beambert.pipelines.features.graph import CreateTaskFeatures
+from beambert.pipelines.features.job import FeaturesJob
+from beambert.pipelines.prediction.graph import Predict
+from beambert.pipelines.prediction.job import PredictionJob
+from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
+from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+from beambert.pipelines.tasks.declarations import find_task
+from beambert.pipelines.verification.graph import VerifyRecords
+from beambert.pipelines.verification.job import VerificationJob
+from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary
+from beambert.pipelines.vocabulary_learning.job import VocabularyJob
+
+
+def begins(function: Callable[..., beam.PTransform]) -> Callable[..., beam.PTransform]:
+    """Tells Beam YAML that the transform may begin a pipeline."""
+    function._yaml_requires_inputs = False
+    return function
+
+
+class Folder(NamedTuple):
+    """A finished folder."""
+
+    folder: str
+
+
+class LearntVocabulary(NamedTuple):
+    """A vocabulary, and how many tokens it has."""
+
+    path: str
+    tokens: int
+
+
+class Verified(NamedTuple):
+    """What was found in records: the number of faults, and the content of verification.json."""
+
+    faults: int
+    report: str
+
+
+class Answer(NamedTuple):
+    """A text, and the answer of a model as a JSON object."""
+
+    text: str
+    answer: str
+
+
+class OnRows(beam.PTransform):
+    """A transform that takes texts from a column of rows and gives rows."""
+
+    def __init__(self, transform: beam.PTransform, make_row: Any, kind: type, column: str):
+        """Takes what is done to the texts.
+
+        Args:
+          transform: transform of texts, or of a pipeline's beginning.
+          make_row: function from an element of the transform to a row.
+          kind: type of the rows.
+          column: column of the texts.
+        """
+        super().__init__()
+        self._transform, self._make_row, self._kind = transform, make_row, kind
+        self._column = column
+
+    def expand(self, rows: Any) -> beam.PCollection:
+        """Adds the steps."""
+        if isinstance(rows, beam.PCollection):
+            column = self._column
+            rows |= "Texts" >> beam.Map(lambda row: getattr(row, column)).with_output_types(str)
+        made = rows | self._transform
+        return made | "Rows" >> beam.Map(self._make_row).with_output_types(self._kind)
+
+
+@begins
+def learn_vocabulary(column: str = "text", **fields: Any) -> beam.PTransform:
+    """Returns `LearnVocabulary`, whose job has the fields."""
+    job = VocabularyJob(**_values(fields))
+
+    def make_row(vocabulary: Any) -> LearntVocabulary:
+        return LearntVocabulary(job.output, len(vocabulary))
+
+    return OnRows(LearnVocabulary(job), make_row, LearntVocabulary, column)
+
+
+@begins
+def create_pretraining_data(column: str = "text", **fields: Any) -> beam.PTransform:
+    """Returns `CreatePretrainingData`, whose job has the fields."""
+    job = PretrainingDataJob(**_values(fields))
+    return OnRows(CreatePretrainingData(job), Folder, Folder, column)
+
+
+@begins
+def verify_records(**fields: Any) -> beam.PTransform:
+    """Returns `VerifyRecords`, whose job has the fields."""
+    job = VerificationJob(**_values(fields))
+
+    def make_row(found: Any) -> Verified:
+        return Verified(found["faults"], json.dumps(found))
+
+    return OnRows(VerifyRecords(job), make_row, Verified, "")
+
+
+@begins
+def predict(column: str = "text", **fields: Any) -> beam.PTransform:
+    """Returns `Predict`, whose job has the fields."""
+    job = PredictionJob(**_values(fields))
+
+    def make_row(answer: Any) -> Answer:
+        return Answer(str(answer["text"]), json.dumps(answer))
+
+    return OnRows(Predict(job), make_row, Answer, column)
+
+
+@begins
+def create_task_features(task: str, **fields: Any) -> beam.PTransform:
+    """Returns `CreateTaskFeatures` for a task by its name; its job has the other fields."""
+    job = FeaturesJob(find_task(task), **_values(fields))
+    return OnRows(CreateTaskFeatures(job), Folder, Folder, "")
+
+
+def _values(fields: dict[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a job: YAML has lists where a job has tuples."""
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}

@@ -1,0 +1,112 @@
+"""The data command on a cluster of Flink that loses a machine or a worker in the middle of it.
+
+`make test-cluster` fetches Flink and runs this; it is no part of `make test`.
+"""
+
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from support.flink_cluster import Cluster, started
+from support.sample_text import make_document
+
+pytestmark = pytest.mark.flink
+
+FLAGS = ["--format=lines", "--num_shards=8", "--max_seq_length=64", "--dupe_factor=1"]
+# Size of the text. BEAMBERT_CLUSTER_MEGABYTES asks for more.
+MEGABYTES = int(os.environ.get("BEAMBERT_CLUSTER_MEGABYTES", "6"))
+SECONDS_FROZEN = 60
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    jar = pathlib.Path(os.environ.get("BEAMBERT_FLINK_JAR", ""))
+    if not jar.is_file() or not shutil.which("java"):
+        pytest.skip("needs Java 17 and BEAMBERT_FLINK_JAR, a job server of Beam's")
+    with started(tmp_path_factory.mktemp("flink"), jar.parent / "lib") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory, vocabulary):
+    """The function that starts the command on the same text, for an output."""
+    folder = tmp_path_factory.mktemp("text")
+    (folder / "vocab.txt").write_bytes(vocabulary.serialize())
+    generator = random.Random(0)
+    # Documents are drawn from a stock of sentences, so that making the text is quick.
+    sentences = make_document(generator, 20_000)
+    inputs = []
+    while sum(path.stat().st_size for path in inputs) < MEGABYTES * 1e6:
+        inputs.append(folder / f"text_{len(inputs):03}")
+        documents = (generator.choices(sentences, k=generator.randint(1, 60)) for _ in range(500))
+        inputs[-1].write_text("\n\n".join("\n".join(document) for document in documents))
+
+    def start(output, *flags) -> subprocess.Popen:
+        command = [sys.executable, "-m", "beambert", "data", f"--vocab_file={folder}/vocab.txt"]
+        command += [f"--output={output}", "--input", *map(str, inputs), *FLAGS, *flags]
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    return start
+
+
+def result_of(process, output, cluster=None):
+    """Returns the files and counts of a run, which must succeed and leave nothing else."""
+    said, _ = process.communicate(timeout=900)
+    assert process.returncode == 0, said[-3000:] + (cluster.log() if cluster else "")
+    info = json.loads((output / "info.json").read_text())
+    names = {"_SUCCESS", "info.json", "schema.pbtxt", "statistics.json", "vocab.txt"}
+    names.update(file["name"] for file in info["files"])
+    assert {path.name for path in output.iterdir()} == names
+    return info["files"], info["counts"]
+
+
+@pytest.fixture(scope="module")
+def local(make, tmp_path_factory):
+    """The result of a run in one process here."""
+    output = tmp_path_factory.mktemp("local") / "records"
+    return result_of(make(output, "--runner=FnApiRunner"), output)
+
+
+def kill_machine(cluster: Cluster) -> None:
+    cluster.task_managers.pop(0).kill()
+    cluster.start_task_manager()
+
+
+def kill_worker(cluster: Cluster) -> None:
+    os.kill(cluster.workers()[0], signal.SIGKILL)
+
+
+def freeze_worker(cluster: Cluster) -> None:
+    worker = cluster.workers()[0]
+    os.kill(worker, signal.SIGSTOP)
+    time.sleep(SECONDS_FROZEN)
+    os.kill(worker, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("way", ["runner", "files"])
+def test_an_undisturbed_cluster_gives_the_same_bytes(cluster, make, local, way, tmp_path):
+    output = tmp_path / "records"
+    process = make(output, f"--shuffle={way}", *cluster.flags)
+    assert result_of(process, output, cluster) == local
+
+
+@pytest.mark.parametrize("stage", ["reading", "writing"])
+@pytest.mark.parametrize("disturb", [kill_machine, kill_worker, freeze_worker])
+def test_a_disturbed_cluster_gives_the_same_bytes(cluster, make, local, disturb, stage, tmp_path):
+    output = tmp_path / "records"
+    process = make(output, *cluster.flags)
+    deadline = time.monotonic() + 300
+    while not (cluster.workers() if stage == "reading" else list(output.glob("*tfrecord*"))):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.05)
+    disturb(cluster)
+    assert result_of(process, output, cluster) == local

@@ -1,0 +1,88 @@
+"""The transforms in Beam YAML."""
+
+import json
+import pathlib
+
+import pytest
+from support.sample_text import WORDS
+
+from beambert.pipelines import transforms
+from beambert.pipelines.create_pretraining_data import main as data_main
+
+ROOT = pathlib.Path(__file__).parents[2]
+PIPELINE, PROVIDERS = ROOT / "demo" / "data.yaml", ROOT / "pipelines" / "yaml_providers.yaml"
+
+
+@pytest.fixture
+def run_yaml():
+    """The function that runs a file; its variables by keyword."""
+    pytest.importorskip("jinja2", reason="needs the extra yaml")
+    from apache_beam.yaml import main
+
+    def run(path, **variables):
+        given = f"--jinja_variables={json.dumps(variables)}"
+        main.run([f"--yaml_pipeline_file={path}", "--runner=FnApiRunner", given])
+
+    return run
+
+
+@pytest.fixture
+def vocab_file(tmp_path, vocabulary):
+    path = tmp_path / "words.txt"
+    path.write_bytes(vocabulary.serialize())
+    return path
+
+
+def texts():
+    return [". ".join(" ".join(WORDS[i + j : i + j + 8]) for j in range(6)) for i in range(30)]
+
+
+@pytest.mark.slow
+def test_the_pipeline_does_what_the_command_does(run_yaml, vocab_file, tmp_path):
+    (tmp_path / "text.txt").write_text("\n\n".join(texts()))
+    inputs = {"input": str(tmp_path / "text.txt"), "vocab_file": str(vocab_file)}
+    run_yaml(PIPELINE, **inputs, output=str(tmp_path / "by_yaml"))
+    data_main(
+        [f"--{name}={value}" for name, value in inputs.items()]
+        + [f"--output={tmp_path / 'by_command'}", "--max_seq_length=32,128"]
+        + ["--eval_fraction=0.01"]
+    )
+    for length in ("32", "128"):
+        by_yaml, by_command = (
+            json.loads((tmp_path / name / length / "info.json").read_text())
+            for name in ("by_yaml", "by_command")
+        )
+        assert by_yaml["files"] == by_command["files"]  # names, sizes and SHA-256
+        assert by_yaml["counts"] == by_command["counts"]
+
+
+@pytest.mark.slow
+def test_texts_come_from_rows(run_yaml, tmp_path):
+    pipeline = tmp_path / "pipeline.yaml"
+    pipeline.write_text(
+        f"""
+pipeline:
+  type: chain
+  transforms:
+  - type: Create
+    config: {{elements: {json.dumps([{"body": text} for text in texts()])}}}
+  - type: LearnVocabulary
+    config: {{column: body, output: {tmp_path}/vocab.txt, vocab_size: 150}}
+  - type: WriteToJson
+    config: {{path: {tmp_path}/learnt.json, num_shards: 1}}
+providers:
+- include: {PROVIDERS}
+"""
+    )
+    run_yaml(pipeline)
+    (learnt,) = tmp_path.glob("learnt.json*")
+    tokens = len((tmp_path / "vocab.txt").read_text().splitlines())
+    assert json.loads(learnt.read_text()) == {"path": f"{tmp_path}/vocab.txt", "tokens": tokens}
+
+
+def test_every_transform_has_a_provider():
+    import yaml
+
+    (python,) = yaml.safe_load(PROVIDERS.read_text())
+    names = [name for name in transforms.__all__ if not name.endswith("Job")]
+    assert sorted(python["transforms"]) == names
