@@ -1,7 +1,7 @@
 """Answers of a fine-tuned model to typed text, and the tokens that mattered."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -12,8 +12,7 @@ from beambert.explore.embeddings import compose
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.prediction.answers import ANSWERS
 from beambert.pipelines.prediction.saved_models import Model
-from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, MULTI_LABEL, REGRESSION, SPAN
-
+from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL, REGRESSION
 
 # Kinds whose models give one vector of logits for a text, so that a label has one gradient.
 EXPLAINED = (CLASSIFICATION, MULTI_LABEL, REGRESSION)
@@ -32,16 +31,6 @@ class Attribution:
     ids: np.ndarray
     scores: np.ndarray
     label: int
-
-
-def takes_two(training: Mapping[str, Any]) -> bool:
-    """Returns whether a model takes a pair of texts, or a question and its context."""
-    return training["kind"] == SPAN or bool(training.get("is_pair"))
-
-
-def can_ask(training: Mapping[str, Any]) -> bool:
-    """Returns whether a model answers typed texts; a choice also needs its endings."""
-    return training["kind"] in ANSWERS and training["kind"] != CHOICE
 
 
 def ask(loaded: Any, model: Model, texts: Sequence[str]) -> dict[str, Any]:

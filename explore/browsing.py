@@ -16,7 +16,14 @@ from beambert.explore.drawing import (
 from beambert.explore.material import Material
 from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.report_page import Html, join, note, table, tag
-from beambert.pipelines.wordpiece.vocabulary import CLASSIFY, MASK, SEPARATE, UNKNOWN as UNKNOWN_TOKEN
+from beambert.pipelines.wordpiece.vocabulary import (
+    CLASSIFY,
+    MASK,
+    SEPARATE,
+)
+from beambert.pipelines.wordpiece.vocabulary import (
+    UNKNOWN as UNKNOWN_TOKEN,
+)
 
 # Number of records on a page.
 PAGE = 5

@@ -18,8 +18,8 @@ EXAMPLES = """examples:
   # records, an example and curves as one file to send
   beambert explore --records=records/128 --model encoder --output=page.html
 
-The page is on this machine alone unless --host says otherwise. It sends nothing elsewhere, and reads
-only what the flags name. Ctrl-C ends it.
+The page is on this machine alone unless --host says otherwise. It sends nothing elsewhere, and
+reads only what the flags name. Ctrl-C ends it.
 """
 
 
@@ -32,7 +32,9 @@ def build_parser() -> FlagParser:
         examples=EXAMPLES,
     )
     parser.add_argument(
-        "--records", metavar="DIR", help="records folder, or a pattern of record files, on this machine"
+        "--records",
+        metavar="DIR",
+        help="records folder, or a pattern of record files, on this machine",
     )
     parser.add_argument(
         "--model",

@@ -38,7 +38,8 @@ STYLE = """
 .bb th, .bb td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #8a8f98;
   vertical-align: top; color: inherit; }
 .bb td.number, .bb th.number { text-align: right; font-variant-numeric: tabular-nums; }
-.bb .bars { min-width: 11rem; } .bb .bars div { display: grid; grid-template-columns: 6.5rem 1fr 3.5rem;
+.bb .bars { min-width: 11rem; }
+.bb .bars div { display: grid; grid-template-columns: 6.5rem 1fr 3.5rem;
   gap: .4rem; align-items: center; font-size: .85rem; }
 .bb .bars i { display: block; height: .65rem; background: #8a8f98; border-radius: .2rem; }
 .bb .bars div.right i { background: #2e9e5b; } .bb .strip { height: 1.1rem; min-width: 12rem;
@@ -172,7 +173,9 @@ def attention_map(tokens: Sequence[str], weights: np.ndarray) -> Html:
             if weight >= LEAST_WEIGHT
         ]
     size = len(tokens) * side
-    outline = f'<rect x="{left}" y="{top}" width="{size}" height="{size}" fill="none" stroke="#8a8f98"/>'
+    outline = (
+        f'<rect x="{left}" y="{top}" width="{size}" height="{size}" fill="none" stroke="#8a8f98"/>'
+    )
     label = "attention map: rows look at columns"
     return _drawing(left + size + 50, top + size + 4, label, outline, *parts)
 
@@ -213,6 +216,9 @@ def points(places: np.ndarray, names: Sequence[str], labels: Sequence[str]) -> H
         parts.append(_label(x + 8, y + 4, f"{number} {label}".strip()))
     listed = tag(
         "ol",
-        *(tag("li", f"{label}: " if label else "", n) for n, label in zip(names, labels, strict=True)),
+        *(
+            tag("li", f"{label}: " if label else "", n)
+            for n, label in zip(names, labels, strict=True)
+        ),
     )
     return join(_drawing(width, height, "sentences in two dimensions", *parts), listed)

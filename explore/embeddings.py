@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 from keras import ops
 
-from beambert.model.encoder import BertEncoder, look_up
+from beambert.model.encoder import BertEncoder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,8 +33,8 @@ def compose(encoder: BertEncoder, ids: np.ndarray, segments: np.ndarray) -> Comp
       ids, segments: int32 [tokens].
     """
     tables = encoder.embeddings
-    word = np.array(look_up(ops.convert_to_tensor(tables.word_embeddings_VH), ids[None]))[0]
-    segment = np.array(tables.token_type_embeddings_SH)[segments]
+    word = np.array(ops.take(tables.word_embeddings_VH, ids, axis=0))
+    segment = np.array(ops.take(tables.token_type_embeddings_SH, segments, axis=0))
     position = np.array(tables.position_embeddings[: len(ids)])
     normed = tables(ids[None], segments[None])
     return Composition(word, segment, position, word + segment + position, np.array(normed))

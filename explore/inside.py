@@ -65,8 +65,11 @@ def show_attention(
     drawn = attention_map(tokens, weights) if way == MAP else attention_lines(tokens, weights)
     spread = float(-(weights * np.log(np.maximum(weights, 1e-12))).sum(axis=1).mean())
     return whole(
-        tag("h3", f"Layer {layer} of {config.num_hidden_layers}, head {head} of "
-            f"{config.num_attention_heads}"),
+        tag(
+            "h3",
+            f"Layer {layer} of {config.num_hidden_layers}, head {head} of "
+            f"{config.num_attention_heads}",
+        ),
         tag("div", drawn, kind="wide"),
         note(
             f"Softmax of queries times keys (Vaswani et al. 2017, section 3.2). A token looks at "
@@ -112,7 +115,9 @@ def show_lens(material: Material, name: str, typed: str, place: int) -> Html:
     return whole(
         pieces(boxes),
         tag("h3", f"What each layer would answer at position {place} ({asked})"),
-        table(("after", "five best answers", "place of the hidden token"), rows, ("", "", "number")),
+        table(
+            ("after", "five best answers", "place of the hidden token"), rows, ("", "", "number")
+        ),
         note(
             "The masked-LM head reads each layer's output in place of the last one's (logit lens). "
             "It was trained on the last layer, so early layers are only a hint."
@@ -156,7 +161,7 @@ def show_answer(material: Material, name: str, first: str, second: str) -> Html:
     from beambert.explore import answers
 
     found, loaded = material.task(name)
-    texts = [first, second] if answers.takes_two(found.training) else [first]
+    texts = [first, second] if material.models[name].takes_two else [first]
     if not all(text.strip() for text in texts):
         return whole(said("Type a text in each field of this model."))
     answer = answers.ask(loaded, found, texts)
@@ -210,7 +215,7 @@ def _attribution(material: Material, name: str, texts: list[str]) -> Html:
 
 def show_runs(material: Material, axis: str) -> Html:
     """Returns the curves of all models on one axis, and the settings and results that differ."""
-    from beambert.explore.runs import curves_by, shared_metrics
+    from beambert.explore.curves import curves_by, shared_metrics
     from beambert.pipelines.shared.report_page import figures
     from beambert.trainer.comparison import comparing
     from beambert.trainer.comparison.page import plot

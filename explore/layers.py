@@ -64,7 +64,7 @@ def read_layers(encoder: BertEncoder, features: Mapping[str, np.ndarray]) -> Lay
     x_TH = encoder.embeddings(features["input_ids"], features["segment_ids"])
     outputs, weights = [x_TH], []
     for layer in encoder.encoder_layers:
-        weights.append(layer.attention.self_attention.weights(x_TH, bias))
+        weights.append(layer.attention.self_attention.attention_weights(x_TH, bias))
         x_TH = layer(x_TH, bias)
         outputs.append(x_TH)
     return Layers(np.array(ops.stack(outputs)), np.array(ops.concatenate(weights)))
@@ -112,9 +112,7 @@ def next_probability(model: BertPretrainer, features: Mapping[str, np.ndarray]) 
     return float(_softmax(np.array(model(given)["next_sentence_logits"])[0])[0])
 
 
-def sentence_vectors(
-    encoder: BertEncoder, texts: Sequence[np.ndarray], padding: int
-) -> np.ndarray:
+def sentence_vectors(encoder: BertEncoder, texts: Sequence[np.ndarray], padding: int) -> np.ndarray:
     """Returns the mean of the last layer over the tokens of each text, float32 [texts, H].
 
     Args:

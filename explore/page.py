@@ -5,8 +5,8 @@ from typing import Any
 
 import gradio as gr
 
-from beambert.explore import browsing, inside, playgrounds, runs
-from beambert.explore.answers import can_ask, takes_two
+from beambert.explore import browsing, inside, playgrounds
+from beambert.explore.axes import AXES
 from beambert.explore.drawing import STYLE as DRAWN_STYLE
 from beambert.explore.drawing import refused, said, whole
 from beambert.explore.masking import MaskingSettings
@@ -20,8 +20,8 @@ TEXT = (
     "The river rises in the mountains and flows through the old town. "
     "In spring the melting snow makes it overflow its banks."
 )
-DOCUMENTS = """The river rises in the mountains. It flows through the old town. In spring the melting \
-snow makes it overflow. People built a wall in 1901. The wall was raised twice.
+DOCUMENTS = """The river rises in the mountains. It flows through the old town. In spring the \
+melting snow makes it overflow. People built a wall in 1901. The wall was raised twice.
 
 The band began in a small school. Three of its members played the guitar. Their first album sold \
 well. They won a prize for the second one. After ten years they parted.
@@ -63,7 +63,7 @@ def build_page(material: Material) -> gr.Blocks:
             if material.pretrained:
                 with gr.Tab("Attention and layers") as tab:
                     _layers(tab, material)
-            asked = [n for n in material.finetuned if can_ask(material.models[n].training)]
+            asked = [name for name in material.finetuned if material.models[name].can_ask]
             if asked:
                 with gr.Tab("Ask the task") as tab:
                     _task(tab, material, asked)
@@ -110,7 +110,11 @@ def _models(material: Material) -> gr.Dropdown:
 
 def _seed() -> gr.Number:
     return gr.Number(
-        1, label="Seed", info="another number gives other draws (random_seed)", precision=0, minimum=0
+        1,
+        label="Seed",
+        info="another number gives other draws (random_seed)",
+        precision=0,
+        minimum=0,
     )
 
 
@@ -126,15 +130,27 @@ def _masking(page: gr.Blocks, material: Material) -> None:
         )
     with gr.Row():
         rate = gr.Slider(
-            0.01, 0.9, 0.15, step=0.01, label="Mask rate",
+            0.01,
+            0.9,
+            0.15,
+            step=0.01,
+            label="Mask rate",
             info="share of the tokens to predict (masked_lm_prob; paper: 0.15)",
         )
         as_mask = gr.Slider(
-            0, 1, 0.8, step=0.05, label="Becomes [MASK]",
+            0,
+            1,
+            0.8,
+            step=0.05,
+            label="Becomes [MASK]",
             info="share of the chosen tokens (paper: 0.8)",
         )
         as_random = gr.Slider(
-            0, 1, 0.1, step=0.05, label="Becomes a random token",
+            0,
+            1,
+            0.1,
+            step=0.05,
+            label="Becomes a random token",
             info="share of the chosen tokens (paper: 0.1); the rest stays the same",
         )
     shown = gr.HTML()
@@ -153,19 +169,31 @@ def _next_sentence(tab: gr.Tab, material: Material) -> None:
         model = _models(material)
         seed = _seed()
         length = gr.Slider(
-            8, 128, 48, step=1, label="Tokens of a pair",
+            8,
+            128,
+            48,
+            step=1,
+            label="Tokens of a pair",
             info="[CLS] and both [SEP] included (max_seq_length)",
         )
     with gr.Row():
         short = gr.Slider(
-            0, 1, 0.1, step=0.05, label="Shorter pairs",
+            0,
+            1,
+            0.1,
+            step=0.05,
+            label="Shorter pairs",
             info="share of documents with a shorter target (short_seq_prob; original: 0.1)",
         )
         wanted = gr.Radio(
             [playgrounds.ANY, playgrounds.IS_NEXT_ONLY, playgrounds.RANDOM_ONLY],
-            value=playgrounds.ANY, label="Label", info="which pairs to show",
+            value=playgrounds.ANY,
+            label="Label",
+            info="which pairs to show",
         )
-        number = gr.Number(1, label="Pair", info="number of the pair to show", precision=0, minimum=1)
+        number = gr.Number(
+            1, label="Pair", info="number of the pair to show", precision=0, minimum=1
+        )
     if material.corpus:
         drawn = gr.Button("Draw documents from the corpus")
 
@@ -221,23 +249,31 @@ def _quiz(material: Material, model, typed, length, seed) -> None:
         return state, whole(said(f"{verdict}: {answer}. {score}"))
 
     other.click(
-        ask, [state, model, typed, length, seed], [state, question, verdict],
+        ask,
+        [state, model, typed, length, seed],
+        [state, question, verdict],
         api_visibility="private",
     )
     for button, said_next in ((following, True), (random, False)):
         button.click(
             lambda state, said_next=said_next: judge(state, said_next),
-            [state], [state, verdict], api_visibility="private",
+            [state],
+            [state, verdict],
+            api_visibility="private",
         )
 
 
 def _input_representation(tab: gr.Tab, material: Material) -> None:
     with gr.Row():
-        first = _text("Sentence A", "The playwright overestimated the river.", "the first segment", 1)
+        first = _text(
+            "Sentence A", "The playwright overestimated the river.", "the first segment", 1
+        )
         second = _text("Sentence B", "It was flooding.", "the second segment; may be empty", 1)
     with gr.Row():
         model = _models(material)
-        place = gr.Slider(0, 127, 3, step=1, label="Position", info="the token whose embeddings are shown")
+        place = gr.Slider(
+            0, 127, 3, step=1, label="Position", info="the token whose embeddings are shown"
+        )
     shown = gr.HTML()
 
     def show(name, first, second, place):
@@ -249,10 +285,14 @@ def _input_representation(tab: gr.Tab, material: Material) -> None:
 
 def _records(tab: gr.Tab, material: Material) -> None:
     with gr.Row():
-        folder = gr.Dropdown([], label="Folder", info="the records folders in --records", allow_custom_value=True)
+        folder = gr.Dropdown(
+            [], label="Folder", info="the records folders in --records", allow_custom_value=True
+        )
         label = gr.Radio(
             [browsing.ANY, browsing.IS_NEXT, browsing.RANDOM_NEXT],
-            value=browsing.ANY, label="Label", info="next_sentence_labels",
+            value=browsing.ANY,
+            label="Label",
+            info="next_sentence_labels",
         )
     with gr.Row():
         least = gr.Number(0, label="Fewest tokens", info="filled positions", precision=0, minimum=0)
@@ -260,8 +300,12 @@ def _records(tab: gr.Tab, material: Material) -> None:
         unknown = gr.Checkbox(False, label="With [UNK]", info="words that the vocabulary lacks")
         text = gr.Textbox("", label="Text", info="words that stand in the record", max_length=200)
     with gr.Row():
-        file = gr.Number(1, label="File", info="number of the file to begin with", precision=0, minimum=1)
-        number = gr.Number(1, label="Record", info="number of the record there", precision=0, minimum=1)
+        file = gr.Number(
+            1, label="File", info="number of the file to begin with", precision=0, minimum=1
+        )
+        number = gr.Number(
+            1, label="Record", info="number of the record there", precision=0, minimum=1
+        )
         following = gr.Button("Next", variant="primary")
     shown = gr.HTML()
     then = gr.State(None)
@@ -272,9 +316,7 @@ def _records(tab: gr.Tab, material: Material) -> None:
         folder = folder if folder in folders else next(iter(folders))
         limits = (int(least or 0), int(most or 4096))
         try:
-            return browsing.show_records(
-                material, folder, label, *limits, unknown, text or "", at
-            )
+            return browsing.show_records(material, folder, label, *limits, unknown, text or "", at)
         except InputError as error:
             return refused(error), None
 
@@ -299,7 +341,14 @@ def _records(tab: gr.Tab, material: Material) -> None:
     private = {"api_visibility": "private", "show_progress": "hidden"}
     tab.select(names, None, folder, **private)
     changes = [control.change for control in (*filters, file, number)]
-    gr.on(changes, begin, [*filters, file, number], [shown, then], trigger_mode="always_last", **private)
+    gr.on(
+        changes,
+        begin,
+        [*filters, file, number],
+        [shown, then],
+        trigger_mode="always_last",
+        **private,
+    )
     following.click(go_on, [*filters, then], [shown, then], **private)
     with gr.Accordion("Statistics, warnings and faults of the first records", open=False):
         count = gr.Button("Count")
@@ -307,68 +356,101 @@ def _records(tab: gr.Tab, material: Material) -> None:
 
         def tell(folder):
             folders = material.browsers()
-            return browsing.show_survey(material, folder if folder in folders else next(iter(folders)))
+            return browsing.show_survey(
+                material, folder if folder in folders else next(iter(folders))
+            )
 
         _on([count.click], tell, [folder], survey)
 
 
 def _layers(tab: gr.Tab, material: Material) -> None:
     models = gr.Dropdown(
-        material.pretrained, value=material.pretrained[0], label="Model",
+        material.pretrained,
+        value=material.pretrained[0],
+        label="Model",
         info="folders of --model with the heads of pre-training",
     )
     with gr.Accordion("Attention"):
         typed = _text("Text", "The river rises in the mountains.", "at most 40 tokens are shown", 1)
         with gr.Row():
-            layer = gr.Slider(1, 24, 1, step=1, label="Layer", info="from 1, the first after the embeddings")
+            layer = gr.Slider(
+                1, 24, 1, step=1, label="Layer", info="from 1, the first after the embeddings"
+            )
             head = gr.Slider(1, 16, 1, step=1, label="Head", info="from 1 (multi-head attention)")
-            way = gr.Radio([inside.MAP, inside.LINES], value=inside.MAP, label="Drawing", info="the same weights")
+            way = gr.Radio(
+                [inside.MAP, inside.LINES],
+                value=inside.MAP,
+                label="Drawing",
+                info="the same weights",
+            )
         drawn = gr.HTML()
     inputs = [models, typed, layer, head, way]
     _on(
         [tab.select, *(control.change for control in inputs)],
-        lambda *values: inside.show_attention(material, *values), inputs, drawn,
+        lambda *values: inside.show_attention(material, *values),
+        inputs,
+        drawn,
     )
     with gr.Accordion("What each layer would answer"):
         with gr.Row():
-            masked = _text("Text with [MASK]", "The river [MASK] in the mountains.", "or a position below", 1)
-            place = gr.Slider(1, 38, 2, step=1, label="Position", info="token to mask if the text has no [MASK]")
+            masked = _text(
+                "Text with [MASK]", "The river [MASK] in the mountains.", "or a position below", 1
+            )
+            place = gr.Slider(
+                1, 38, 2, step=1, label="Position", info="token to mask if the text has no [MASK]"
+            )
         lens = gr.HTML()
     inputs = [models, masked, place]
     _on(
         [tab.select, *(control.change for control in inputs)],
-        lambda *values: inside.show_lens(material, *values), inputs, lens,
+        lambda *values: inside.show_lens(material, *values),
+        inputs,
+        lens,
     )
     with gr.Accordion("Sentences in two dimensions"):
-        sentences = _text("Sentences", SENTENCES, "one a line; a label and | may stand before it", 6)
+        sentences = _text(
+            "Sentences", SENTENCES, "one a line; a label and | may stand before it", 6
+        )
         plane = gr.HTML()
     inputs = [models, sentences]
     _on(
         [tab.select, *(control.change for control in inputs)],
-        lambda *values: inside.show_points(material, *values), inputs, plane,
+        lambda *values: inside.show_points(material, *values),
+        inputs,
+        plane,
     )
 
 
 def _task(tab: gr.Tab, material: Material, names: list[str]) -> None:
-    has_two = any(takes_two(material.models[name].training) for name in names)
+    has_two = any(material.models[name].takes_two for name in names)
     model = gr.Dropdown(names, value=names[0], label="Model", info="folders of --model with a task")
-    first = _text("Text", "A joy from start to end.", "of a reader the question, of a pair the first text", 2)
+    first = _text(
+        "Text", "A joy from start to end.", "of a reader the question, of a pair the first text", 2
+    )
     second = gr.Textbox(
-        "", label="Second text", info="of a reader the context, of a pair the second text",
-        lines=4, max_length=MOST_CHARACTERS, visible=has_two,
+        "",
+        label="Second text",
+        info="of a reader the context, of a pair the second text",
+        lines=4,
+        max_length=MOST_CHARACTERS,
+        visible=has_two,
     )
     button = gr.Button("Ask", variant="primary")
     shown = gr.HTML()
     inputs = [model, first, second]
     _on(
         [tab.select, button.click, first.submit, model.change],
-        lambda *values: inside.show_answer(material, *values), inputs, shown,
+        lambda *values: inside.show_answer(material, *values),
+        inputs,
+        shown,
     )
 
 
 def _runs(tab: gr.Tab, material: Material) -> None:
     axis = gr.Radio(
-        list(runs.AXES), value=runs.AXES[0], label="Horizontal axis",
+        list(AXES),
+        value=AXES[0],
+        label="Horizontal axis",
         info="updates, or the tokens, minutes or floating-point operations that they took",
     )
     shown = gr.HTML()

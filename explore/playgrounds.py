@@ -211,7 +211,9 @@ def show_pairs(
         is_right = (share >= 0.5) == pair.is_next
         parts += [
             tag("h3", f"The model is {'right' if is_right else 'wrong'}"),
-            bars([("is next", share), ("random", 1 - share)], "is next" if pair.is_next else "random"),
+            bars(
+                [("is next", share), ("random", 1 - share)], "is next" if pair.is_next else "random"
+            ),
         ]
     return whole(*parts, summary)
 
@@ -239,8 +241,8 @@ def _origin(pair: Pair) -> str:
             "as many sentences as fit; a random draw says where A ends, a coin that B follows."
         )
     return (
-        f"Label NotNext (1): B begins at a random sentence of document {pair.b.document + 1}, drawn "
-        "from all others. A's own rest is not lost; the next chunk begins with it."
+        f"Label NotNext (1): B begins at a random sentence of document {pair.b.document + 1}, which"
+        " was drawn from all others. A's own rest is not lost; the next chunk begins with it."
     )
 
 
@@ -265,7 +267,11 @@ def quiz_pair(
     """
     sentences, pairs, _ = pairs_of(material, name, typed, length, 0.1, seed)
     if len(sentences) < 2 or not pairs:
-        return whole(said("Type at least two documents, with an empty line between them.")), None, None
+        return (
+            whole(said("Type at least two documents, with an empty line between them.")),
+            None,
+            None,
+        )
     pair = pairs[(number * 7) % len(pairs)]
     model = material.model(name)
     guess = None if model is None else _next_share(model, pair) >= 0.5
@@ -335,7 +341,10 @@ def _embeddings(material: Material, name: str, row: list[int], segments, place: 
     for label, vector in vectors.items():
         scale = float(np.abs(vector).max()) if label.startswith("layer") else largest
         rows.append((label, f"{np.linalg.norm(vector):.2f}", strip(vector, scale, label)))
-    near = [(names[index], max(cosine, 0.0)) for index, cosine in nearest(encoder, row[place], NEIGHBOURS)]
+    near = [
+        (names[index], max(cosine, 0.0))
+        for index, cosine in nearest(encoder, row[place], NEIGHBOURS)
+    ]
     return join(
         tag("h3", f"Position {place}: {names[row[place]]}"),
         table(("embedding", "norm", "values"), rows, ("name", "number", "bar")),

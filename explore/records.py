@@ -183,7 +183,7 @@ class RecordBrowser:
         return Found(found, looked_at, (number, first) if number < len(self.files) else None)
 
     def _decode(self, records: list[bytes]) -> tuple[dict[str, np.ndarray], list[int]]:
-        """Returns the rows of the records that can be decoded, and the place of each in the list."""
+        """Returns the rows of the records that can be decoded, and the place of each."""
         rows, faults = decode_rows(records, self.features)
         if not faults:
             return rows, list(range(len(records)))

@@ -170,7 +170,7 @@ class BertSelfAttention(keras.layers.Layer):
         x_BLND = ops.reshape(x_TH, (-1, length, heads, self.config.hidden_size // heads))
         return ops.transpose(x_BLND, (0, 2, 1, 3))
 
-    def weights(self, x_TH, score_bias_B11L, packing=None):
+    def attention_weights(self, x_TH, score_bias_B11L, packing=None):
         """Returns the attention weights without dropout, float32 [B, N, L, L]; rows sum to 1."""
         length = score_bias_B11L.shape[-1]
         query_BNLD = self._heads(self.query(x_TH), length, packing)
@@ -185,7 +185,7 @@ class BertSelfAttention(keras.layers.Layer):
 
     def call(self, x_TH, score_bias_B11L, dropout_seed=None, packing=None):
         """Returns the weighted values, heads side by side, as [T, H]."""
-        weight_BNLL = self.weights(x_TH, score_bias_B11L, packing)
+        weight_BNLL = self.attention_weights(x_TH, score_bias_B11L, packing)
         value_BNLD = self._heads(self.value(x_TH), score_bias_B11L.shape[-1], packing)
         rate = self.config.attention_probs_dropout_prob
         weight_BNLL = dropout(weight_BNLL, rate, dropout_seed, self.site)

@@ -1,20 +1,20 @@
 """The curves of trainings by updates, tokens, minutes or floating-point operations."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from beambert.explore.axes import FLOPS, TOKENS, UPDATES
 from beambert.model.config import BertConfig
 from beambert.model.flops import training_flops
-from beambert.trainer.comparison.page import Curves
-from beambert.trainer.comparison.runs import Run
 
-# Names of the horizontal axes.
-UPDATES, TOKENS, MINUTES, FLOPS = "updates", "tokens", "minutes", "FLOPs"
-AXES = (UPDATES, TOKENS, MINUTES, FLOPS)
+if TYPE_CHECKING:
+    from beambert.trainer.comparison.page import Curves
+    from beambert.trainer.comparison.runs import Run
 
 
-def curves_by(run: Run, axis: str) -> Curves:
+def curves_by(run: "Run", axis: str) -> "Curves":
     """Returns the curves of a training with another horizontal axis.
 
     Tokens and minutes are those that its rows of metrics.jsonl measured, added up. Where a training
@@ -22,7 +22,7 @@ def curves_by(run: Run, axis: str) -> Curves:
 
     Args:
       run: the training.
-      axis: one of `AXES`.
+      axis: one of `axes.AXES`.
     """
     if axis == UPDATES:
         return run.curves
@@ -35,7 +35,7 @@ def curves_by(run: Run, axis: str) -> Curves:
     }
 
 
-def _amounts(run: Run, axis: str) -> tuple[np.ndarray, np.ndarray] | None:
+def _amounts(run: "Run", axis: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Returns updates, and the tokens, minutes or operations that they have taken in all."""
     if axis == FLOPS:
         each = flops_a_step(run.settings)
@@ -78,7 +78,7 @@ def flops_a_step(settings: Mapping[str, object]) -> float | None:
     return training_flops(BertConfig(**encoder), batch, length, predictions)
 
 
-def shared_metrics(curves: Sequence[Curves]) -> list[tuple[str, str]]:
+def shared_metrics(curves: "Sequence[Curves]") -> list[tuple[str, str]]:
     """Returns the (split, metric) of the curves, those of held-out data first."""
     every = dict.fromkeys(of for each in curves for of in each)
     return sorted(every, key=lambda of: (of[0] != "eval", of))
