@@ -39,7 +39,7 @@ EXTRAS = {
     # `make explore` installs it.
     "explore": ["gradio==6.31.0", "matplotlib>=3.11"],
     # The tests of that page, on a Chromium that is installed already.
-    "test-explore": ["playwright>=1.50"],
+    "test-explore": ["axe-playwright-python>=0.1.4", "playwright>=1.50"],
     # Services that show the metrics of trainings, `--tracker`. Without MLflow's server.
     "mlflow": ["mlflow-skinny>=3"],
     "wandb": ["wandb>=0.20"],

@@ -23,7 +23,8 @@ LEAST_WEIGHT = 0.01
 
 STYLE = """
 .bb { color: var(--body-text-color, inherit); overflow-wrap: anywhere; }
-.bb .pieces { display: flex; flex-wrap: wrap; gap: .35rem 0; margin: .5rem 0; padding: 0; }
+.bb .pieces { display: flex; flex-wrap: wrap; align-items: flex-start; gap: .35rem 0;
+  margin: .5rem 0; }
 .bb .piece { display: inline-flex; flex-direction: column; align-items: center; margin-left: .35rem;
   padding: .1rem .4rem; border: 1px solid #5d6675; border-radius: .35rem; background: #ffffff;
   color: #14171c; line-height: 1.3; max-width: 100%; }
@@ -37,6 +38,7 @@ STYLE = """
 .bb table { border-collapse: collapse; margin: .6rem 0; } .bb .wide { overflow-x: auto; }
 .bb th, .bb td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #8a8f98;
   vertical-align: top; color: inherit; }
+.bb th, .bb td.number { overflow-wrap: normal; }
 .bb td.number, .bb th.number { text-align: right; font-variant-numeric: tabular-nums; }
 .bb .bars { min-width: 11rem; }
 .bb .bars div { display: grid; grid-template-columns: 6.5rem 1fr 3.5rem;
@@ -47,7 +49,8 @@ STYLE = """
 .bb svg { max-width: 100%; height: auto; display: block; } .bb svg text { fill: currentColor; }
 .bb .said { margin: .5rem 0; padding: .5rem .8rem; border-left: .3rem solid #4c8bd6;
   background: var(--background-fill-secondary, #f5f7fa); }
-.bb .wrong { border-left-color: #b3261e; } .bb h3 { font-size: 1.05rem; margin: 1rem 0 .3rem; }
+.bb .wrong { border-left-color: #b3261e; } .bb h1 { font-size: 1.4rem; margin: 0; }
+.bb h3 { font-size: 1.05rem; margin: 1rem 0 .3rem; }
 .bb .figures { display: flex; flex-wrap: wrap; gap: 1rem; } .bb figure { margin: 0; }
 .bb mark { background: #ffe08a; color: #14171c; padding: 0 .1rem; }
 """

@@ -5,7 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beambert.pipelines.instances.masking import TokenIds, mask_rows
+from beambert.pipelines.instances.masking import (
+    MASK_SHARE,
+    RANDOM_SHARE,
+    TokenIds,
+    mask_rows,
+)
 
 # Number of draws whose mean is shown beside the expectation.
 DRAWS = 1000
@@ -37,6 +42,10 @@ class MaskingSettings:
         """The share of the chosen tokens for each way of hiding them; their sum is 1."""
         random = min(self.random_share, 1 - self.mask_share)
         return {AS_MASK: self.mask_share, AS_OTHER: random, AS_SAME: 1 - self.mask_share - random}
+
+
+# Paper, section 3.1, task 1.
+PAPER = MaskingSettings(0.15, MASK_SHARE, RANDOM_SHARE, False, 1)
 
 
 @dataclasses.dataclass(frozen=True)

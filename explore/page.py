@@ -9,31 +9,15 @@ from beambert.explore import browsing, inside, playgrounds
 from beambert.explore.axes import AXES
 from beambert.explore.drawing import STYLE as DRAWN_STYLE
 from beambert.explore.drawing import refused, said, whole
+from beambert.explore.examples import ATTENDED, DOCUMENTS, HIDDEN, PAIR, SENTENCES, TEXT
 from beambert.explore.masking import MaskingSettings
 from beambert.explore.material import Material
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.report_page import tag
 
 TITLE = "BeamBERT: look inside"
 STYLE = DRAWN_STYLE + "footer { display: none !important; }"
 
-TEXT = (
-    "The river rises in the mountains and flows through the old town. "
-    "In spring the melting snow makes it overflow its banks."
-)
-DOCUMENTS = """The river rises in the mountains. It flows through the old town. In spring the \
-melting snow makes it overflow. People built a wall in 1901. The wall was raised twice.
-
-The band began in a small school. Three of its members played the guitar. Their first album sold \
-well. They won a prize for the second one. After ten years they parted.
-
-The war began in the north. The king sent an army of ten thousand. It lost the first battle. \
-Winter came early in that year. Both sides made peace in the spring."""
-SENTENCES = """water | The river flows through the town.
-water | The lake is deep and cold.
-water | Rain fell on the sea all night.
-music | The band played a new song.
-music | She sings in a choir.
-music | The album was recorded in a week."""
 # Greatest number of characters of a typed text.
 MOST_CHARACTERS = 20_000
 
@@ -43,11 +27,12 @@ def build_page(material: Material) -> gr.Blocks:
     with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=False) as page:
         gr.HTML(
             whole(
+                tag("h1", TITLE),
                 said(
                     "BERT learns from text by two games: guess hidden tokens (masked LM), and say "
                     "whether one passage follows another (next sentence prediction). This page "
                     "plays both on your text, and shows what is in records and models."
-                )
+                ),
             )
         )
         with gr.Tabs():
@@ -265,10 +250,8 @@ def _quiz(material: Material, model, typed, length, seed) -> None:
 
 def _input_representation(tab: gr.Tab, material: Material) -> None:
     with gr.Row():
-        first = _text(
-            "Sentence A", "The playwright overestimated the river.", "the first segment", 1
-        )
-        second = _text("Sentence B", "It was flooding.", "the second segment; may be empty", 1)
+        first = _text("Sentence A", PAIR[0], "the first segment", 1)
+        second = _text("Sentence B", PAIR[1], "the second segment; may be empty", 1)
     with gr.Row():
         model = _models(material)
         place = gr.Slider(
@@ -371,7 +354,7 @@ def _layers(tab: gr.Tab, material: Material) -> None:
         info="folders of --model with the heads of pre-training",
     )
     with gr.Accordion("Attention"):
-        typed = _text("Text", "The river rises in the mountains.", "at most 40 tokens are shown", 1)
+        typed = _text("Text", ATTENDED, "at most 40 tokens are shown", 1)
         with gr.Row():
             layer = gr.Slider(
                 1, 24, 1, step=1, label="Layer", info="from 1, the first after the embeddings"
@@ -393,9 +376,7 @@ def _layers(tab: gr.Tab, material: Material) -> None:
     )
     with gr.Accordion("What each layer would answer"):
         with gr.Row():
-            masked = _text(
-                "Text with [MASK]", "The river [MASK] in the mountains.", "or a position below", 1
-            )
+            masked = _text("Text with [MASK]", HIDDEN, "or a position below", 1)
             place = gr.Slider(
                 1, 38, 2, step=1, label="Position", info="token to mask if the text has no [MASK]"
             )

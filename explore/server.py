@@ -16,6 +16,19 @@ _SERVED = (
     *("/gradio_api/queue/", "/gradio_api/heartbeat/", "/gradio_api/startup-events"),
     *("/gradio_api/app_id", "/gradio_api/reset", "/gradio_api/cancel", "/gradio_api/info"),
 )
+# Colours of a light page, and those of a dark one.
+_COLOURS = {
+    "body_text_color_subdued": "#4b5563",
+    "body_text_color_subdued_dark": "#c3c8d0",
+    "block_info_text_color": "#4b5563",
+    "block_info_text_color_dark": "#c3c8d0",
+    "block_label_text_color": "#374151",
+    "block_title_text_color": "#1f2937",
+    "input_placeholder_color": "#4b5563",
+    "color_accent": "#1d4ed8",
+    "button_primary_background_fill": "#1d4ed8",
+    "slider_color": "#1d4ed8",
+}
 
 
 class OnlyThePage:
@@ -55,7 +68,9 @@ def open_page(material: Material, host: str, port: int) -> str:
         from beambert.explore.page import STYLE, build_page
     page = build_page(material)
     page.queue(default_concurrency_limit=8)
-    theme = gradio.themes.Default(font=["system-ui", "sans-serif"], font_mono=["monospace"])
+    fonts = {"font": ["system-ui", "sans-serif"], "font_mono": ["monospace"]}
+    # Gradio's own greys and its orange are too light to be read on white.
+    theme = gradio.themes.Default(primary_hue="blue", **fonts).set(**_COLOURS)
     try:
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
             _, address, _ = page.launch(

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from beambert.explore.masking import MaskingSettings, frame, mask_text, mean_counts
+from beambert.explore.masking import PAPER, MaskingSettings, frame, mask_text, mean_counts
 from beambert.pipelines.instances.masking import TokenIds
-
-PAPER = MaskingSettings(0.15, 0.8, 0.1, False, 1)
 
 
 @pytest.fixture(scope="module")

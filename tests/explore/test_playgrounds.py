@@ -6,10 +6,9 @@ import re
 import pytest
 
 from beambert.explore import browsing, drawing, inside, playgrounds
-from beambert.explore.masking import MaskingSettings
+from beambert.explore.masking import PAPER
 from beambert.explore.material import NO_MODEL, Material
 
-PAPER = MaskingSettings(0.15, 0.8, 0.1, False, 1)
 SCRIPT = "<script>alert(1)</script> river"
 DOCUMENTS = "The river. It was a city. A house.\n\nThe band played. It won. It ended."
 
