@@ -34,10 +34,11 @@ $(SETUP): .venv/.requirements setup.py
 
 explore: .venv/.explore  ## what the page of beambert explore needs, in .venv
 
-# requirements.lock keeps the versions of all that is there already.
+# What is there already keeps its version.
 .venv/.explore: $(SETUP)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -c requirements.lock \
-		-e '.[explore]'
+	grep -v '^\.' requirements.lock >.venv/constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation \
+		-c .venv/constraints.txt -e '.[explore]'
 	touch $@
 
 demo: $(SETUP)  ## the whole path from text to a served model, in demo-output/
@@ -54,7 +55,7 @@ test-explore: .venv/.explore  ## the page of beambert explore in a browser; need
 		echo "skipped: no chromium is installed, in which the page would be tested"; \
 	else \
 		$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation \
-			-c requirements.lock -e '.[explore,test-explore]' && \
+			-c .venv/constraints.txt -e '.[explore,test-explore]' && \
 		$(TEST_ENV) $(BIN)/python -m pytest -m explore tests/explore; \
 	fi
 

@@ -35,9 +35,8 @@ EXTRAS = {
     # The CUDA libraries that TensorFlow was built with, on a machine with NVIDIA GPUs. They are not
     # in requirements.lock; docs/pretraining.md has the command.
     "gpu": ["tensorflow[and-cuda]>=2.20"],
-    # The page of `beambert explore`, with the plots of its curves. Not in requirements.lock;
-    # `make explore` installs it.
-    "explore": ["gradio==6.31.0", "matplotlib>=3.11"],
+    # The page of `beambert explore`. It is not in requirements.lock; `make explore` installs it.
+    "explore": ["gradio==6.31.0"],
     # The tests of that page, on a Chromium that is installed already.
     "test-explore": ["axe-playwright-python>=0.1.4", "playwright>=1.50"],
     # Services that show the metrics of trainings, `--tracker`. Without MLflow's server.

@@ -20,6 +20,8 @@ PLAIN, SPECIAL, MASKED, OTHER, SAME, IN_A, IN_B, UNKNOWN = (
 COLOURS = ("#2f6db5", "#b5651d", "#2e7d4f", "#8e44ad", "#b0304a", "#157a75")
 # Attention weights below this aren't drawn.
 LEAST_WEIGHT = 0.01
+# Number of labels of an axis.
+_TICKS = 5
 
 STYLE = """
 .bb { color: var(--body-text-color, inherit); overflow-wrap: anywhere; }
@@ -40,7 +42,7 @@ STYLE = """
   vertical-align: top; color: inherit; }
 .bb th, .bb td.number { overflow-wrap: normal; }
 .bb td.number, .bb th.number { text-align: right; font-variant-numeric: tabular-nums; }
-.bb .bars { min-width: 11rem; }
+.bb .bars { min-width: 17rem; max-width: 40rem; }
 .bb .bars div { display: grid; grid-template-columns: 6.5rem 1fr 3.5rem;
   gap: .4rem; align-items: center; font-size: .85rem; }
 .bb .bars i { display: block; height: .65rem; background: #8a8f98; border-radius: .2rem; }
@@ -52,6 +54,9 @@ STYLE = """
 .bb .wrong { border-left-color: #b3261e; } .bb h1 { font-size: 1.4rem; margin: 0; }
 .bb h3 { font-size: 1.05rem; margin: 1rem 0 .3rem; }
 .bb .figures { display: flex; flex-wrap: wrap; gap: 1rem; } .bb figure { margin: 0; }
+.bb .legend { list-style: none; margin: 0; padding: 0; font-size: .85rem; }
+.bb .legend li::before { content: ""; display: inline-block; width: 1.4rem; height: .25rem;
+  margin-right: .4rem; vertical-align: middle; background: var(--line); }
 .bb mark { background: #ffe08a; color: #14171c; padding: 0 .1rem; }
 """
 
@@ -99,8 +104,16 @@ def pieces(of: Sequence[Piece]) -> Html:
     return tag("div", *boxes, kind="pieces")
 
 
-def bars(answers: Sequence[tuple[str, float]], right: str | None = None) -> Html:
-    """Returns names with bars of their probabilities; the right one is green and says so."""
+def bars(
+    answers: Sequence[tuple[str, float]], right: str | None = None, form: str = "{:.1%}"
+) -> Html:
+    """Returns names with bars of numbers from 0 to 1; the right one is green and says so.
+
+    Args:
+      answers: names and numbers.
+      right: name of the right answer, if there is one.
+      form: format of the numbers.
+    """
     rows = []
     for name, share in answers:
         is_right = name == right
@@ -111,7 +124,7 @@ def bars(answers: Sequence[tuple[str, float]], right: str | None = None) -> Html
                 "div",
                 tag("span", label),
                 tag("span", bar),
-                tag("span", f"{share:.1%}"),
+                tag("span", form.format(share)),
                 kind="right" if is_right else "",
             )
         )
@@ -199,6 +212,61 @@ def attention_lines(tokens: Sequence[str], weights: np.ndarray, colour: str = CO
     return _drawing(right + 110, len(tokens) * step + 10, label, *parts)
 
 
+def curves(
+    names: Sequence[str],
+    drawn: Sequence[tuple[np.ndarray, np.ndarray] | None],
+    title: str,
+    x_label: str,
+) -> Html:
+    """Returns curves on common axes, with a legend; None is a curve that is missing.
+
+    Args:
+      names: name of each curve.
+      drawn: places and values of each curve, of which there is at least one.
+      title: what the values are.
+      x_label: what the places are.
+    """
+    width, height, left, bottom, top = 460, 290, 60, 44, 26
+    there = [(number, curve) for number, curve in enumerate(drawn) if curve is not None]
+    x_low, x_high = _range(np.concatenate([x for _, (x, _) in there]))
+    y_low, y_high = _range(np.concatenate([y for _, (_, y) in there]))
+    parts = [_label(left, 14, title), _label(width, height - 4, x_label, "end")]
+    for share in np.linspace(0, 1, _TICKS).tolist():
+        x, y = left + share * (width - left - 20), height - bottom - share * (height - bottom - top)
+        parts.append(
+            f'<line x1="{left}" y1="{y:.1f}" x2="{width - 20}" y2="{y:.1f}" stroke="#8a8f98" '
+            'stroke-opacity="0.35"/>'
+        )
+        parts.append(_label(left - 6, y + 4, f"{y_low + share * (y_high - y_low):.3g}", "end"))
+        tick = f"{x_low + share * (x_high - x_low):.3g}"
+        parts.append(_label(x, height - bottom + 16, tick, "middle"))
+    for number, (xs, ys) in there:
+        at = left + (xs - x_low) / (x_high - x_low) * (width - left - 20)
+        up = height - bottom - (ys - y_low) / (y_high - y_low) * (height - bottom - top)
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(at, up, strict=True))
+        style = f'stroke="{COLOURS[number % len(COLOURS)]}" stroke-width="2"'
+        style += ' stroke-dasharray="6 4"' if number >= len(COLOURS) else ""
+        parts.append(f'<polyline points="{line}" fill="none" {style}/>')
+        if len(at) == 1:  # a line needs two points
+            colour = COLOURS[number % len(COLOURS)]
+            parts.append(f'<circle cx="{at[0]:.1f}" cy="{up[0]:.1f}" r="4" fill="{colour}"/>')
+    legend = (
+        Html(f'<li style="--line:{COLOURS[number % len(COLOURS)]}">{text(names[number])}</li>')
+        for number, _ in there
+    )
+    return tag(
+        "figure",
+        _drawing(width, height, f"{title} by {x_label}", *parts),
+        tag("ul", *legend, kind="legend"),
+    )
+
+
+def _range(values: np.ndarray) -> tuple[float, float]:
+    """Returns the limits of an axis; they differ."""
+    low, high = float(values.min()), float(values.max())
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
 def points(places: np.ndarray, names: Sequence[str], labels: Sequence[str]) -> Html:
     """Returns points in two dimensions with their numbers, coloured by label, and a legend.
 
@@ -216,7 +284,8 @@ def points(places: np.ndarray, names: Sequence[str], labels: Sequence[str]) -> H
         colour = COLOURS[kinds.index(label) % len(COLOURS)]
         x, y = edge + x * (width - 2 * edge), height - edge - y * (height - 2 * edge)
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{colour}"/>')
-        parts.append(_label(x + 8, y + 4, f"{number} {label}".strip()))
+        side, anchor = (-8, "end") if x > width / 2 else (8, "start")
+        parts.append(_label(x + side, y + 4, f"{number} {label}".strip(), anchor))
     listed = tag(
         "ol",
         *(

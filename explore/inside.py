@@ -8,6 +8,7 @@ from beambert.explore.drawing import (
     attention_lines,
     attention_map,
     bars,
+    curves,
     pieces,
     points,
     said,
@@ -216,22 +217,23 @@ def _attribution(material: Material, name: str, texts: list[str]) -> Html:
 def show_runs(material: Material, axis: str) -> Html:
     """Returns the curves of all models on one axis, and the settings and results that differ."""
     from beambert.explore.curves import curves_by, shared_metrics
-    from beambert.pipelines.shared.report_page import figures
     from beambert.trainer.comparison import comparing
-    from beambert.trainer.comparison.page import plot
+    from beambert.trainer.comparison.page import thinned
     from beambert.trainer.comparison.runs import read_run
 
     runs = [read_run(model.path) for model in material.models.values()]
     names = list(material.models)
     drawn = [curves_by(run, axis) for run in runs]
     wanted = [of for of in shared_metrics(drawn) if of[1] not in ("tokens_per_second",)]
-    plots = [
-        plot(names, [of.get(key) for of in drawn], f"{key[1]} ({_SPLITS[key[0]]})", axis)
-        for key in wanted
-        if key[1] in _DRAWN or key[0] == "eval"
-    ]
-    lacking = [name for name, curves in zip(names, drawn, strict=True) if not curves]
-    parts: list[object] = [figures(*plots)] if plots else [said("There are no curves.")]
+    plots = []
+    for split, metric in wanted:
+        if metric in _DRAWN or split == "eval":
+            found = [of.get((split, metric)) for of in drawn]
+            lines = [thinned(*curve) if curve else None for curve in found]
+            title = f"{metric.replace('_', ' ')} ({_SPLITS[split]})"
+            plots.append(curves(names, lines, title, axis))
+    lacking = [name for name, of in zip(names, drawn, strict=True) if not of]
+    parts: list[object] = [tag("div", *plots, kind="figures")] if plots else [said("No curves.")]
     if lacking:
         parts.append(said(f"Without curves by {axis}: {', '.join(lacking)}."))
     if len(runs) > 1:

@@ -11,10 +11,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from beambert.model.config import BertConfig
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.given_paths import check_folder, is_local
+from beambert.pipelines.storage.weights import CONFIG_FILE, TRAINING_FILE
 from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL, REGRESSION, SPAN, TAGGING
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
@@ -59,11 +61,13 @@ class NamedModel:
     Attributes:
       path: path of the folder.
       training: content of training.json.
+      config: sizes of the encoder.
       language: its vocabulary and case.
     """
 
     path: str
     training: Mapping[str, Any]
+    config: BertConfig
     language: Language
 
     @property
@@ -314,10 +318,10 @@ def _open(path: str) -> NamedModel:
     Raises:
       InputError: the folder is no model folder.
     """
-    file = f"{path}/training.json"
+    file = f"{path}/{TRAINING_FILE}"
     if not os.path.isfile(file):
         raise InputError(
-            f"--model={path}: not a model folder (no training.json); name a folder that "
+            f"--model={path}: not a model folder (no {TRAINING_FILE}); name a folder that "
             "`beambert pretrain` or `finetune` makes"
         )
     try:
@@ -325,10 +329,13 @@ def _open(path: str) -> NamedModel:
             training = parse_object(opened.read())
         case = training["do_lower_case"]
         training["kind"]
+        file = f"{path}/{CONFIG_FILE}"
+        with open(file, encoding="utf-8") as opened:
+            config = BertConfig.from_json(opened.read())
     except (ValueError, KeyError, OSError) as error:
         raise InputError(f"{file}: cannot be read ({error}); copy the folder again") from error
     vocabulary = _read_vocabulary(f"{path}/{VOCABULARY_FILE}", f"--model={path}")
-    return NamedModel(path, training, Language(vocabulary, case))
+    return NamedModel(path, training, config, Language(vocabulary, case))
 
 
 def _read_vocabulary(path: str, where: str) -> Vocabulary:

@@ -350,7 +350,7 @@ def _embeddings(material: Material, name: str, row: list[int], segments, place: 
         table(("embedding", "norm", "values"), rows, ("name", "number", "bar")),
         note("A column is a dimension: orange is positive, blue is negative, white is 0."),
         tag("h3", "The nearest tokens of the vocabulary, by the cosine of their embeddings"),
-        bars(near),
+        bars(near, form="{:.3f}"),
     )
 
 

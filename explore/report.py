@@ -1,7 +1,5 @@
 """What the page shows as one file to send: records, examples and curves, without a server."""
 
-import importlib.util
-
 from beambert.explore import browsing, inside, playgrounds
 from beambert.explore.axes import UPDATES
 from beambert.explore.drawing import STYLE
@@ -23,11 +21,6 @@ def write_report(material: Material, path: str) -> None:
     """
     if not path:
         raise InputError("--output=: is empty; name an HTML file")
-    if material.models and importlib.util.find_spec("matplotlib") is None:
-        raise InputError(
-            f"--output={path}: its curves need matplotlib; run `make explore`, or pip install "
-            "'beambert[explore]'"
-        )
     with loading():
         from beambert.pipelines.storage import tensorflow_files
     tensorflow_files.write_bytes(path, render(material).encode())

@@ -129,7 +129,7 @@ def test_changes_show_at_once(open_tab):
 def test_the_page_works_by_keyboard(open_tab):
     page = open_tab(WIDE, "Masking")
     page.get_by_role("tab", name="Masking").focus()
-    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.get_by_text(TABS["Next sentence"]).locator("visible=true").first.wait_for()
     page.keyboard.press("Tab")

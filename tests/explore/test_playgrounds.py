@@ -1,13 +1,16 @@
 """What the tabs show, as HTML without a browser."""
 
 import html
+import json
 import re
 
+import numpy as np
 import pytest
 
-from beambert.explore import browsing, drawing, inside, playgrounds
+from beambert.explore import browsing, drawing, inside, playgrounds, report
 from beambert.explore.masking import PAPER
 from beambert.explore.material import NO_MODEL, Material
+from beambert.pipelines.shared.errors import InputError
 
 SCRIPT = "<script>alert(1)</script> river"
 DOCUMENTS = "The river. It was a city. A house.\n\nThe band played. It won. It ended."
@@ -126,3 +129,39 @@ def test_tokens_of_a_vocabulary_are_never_html(tmp_path, vocabulary):
     material = Material(vocab_file=str(tmp_path / "vocab.txt"))
     shown = playgrounds.show_masking(material, NO_MODEL, "<script> a", PAPER)
     assert "<script" not in shown and "script" in shown
+
+
+def test_a_curve_is_drawn_where_its_values_are():
+    """The ends of the axes are the extremes of all curves."""
+    falling = (np.array([0.0, 10.0]), np.array([4.0, 2.0]))
+    single = (np.array([5.0]), np.array([3.0]))
+    shown = drawing.curves(["a", "b", "<i>"], [falling, None, single], "loss", "updates")
+    (line,) = re.findall(r'<polyline points="([^" ]+ [^" ]+)"', shown)
+    (x0, y0), (x1, y1) = (map(float, point.split(",")) for point in line.split())
+    (at,) = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', shown)
+    assert float(at[0]) == pytest.approx((x0 + x1) / 2, abs=0.1)
+    assert float(at[1]) == pytest.approx((y0 + y1) / 2, abs=0.1)
+    assert y0 < y1 and x0 < x1 and "<i>" not in shown and "&lt;i&gt;" in shown
+
+
+def test_runs_are_compared(material, folders):
+    rows = [
+        {"split": "train", "step": step, "loss": 9 / step, "seconds_per_step": 0.5}
+        for step in (10, 20)
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folders / "encoder" / "metrics.jsonl").write_text(lines)
+    said = text_of(inside.show_runs(material, "minutes"))
+    assert "loss (training data)" in said and "0.167" in said  # 20 updates of half a second
+    assert "Without curves by minutes: classifier." in said and "Results" in said
+
+
+def test_the_page_to_send_is_one_file(material, tmp_path, capsys):
+    report.write_report(material, str(tmp_path / "new" / "page.html"))
+    content = (tmp_path / "new" / "page.html").read_text()
+    assert not re.search(r"<script|(src|href)=|url\(", content)
+    for title in ("Masking", "Next sentence", "Records", "Attention and layers", "Runs"):
+        assert f"<h2>{title}</h2>" in content
+    assert "page.html" in capsys.readouterr().out
+    with pytest.raises(InputError, match="--output=: is empty"):
+        report.write_report(material, "")

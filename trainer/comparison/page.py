@@ -71,18 +71,15 @@ def _plots(names: Sequence[str], curves: Sequence[Curves]) -> list[Html]:
     for split, title in _TITLES.items():
         metrics = [name for of, name in every if of == split and name not in _NOT_DRAWN]
         drawn = [
-            plot(names, [of.get((split, metric)) for of in curves], metric) for metric in metrics
+            _plot(names, [of.get((split, metric)) for of in curves], metric) for metric in metrics
         ]
         if drawn:
             found.append(section(title, figures(*drawn)))
     return found
 
 
-def plot(
-    names: Sequence[str],
-    curves: Sequence[tuple[np.ndarray, np.ndarray] | None],
-    metric: str,
-    x_label: str = "update",
+def _plot(
+    names: Sequence[str], curves: Sequence[tuple[np.ndarray, np.ndarray] | None], metric: str
 ) -> "Figure":
     """Plots a metric; a training has the same colour in all plots."""
     figure = new_figure()
@@ -96,7 +93,7 @@ def plot(
         mark = "o" if len(steps) == 1 else ""  # a line needs two points
         axes.plot(steps, values, line, color=colour, marker=mark, linewidth=1.5, label=name)
     axes.legend(frameon=False, fontsize=8)
-    axes.set(xlabel=x_label, title=metric.replace("_", " "))
+    axes.set(xlabel="update", title=metric.replace("_", " "))
     return figure
 
 
