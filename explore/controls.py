@@ -6,7 +6,7 @@ from typing import Any
 import gradio as gr
 
 from beambert.explore import playgrounds
-from beambert.explore.drawing import refused
+from beambert.explore.drawing import refused, said, whole
 from beambert.explore.material import Material
 from beambert.pipelines.shared.errors import InputError
 
@@ -28,6 +28,8 @@ def shows(
     """
 
     def guarded(*values: Any) -> str:
+        if any(value is None for value in values):
+            return whole(said("Give every field a value."))
         try:
             return function(*values)
         except InputError as error:
@@ -68,5 +70,9 @@ def seed() -> gr.Number:
         label="Seed",
         info="another number gives other draws (random_seed)",
         precision=0,
-        minimum=0,
     )
+
+
+def whole_number(value: float | None, least: int = 0) -> int:
+    """Returns the value of a field for numbers; the least for an empty one or a smaller value."""
+    return least if value is None else max(least, int(value))

@@ -23,37 +23,31 @@ def records(tab: gr.Tab, material: Material) -> None:
             info="next_sentence_labels",
         )
     with gr.Row():
-        least = gr.Number(0, label="Fewest tokens", info="filled positions", precision=0, minimum=0)
-        most = gr.Number(4096, label="Most tokens", info="filled positions", precision=0, minimum=1)
+        least = gr.Number(0, label="Fewest tokens", info="filled positions", precision=0)
+        most = gr.Number(4096, label="Most tokens", info="filled positions", precision=0)
         unknown = gr.Checkbox(False, label="With [UNK]", info="words that the vocabulary lacks")
         text = gr.Textbox("", label="Text", info="words that stand in the record", max_length=200)
     with gr.Row():
-        file = gr.Number(
-            1, label="File", info="number of the file to begin with", precision=0, minimum=1
-        )
-        number = gr.Number(
-            1, label="Record", info="number of the record there", precision=0, minimum=1
-        )
+        file = gr.Number(1, label="File", info="number of the file to begin with", precision=0)
+        number = gr.Number(1, label="Record", info="number of the record there", precision=0)
         following = gr.Button("Next", variant="primary")
     shown = gr.HTML()
     then = gr.State(None)
     filters = [folder, label, least, most, unknown, text]
 
     def search(folder, label, least, most, unknown, text, at):
-        folders = material.browsers()
-        folder = folder if folder in folders else next(iter(folders))
-        limits = (int(least or 0), int(most or 4096))
+        limits = (controls.whole_number(least), controls.whole_number(most, 1))
         try:
+            folders = material.browsers()
+            folder = folder if folder in folders else next(iter(folders))
             return browsing.show_records(material, folder, label, *limits, unknown, text or "", at)
         except InputError as error:
             return refused(error), None
 
     def begin(*values):
         *of, file, number = values
-        try:
-            return search(*of, (int(file or 1) - 1, int(number or 1) - 1))
-        except InputError as error:
-            return refused(error), None
+        at = (controls.whole_number(file, 1) - 1, controls.whole_number(number, 1) - 1)
+        return search(*of, at)
 
     def go_on(*values):
         *of, at = values
@@ -62,12 +56,12 @@ def records(tab: gr.Tab, material: Material) -> None:
     def names():
         try:
             folders = list(material.browsers())
-        except InputError:
-            folders = []
-        return gr.Dropdown(folders, value=folders[0] if folders else None)
+        except InputError as error:
+            return gr.Dropdown(), refused(error)
+        return gr.Dropdown(folders, value=folders[0]), gr.HTML()
 
     private = {"api_visibility": "private", "show_progress": "hidden"}
-    tab.select(names, None, folder, **private)
+    tab.select(names, None, [folder, shown], **private)
     changes = [control.change for control in (*filters, file, number)]
     gr.on(
         changes,

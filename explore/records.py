@@ -6,13 +6,13 @@ its beginning.
 """
 
 import dataclasses
-import io
 import itertools
-import mmap
+import os
 import struct
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import BinaryIO
 
 import numpy as np
 
@@ -54,8 +54,6 @@ class RecordFile:
         self._lock = threading.Lock()
         with open(path, "rb") as file:
             self._is_gzip = file.read(2) == b"\x1f\x8b"
-            file.seek(0, io.SEEK_END)
-            self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) if file.tell() else b""
 
     def read(self, first: int, count: int) -> list[bytes]:
         """Returns at most `count` records, fewer at the end of the file.
@@ -70,7 +68,7 @@ class RecordFile:
         with open(self.path, "rb") as file:
             if self._is_gzip:
                 return list(itertools.islice(read_records(file), first, first + count))
-            start = self._start(first)
+            start = self._start(file, first)
             if start is None:
                 return []
             file.seek(start)
@@ -80,15 +78,16 @@ class RecordFile:
         """Returns the number of records whose place is known."""
         return len(self._starts)
 
-    def _start(self, number: int) -> int | None:
-        """Returns the place of a record in the file; None if there are not so many."""
+    def _start(self, file: BinaryIO, number: int) -> int | None:
+        """Returns the place of a record in the open file; None if there are not so many."""
+        size = os.fstat(file.fileno()).st_size
         with self._lock:
-            starts, size = self._starts, len(self._map)
+            starts = self._starts
             while len(starts) <= number:
-                at = starts[-1]
-                if at + _BEFORE > size:
+                length = os.pread(file.fileno(), _LENGTH.size, starts[-1])
+                if len(length) < _LENGTH.size:
                     return None
-                after = at + _BEFORE + _LENGTH.unpack_from(self._map, at)[0] + _AFTER
+                after = starts[-1] + _BEFORE + _LENGTH.unpack(length)[0] + _AFTER
                 if after >= size:
                     return None
                 starts.append(after)
@@ -120,7 +119,7 @@ class Found:
     Attributes:
       records: the records that were found.
       looked_at: number of records that were looked at.
-      then: where to go on, as (number of the file, number of the record); None at the end.
+      then: numbers of the file and of the record to go on with; None at the end.
       damage: sentence about a damaged file; "" if none was met.
     """
 

@@ -49,7 +49,7 @@ def masking(page: gr.Blocks, material: Material) -> None:
     shown = gr.HTML()
 
     def show(name, text, rate, as_mask, as_random, words, seed):
-        settings = MaskingSettings(rate, as_mask, as_random, words, int(seed or 0))
+        settings = MaskingSettings(rate, as_mask, as_random, words, controls.whole_number(seed))
         return playgrounds.show_masking(material, name, text, settings)
 
     inputs = [model, typed, rate, as_mask, as_random, words, seed]
@@ -87,15 +87,13 @@ def next_sentence(tab: gr.Tab, material: Material) -> None:
             label="Label",
             info="which pairs to show",
         )
-        number = gr.Number(
-            1, label="Pair", info="number of the pair to show", precision=0, minimum=1
-        )
+        number = gr.Number(1, label="Pair", info="number of the pair to show", precision=0)
     if material.corpus:
         drawn = gr.Button("Draw documents from the corpus")
 
         def draw(seed):
             try:
-                documents = material.draw_documents(int(seed or 0))
+                documents = material.draw_documents(controls.whole_number(seed))
             except InputError as error:
                 raise gr.Error(str(error), print_exception=False) from error
             return "\n\n".join("\n".join(sentences) for sentences in documents)
@@ -104,7 +102,13 @@ def next_sentence(tab: gr.Tab, material: Material) -> None:
     shown = gr.HTML()
 
     def show(name, text, length, short, seed, wanted, number):
-        numbers = (int(length), short, int(seed or 0), wanted, int(number or 1))
+        numbers = (
+            controls.whole_number(length, 8),
+            short,
+            controls.whole_number(seed),
+            wanted,
+            controls.whole_number(number, 1),
+        )
         return playgrounds.show_pairs(material, name, text, *numbers)
 
     inputs = [model, typed, length, short, seed, wanted, number]
@@ -124,7 +128,12 @@ def _quiz(material: Material, model, typed, length, seed) -> None:
     def ask(state, name, text, length, seed):
         number = state["number"] + 1
         shown, label, guess = playgrounds.quiz_pair(
-            material, name, text, int(length), int(seed or 0), number
+            material,
+            name,
+            text,
+            controls.whole_number(length, 8),
+            controls.whole_number(seed),
+            number,
         )
         return {**state, "number": number, "label": label, "guess": guess}, shown, ""
 

@@ -40,6 +40,16 @@ def test_the_index_grows_as_far_as_is_asked(files):
     assert file.indexed() == 100
 
 
+def test_a_file_that_shrinks_meanwhile_ends_earlier(tmp_path):
+    path = record_files.write(tmp_path / "a", labelled(50))
+    file = RecordFile(path)
+    assert len(file.read(40, 5)) == 5
+    whole = (tmp_path / "a").stat().st_size
+    with open(path, "r+b") as opened:
+        opened.truncate(whole * 20 // 50)  # all are of one size
+    assert file.read(40, 5) == [] and len(file.read(10, 20)) == 10
+
+
 def test_gzip_and_empty_files(tmp_path):
     path = record_files.write(tmp_path / "a.tfrecord.gz", labelled(40))
     assert len(RecordFile(path).read(30, 20)) == 10
