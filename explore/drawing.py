@@ -40,7 +40,7 @@ STYLE = """
 .bb table { border-collapse: collapse; margin: .6rem 0; } .bb .wide { overflow-x: auto; }
 .bb th, .bb td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #8a8f98;
   vertical-align: top; color: inherit; }
-.bb th, .bb td.number { overflow-wrap: normal; }
+.bb th, .bb td.number, .bb td:first-child { overflow-wrap: normal; }
 .bb td.number, .bb th.number { text-align: right; font-variant-numeric: tabular-nums; }
 .bb .bars { min-width: 17rem; max-width: 40rem; }
 .bb .bars div { display: grid; grid-template-columns: 6.5rem 1fr 3.5rem;

@@ -90,7 +90,7 @@ def open_page(material: Material, host: str, port: int) -> str:
             )
     except OSError as error:
         raise InputError(
-            f"--port={port}: cannot be used on {host}, perhaps because it is in use; name another port"
+            f"--port={port}: cannot be used on {host}, perhaps it is in use; name another port"
         ) from error
     return address
 
