@@ -64,7 +64,7 @@ def show_records(
     parts: list[object] = [
         note(
             f"{counted(len(found.records), 'record')} shown, {found.looked_at:,} looked at. "
-            + ("Press Next to go on." if found.then else "This is the end of the folder.")
+            + ("More follow." if found.then else "This is the end of the folder.")
         )
     ]
     if found.damage:
@@ -116,7 +116,7 @@ def show_survey(material: Material, folder: str) -> Html:
     parts: list[object] = [
         note(
             f"Counted over {counted(statistics.instances, 'record')}, the first of each of "
-            f"{counted(len(browser.files), 'file')}; `beambert verify` reads them all."
+            f"{counted(found.files, 'file')}; `beambert verify` reads them all."
         )
     ]
     parts += [said(f"Warning: {text}", is_wrong=True) for text in found.warnings]

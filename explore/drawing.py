@@ -50,7 +50,7 @@ STYLE = """
   border: 1px solid #5d6675; }
 .bb svg { max-width: 100%; height: auto; display: block; } .bb svg text { fill: currentColor; }
 .bb .said { margin: .5rem 0; padding: .5rem .8rem; border-left: .3rem solid #4c8bd6;
-  background: var(--background-fill-secondary, #f5f7fa); }
+  background: var(--background-fill-secondary, var(--card)); }
 .bb .wrong { border-left-color: #b3261e; } .bb h1 { font-size: 1.4rem; margin: 0; }
 .bb h3 { font-size: 1.05rem; margin: 1rem 0 .3rem; }
 .bb .figures { display: flex; flex-wrap: wrap; gap: 1rem; } .bb figure { margin: 0; }

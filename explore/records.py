@@ -33,8 +33,8 @@ from beambert.pipelines.wordpiece.joining import join_pieces
 ROWS_AT_A_TIME = 256
 # A search ends after so many seconds and can be continued.
 SECONDS_A_SEARCH = 0.2
-# Number of records that the survey of a folder counts.
-SURVEYED = 2048
+# Numbers of records and of files that the survey of a folder counts at most.
+SURVEYED, SURVEYED_FILES = 1024, 32
 _LENGTH = struct.Struct("<Q")
 # Bytes before a record (its length and the length's checksum), and after it.
 _BEFORE, _AFTER = 12, 4
@@ -213,13 +213,14 @@ class RecordBrowser:
         return join_pieces(tokens[i] if 0 <= i < len(tokens) else str(i) for i in ids.tolist())
 
     def survey(self, made_with: MadeWith) -> "Survey":
-        """Counts about `SURVEYED` records, the same number from the beginning of each file."""
-        each = max(1, SURVEYED // max(len(self.files), 1))
+        """Counts records, the same number from the beginning of each of some files."""
+        files = self.files[:: -(-len(self.files) // SURVEYED_FILES)]
+        each = SURVEYED // len(files)
         statistics = RecordStatistics.empty(
             self.features.max_seq_length, self.features.max_predictions_per_seq
         )
         behind: dict[str, tuple[str, int]] = {}
-        for file in self.files[:SURVEYED]:
+        for file in files:
             try:
                 rows, _ = decode_rows(file.read(0, each), self.features)
             except CorruptRecordsError:
@@ -228,7 +229,7 @@ class RecordBrowser:
             statistics += counted
             for kind in counted.faults.keys() - behind.keys():
                 behind[kind] = (file.path, first_fault(rows, self.ids, kind) + 1)
-        return Survey(statistics, warn(statistics, {}, made_with), behind)
+        return Survey(statistics, warn(statistics, {}, made_with), behind, len(files))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -239,11 +240,13 @@ class Survey:
       statistics: statistics of the records.
       warnings: the warnings of `beambert verify` that these records give.
       behind: kind of fault -> path of a file and number of the first record there that has it.
+      files: number of the files.
     """
 
     statistics: RecordStatistics
     warnings: list[str]
     behind: Mapping[str, tuple[str, int]]
+    files: int
 
 
 def as_record(rows: Mapping[str, np.ndarray], row: int, path: str, number: int) -> SampledRecord:
