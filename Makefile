@@ -14,8 +14,8 @@ XLA_CACHE := TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=$(abspath .venv/xl
 PYTEST := $(TEST_ENV) $(XLA_CACHE) $(BIN)/python -m pytest -n auto --maxprocesses=4 \
 	--dist=loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo test test-slow test-flink test-cluster test-tpu-packages attack \
-	deploy-files smoke-cloud lint bench lock clean
+.PHONY: help setup explore demo test test-slow test-explore test-flink test-cluster \
+	test-tpu-packages attack deploy-files smoke-cloud lint bench lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## / - /'
@@ -32,14 +32,32 @@ $(SETUP): .venv/.requirements setup.py
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	touch $@
 
+explore: .venv/.explore  ## what the page of beambert explore needs, in .venv
+
+# What is there already keeps its version.
+.venv/.explore: $(SETUP)
+	grep -oE '^[a-z0-9-]+==[^ ]+' requirements.lock >.venv/constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation \
+		-c .venv/constraints.txt -e '.[explore]'
+	touch $@
+
 demo: $(SETUP)  ## the whole path from text to a served model, in demo-output/
 	$(BIN)/beambert demo --output=demo-output
 
 test: $(SETUP)  ## the fast tests, offline
-	$(PYTEST) -m "not slow and not flink"
+	$(PYTEST) -m "not slow and not flink and not explore"
 
 test-slow: $(SETUP)  ## the others: several processes, killed ones
 	$(PYTEST) -m slow
+
+test-explore: .venv/.explore  ## the page of beambert explore in a browser; needs Debian's chromium
+	@if ! command -v chromium >/dev/null; then \
+		echo "skipped: no chromium is installed, in which the page would be tested"; \
+	else \
+		$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation \
+			-c .venv/constraints.txt -e '.[explore,test-explore]' && \
+		$(TEST_ENV) $(BIN)/python -m pytest -m explore tests/explore; \
+	fi
 
 test-flink: FLINK_TESTS := tests/flink/test_flink.py
 test-flink: $(SETUP)  ## the data command on a real Flink; needs Java 17 and Maven

@@ -35,6 +35,10 @@ EXTRAS = {
     # The CUDA libraries that TensorFlow was built with, on a machine with NVIDIA GPUs. They are not
     # in requirements.lock; docs/pretraining.md has the command.
     "gpu": ["tensorflow[and-cuda]>=2.20"],
+    # The page of `beambert explore`. It is not in requirements.lock; `make explore` installs it.
+    "explore": ["gradio==6.31.0"],
+    # The tests of that page, on a Chromium that is installed already.
+    "test-explore": ["axe-playwright-python>=0.1.4", "playwright>=1.50"],
     # Services that show the metrics of trainings, `--tracker`. Without MLflow's server.
     "mlflow": ["mlflow-skinny>=3"],
     "wandb": ["wandb>=0.20"],
@@ -46,7 +50,7 @@ EXTRAS = {
 
 # The folders of the repository are the packages beambert.pipelines, beambert.model and so on: as
 # top-level packages they would clash with any model.py of a user's own.
-TOP_FOLDERS = ("pipelines", "model", "trainer", "deploy", "demo")
+TOP_FOLDERS = ("pipelines", "model", "trainer", "deploy", "demo", "explore")
 PACKAGES = find_packages(include=[pattern for top in TOP_FOLDERS for pattern in (top, f"{top}.*")])
 
 setup(

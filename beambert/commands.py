@@ -56,6 +56,12 @@ _TABLE = (
         needs_beam=True,
     ),
     Command("compare", "models -> settings, results, curves", "beambert.trainer.commands.compare"),
+    Command(
+        "explore",
+        "text, records, models -> a local page to look inside",
+        "beambert.explore.command",
+        needs_beam=True,
+    ),
     Command("export", "model -> SavedModel on raw text", "beambert.trainer.commands.export"),
     Command(
         "deliver",

@@ -97,6 +97,12 @@ def look_up(table_VH: keras.KerasTensor, ids_BL: keras.KerasTensor) -> keras.Ker
     return gather(table_VH)
 
 
+def score_bias(input_mask: keras.KerasTensor, length: int) -> keras.KerasTensor:
+    """Returns what attention adds to the scores of a mask [B, L], float32 [B, 1, 1, L]."""
+    bias_BL = (1.0 - ops.cast(input_mask, "float32")) * MASKED_SCORE
+    return ops.reshape(bias_BL, (-1, 1, 1, length))
+
+
 class BertEmbeddings(keras.layers.Layer):
     """Sum of word, segment and position embeddings, normalized (Devlin et al. 2019, figure 2)."""
 
@@ -164,19 +170,23 @@ class BertSelfAttention(keras.layers.Layer):
         x_BLND = ops.reshape(x_TH, (-1, length, heads, self.config.hidden_size // heads))
         return ops.transpose(x_BLND, (0, 2, 1, 3))
 
-    def call(self, x_TH, score_bias_B11L, dropout_seed=None, packing=None):
-        """Returns the weighted values, heads side by side, as [T, H]."""
+    def attention_weights(self, x_TH, score_bias_B11L, packing=None):
+        """Returns the attention weights without dropout, float32 [B, N, L, L]; rows sum to 1."""
         length = score_bias_B11L.shape[-1]
         query_BNLD = self._heads(self.query(x_TH), length, packing)
         key_BNLD = self._heads(self.key(x_TH), length, packing)
-        value_BNLD = self._heads(self.value(x_TH), length, packing)
         head_size = query_BNLD.shape[-1]
         score_BNLL = ops.matmul(query_BNLD, ops.transpose(key_BNLD, (0, 1, 3, 2)))
         # The softmax is float32 under every policy: bfloat16 has 8 bits, and a row of weights must
         # sum to 1. The bias may have been rounded to the compute dtype, which keeps 0 exact.
         score_BNLL = ops.cast(score_BNLL, "float32") * head_size**-0.5
         score_BNLL = score_BNLL + ops.cast(score_bias_B11L, "float32")
-        weight_BNLL = ops.softmax(score_BNLL, axis=-1)
+        return ops.softmax(score_BNLL, axis=-1)
+
+    def call(self, x_TH, score_bias_B11L, dropout_seed=None, packing=None):
+        """Returns the weighted values, heads side by side, as [T, H]."""
+        weight_BNLL = self.attention_weights(x_TH, score_bias_B11L, packing)
+        value_BNLD = self._heads(self.value(x_TH), score_bias_B11L.shape[-1], packing)
         rate = self.config.attention_probs_dropout_prob
         weight_BNLL = dropout(weight_BNLL, rate, dropout_seed, self.site)
         context_BNLD = ops.matmul(ops.cast(weight_BNLL, self.compute_dtype), value_BNLD)
@@ -352,9 +362,8 @@ class BertEncoder(keras.Model):
         Returns:
           [T, last_layers * H]; with a packing, [C, last_layers * H].
         """
-        length = self._sequence_length(input_ids)
-        score_bias_B11L = (1.0 - ops.cast(input_mask, "float32")) * MASKED_SCORE
-        score_bias_B11L = ops.reshape(score_bias_B11L, (-1, 1, 1, length))
+        self._check_length(input_ids)
+        score_bias_B11L = score_bias(input_mask, input_ids.shape[1])
         x_TH = self.embeddings(
             ops.cast(input_ids, "int32"),
             ops.cast(segment_ids, "int32"),
@@ -367,7 +376,7 @@ class BertEncoder(keras.Model):
             outputs.append(x_TH)
         return x_TH if last_layers == 1 else ops.concatenate(outputs[-last_layers:], axis=-1)
 
-    def _sequence_length(self, input_ids) -> int:
+    def _check_length(self, input_ids) -> None:
         length = input_ids.shape[1]
         limit = self.config.max_position_embeddings
         if length is None:
@@ -376,4 +385,3 @@ class BertEncoder(keras.Model):
             raise ValueError(
                 f"the sequence length {length} is more than max_position_embeddings {limit}"
             )
-        return length

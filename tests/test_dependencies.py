@@ -11,15 +11,16 @@ import pytest
 from support.absent_packages import BEAM_PACKAGES, without
 
 ROOT = pathlib.Path(__file__).parents[1]
-TOPS = ("beambert", "pipelines", "model", "trainer", "deploy", "demo")
+TOPS = ("beambert", "pipelines", "model", "trainer", "deploy", "demo", "explore")
 # The packages that no module of a package may import.
 FORBIDDEN = {
     "beambert": set(),
-    "pipelines": {"beambert", "model", "trainer", "deploy", "demo"},
-    "model": {"beambert", "pipelines", "trainer", "deploy", "demo"},
-    "trainer": {"beambert", "deploy", "demo"},
-    "deploy": {"model", "demo"},
-    "demo": {"deploy"},
+    "pipelines": {"beambert", "model", "trainer", "deploy", "demo", "explore"},
+    "model": {"beambert", "pipelines", "trainer", "deploy", "demo", "explore"},
+    "trainer": {"beambert", "deploy", "demo", "explore"},
+    "deploy": {"model", "demo", "explore"},
+    "demo": {"deploy", "explore"},
+    "explore": {"beambert", "deploy", "demo"},
 }
 # But for this: the table of commands names their modules as text, so that Vertex's entry point can
 # take its part of it.

@@ -21,6 +21,7 @@ TOPS = (
     "trainer",
     "deploy",
     "demo",
+    "explore",
     "docs",
     "tests",
     "benchmarks",

@@ -12,9 +12,10 @@ ROOT = pathlib.Path(__file__).parents[1]
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q")
 OFFLINE = ("--no-deps", "--no-build-isolation")
 # Names of our folders; as files of a user's own they would be found first.
-HOSTILE = ("model", "pipelines", "trainer", "deploy", "demo")
+HOSTILE = ("model", "pipelines", "trainer", "deploy", "demo", "explore")
 WHERE = """
-import beambert.deploy, beambert.demo, beambert.model, beambert.pipelines, beambert.trainer.task
+import beambert.deploy, beambert.demo, beambert.explore, beambert.model, beambert.pipelines
+import beambert.trainer.task
 import sys
 for name, module in sys.modules.items():
     if name.startswith("beambert") and module.__file__:

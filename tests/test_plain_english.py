@@ -9,7 +9,7 @@ import tokenize
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
-TOPS = ("beambert", "pipelines", "model", "trainer", "deploy", "demo", "benchmarks")
+TOPS = ("beambert", "pipelines", "model", "trainer", "deploy", "demo", "explore", "benchmarks")
 FILES = sorted(path for top in TOPS for path in (ROOT / top).rglob("*.py"))
 # What an error may begin with besides a flag or a value that is filled in.
 SUBJECTS = (

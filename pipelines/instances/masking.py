@@ -128,6 +128,8 @@ def mask_rows(
     do_whole_word_mask: bool,
     ids: TokenIds,
     random: np.random.Generator,
+    mask_share: float = MASK_SHARE,
+    random_share: float = RANDOM_SHARE,
 ) -> dict[str, np.ndarray]:
     """Chooses positions to predict and hides them.
 
@@ -145,6 +147,8 @@ def mask_rows(
       do_whole_word_mask: whether to choose all pieces of a word or none.
       ids: ids of the vocabulary.
       random: source of every draw.
+      mask_share: share of the chosen tokens that become [MASK].
+      random_share: share of the chosen tokens that become a random token.
 
     Returns:
       `input_ids` int32 [N, L] with masks; `masked_lm_positions` and `masked_lm_ids`, int32 [N, P],
@@ -175,9 +179,9 @@ def mask_rows(
     roll_NS = random.random((rows, slots), np.float32)
     replacement_NS = ids.replacements[random.integers(0, len(ids.replacements), (rows, slots))]
     hidden_NS = np.where(
-        roll_NS < MASK_SHARE,
+        roll_NS < mask_share,
         ids.mask,
-        np.where(roll_NS < MASK_SHARE + RANDOM_SHARE, replacement_NS, label_NS),
+        np.where(roll_NS < mask_share + random_share, replacement_NS, label_NS),
     )
     masked_NL = input_ids.copy()
     row_K = np.broadcast_to(row_NS, is_used_NS.shape)[is_used_NS]

@@ -19,7 +19,7 @@ import traceback
 from beambert.commands import COMMANDS
 from beambert.pipelines.verify import STATUS_OF_FAULTS
 
-HEAVY = {"tensorflow", "keras", "apache_beam", "tfx_bsl", "tensorflow_model_analysis"}
+HEAVY = {"tensorflow", "keras", "apache_beam", "tfx_bsl", "tensorflow_model_analysis", "gradio"}
 # An undecodable byte of a command line is a surrogate.
 VALUES = ("0", "-1", str(10**12), "1e400", "", "nan", "-inf", "missing/file", "ü文 ", "\udcff")
 

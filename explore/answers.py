@@ -1,0 +1,78 @@
+"""Answers of a fine-tuned model to typed text, and the tokens that mattered."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from beambert.explore.embeddings import compose
+from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.prediction.answers import ANSWERS
+from beambert.pipelines.prediction.saved_models import Model
+from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL, REGRESSION
+
+# Kinds whose models give one vector of logits for a text, so that a label has one gradient.
+EXPLAINED = (CLASSIFICATION, MULTI_LABEL, REGRESSION)
+
+
+@dataclasses.dataclass(frozen=True)
+class Attribution:
+    """How much each token moved the logit of a label.
+
+    Attributes:
+      ids: int32 [tokens], [CLS] and [SEP] included.
+      scores: float32 [tokens], gradient times input; positive where the token speaks for the label.
+      label: index of the label.
+    """
+
+    ids: np.ndarray
+    scores: np.ndarray
+    label: int
+
+
+def ask(loaded: Any, model: Model, texts: Sequence[str]) -> dict[str, Any]:
+    """Returns the answer of a SavedModel to one text, or to a pair, in plain types.
+
+    Args:
+      loaded: the SavedModel.
+      model: its labels and training.
+      texts: one text, or the two of a pair; of a question and its context the question first.
+    """
+    of_kind = ANSWERS[model.training["kind"]]
+    example = of_kind.example(texts, ())
+    given = {name: tf.constant([text]) for name, text in example.texts().items()}
+    outputs = loaded.signatures["serving_default"](**given)
+    arrays = {name: value.numpy() for name, value in outputs.items()}
+    return of_kind.answer(model.labels, example, arrays, 0)
+
+
+def attribute(
+    model: keras.Model, features: TextFeatures, texts: Sequence[str], label: int | None = None
+) -> Attribution:
+    """Returns gradient times input for each token of a text (Denil et al. 2014, arXiv 1412.6815).
+
+    The input is the sum of the three embeddings. A position's embedding is added to one token
+    only, so the gradient of its row is the gradient of that token's sum.
+
+    Args:
+      model: a classifier.
+      features: conversion of texts to its inputs.
+      texts: one text, or the two of a pair.
+      label: index of the label; None for the likeliest.
+    """
+    made = features(*(tf.constant([text]) for text in texts))
+    length = int(made["input_mask"].numpy().sum())
+    inputs = {name: value[:, :length] for name, value in made.items()}
+    positions = model.encoder.embeddings.position_embeddings
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(positions.value)
+        logits = model(inputs)[0]
+        chosen = int(np.argmax(logits)) if label is None else label
+        logit = logits[chosen]
+    gradient = np.array(tf.convert_to_tensor(tape.gradient(logit, positions.value)))[:length]
+    ids, segments = (inputs[name].numpy()[0] for name in ("input_ids", "segment_ids"))
+    total = compose(model.encoder, ids, segments).total
+    return Attribution(ids, (gradient * total).sum(axis=1), chosen)

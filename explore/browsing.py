@@ -1,0 +1,136 @@
+"""Records as HTML: a page of them, one of them, and what the first ones tell."""
+
+from beambert.explore.drawing import (
+    IN_A,
+    IN_B,
+    MASKED,
+    OTHER,
+    SAME,
+    SPECIAL,
+    UNKNOWN,
+    Piece,
+    pieces,
+    said,
+    whole,
+)
+from beambert.explore.material import Material
+from beambert.pipelines.shared.console import counted
+from beambert.pipelines.shared.report_page import Html, join, note, table, tag
+from beambert.pipelines.wordpiece.vocabulary import (
+    CLASSIFY,
+    MASK,
+    SEPARATE,
+)
+from beambert.pipelines.wordpiece.vocabulary import (
+    UNKNOWN as UNKNOWN_TOKEN,
+)
+
+# Number of records on a page.
+PAGE = 5
+ANY, IS_NEXT, RANDOM_NEXT = "any label", "is next (0)", "random next (1)"
+_LABELS = {ANY: None, IS_NEXT: True, RANDOM_NEXT: False}
+# The figures of the survey: name and attribute of the statistics.
+_HIDDEN = ("hidden_as_mask", "hidden_as_other", "hidden_as_same")
+
+Place = tuple[int, int]
+
+
+def show_records(
+    material: Material,
+    folder: str,
+    label: str,
+    least: int,
+    most: int,
+    has_unknown: bool,
+    text: str,
+    at: Place,
+) -> tuple[Html, Place | None]:
+    """Returns a page of records from a place on, and the place where the next page begins.
+
+    Args:
+      material: what the page shows.
+      folder: name of one of the folders of `Material.browsers`.
+      label: one of `ANY`, `IS_NEXT` and `RANDOM_NEXT`.
+      least, most: number of filled positions.
+      has_unknown: whether only records with [UNK] are shown.
+      text: words that must stand in a record; "" for any.
+      at: number of the file and of the record in it, from 0.
+    """
+    from beambert.explore.records import Filter
+
+    browser, _ = material.browsers()[folder]
+    wanted = Filter(_LABELS[label], int(least), int(most), has_unknown, text.strip())
+    found = browser.search(wanted, at, PAGE)
+    parts: list[object] = [
+        note(
+            f"{counted(len(found.records), 'record')} shown, {found.looked_at:,} looked at. "
+            + ("More follow." if found.then else "This is the end of the folder.")
+        )
+    ]
+    if found.damage:
+        parts.append(said(f"Damaged: {found.damage}", is_wrong=True))
+    if not found.records and found.then:
+        parts.append(said("None of these fits; press Next to look on."))
+    parts += [_record(record, browser.tokens) for record in found.records]
+    return whole(*parts), found.then
+
+
+def _record(record, tokens) -> Html:
+    def name(index: int) -> str:
+        return tokens[index] if tokens and 0 <= index < len(tokens) else str(index)
+
+    labels = dict(record.predictions)
+    boxes = []
+    for place, (index, segment) in enumerate(zip(record.ids, record.segments, strict=True)):
+        shown = name(index)
+        kind, under = (IN_A, IN_B)[segment != 0], ""
+        if place in labels:
+            label = name(labels[place])
+            kind = MASKED if shown == MASK else SAME if label == shown else OTHER
+            under = f"predict {label}"
+        elif shown in (CLASSIFY, SEPARATE):
+            kind = SPECIAL
+        elif shown == UNKNOWN_TOKEN:
+            kind = UNKNOWN
+        boxes.append(Piece(shown, kind, under))
+    says = "is next (0)" if record.is_next else "random next (1)"
+    file = record.path.rpartition("/")[2]
+    return join(
+        tag("h3", f"Record {record.number:,} of {file}: {says}"),
+        note(
+            f"{len(record.ids)} of {record.positions} positions filled, "
+            f"{counted(len(labels), 'token')} to predict"
+        ),
+        pieces(boxes),
+    )
+
+
+def show_survey(material: Material, folder: str) -> Html:
+    """Returns figures, warnings and faults of the first records of a folder's files."""
+    from beambert.pipelines.records.figures import figures
+    from beambert.pipelines.records.statistics import FAULTS
+
+    browser, made_with = material.browsers()[folder]
+    found = browser.survey(made_with)
+    statistics = found.statistics
+    parts: list[object] = [
+        note(
+            f"Counted over {counted(statistics.instances, 'record')}, the first of each of "
+            f"{counted(found.files, 'file')}; `beambert verify` reads them all."
+        )
+    ]
+    parts += [said(f"Warning: {text}", is_wrong=True) for text in found.warnings]
+    for kind, count in statistics.faults.items():
+        path, number = found.behind[kind]
+        file = path.rpartition("/")[2]
+        where = f"the first is record {number:,} of {file}"
+        parts.append(said(f"Fault: {count:,} records {FAULTS[kind]}; {where}", is_wrong=True))
+    if not found.warnings and not statistics.faults:
+        parts.append(said("No warning and no fault in these records."))
+    rows = [
+        (name.replace("_", " "), f"{value:,.4g}" if isinstance(value, float) else str(value))
+        for name, value in figures(statistics).items()
+        if isinstance(value, int | float)
+    ]
+    parts.append(table(("figure", "value"), rows, ("name", "number")))
+    return whole(*parts)

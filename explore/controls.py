@@ -1,0 +1,78 @@
+"""The controls that several tabs have, and the call of a function after a change."""
+
+from collections.abc import Callable
+from typing import Any
+
+import gradio as gr
+
+from beambert.explore import playgrounds
+from beambert.explore.drawing import refused, said, whole
+from beambert.explore.material import Material
+from beambert.pipelines.shared.errors import InputError
+
+# Greatest number of characters of a typed text.
+MOST_CHARACTERS = 20_000
+
+
+def shows(
+    triggers: list, function: Callable, inputs: list, output: Any, progress: str = "hidden"
+) -> None:
+    """Calls a function after each change, and shows its HTML or the message of its error.
+
+    Args:
+      triggers: events of the page.
+      function: function from the values of the inputs to HTML.
+      inputs: controls.
+      output: place of the HTML.
+      progress: "minimal" to show a clock meanwhile, where something large may be loaded.
+    """
+
+    def guarded(*values: Any) -> str:
+        if any(value is None for value in values):
+            return whole(said("Give every field a value."))
+        try:
+            return function(*values)
+        except InputError as error:
+            return refused(error)
+
+    gr.on(
+        triggers,
+        guarded,
+        inputs,
+        output,
+        show_progress=progress,
+        trigger_mode="always_last",
+        api_visibility="private",
+    )
+
+
+def text(label: str, value: str, info: str, lines: int = 3) -> gr.Textbox:
+    """Returns a field for a text."""
+    return gr.Textbox(value, label=label, info=info, lines=lines, max_length=MOST_CHARACTERS)
+
+
+def models(material: Material) -> gr.Dropdown:
+    """Returns the choice of a pre-trained model, hidden where there is none."""
+    names = playgrounds.all_names(material)
+    return gr.Dropdown(
+        names,
+        value=names[0],
+        label="Model",
+        info="whose answers are shown (folders of --model with the heads of pre-training)",
+        visible=len(names) > 1,
+    )
+
+
+def seed() -> gr.Number:
+    """Returns the field for the seed of the draws."""
+    return gr.Number(
+        1,
+        label="Seed",
+        info="another number gives other draws (random_seed)",
+        precision=0,
+    )
+
+
+def whole_number(value: float | None, least: int = 0) -> int:
+    """Returns the value of a field for numbers; the least for an empty one or a smaller value."""
+    return least if value is None else max(least, int(value))

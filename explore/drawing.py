@@ -1,0 +1,296 @@
+"""The drawings of the page as HTML: tokens, bars, strips, maps and points. Pure.
+
+Every text goes through `report_page.text` or `html.escape`, so that none is ever taken for HTML.
+"""
+
+import html
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from beambert.pipelines.shared.report_page import Html, join, tag, text
+
+# The kinds of a token's box. Each has a colour and a word, as a colour alone tells some people
+# nothing.
+PLAIN, SPECIAL, MASKED, OTHER, SAME, IN_A, IN_B, UNKNOWN = (
+    *("plain", "special", "masked", "other", "same", "in-a", "in-b", "unknown"),
+)
+# Colours of points and lines, legible on light and dark pages; dots also differ in shape.
+COLOURS = ("#2f6db5", "#b5651d", "#2e7d4f", "#8e44ad", "#b0304a", "#157a75")
+# Attention weights below this aren't drawn.
+LEAST_WEIGHT = 0.01
+# Number of labels of an axis.
+_TICKS = 5
+
+STYLE = """
+.bb { color: var(--body-text-color, inherit); overflow-wrap: anywhere; }
+.bb .pieces { display: flex; flex-wrap: wrap; align-items: flex-start; gap: .35rem 0;
+  margin: .5rem 0; }
+.bb .piece { display: inline-flex; flex-direction: column; align-items: center; margin-left: .35rem;
+  padding: .1rem .4rem; border: 1px solid #5d6675; border-radius: .35rem; background: #ffffff;
+  color: #14171c; line-height: 1.3; max-width: 100%; }
+.bb .piece.joined { margin-left: 0; border-left: 3px dotted #5d6675; border-top-left-radius: 0;
+  border-bottom-left-radius: 0; }
+.bb .piece small { font-size: .72rem; color: #2b313c; max-width: 11rem; text-align: center; }
+.bb .piece.special { background: #e3e6eb; } .bb .piece.masked { background: #bcd9fb; }
+.bb .piece.other { background: #ffd9a8; } .bb .piece.same { background: #c3ecd0; }
+.bb .piece.in-a { background: #e3eefc; } .bb .piece.in-b { background: #fdebd6; }
+.bb .piece.unknown { background: #f6c4c4; } .bb .piece.chosen { outline: 3px solid #14171c; }
+.bb table { border-collapse: collapse; margin: .6rem 0; } .bb .wide { overflow-x: auto; }
+.bb th, .bb td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #8a8f98;
+  vertical-align: top; color: inherit; }
+.bb th, .bb td.number, .bb td:first-child { overflow-wrap: normal; }
+.bb td.number, .bb th.number { text-align: right; font-variant-numeric: tabular-nums; }
+.bb .bars { min-width: 17rem; max-width: 40rem; }
+.bb .bars div { display: grid; grid-template-columns: 6.5rem 1fr 3.5rem;
+  gap: .4rem; align-items: center; font-size: .85rem; }
+.bb .bars i { display: block; height: .65rem; background: #8a8f98; border-radius: .2rem; }
+.bb .bars div.right i { background: #2e9e5b; } .bb .strip { height: 1.1rem; min-width: 12rem;
+  border: 1px solid #5d6675; }
+.bb svg { max-width: 100%; height: auto; display: block; } .bb svg text { fill: currentColor; }
+.bb .said { margin: .5rem 0; padding: .5rem .8rem; border-left: .3rem solid #4c8bd6;
+  background: var(--background-fill-secondary, var(--card)); }
+.bb .wrong { border-left-color: #b3261e; } .bb h1 { font-size: 1.4rem; margin: 0; }
+.bb h3 { font-size: 1.05rem; margin: 1rem 0 .3rem; }
+.bb .figures { display: flex; flex-wrap: wrap; gap: 1rem; } .bb figure { margin: 0; }
+.bb .legend { list-style: none; margin: 0; padding: 0; font-size: .85rem; }
+.bb .legend li::before { content: ""; display: inline-block; width: 1.4rem; height: .25rem;
+  margin-right: .4rem; vertical-align: middle; background: var(--line); }
+.bb mark { background: #ffe08a; color: #14171c; padding: 0 .1rem; }
+"""
+
+
+class Piece(NamedTuple):
+    """A token in a box.
+
+    Attributes:
+      token: the token.
+      kind: kind of the box, such as `MASKED`.
+      under: text below the token.
+      is_chosen: whether the box has a frame.
+    """
+
+    token: str
+    kind: str = PLAIN
+    under: str = ""
+    is_chosen: bool = False
+
+
+def whole(*parts: object) -> Html:
+    """Returns parts as one piece of HTML with the page's style."""
+    return tag("div", *parts, kind="bb")
+
+
+def said(*parts: object, is_wrong: bool = False) -> Html:
+    """Returns a sentence that stands out."""
+    return tag("p", *parts, kind="said wrong" if is_wrong else "said")
+
+
+def refused(error: Exception) -> Html:
+    """Returns the message of an error as HTML."""
+    return whole(said(str(error), is_wrong=True))
+
+
+def pieces(of: Sequence[Piece]) -> Html:
+    """Returns tokens in boxes. The pieces of a word touch each other."""
+    boxes = []
+    for piece in of:
+        kind = f"piece {piece.kind}"
+        kind += " joined" if piece.token.startswith("##") else ""
+        kind += " chosen" if piece.is_chosen else ""
+        under = tag("small", piece.under) if piece.under else ""
+        boxes.append(tag("span", tag("b", piece.token), under, kind=kind))
+    return tag("div", *boxes, kind="pieces")
+
+
+def bars(
+    answers: Sequence[tuple[str, float]], right: str | None = None, form: str = "{:.1%}"
+) -> Html:
+    """Returns names with bars of numbers from 0 to 1; the right one is green and says so.
+
+    Args:
+      answers: names and numbers.
+      right: name of the right answer, if there is one.
+      form: format of the numbers.
+    """
+    rows = []
+    for name, share in answers:
+        is_right = name == right
+        bar = Html(f'<i style="width:{100 * min(max(share, 0.0), 1.0):.1f}%"></i>')
+        label = f"✓ {name}" if is_right else name
+        rows.append(
+            tag(
+                "div",
+                tag("span", label),
+                tag("span", bar),
+                tag("span", form.format(share)),
+                kind="right" if is_right else "",
+            )
+        )
+    return tag("div", *rows, kind="bars")
+
+
+def strip(values: np.ndarray, largest: float, label: str) -> Html:
+    """Returns a vector as a strip of colours: blue below 0, orange above, white at 0.
+
+    Args:
+      values: float [H].
+      largest: absolute value that has the full colour.
+      label: what the strip shows, for readers who cannot see it.
+    """
+    shares = np.clip(values / max(largest, 1e-12), -1, 1)
+    ends = np.linspace(0, 100, len(values) + 1)
+    stops = ",".join(
+        f"{_shade(share)} {start:.2f}% {end:.2f}%"
+        for share, start, end in zip(shares.tolist(), ends[:-1], ends[1:], strict=True)
+    )
+    name = html.escape(label, quote=True)
+    style = f"background:linear-gradient(90deg,{stops})"
+    return Html(f'<div class="strip" role="img" aria-label="{name}" style="{style}"></div>')
+
+
+def _shade(share: float) -> str:
+    red, green, blue = (217, 119, 6) if share > 0 else (37, 99, 200)
+    part = abs(share)
+    return "#" + "".join(f"{round(255 + (c - 255) * part):02x}" for c in (red, green, blue))
+
+
+def _drawing(width: float, height: float, label: str, *parts: str) -> Html:
+    name = html.escape(label, quote=True)
+    return Html(
+        f'<svg role="img" aria-label="{name}" viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'width="{width:.0f}" height="{height:.0f}" font-size="12">{"".join(parts)}</svg>'
+    )
+
+
+def _label(x: float, y: float, value: str, anchor: str = "start", turned: bool = False) -> str:
+    turn = f' transform="rotate(-60 {x:.1f} {y:.1f})"' if turned else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{turn}>{text(value)}</text>'
+
+
+def attention_map(tokens: Sequence[str], weights: np.ndarray) -> Html:
+    """Returns attention as a map: a row for each token that looks, a column for what it looks at.
+
+    Args:
+      tokens: the tokens.
+      weights: float [tokens, tokens], each row with the sum 1.
+    """
+    side, left, top = 18, 90, 80
+    parts = []
+    for i, row in enumerate(weights.tolist()):
+        y = top + i * side
+        parts.append(_label(left - 6, y + 13, tokens[i][:12], "end"))
+        parts.append(_label(left + i * side + 12, top - 6, tokens[i][:12], turned=True))
+        parts += [
+            f'<rect x="{left + j * side}" y="{y}" width="{side - 1}" height="{side - 1}" '
+            f'fill="#d97706" fill-opacity="{weight:.2f}"/>'
+            for j, weight in enumerate(row)
+            if weight >= LEAST_WEIGHT
+        ]
+    size = len(tokens) * side
+    outline = (
+        f'<rect x="{left}" y="{top}" width="{size}" height="{size}" fill="none" stroke="#8a8f98"/>'
+    )
+    label = "attention map: rows look at columns"
+    return _drawing(left + size + 50, top + size + 4, label, outline, *parts)
+
+
+def attention_lines(tokens: Sequence[str], weights: np.ndarray, colour: str = COLOURS[0]) -> Html:
+    """Returns attention as lines, from the tokens that look to those that they look at."""
+    step, left, right = 20, 110, 310
+    parts = []
+    for i, token in enumerate(tokens):
+        y = 14 + i * step
+        parts += [_label(left - 6, y + 4, token[:14], "end"), _label(right + 6, y + 4, token[:14])]
+    for i, j in np.argwhere(weights >= 5 * LEAST_WEIGHT).tolist():
+        parts.append(
+            f'<line x1="{left}" y1="{14 + i * step}" x2="{right}" y2="{14 + j * step}" '
+            f'stroke="{colour}" stroke-width="2" stroke-opacity="{weights[i, j]:.2f}"/>'
+        )
+    label = "attention lines: the left token looks at the right one"
+    return _drawing(right + 110, len(tokens) * step + 10, label, *parts)
+
+
+def curves(
+    names: Sequence[str],
+    drawn: Sequence[tuple[np.ndarray, np.ndarray] | None],
+    title: str,
+    x_label: str,
+) -> Html:
+    """Returns curves on common axes, with a legend; None is a curve that is missing.
+
+    Args:
+      names: name of each curve.
+      drawn: places and values of each curve, of which there is at least one.
+      title: what the values are.
+      x_label: what the places are.
+    """
+    width, height, left, bottom, top = 460, 290, 60, 44, 26
+    there = [(number, curve) for number, curve in enumerate(drawn) if curve is not None]
+    x_low, x_high = _range(np.concatenate([x for _, (x, _) in there]))
+    y_low, y_high = _range(np.concatenate([y for _, (_, y) in there]))
+    parts = [_label(left, 14, title), _label(width, height - 4, x_label, "end")]
+    for share in np.linspace(0, 1, _TICKS).tolist():
+        x, y = left + share * (width - left - 20), height - bottom - share * (height - bottom - top)
+        parts.append(
+            f'<line x1="{left}" y1="{y:.1f}" x2="{width - 20}" y2="{y:.1f}" stroke="#8a8f98" '
+            'stroke-opacity="0.35"/>'
+        )
+        parts.append(_label(left - 6, y + 4, f"{y_low + share * (y_high - y_low):.3g}", "end"))
+        tick = f"{x_low + share * (x_high - x_low):.3g}"
+        parts.append(_label(x, height - bottom + 16, tick, "middle"))
+    for number, (xs, ys) in there:
+        at = left + (xs - x_low) / (x_high - x_low) * (width - left - 20)
+        up = height - bottom - (ys - y_low) / (y_high - y_low) * (height - bottom - top)
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(at, up, strict=True))
+        style = f'stroke="{COLOURS[number % len(COLOURS)]}" stroke-width="2"'
+        style += ' stroke-dasharray="6 4"' if number >= len(COLOURS) else ""
+        parts.append(f'<polyline points="{line}" fill="none" {style}/>')
+        if len(at) == 1:  # a line needs two points
+            colour = COLOURS[number % len(COLOURS)]
+            parts.append(f'<circle cx="{at[0]:.1f}" cy="{up[0]:.1f}" r="4" fill="{colour}"/>')
+    legend = (
+        Html(f'<li style="--line:{COLOURS[number % len(COLOURS)]}">{text(names[number])}</li>')
+        for number, _ in there
+    )
+    return tag(
+        "figure",
+        _drawing(width, height, f"{title} by {x_label}", *parts),
+        tag("ul", *legend, kind="legend"),
+    )
+
+
+def _range(values: np.ndarray) -> tuple[float, float]:
+    """Returns the limits of an axis; they differ."""
+    low, high = float(values.min()), float(values.max())
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def points(places: np.ndarray, names: Sequence[str], labels: Sequence[str]) -> Html:
+    """Returns points in two dimensions with their numbers, coloured by label, and a legend.
+
+    Args:
+      places: float [points, 2].
+      names: text of each point.
+      labels: label of each point; "" for none.
+    """
+    width, height, edge = 560, 360, 30
+    low, high = places.min(axis=0), places.max(axis=0)
+    shares = (places - low) / np.maximum(high - low, 1e-9)
+    kinds = sorted(set(labels))
+    parts = [f'<rect width="{width}" height="{height}" fill="none" stroke="#8a8f98"/>']
+    for number, ((x, y), label) in enumerate(zip(shares.tolist(), labels, strict=True), 1):
+        colour = COLOURS[kinds.index(label) % len(COLOURS)]
+        x, y = edge + x * (width - 2 * edge), height - edge - y * (height - 2 * edge)
+        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{colour}"/>')
+        side, anchor = (-8, "end") if x > width / 2 else (8, "start")
+        parts.append(_label(x + side, y + 4, f"{number} {label}".strip(), anchor))
+    listed = tag(
+        "ol",
+        *(
+            tag("li", f"{label}: " if label else "", n)
+            for n, label in zip(names, labels, strict=True)
+        ),
+    )
+    return join(_drawing(width, height, "sentences in two dimensions", *parts), listed)

@@ -1,0 +1,153 @@
+"""What the layers of an encoder do with a text: attention, and the answer of each layer."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from keras import ops
+
+from beambert.model.encoder import BertEncoder, score_bias
+from beambert.model.pretrainer import BertPretrainer
+
+# Number of answers to show at a masked place.
+ANSWERS = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Layers:
+    """The inside of an encoder for one text.
+
+    Attributes:
+      outputs: float32 [layers + 1, tokens, H]; the first are the embeddings.
+      attention: float32 [layers, heads, tokens, tokens], the weights: each row sums to 1.
+    """
+
+    outputs: np.ndarray
+    attention: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """The answer of the masked-LM head at one place.
+
+    Attributes:
+      best: ids and probabilities of the likeliest tokens, the likeliest first.
+      loss: minus the logarithm of the label's probability.
+      rank: place of the label among all tokens, from 1.
+    """
+
+    best: tuple[tuple[int, float], ...]
+    loss: float
+    rank: int
+
+
+def single(ids: np.ndarray, segments: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    """Returns the features of one text without padding, int32 [1, tokens] each."""
+    if segments is None:
+        segments = np.zeros_like(ids)
+    return {
+        "input_ids": ids[None].astype(np.int32),
+        "input_mask": np.ones((1, len(ids)), np.int32),
+        "segment_ids": segments[None].astype(np.int32),
+    }
+
+
+def read_layers(encoder: BertEncoder, features: Mapping[str, np.ndarray]) -> Layers:
+    """Runs an encoder on one text and keeps what its layers give.
+
+    Args:
+      encoder: the encoder.
+      features: features of one text, see `single`.
+    """
+    length = features["input_ids"].shape[1]
+    bias = score_bias(features["input_mask"], length)
+    x_TH = encoder.embeddings(features["input_ids"], features["segment_ids"])
+    outputs, weights = [x_TH], []
+    for layer in encoder.encoder_layers:
+        weights.append(layer.attention.self_attention.attention_weights(x_TH, bias))
+        x_TH = layer(x_TH, bias)
+        outputs.append(x_TH)
+    return Layers(np.array(ops.stack(outputs)), np.array(ops.concatenate(weights)))
+
+
+def masked_answers(
+    model: BertPretrainer, features: Mapping[str, np.ndarray], positions: np.ndarray, labels
+) -> list[Answer]:
+    """Returns the model's answer at each masked place.
+
+    Args:
+      model: model with the masked-LM head.
+      features: features of one text, with masks.
+      positions: int [places], positions of the masked tokens.
+      labels: int [places], the ids before masking.
+    """
+    if not len(positions):
+        return []
+    given = {**features, "masked_lm_positions": np.asarray(positions, np.int32)[None]}
+    logits = np.array(model(given)["masked_lm_logits"])[0]
+    return [_answer(row, int(label)) for row, label in zip(logits, labels, strict=True)]
+
+
+def layer_answers(
+    model: BertPretrainer, outputs: np.ndarray, position: int, label: int
+) -> list[Answer]:
+    """Returns what the masked-LM head would answer from each layer's output at one place.
+
+    The head was trained on the last layer only (logit lens; nostalgebraist 2020).
+
+    Args:
+      model: model with the masked-LM head.
+      outputs: float32 [layers + 1, tokens, H], see `Layers`.
+      position: position of the masked token.
+      label: its id before masking.
+    """
+    table = ops.convert_to_tensor(model.encoder.word_embeddings)
+    logits = np.array(model.masked_lm_head(outputs[:, position], table))
+    return [_answer(row, label) for row in logits]
+
+
+def next_probability(model: BertPretrainer, features: Mapping[str, np.ndarray]) -> float:
+    """Returns the model's probability that B follows A, for one pair."""
+    given = {**features, "masked_lm_positions": np.zeros((1, 1), np.int32)}
+    return float(_softmax(np.array(model(given)["next_sentence_logits"])[0])[0])
+
+
+def sentence_vectors(encoder: BertEncoder, texts: Sequence[np.ndarray], padding: int) -> np.ndarray:
+    """Returns the mean of the last layer over the tokens of each text, float32 [texts, H].
+
+    Args:
+      encoder: the encoder.
+      texts: framed ids of each text.
+      padding: id of [PAD].
+    """
+    length = max(map(len, texts))
+    ids = np.full((len(texts), length), padding, np.int32)
+    mask = np.zeros((len(texts), length), np.int32)
+    for row, text in enumerate(texts):
+        ids[row, : len(text)], mask[row, : len(text)] = text, 1
+    sequence, _ = encoder(ids, mask, np.zeros_like(ids))
+    weights = mask[..., None] / mask.sum(axis=1)[:, None, None]
+    return (np.array(sequence) * weights).sum(axis=1)
+
+
+def in_two_dimensions(vectors: np.ndarray) -> np.ndarray:
+    """Returns the two principal components of vectors [n, H], float [n, 2]."""
+    centred = vectors - vectors.mean(axis=0)
+    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+    found = (left * sizes)[:, :2]
+    return np.pad(found, ((0, 0), (0, 2 - found.shape[1])))
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    raised = np.exp(logits.astype(np.float64) - logits.max())
+    return raised / raised.sum()
+
+
+def _answer(logits: np.ndarray, label: int) -> Answer:
+    probabilities = _softmax(logits)
+    order = np.argsort(-probabilities, kind="stable")[:ANSWERS].tolist()
+    return Answer(
+        tuple((index, float(probabilities[index])) for index in order),
+        float(-np.log(max(probabilities[label], 1e-300))),
+        int((probabilities > probabilities[label]).sum()) + 1,
+    )

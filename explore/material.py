@@ -1,0 +1,367 @@
+"""What the page shows: the records, models, vocabulary and corpus that the command names.
+
+Everything is checked when the command starts and loaded when it is first needed. Only what was
+named can be reached: the page gives names and numbers, never paths.
+"""
+
+import dataclasses
+import os
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from beambert.model.config import BertConfig
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import parse_object
+from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage.given_paths import check_folder, is_local
+from beambert.pipelines.storage.weights import CONFIG_FILE, TRAINING_FILE
+from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL, REGRESSION, SPAN, TAGGING
+from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
+
+if TYPE_CHECKING:
+    from beambert.explore.records import RecordBrowser
+    from beambert.model.pretrainer import BertPretrainer
+    from beambert.pipelines.instances.masking import TokenIds
+    from beambert.pipelines.records.figures import MadeWith
+    from beambert.pipelines.wordpiece.tokenization import Tokenizer
+
+Thing = TypeVar("Thing")
+
+# Name of the choice without a model.
+NO_MODEL = "no model"
+# Kind of a pre-trained encoder in training.json.
+PRETRAINING = "pretraining"
+# Kinds of tasks whose models answer typed texts.
+_ASKED = (CLASSIFICATION, MULTI_LABEL, REGRESSION, TAGGING, SPAN)
+# Number of documents that are drawn from the corpus at once, and their sentences at most.
+DRAWN_DOCUMENTS, DRAWN_SENTENCES = 4, 12
+# Number of documents at the beginning of a part of a file, of which some are drawn.
+_READ_DOCUMENTS = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Language:
+    """How text becomes tokens.
+
+    Attributes:
+      vocabulary: the vocabulary.
+      do_lower_case: whether text is lower-cased and loses its accents.
+    """
+
+    vocabulary: Vocabulary
+    do_lower_case: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedModel:
+    """A model folder as far as its training.json tells.
+
+    Attributes:
+      path: path of the folder.
+      training: content of training.json.
+      config: sizes of the encoder.
+      language: its vocabulary and case.
+    """
+
+    path: str
+    training: Mapping[str, Any]
+    config: BertConfig
+    language: Language
+
+    @property
+    def is_pretrained(self) -> bool:
+        """Whether it has the two heads of pre-training."""
+        return self.training["kind"] == PRETRAINING
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether it answers typed texts; a choice also needs its endings."""
+        return self.training["kind"] in _ASKED
+
+    @property
+    def takes_two(self) -> bool:
+        """Whether it takes a pair of texts, or a question and its context."""
+        return self.training["kind"] == SPAN or bool(self.training.get("is_pair"))
+
+
+class Material:
+    """The things that the page shows; several threads may use it."""
+
+    def __init__(
+        self,
+        records: str | None = None,
+        models: Sequence[str] = (),
+        vocab_file: str | None = None,
+        corpus: Sequence[str] = (),
+    ):
+        """Checks the paths and reads the small files.
+
+        Raises:
+          InputError: a path cannot be used, or none has a vocabulary.
+        """
+        self.records = records
+        self.vocab_file = vocab_file
+        self.corpus = tuple(corpus)
+        self._made: dict[Any, Any] = {}
+        self._locks: dict[Any, threading.Lock] = {}
+        self._lock = threading.Lock()
+        if records is not None:
+            _check_here(records, "--records")
+            if not os.path.exists(records) and not set(records) & set("*?["):
+                raise InputError(f"--records={records}: no such folder or file; check the path")
+        for path in models:
+            _check_here(path, "--model")
+            check_folder(path, f"--model={path}")
+        names = _short_names(models)
+        self.models = {name: _open(path) for name, path in zip(names, models, strict=True)}
+        self.language = self._own_language()
+
+    def _own_language(self) -> Language:
+        """Returns the vocabulary of the page itself: the given one, the records' or a model's."""
+        if self.vocab_file:
+            _check_here(self.vocab_file, "--vocab_file")
+            vocabulary = _read_vocabulary(self.vocab_file, f"--vocab_file={self.vocab_file}")
+            return Language(vocabulary, is_uncased(vocabulary))
+        if self.models:
+            return next(iter(self.models.values())).language
+        path = f"{self.records or ''}/{VOCABULARY_FILE}"
+        if self.records and os.path.isfile(path):
+            vocabulary = _read_vocabulary(path, path)
+            return Language(vocabulary, is_uncased(vocabulary))
+        raise InputError(
+            "--vocab_file: missing, and no other flag has a vocabulary; name a vocab.txt, a model "
+            "with --model, or a records folder with a vocab.txt with --records"
+        )
+
+    @property
+    def pretrained(self) -> list[str]:
+        """Names of the models with the heads of pre-training."""
+        return [name for name, model in self.models.items() if model.is_pretrained]
+
+    @property
+    def finetuned(self) -> list[str]:
+        """Names of the other models."""
+        return [name for name, model in self.models.items() if not model.is_pretrained]
+
+    def language_of(self, name: str) -> Language:
+        """Returns how text becomes tokens for a model, or for `NO_MODEL`."""
+        return self.models[name].language if name in self.models else self.language
+
+    def tokenizer(self, name: str) -> "Tokenizer":
+        """Returns the tokenizer of a model, or of `NO_MODEL`."""
+        language = self.language_of(name)
+
+        def make() -> "Tokenizer":
+            with loading():
+                from beambert.pipelines.wordpiece.tokenization import Tokenizer
+            return Tokenizer(language.vocabulary, language.do_lower_case)
+
+        return self._once(("tokenizer", language.vocabulary.name, language.do_lower_case), make)
+
+    def token_ids(self, name: str) -> "TokenIds":
+        """Returns the special ids of a model's vocabulary, or of that of `NO_MODEL`."""
+        from beambert.pipelines.instances.masking import TokenIds
+
+        vocabulary = self.language_of(name).vocabulary
+        return self._once(("ids", vocabulary.name), lambda: TokenIds.of(vocabulary))
+
+    def model(self, name: str) -> "BertPretrainer | None":
+        """Returns a pre-trained model with its weights; None for `NO_MODEL`.
+
+        Raises:
+          InputError: the folder or its weights cannot be used.
+        """
+        if name not in self.pretrained:
+            return None
+
+        def make() -> "BertPretrainer":
+            with loading():
+                from beambert.model.pretrainer import BertPretrainer
+                from beambert.trainer import model_folders
+            found = model_folders.open_model(self.models[name].path, "--model")
+            model = BertPretrainer(found.config)
+            model_folders.load_weights(model, found.path)
+            return model
+
+        return self._once(("model", name), make)
+
+    def task(self, name: str) -> tuple[Any, Any]:
+        """Returns a fine-tuned model's description and its loaded SavedModel.
+
+        Raises:
+          InputError: the folder or its graph cannot be used.
+        """
+
+        def make() -> tuple[Any, Any]:
+            with loading():
+                from beambert.pipelines.prediction import saved_models
+            found = saved_models.find_model(self.models[name].path)
+            return found, saved_models.load(found)
+
+        return self._once(("task", name), make)
+
+    def task_network(self, name: str) -> tuple[Any, Any]:
+        """Returns a fine-tuned model as Keras has it, and the conversion of texts to its inputs.
+
+        Raises:
+          InputError: the folder or its weights cannot be used.
+        """
+
+        def make() -> tuple[Any, Any]:
+            with loading():
+                from beambert.pipelines.model_inputs.texts import TextFeatures
+                from beambert.trainer import model_folders
+                from beambert.trainer.task_models import task_model
+            found = model_folders.open_model(self.models[name].path, "--model")
+            length = found.training["max_seq_length"]
+            features = TextFeatures(found.vocabulary, found.do_lower_case, length)
+            return task_model(found), features
+
+        return self._once(("network", name), make)
+
+    def browsers(self) -> "dict[str, tuple[RecordBrowser, MadeWith]]":
+        """Returns the folders of --records by name.
+
+        Raises:
+          InputError: there are no records that can be read.
+        """
+
+        def make() -> "dict[str, tuple[RecordBrowser, MadeWith]]":
+            with loading():
+                from beambert.explore.records import RecordBrowser
+                from beambert.pipelines.records.statistics import VocabularyIds
+                from beambert.pipelines.verification.found_folders import find_folders
+            found = {}
+            for folder in find_folders([self.records], self.vocab_file):
+                if folder.features is None:
+                    continue
+                vocabulary = folder.vocabulary
+                browser = RecordBrowser(
+                    list(folder.files),
+                    folder.features,
+                    vocabulary.tokens if vocabulary else None,
+                    VocabularyIds.of(vocabulary) if vocabulary else None,
+                )
+                found[folder.path] = (browser, folder.made_with)
+            if not found:
+                raise InputError(f"--records={self.records}: has no record that can be read")
+            return found
+
+        return self._once("browsers", make)
+
+    def draw_documents(self, seed: int) -> list[list[str]]:
+        """Returns the sentences of documents that are drawn from the corpus.
+
+        They come from the beginning of a random part of a random file, so that a large corpus is
+        not read whole.
+
+        Raises:
+          InputError: a file cannot be used.
+        """
+        with loading():
+            from collections import Counter
+            from itertools import islice
+
+            from beambert.pipelines.corpus.documents import Document
+            from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
+            from beambert.pipelines.jobs.input_files import match_inputs
+            from beambert.pipelines.shared.progress import ProgressTally
+            from beambert.pipelines.text.preparation import TextOptions, prepare_documents
+        files = self._once("corpus", lambda: match_inputs(self.corpus))
+        draw = random.Random(seed)
+        found: list[list[str]] = []
+        for file in draw.sample(files, min(len(files), DRAWN_DOCUMENTS)):
+            part = draw.choice(split_file(file, ReadOptions()))
+            with_text = (
+                row
+                for row in read_part(part, ReadOptions(), ProgressTally(None))
+                if isinstance(row, Document) and len(row.text) > 1
+            )
+            first = list(islice(with_text, _READ_DOCUMENTS))
+            prepared = prepare_documents(first, TextOptions(), Counter())
+            found += draw.sample(prepared, min(len(prepared), DRAWN_DOCUMENTS))
+        drawn = draw.sample(found, min(len(found), DRAWN_DOCUMENTS))
+        return [sentences[:DRAWN_SENTENCES] for sentences in drawn]
+
+    def warm_up(self) -> None:
+        """Loads TensorFlow and the first model ahead of the first question."""
+        self.tokenizer(NO_MODEL).tokenize_batch(["a"])
+        if self.pretrained:
+            self.model(self.pretrained[0])
+        if self.records is not None:
+            self.browsers()
+
+    def _once(self, key: Any, make: Callable[[], Thing]) -> Thing:
+        """Returns what a function makes, which is called once; others wait for it."""
+        with self._lock:
+            lock = self._locks.setdefault(key, threading.Lock())
+        with lock:
+            if key not in self._made:
+                self._made[key] = make()
+            return self._made[key]
+
+
+def is_uncased(vocabulary: Vocabulary) -> bool:
+    """Returns whether a vocabulary asks for lower-cased text."""
+    try:
+        vocabulary.check_case(True)
+    except InputError:
+        return False
+    return True
+
+
+def _open(path: str) -> NamedModel:
+    """Reads the small files of a model folder.
+
+    Raises:
+      InputError: the folder is no model folder.
+    """
+    file = f"{path}/{TRAINING_FILE}"
+    if not os.path.isfile(file):
+        raise InputError(
+            f"--model={path}: not a model folder (no {TRAINING_FILE}); name a folder that "
+            "`beambert pretrain` or `finetune` makes"
+        )
+    try:
+        with open(file, "rb") as opened:
+            training = parse_object(opened.read())
+        case = training["do_lower_case"]
+        training["kind"]
+        file = f"{path}/{CONFIG_FILE}"
+        with open(file, encoding="utf-8") as opened:
+            config = BertConfig.from_json(opened.read())
+    except (ValueError, KeyError, OSError) as error:
+        raise InputError(f"{file}: cannot be read ({error}); copy the folder again") from error
+    vocabulary = _read_vocabulary(f"{path}/{VOCABULARY_FILE}", f"--model={path}")
+    return NamedModel(path, training, config, Language(vocabulary, case))
+
+
+def _read_vocabulary(path: str, where: str) -> Vocabulary:
+    try:
+        with open(path, "rb") as file:
+            return Vocabulary.parse(file.read(), path)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"{where}: {path} cannot be read ({reason}); check the path") from error
+
+
+def _check_here(path: str, flag: str) -> None:
+    if not path:
+        raise InputError(f"{flag}=: is empty; name a path")
+    if not is_local(path):
+        raise InputError(f"{flag}={path}: is not on this machine; copy it here and name the copy")
+
+
+def _short_names(paths: Sequence[str]) -> list[str]:
+    """Returns names that tell folders apart: as many of their last parts as that takes."""
+    parts = [os.path.abspath(path).split("/") for path in paths]
+    if len({tuple(of) for of in parts}) < len(parts):
+        twice = next(path for i, path in enumerate(paths) if parts[i] in parts[:i])
+        raise InputError(f"--model={twice}: is named twice; name each folder once")
+    for count in range(1, max(map(len, parts), default=1) + 1):
+        names = ["/".join(of[-count:]) for of in parts]
+        if len(set(names)) == len(names):
+            break
+    return names

@@ -1,0 +1,359 @@
+"""The three playgrounds as HTML: masking, next sentence, input representation.
+
+Each function takes what was typed and chosen, computes with the project's own functions and returns
+HTML; none keeps anything.
+"""
+
+from beambert.explore.drawing import (
+    IN_A,
+    IN_B,
+    MASKED,
+    OTHER,
+    PLAIN,
+    SAME,
+    SPECIAL,
+    UNKNOWN,
+    Piece,
+    bars,
+    pieces,
+    said,
+    strip,
+    whole,
+)
+from beambert.explore.masking import (
+    AS_MASK,
+    AS_OTHER,
+    AS_SAME,
+    DRAWS,
+    MaskingSettings,
+    frame,
+    mask_text,
+    mean_counts,
+)
+from beambert.explore.material import NO_MODEL, Material
+from beambert.explore.pairs import Pair, Segment, make_pairs
+from beambert.pipelines.shared.console import counted
+from beambert.pipelines.shared.report_page import Html, join, note, table, tag
+from beambert.pipelines.wordpiece.vocabulary import CLASSIFY, MASK, SEPARATE
+from beambert.pipelines.wordpiece.vocabulary import UNKNOWN as UNKNOWN_TOKEN
+
+# Number of tokens of a typed text that are shown.
+MOST_TOKENS = 128
+# Number of words of the vocabulary that are shown as neighbours.
+NEIGHBOURS = 8
+_KINDS = {AS_MASK: MASKED, AS_OTHER: OTHER, AS_SAME: SAME}
+_WORDS = {AS_MASK: "becomes [MASK]", AS_OTHER: "becomes a random token", AS_SAME: "stays the same"}
+ANY, IS_NEXT_ONLY, RANDOM_ONLY = "any", "is next", "random next"
+
+
+def typed_ids(material: Material, name: str, *texts: str) -> list[list[int]]:
+    """Returns the ids of typed texts, cut by a model's or no model's tokenizer."""
+    values, lengths = material.tokenizer(name).tokenize_batch(texts)
+    found, start = [], 0
+    for length in lengths.tolist():
+        found.append(values[start : start + length].tolist())
+        start += length
+    return found
+
+
+def longest(material: Material, name: str) -> int:
+    """Returns the number of tokens that a text may have: the page's or the model's limit."""
+    model = material.model(name)
+    return min(MOST_TOKENS, model.config.max_position_embeddings) if model else MOST_TOKENS
+
+
+def show_masking(material: Material, name: str, typed: str, settings: MaskingSettings) -> Html:
+    """Returns a typed text with masks, the counts, and with a model its answers."""
+    (tokens,) = typed_ids(material, name, typed)
+    if not tokens:
+        return whole(said("Type a text with at least one word."))
+    ids, names = material.token_ids(name), material.language_of(name).vocabulary.tokens
+    most = longest(material, name)
+    framed = frame(tokens, ids, most)
+    masked = mask_text(framed, ids, settings)
+    ways = masked.ways(ids)
+    way_at = dict(zip(masked.positions.tolist(), ways, strict=True))
+    boxes = []
+    for place, (before, after) in enumerate(zip(framed, masked.shown, strict=True)):
+        way = way_at.get(place)
+        fixed = names[before] in (CLASSIFY, SEPARATE)
+        kind = _KINDS[way] if way else SPECIAL if fixed else _kind(names[before])
+        under = f"{_WORDS[way]}: predict {names[before]}" if way else ""
+        boxes.append(Piece(names[after], kind, under))
+    mean = mean_counts(framed, ids, settings)
+    chosen = max(len(ways), 1)
+    rows = [
+        (_WORDS[way], ways.count(way), f"{share * chosen:.1f}", f"{mean[way]:.2f}")
+        for way, share in settings.shares.items()
+    ]
+    cut = len(tokens) + 2 - len(framed)
+    parts = [
+        pieces(boxes),
+        said(f"The first {most} tokens are shown; {cut:,} are left out.") if cut else "",
+        tag("h3", f"{counted(len(ways), 'token')} to predict of {len(framed)}"),
+        table(
+            ("of the chosen tokens", "here", "expected", f"mean of {DRAWS:,} draws"),
+            rows,
+            ("name", "number", "number", "number"),
+        ),
+        note(
+            f"Expected to be chosen: {settings.rate:.0%} of {len(framed)} tokens, [CLS] and [SEP] "
+            "counted, rounded, at least 1. [CLS], [SEP] and [UNK] are never chosen. "
+            "(Devlin et al. 2019, section 3.1, task 1: masked LM.)"
+        ),
+    ]
+    return whole(*parts, _model_answers(material, name, masked, names))
+
+
+def _kind(token: str) -> str:
+    return UNKNOWN if token == UNKNOWN_TOKEN else PLAIN
+
+
+def _model_answers(material: Material, name: str, masked, names) -> Html:
+    model = material.model(name)
+    if model is None:
+        return join()
+    from beambert.explore.layers import masked_answers, single
+
+    labels = masked.ids[masked.positions]
+    answers = masked_answers(model, single(masked.shown), masked.positions, labels)
+    rows = []
+    for place, label, answer in zip(masked.positions.tolist(), labels, answers, strict=True):
+        truth = names[label]
+        best = [(names[index], share) for index, share in answer.best]
+        verdict = "right" if answer.rank == 1 else f"wrong: place {answer.rank:,}"
+        row = (place, f"{names[masked.shown[place]]} → {truth}", bars(best, truth), verdict)
+        rows.append((*row, f"{answer.loss:.2f}"))
+    right = sum(answer.rank == 1 for answer in answers)
+    mean = sum(answer.loss for answer in answers) / len(answers)
+    return join(
+        tag("h3", f"The model is right at {right} of {len(answers)} places; mean loss {mean:.2f}"),
+        table(
+            ("place", "shown → hidden", "five best answers", "verdict", "loss"),
+            rows,
+            ("number", "short", "", "short", "number"),
+        ),
+        note("The loss is minus the natural logarithm of the hidden token's probability."),
+    )
+
+
+def split_typed(material: Material, typed: str) -> list[list[str]]:
+    """Returns the sentences of documents that stand apart by empty lines."""
+    from beambert.pipelines.corpus.documents import Document
+    from beambert.pipelines.text.sentences import split_sentences
+
+    documents: list[str] = [""]
+    for line in typed.split("\n"):
+        if line.strip():
+            documents[-1] += line + "\n"
+        elif documents[-1]:
+            documents.append("")
+    found = (split_sentences(Document(document)) for document in documents if document)
+    return [sentences for sentences in found if sentences]
+
+
+def pairs_of(
+    material: Material, name: str, typed: str, length: int, short: float, seed: int
+) -> tuple[list[list[str]], list[Pair], object]:
+    """Returns the sentences of typed documents, their pairs, and the counts of pairing."""
+    sentences = split_typed(material, typed)
+    flat = typed_ids(material, name, *(sentence for of in sentences for sentence in of))
+    documents, start = [], 0
+    for of in sentences:
+        documents.append(flat[start : start + len(of)])
+        start += len(of)
+    model = material.model(name)
+    if model:
+        length = min(length, model.config.max_position_embeddings)
+    pairs, counts = make_pairs(documents, material.token_ids(name), length, short, seed)
+    return sentences, pairs, counts
+
+
+def show_pairs(
+    material: Material,
+    name: str,
+    typed: str,
+    length: int,
+    short: float,
+    seed: int,
+    wanted: str,
+    number: int,
+) -> Html:
+    """Returns one of the pairs of typed documents, how it was made, and the model's opinion."""
+    sentences, pairs, counts = pairs_of(material, name, typed, length, short, seed)
+    if len(sentences) < 2:
+        return whole(
+            said(
+                "Type at least two documents, with an empty line between them: a random B comes "
+                "from another document."
+            )
+        )
+    fitting = [p for p in pairs if wanted == ANY or p.is_next == (wanted == IS_NEXT_ONLY)]
+    summary = note(
+        f"{counted(len(sentences), 'document')} gave {counted(len(pairs), 'pair')}: "
+        f"{counts.is_next} is next, {counts.random_next} random next, of which "
+        f"{counts.forced_random_next} had to be random, since their chunk has one sentence; "
+        f"{counted(counts.truncated_tokens, 'token')} cut off in all to fit {length}."
+    )
+    if not fitting:
+        return whole(summary, said(f"No pair is “{wanted}” with this seed; try another seed."))
+    pair = fitting[(number - 1) % len(fitting)]
+    parts = [
+        tag("h3", f"Pair {(number - 1) % len(fitting) + 1} of {len(fitting)}"),
+        pair_pieces(material, name, pair),
+        said(_origin(pair)),
+        tag("p", tag("b", "A: "), _described(pair.a)),
+        tag("p", tag("b", "B: "), _described(pair.b)),
+    ]
+    model = material.model(name)
+    if model is not None:
+        share = _next_share(model, pair)
+        is_right = (share >= 0.5) == pair.is_next
+        parts += [
+            tag("h3", f"The model is {'right' if is_right else 'wrong'}"),
+            bars(
+                [("is next", share), ("random", 1 - share)], "is next" if pair.is_next else "random"
+            ),
+        ]
+    return whole(*parts, summary)
+
+
+def pair_pieces(material: Material, name: str, pair: Pair) -> Html:
+    """Returns the tokens of a pair in boxes: A, B and what frames them."""
+    names = material.language_of(name).vocabulary.tokens
+    a = [Piece(names[index], IN_A) for index in pair.a.ids]
+    b = [Piece(names[index], IN_B) for index in pair.b.ids]
+    cls, sep = Piece(CLASSIFY, SPECIAL), Piece(SEPARATE, SPECIAL)
+    return pieces([cls, *a, sep, *b, sep])
+
+
+def _next_share(model, pair: Pair) -> float:
+    from beambert.explore.layers import next_probability
+
+    filled = int(pair.inputs["input_mask"].sum())
+    return next_probability(model, {n: v[:, :filled] for n, v in pair.inputs.items()})
+
+
+def _origin(pair: Pair) -> str:
+    if pair.is_next:
+        return (
+            "Label IsNext (0): A and B are the two parts of a chunk of one document. The chunk has "
+            "as many sentences as fit; a random draw says where A ends, a coin that B follows."
+        )
+    return (
+        f"Label NotNext (1): B begins at a random sentence of document {pair.b.document + 1}, which"
+        " was drawn from all others. A's own rest is not lost; the next chunk begins with it."
+    )
+
+
+def _described(segment: Segment) -> str:
+    first, last = segment.first + 1, segment.last + 1
+    which = f"sentence {first}" if first == last else f"sentences {first} to {last}"
+    said_of = f"{which} of document {segment.document + 1}, {counted(len(segment.ids), 'token')}"
+    if segment.cut_front or segment.cut_back:
+        said_of += (
+            f"; truncated: {segment.cut_front} missing at the front of its first sentence, "
+            f"{segment.cut_back} at the end of its last"
+        )
+    return said_of
+
+
+def quiz_pair(
+    material: Material, name: str, typed: str, length: int, seed: int, number: int
+) -> tuple[Html, bool | None, bool | None]:
+    """Returns a pair without its label, the label, and whether the model says "is next".
+
+    The last two are None where there is no pair or no model.
+    """
+    sentences, pairs, _ = pairs_of(material, name, typed, length, 0.1, seed)
+    if len(sentences) < 2 or not pairs:
+        return (
+            whole(said("Type at least two documents, with an empty line between them.")),
+            None,
+            None,
+        )
+    pair = pairs[(number * 7) % len(pairs)]
+    model = material.model(name)
+    guess = None if model is None else _next_share(model, pair) >= 0.5
+    return whole(pair_pieces(material, name, pair)), pair.is_next, guess
+
+
+def show_inputs(material: Material, name: str, first: str, second: str, place: int) -> Html:
+    """Returns the tokens of two sentences with segment and position, and a token's embeddings.
+
+    Args:
+      material: what the page shows.
+      name: name of a model, or `NO_MODEL`.
+      first, second: the sentences; the second may be "".
+      place: position of the token whose embeddings are shown.
+    """
+    a, b = typed_ids(material, name, first, second)
+    if not a:
+        return whole(said("Type a first sentence."))
+    ids, names = material.token_ids(name), material.language_of(name).vocabulary.tokens
+    most = longest(material, name)
+    row = [ids.classify, *a, ids.separate]
+    segments = [0] * len(row) + [1] * (len(b) + 1 if b else 0)
+    row = (row + [*b, ids.separate] if b else row)[:most]
+    segments = segments[: len(row)]
+    place = min(max(int(place), 0), len(row) - 1)
+    special = (CLASSIFY, SEPARATE, MASK)
+    boxes = [
+        Piece(
+            names[index],
+            SPECIAL if names[index] in special else (IN_A, IN_B)[segment],
+            f"segment {'AB'[segment]}, position {position}",
+            position == place,
+        )
+        for position, (index, segment) in enumerate(zip(row, segments, strict=True))
+    ]
+    parts = [
+        pieces(boxes),
+        note(
+            "Boxes that touch are the pieces of one word; ## marks a piece that continues a word "
+            "(WordPiece, Wu et al. 2016). The input of BERT is the sum of the token's, the "
+            "segment's and the position's embedding (Devlin et al. 2019, figure 2)."
+        ),
+    ]
+    if material.model(name) is None:
+        about = "Start the command with --model to see the embeddings of a token."
+        return whole(*parts, said(about) if not material.pretrained else said("Choose a model."))
+    return whole(*parts, _embeddings(material, name, row, segments, place))
+
+
+def _embeddings(material: Material, name: str, row: list[int], segments, place: int) -> Html:
+    import numpy as np
+
+    from beambert.explore.embeddings import compose, nearest
+
+    encoder = material.model(name).encoder
+    names = material.language_of(name).vocabulary.tokens
+    made = compose(encoder, np.array(row, np.int32), np.array(segments, np.int32))
+    vectors = {
+        f"token {names[row[place]]}": made.word[place],
+        f"+ segment {'AB'[segments[place]]}": made.segment[place],
+        f"+ position {place}": made.position[place],
+        "= sum": made.total[place],
+        "layer norm of the sum": made.normed[place],
+    }
+    largest = max(float(np.abs(v).max()) for v in list(vectors.values())[:4])
+    rows = []
+    for label, vector in vectors.items():
+        scale = float(np.abs(vector).max()) if label.startswith("layer") else largest
+        rows.append((label, f"{np.linalg.norm(vector):.2f}", strip(vector, scale, label)))
+    near = [
+        (names[index], max(cosine, 0.0))
+        for index, cosine in nearest(encoder, row[place], NEIGHBOURS)
+    ]
+    return join(
+        tag("h3", f"Position {place}: {names[row[place]]}"),
+        table(("embedding", "norm", "values"), rows, ("name", "number", "bar")),
+        note("A column is a dimension: orange is positive, blue is negative, white is 0."),
+        tag("h3", "The nearest tokens of the vocabulary, by the cosine of their embeddings"),
+        bars(near, form="{:.3f}"),
+    )
+
+
+def all_names(material: Material) -> list[str]:
+    """Returns the choices of a model, with `NO_MODEL` last if there are others."""
+    return [*material.pretrained, NO_MODEL]

@@ -1,0 +1,285 @@
+"""Browses record files by the offsets of their records. No file is read whole.
+
+The index of a file grows as far as records are asked for: from a record's length follows where the
+next one begins, so that its content is not read. A gzip file has no such offsets and is read from
+its beginning.
+"""
+
+import dataclasses
+import itertools
+import os
+import struct
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import BinaryIO
+
+import numpy as np
+
+from beambert.pipelines.records.contract import IS_NEXT, LABEL_FEATURE
+from beambert.pipelines.records.decoding import RecordFeatures, decode_rows
+from beambert.pipelines.records.figures import MadeWith, warn
+from beambert.pipelines.records.reading import CorruptRecordsError, read_records
+from beambert.pipelines.records.samples import SampledRecord
+from beambert.pipelines.records.statistics import (
+    RecordStatistics,
+    VocabularyIds,
+    count_records,
+    restore_ids,
+)
+from beambert.pipelines.wordpiece.joining import join_pieces
+
+# Number of records that are decoded at a time.
+ROWS_AT_A_TIME = 256
+# A search ends after so many seconds and can be continued.
+SECONDS_A_SEARCH = 0.2
+# Numbers of records and of files that the survey of a folder counts at most.
+SURVEYED, SURVEYED_FILES = 1024, 32
+_LENGTH = struct.Struct("<Q")
+# Bytes before a record (its length and the length's checksum), and after it.
+_BEFORE, _AFTER = 12, 4
+
+
+class RecordFile:
+    """The records of one local TFRecord file by number; several threads may share it.
+
+    Attributes:
+      path: path of the file.
+    """
+
+    def __init__(self, path: str):
+        """Opens the file without reading it."""
+        self.path = path
+        self._starts = [0]
+        self._lock = threading.Lock()
+        with open(path, "rb") as file:
+            self._is_gzip = file.read(2) == b"\x1f\x8b"
+
+    def read(self, first: int, count: int) -> list[bytes]:
+        """Returns at most `count` records, fewer at the end of the file.
+
+        Args:
+          first: number of the first record, from 0.
+          count: number of records.
+
+        Raises:
+          CorruptRecordsError: a record is damaged.
+        """
+        with open(self.path, "rb") as file:
+            if self._is_gzip:
+                return list(itertools.islice(read_records(file), first, first + count))
+            start = self._start(file, first)
+            if start is None:
+                return []
+            file.seek(start)
+            return list(itertools.islice(read_records(file), count))
+
+    def indexed(self) -> int:
+        """Returns the number of records whose place is known."""
+        return len(self._starts)
+
+    def _start(self, file: BinaryIO, number: int) -> int | None:
+        """Returns the place of a record in the open file; None if there are not so many."""
+        size = os.fstat(file.fileno()).st_size
+        with self._lock:
+            starts = self._starts
+            while len(starts) <= number:
+                length = os.pread(file.fileno(), _LENGTH.size, starts[-1])
+                if len(length) < _LENGTH.size:
+                    return None
+                after = starts[-1] + _BEFORE + _LENGTH.unpack(length)[0] + _AFTER
+                if after >= size:
+                    return None
+                starts.append(after)
+            return starts[number] if starts[number] < size else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Filter:
+    """What a record must have to be shown.
+
+    Attributes:
+      is_next: value of its label; None for any.
+      least, most: its number of filled positions.
+      has_unknown: whether it must have an [UNK].
+      text: words that must stand in it, in any case; "" for any.
+    """
+
+    is_next: bool | None = None
+    least: int = 0
+    most: int = 1 << 20
+    has_unknown: bool = False
+    text: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """The result of a search.
+
+    Attributes:
+      records: the records that were found.
+      looked_at: number of records that were looked at.
+      then: numbers of the file and of the record to go on with; None at the end.
+      damage: sentence about a damaged file; "" if none was met.
+    """
+
+    records: list[SampledRecord]
+    looked_at: int
+    then: tuple[int, int] | None
+    damage: str = ""
+
+
+class RecordBrowser:
+    """The records of one folder."""
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        features: RecordFeatures,
+        tokens: Sequence[str] | None,
+        ids: VocabularyIds | None,
+    ):
+        """Opens the files without reading them.
+
+        Args:
+          paths: paths of the files, in order.
+          features: names and lengths of the records' features.
+          tokens: tokens of the vocabulary by id; None without a vocabulary.
+          ids: ids of the vocabulary; None without a vocabulary.
+        """
+        self.files = [RecordFile(path) for path in paths]
+        self.features = features
+        self.tokens = tokens
+        self.ids = ids
+
+    def search(self, wanted: Filter, at: tuple[int, int], count: int) -> Found:
+        """Looks for records from a place on, for at most `SECONDS_A_SEARCH`.
+
+        Args:
+          wanted: what the records must have.
+          at: number of the file and of the record to begin with, from 0.
+          count: number of records to find.
+        """
+        found: list[SampledRecord] = []
+        looked_at, ends = 0, time.monotonic() + SECONDS_A_SEARCH
+        number, first = at
+        while number < len(self.files) and time.monotonic() < ends:
+            file = self.files[number]
+            try:
+                records = file.read(first, ROWS_AT_A_TIME)
+            except CorruptRecordsError as error:
+                return Found(found, looked_at, (number + 1, 0), f"{file.path}: {error}")
+            rows, places = self._decode(records)
+            for row in self._matching(rows, wanted):
+                found.append(as_record(rows, row, file.path, first + places[row] + 1))
+                if len(found) == count:
+                    looked_at += places[row] + 1
+                    return Found(found, looked_at, (number, first + places[row] + 1))
+            looked_at += len(records)
+            first += len(records)
+            if len(records) < ROWS_AT_A_TIME:
+                number, first = number + 1, 0
+        return Found(found, looked_at, (number, first) if number < len(self.files) else None)
+
+    def _decode(self, records: list[bytes]) -> tuple[dict[str, np.ndarray], list[int]]:
+        """Returns the rows of the records that can be decoded, and the place of each."""
+        rows, faults = decode_rows(records, self.features)
+        if not faults:
+            return rows, list(range(len(records)))
+        places = [
+            place
+            for place, record in enumerate(records)
+            if not decode_rows([record], self.features)[1]
+        ]
+        return rows, places
+
+    def _matching(self, rows: Mapping[str, np.ndarray], wanted: Filter) -> Iterator[int]:
+        """Yields the numbers of the rows that have what is wanted."""
+        filled = (rows["input_mask"] != 0).sum(axis=1)
+        fits = (filled >= wanted.least) & (filled <= wanted.most)
+        if wanted.is_next is not None:
+            fits &= (rows[LABEL_FEATURE][:, 0] == IS_NEXT) == wanted.is_next
+        restored = restore_ids(rows)
+        if wanted.has_unknown:
+            fits &= (restored == (self.ids.unknown if self.ids else -1)).any(axis=1)
+        for row in np.flatnonzero(fits).tolist():
+            text = wanted.text.casefold()
+            if not text or text in self.text(restored[row][: filled[row]]).casefold():
+                yield row
+
+    def text(self, ids: np.ndarray) -> str:
+        """Returns ids as text for people."""
+        tokens = self.tokens or ()
+        return join_pieces(tokens[i] if 0 <= i < len(tokens) else str(i) for i in ids.tolist())
+
+    def survey(self, made_with: MadeWith) -> "Survey":
+        """Counts records, the same number from the beginning of each of some files."""
+        files = self.files[:: -(-len(self.files) // SURVEYED_FILES)]
+        each = SURVEYED // len(files)
+        statistics = RecordStatistics.empty(
+            self.features.max_seq_length, self.features.max_predictions_per_seq
+        )
+        behind: dict[str, tuple[str, int]] = {}
+        for file in files:
+            try:
+                rows, _ = decode_rows(file.read(0, each), self.features)
+            except CorruptRecordsError:
+                continue
+            counted = count_records(rows, restore_ids(rows), self.ids)
+            statistics += counted
+            for kind in counted.faults.keys() - behind.keys():
+                behind[kind] = (file.path, first_fault(rows, self.ids, kind) + 1)
+        return Survey(statistics, warn(statistics, {}, made_with), behind, len(files))
+
+
+@dataclasses.dataclass(frozen=True)
+class Survey:
+    """What the first records of a folder's files tell.
+
+    Attributes:
+      statistics: statistics of the records.
+      warnings: the warnings of `beambert verify` that these records give.
+      behind: kind of fault -> path of a file and number of the first record there that has it.
+      files: number of the files.
+    """
+
+    statistics: RecordStatistics
+    warnings: list[str]
+    behind: Mapping[str, tuple[str, int]]
+    files: int
+
+
+def as_record(rows: Mapping[str, np.ndarray], row: int, path: str, number: int) -> SampledRecord:
+    """Returns one of the rows as a record to show."""
+    filled = rows["input_mask"][row] != 0
+    used = rows["masked_lm_weights"][row] != 0
+    predicted = (rows[name][row][used] for name in ("masked_lm_positions", "masked_lm_ids"))
+    return SampledRecord(
+        0,
+        path,
+        number,
+        len(filled),
+        tuple(rows["input_ids"][row][filled].tolist()),
+        tuple(rows["segment_ids"][row][filled].tolist()),
+        tuple(zip(*(values.tolist() for values in predicted), strict=True)),
+        bool(rows[LABEL_FEATURE][row, 0] == IS_NEXT),
+    )
+
+
+def first_fault(rows: Mapping[str, np.ndarray], ids: VocabularyIds | None, kind: str) -> int:
+    """Returns the number of the first row that has a kind of fault, by halving.
+
+    Args:
+      rows: feature -> [rows, length]; one of the rows has the fault.
+      ids: ids of the vocabulary, or None.
+      kind: kind of the fault, see `statistics.FAULTS`.
+    """
+    first, end = 0, len(rows["input_ids"])
+    while end - first > 1:
+        middle = (first + end) // 2
+        half = {name: values[first:middle] for name, values in rows.items()}
+        if kind in count_records(half, restore_ids(half), ids).faults:
+            end = middle
+        else:
+            first = middle
+    return first

@@ -1,0 +1,202 @@
+"""The page in a real browser: what each tab shows, for whom, and what it must never do.
+
+`make test-explore` runs this. $BEAMBERT_PICTURES names a folder for pictures of each tab.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import socket
+import urllib.error
+import urllib.request
+
+import pytest
+
+pytestmark = pytest.mark.explore
+WIDE, NARROW = 1280, 390
+# Tab -> what it must show.
+TABS = {
+    "Masking": "to predict of",
+    "Next sentence": "documents gave",
+    "Input representation": "layer norm of the sum",
+    "Records": "Record 1 of part-0.tfrecord",
+    "Attention and layers": "Layer 1 of 2, head 1 of 2",
+    "Ask the task": "Which tokens mattered",
+    "Runs": "Results",
+}
+SCRIPT = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1> river"
+MILLISECONDS = 60_000
+
+
+@pytest.fixture(scope="module")
+def address(material):
+    pytest.importorskip("gradio", reason="Gradio is not installed: make explore")
+    from beambert.explore.server import open_page
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    material.warm_up()
+    return open_page(material, "127.0.0.1", port)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    reason = "Playwright is not installed: make test-explore"
+    playwright = pytest.importorskip("playwright.sync_api", reason=reason)
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium is installed, in which the page would be tested")
+    with playwright.sync_playwright() as found:
+        opened = found.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def open_tab(browser, address):
+    """A function from a width and a tab to the page; what is wrong is told at the end."""
+    wrong, pages = [], []
+
+    def watch(page):
+        page.set_default_timeout(MILLISECONDS)
+        page.on("console", lambda said: said.type == "error" and wrong.append(said.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
+        local = (address, "data:", "blob:")
+        page.on("request", lambda of: of.url.startswith(local) or wrong.append(of.url))
+
+    def open_at(width, tab):
+        page = browser.new_context(viewport={"width": width, "height": 900}).new_page()
+        pages.append(page)
+        watch(page)
+        page.goto(address)
+        page.get_by_text(TABS["Masking"]).first.wait_for()
+        choose(page, tab)
+        return page
+
+    yield open_at
+    for page in pages:
+        page.context.close()
+    assert wrong == []
+
+
+def choose(page, tab):
+    """Opens a tab, by the menu of those that find no room."""
+    button = page.get_by_role("tab", name=tab, exact=True)
+    if button.count() and button.first.is_visible():
+        button.first.click()
+    else:
+        page.locator(".overflow-menu > button").first.click()
+        page.locator(".overflow-dropdown button", has_text=tab).first.click()
+    page.get_by_text(TABS[tab]).locator("visible=true").first.wait_for()
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("tab", TABS)
+def test_each_tab_shows_what_it_is_for(open_tab, tab, width):
+    page = open_tab(width, tab)
+    page.wait_for_timeout(500)  # the other parts of the tab
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    if pictures := os.environ.get("BEAMBERT_PICTURES"):
+        folder = pathlib.Path(pictures)
+        folder.mkdir(parents=True, exist_ok=True)
+        name = re.sub(r"\W+", "-", tab.lower())
+        page.screenshot(path=folder / f"{name}-{width}.png", full_page=True)
+
+
+def test_a_script_that_is_typed_never_runs(open_tab):
+    for tab in TABS:
+        page = open_tab(WIDE, tab)
+        for field in page.locator("textarea:visible, input[type=text]:visible").all():
+            if field.is_editable():
+                field.fill(SCRIPT)
+                field.press("Tab")
+        page.wait_for_timeout(700)
+        assert page.evaluate("window.hacked") is None, tab
+        assert page.locator("img[src=x]").count() == 0, tab
+
+
+def test_changes_show_at_once(open_tab):
+    page = open_tab(WIDE, "Masking")
+    page.get_by_label("Text").first.fill("river river river river")
+    page.get_by_text("1 token to predict of 6").wait_for()
+    page.get_by_label("number input for Mask rate").fill("0.5")
+    page.get_by_text("3 tokens to predict of 6").wait_for()
+
+
+def test_the_page_works_by_keyboard(open_tab):
+    page = open_tab(WIDE, "Masking")
+    page.get_by_role("tab", name="Masking").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.get_by_text(TABS["Next sentence"]).locator("visible=true").first.wait_for()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement !== document.body")
+
+
+def test_the_quiz_keeps_the_score(open_tab):
+    page = open_tab(WIDE, "Next sentence")
+    page.get_by_text("Quiz: is B the next passage?").click()
+    for asked in (1, 2):
+        page.get_by_role("button", name="Next question").click()
+        page.wait_for_timeout(1000)
+        page.get_by_role("button", name="B follows A").click()
+        page.get_by_text(re.compile(rf"You: \d of {asked}\. The model: \d of {asked}\.")).wait_for()
+
+
+def test_records_are_browsed(open_tab):
+    page = open_tab(WIDE, "Records")
+    page.get_by_role("button", name="Next", exact=True).click()
+    page.get_by_text("Record 6 of part-0.tfrecord").wait_for()
+    page.get_by_label("is next (0)").check()
+    page.get_by_text("Record 3 of part-0.tfrecord").wait_for()
+    page.get_by_text("Statistics, warnings and faults").click()
+    page.get_by_role("button", name="Count").click()
+    page.get_by_text("Counted over 600 records").wait_for()
+
+
+def test_eight_people_at_once(open_tab):
+    pages = [open_tab(WIDE, "Masking") for _ in range(8)]
+    for number, page in enumerate(pages, 1):
+        page.get_by_label("Text").first.fill("river " * number)
+    for number, page in enumerate(pages, 1):
+        page.get_by_text(f"to predict of {number + 2}", exact=False).wait_for()
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_accessibility(open_tab, tab):
+    """What axe-core finds serious, such as contrast and labels."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
+    page = open_tab(WIDE, tab)
+    page.wait_for_timeout(500)
+    found = axe.Axe().run(page).response["violations"]
+    serious = [
+        (of["id"], node["html"][:200])
+        for of in found
+        if of["impact"] in ("serious", "critical")
+        for node in of["nodes"]
+    ]
+    assert serious == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "gradio_api/file=/etc/passwd",
+        "gradio_api/file=setup.py",
+        "file=/etc/passwd",
+        "gradio_api/proxy=http://127.0.0.1:1/",
+        "gradio_api/upload",
+        "gradio_api/deep_link",
+        "static/../../../../etc/passwd",
+        "static/%2e%2e/%2e%2e/config.py",
+        "assets/%2e%2e/%2e%2e/%2e%2e/%2e%2e/setup.py",
+        "docs",
+    ],
+)
+def test_no_other_path_is_served(address, path):
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(address + path)
+    assert refused.value.code in (403, 404)

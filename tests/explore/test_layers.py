@@ -1,0 +1,101 @@
+"""The inside of an encoder is what the encoder computes."""
+
+import numpy as np
+import pytest
+
+from beambert.explore.embeddings import compose, nearest
+from beambert.explore.layers import (
+    in_two_dimensions,
+    layer_answers,
+    masked_answers,
+    next_probability,
+    read_layers,
+    sentence_vectors,
+    single,
+)
+
+IDS = np.array([2, 10, 4, 12, 3, 13, 14, 20, 3], np.int32)
+SEGMENTS = np.array([0, 0, 0, 0, 0, 1, 1, 1, 1], np.int32)
+
+
+@pytest.fixture(scope="module")
+def model(material):
+    return material.model("encoder")
+
+
+def test_layers_are_those_of_the_encoder(model):
+    features = single(IDS, SEGMENTS)
+    layers = read_layers(model.encoder, features)
+    whole, _ = model.encoder(*features.values())
+    np.testing.assert_allclose(layers.outputs[-1], np.array(whole)[0], atol=1e-6)
+    config = model.config
+    assert layers.outputs.shape == (config.num_hidden_layers + 1, len(IDS), config.hidden_size)
+    heads = (config.num_hidden_layers, config.num_attention_heads)
+    assert layers.attention.shape == (*heads, len(IDS), len(IDS))
+    np.testing.assert_allclose(layers.attention.sum(axis=-1), 1, atol=1e-5)
+
+
+def test_attention_is_softmax_of_queries_times_keys(model):
+    """Computed again with numpy from the weights."""
+    layers = read_layers(model.encoder, single(IDS, SEGMENTS))
+    attention = model.encoder.encoder_layers[1].attention.self_attention
+    x, size = layers.outputs[1], model.config.hidden_size // model.config.num_attention_heads
+    query, key = (
+        x @ np.array(of.kernel) + np.array(of.bias) for of in (attention.query, attention.key)
+    )
+    scores = query[:, size : 2 * size] @ key[:, size : 2 * size].T / size**0.5
+    expected = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(layers.attention[1, 1], expected, atol=1e-5)
+
+
+def test_answers_are_those_of_the_model(model):
+    features = single(IDS, SEGMENTS)
+    (answer,) = masked_answers(model, features, np.array([2]), np.array([11]))
+    given = {**features, "masked_lm_positions": np.array([[2]])}
+    logits = model(given)
+    expected = np.array(logits["masked_lm_logits"])[0, 0]
+    assert [index for index, _ in answer.best] == np.argsort(-expected)[:5].tolist()
+    log_total = np.log(np.exp(expected.astype(float)).sum())
+    assert answer.loss == pytest.approx(log_total - expected[11], abs=1e-4)
+    assert answer.rank == 1 + (expected > expected[11]).sum()
+    last = layer_answers(model, read_layers(model.encoder, features).outputs, 2, 11)[-1]
+    assert last.loss == pytest.approx(answer.loss, abs=1e-4)
+    a, b = np.array(logits["next_sentence_logits"])[0]
+    assert next_probability(model, features) == pytest.approx(1 / (1 + np.exp(b - a)), abs=1e-5)
+    assert masked_answers(model, features, np.array([], int), []) == []
+
+
+def test_the_parts_of_the_input_add_up(model):
+    parts = compose(model.encoder, IDS, SEGMENTS)
+    np.testing.assert_allclose(parts.total, parts.word + parts.segment + parts.position)
+    expected = np.array(model.encoder.embeddings(IDS[None], SEGMENTS[None]))
+    np.testing.assert_allclose(parts.normed, expected, atol=1e-6)
+    deviation = parts.normed.std(axis=1)  # the layer norm is new, so its scale is 1
+    np.testing.assert_allclose(deviation, 1, atol=1e-3)
+
+
+def test_the_nearest_are_others(model):
+    found = nearest(model.encoder, 12, 5)
+    table = np.array(model.encoder.word_embeddings)
+    assert 12 not in [index for index, _ in found]
+    for index, cosine in found:
+        lengths = np.linalg.norm(table[12]) * np.linalg.norm(table[index])
+        assert cosine == pytest.approx(table[12] @ table[index] / lengths, abs=1e-5)
+    assert [c for _, c in found] == sorted((c for _, c in found), reverse=True)
+
+
+def test_padding_does_not_move_a_sentence(model):
+    short, long = IDS[:5], np.tile(IDS[1:4], 4)
+    together = sentence_vectors(model.encoder, [short, long], padding=0)
+    alone = sentence_vectors(model.encoder, [short], padding=0)
+    np.testing.assert_allclose(together[0], alone[0], atol=1e-5)
+
+
+def test_two_dimensions_keep_distances_of_a_plane():
+    random = np.random.default_rng(1)
+    plane = random.normal(size=(9, 2)) @ random.normal(size=(2, 8))
+    found = in_two_dimensions(plane)
+    before = np.linalg.norm(plane[:, None] - plane[None], axis=-1)
+    after = np.linalg.norm(found[:, None] - found[None], axis=-1)
+    np.testing.assert_allclose(before, after, atol=1e-9)
+    assert in_two_dimensions(np.ones((3, 8))).shape == (3, 2)

@@ -1,0 +1,167 @@
+"""What the tabs show, as HTML without a browser."""
+
+import html
+import json
+import re
+
+import numpy as np
+import pytest
+
+from beambert.explore import browsing, drawing, inside, playgrounds, report
+from beambert.explore.masking import PAPER
+from beambert.explore.material import NO_MODEL, Material
+from beambert.pipelines.shared.errors import InputError
+
+SCRIPT = "<script>alert(1)</script> river"
+DOCUMENTS = "The river. It was a city. A house.\n\nThe band played. It won. It ended."
+
+
+def text_of(shown: str) -> str:
+    return html.unescape(re.sub(r"<[^>]+>", " ", shown))
+
+
+def test_masking_shows_counts_and_the_models_answers(material):
+    shown = playgrounds.show_masking(material, "encoder", "the river city music", PAPER)
+    said = text_of(shown)
+    assert "1 token to predict of 6" in said and "mean loss" in said
+    without = text_of(playgrounds.show_masking(material, NO_MODEL, "the river", PAPER))
+    assert "mean loss" not in without and "to predict" in without
+
+
+def test_an_empty_text_is_asked_for(material):
+    assert "Type a text" in text_of(playgrounds.show_masking(material, NO_MODEL, " ", PAPER))
+    assert "first sentence" in text_of(playgrounds.show_inputs(material, NO_MODEL, "", "a", 1))
+
+
+def test_pairs_tell_where_they_come_from(material):
+    for wanted, label in (("is next", "IsNext"), ("random next", "NotNext")):
+        seeds = range(8)
+        shown = [
+            text_of(playgrounds.show_pairs(material, "encoder", DOCUMENTS, 16, 0.0, s, wanted, 1))
+            for s in seeds
+        ]
+        assert any(f"Label {label}" in one for one in shown)
+    assert "of document" in shown[0] or "No pair" in shown[0]
+    alone = playgrounds.show_pairs(material, NO_MODEL, "One. Two.", 16, 0.0, 1, "any", 1)
+    assert "at least two documents" in text_of(alone)
+
+
+def test_the_quiz_hides_the_label(material):
+    shown, label, guess = playgrounds.quiz_pair(material, "encoder", DOCUMENTS, 16, 1, 0)
+    assert label in (True, False) and guess in (True, False)
+    assert "Label" not in text_of(shown)
+    assert playgrounds.quiz_pair(material, NO_MODEL, "One.", 16, 1, 0)[1:] == (None, None)
+
+
+def test_inputs_show_segments_positions_and_embeddings(material):
+    said = text_of(playgrounds.show_inputs(material, "encoder", "rivers", "music", 2))
+    assert "segment B, position" in said and "layer norm of the sum" in said
+    assert "Choose a model" in text_of(playgrounds.show_inputs(material, NO_MODEL, "a", "", 0))
+
+
+def test_pieces_of_a_word_touch(material):
+    shown = playgrounds.show_inputs(material, NO_MODEL, "xyz", "", 0)
+    assert shown.count("joined") == 2  # x ##y ##z
+
+
+def test_attention_layers_and_points(material):
+    for way in (inside.MAP, inside.LINES):
+        shown = inside.show_attention(material, "encoder", "the river", 99, 99, way)
+        assert "Layer 2 of 2, head 2 of 2" in text_of(shown)
+    said = text_of(inside.show_lens(material, "encoder", "the [MASK] city", 1))
+    assert "embeddings" in said and "layer 2" in said and "position 2 ([MASK])" in said
+    assert "position 1 (the)" in text_of(inside.show_lens(material, "encoder", "the city", 1))
+    lines = "water | the river\nmusic | a song\nplain"
+    shown = inside.show_points(material, "encoder", lines)
+    assert shown.count("<circle") == 3 and "three" in text_of(
+        inside.show_points(material, "encoder", "a")
+    )
+
+
+def test_records_are_browsed_and_counted(material):
+    folder = next(iter(material.browsers()))
+    of = (folder, browsing.ANY, 0, 99, False, "")
+    shown, then = browsing.show_records(material, *of, (0, 0))
+    assert then == (0, 5) and "Record 1 of part-0.tfrecord" in text_of(shown)
+    shown, _ = browsing.show_records(material, *of, (0, 298))
+    assert "Record 1 of part-1.tfrecord" in text_of(shown)
+    said = text_of(browsing.show_survey(material, folder))
+    assert "600 records" in said and "Warning" in said
+
+
+def test_an_answer_and_the_tokens_that_mattered(material):
+    said = text_of(inside.show_answer(material, "classifier", "the river", ""))
+    assert (
+        "Answer:" in said and "Which tokens mattered" in said and "+1.00" in said or "-1.00" in said
+    )
+
+
+def shown_with(material, typed):
+    """Everything that shows typed text."""
+    folder = next(iter(material.browsers()))
+    documents = f"{typed}. {typed}.\n\n{typed}. {typed}."
+    for name in ("encoder", NO_MODEL):
+        yield playgrounds.show_masking(material, name, typed, PAPER)
+        yield playgrounds.show_pairs(material, name, documents, 16, 0.1, 1, "any", 1)
+        yield playgrounds.quiz_pair(material, name, documents, 16, 1, 0)[0]
+        yield playgrounds.show_inputs(material, name, typed, typed, 2)
+    yield inside.show_attention(material, "encoder", typed, 1, 1, inside.MAP)
+    yield inside.show_lens(material, "encoder", typed, 1)
+    yield inside.show_points(material, "encoder", "\n".join([f"{typed} | {typed}"] * 3))
+    yield inside.show_answer(material, "classifier", typed, typed)
+    yield browsing.show_records(material, folder, browsing.ANY, 0, 99, False, typed, (0, 0))[0]
+    yield browsing.show_survey(material, folder)
+    yield drawing.refused(ValueError(typed))
+    yield drawing.bars([(typed, 0.5)])
+    yield drawing.pieces([drawing.Piece(typed, under=typed)])
+
+
+@pytest.mark.parametrize("typed", [SCRIPT, '"><img src=x onerror=alert(1)>', "</div><b>"])
+def test_typed_text_is_never_html(material, typed):
+    for shown in shown_with(material, typed):
+        assert not re.search(r"<(script|img|/div><b)", shown, re.I), shown
+        assert typed not in shown
+
+
+def test_tokens_of_a_vocabulary_are_never_html(tmp_path, vocabulary):
+    tokens = [*vocabulary.tokens, "<script>", "<", "script", ">"]
+    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
+    material = Material(vocab_file=str(tmp_path / "vocab.txt"))
+    shown = playgrounds.show_masking(material, NO_MODEL, "<script> a", PAPER)
+    assert "<script" not in shown and "script" in shown
+
+
+def test_a_curve_is_drawn_where_its_values_are():
+    """The ends of the axes are the extremes of all curves."""
+    falling = (np.array([0.0, 10.0]), np.array([4.0, 2.0]))
+    single = (np.array([5.0]), np.array([3.0]))
+    shown = drawing.curves(["a", "b", "<i>"], [falling, None, single], "loss", "updates")
+    (line,) = re.findall(r'<polyline points="([^" ]+ [^" ]+)"', shown)
+    (x0, y0), (x1, y1) = (map(float, point.split(",")) for point in line.split())
+    (at,) = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', shown)
+    assert float(at[0]) == pytest.approx((x0 + x1) / 2, abs=0.1)
+    assert float(at[1]) == pytest.approx((y0 + y1) / 2, abs=0.1)
+    assert y0 < y1 and x0 < x1 and "<i>" not in shown and "&lt;i&gt;" in shown
+
+
+def test_runs_are_compared(material, folders):
+    rows = [
+        {"split": "train", "step": step, "loss": 9 / step, "seconds_per_step": 0.5}
+        for step in (10, 20)
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folders / "encoder" / "metrics.jsonl").write_text(lines)
+    said = text_of(inside.show_runs(material, "minutes"))
+    assert "loss (training data)" in said and "0.167" in said  # 20 updates of half a second
+    assert "Without curves by minutes: classifier." in said and "Results" in said
+
+
+def test_the_page_to_send_is_one_file(material, tmp_path, capsys):
+    report.write_report(material, str(tmp_path / "new" / "page.html"))
+    content = (tmp_path / "new" / "page.html").read_text()
+    assert not re.search(r"<script|(src|href)=|url\(", content)
+    for title in ("Masking", "Next sentence", "Records", "Attention and layers", "Runs"):
+        assert f"<h2>{title}</h2>" in content
+    assert "page.html" in capsys.readouterr().out
+    with pytest.raises(InputError, match="--output=: is empty"):
+        report.write_report(material, "")

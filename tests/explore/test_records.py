@@ -1,0 +1,126 @@
+"""Browsing record files by offsets."""
+
+import pathlib
+
+import pytest
+from support import record_files
+
+from beambert.explore import records
+from beambert.explore.records import Filter, RecordFile
+from beambert.pipelines.records.figures import MadeWith
+
+
+def labelled(count, start=0):
+    """Records whose first predicted id tells their number."""
+    return [
+        record_files.changed(masked_lm_ids={0: 11 + (start + i) % 20}, next_sentence_labels=[i % 2])
+        for i in range(count)
+    ]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("records")
+    return [record_files.write(folder / f"{n}.tfrecord", labelled(700, n)) for n in range(2)]
+
+
+def test_any_record_is_read_by_its_number(files):
+    expected = record_files.read(files[0])
+    file = RecordFile(files[0])
+    assert file.read(650, 3) == expected[650:653]
+    assert file.read(3, 2) == expected[3:5]
+    assert file.read(698, 10) == expected[698:]
+    assert file.read(700, 1) == file.read(10**6, 1) == []
+
+
+def test_the_index_grows_as_far_as_is_asked(files):
+    file = RecordFile(files[0])
+    assert file.indexed() == 1
+    file.read(99, 5)
+    assert file.indexed() == 100
+
+
+def test_a_file_that_shrinks_meanwhile_ends_earlier(tmp_path):
+    path = record_files.write(tmp_path / "a", labelled(50))
+    file = RecordFile(path)
+    assert len(file.read(40, 5)) == 5
+    whole = (tmp_path / "a").stat().st_size
+    with open(path, "r+b") as opened:
+        opened.truncate(whole * 20 // 50)  # all are of one size
+    assert file.read(40, 5) == [] and len(file.read(10, 20)) == 10
+
+
+def test_gzip_and_empty_files(tmp_path):
+    path = record_files.write(tmp_path / "a.tfrecord.gz", labelled(40))
+    assert len(RecordFile(path).read(30, 20)) == 10
+    (tmp_path / "empty.tfrecord").touch()
+    assert RecordFile(str(tmp_path / "empty.tfrecord")).read(0, 5) == []
+
+
+def test_pages_follow_each_other_through_all_files(files, browse):
+    browser, at, numbers = browse(*files), (0, 0), []
+    while at is not None:
+        found = browser.search(Filter(), at, 100)
+        numbers += [(record.path, record.number) for record in found.records]
+        at = found.then
+    assert numbers == [(path, number + 1) for path in files for number in range(700)]
+
+
+def test_filters(files, browse, vocabulary):
+    browser = browse(*files)
+    nexts = browser.search(Filter(is_next=True), (0, 0), 4).records
+    assert [record.number for record in nexts] == [1, 3, 5, 7]
+    assert browser.search(Filter(least=10), (0, 0), 1).records == []
+    assert browser.search(Filter(least=9, most=9), (0, 0), 1).records[0].number == 1
+    assert browser.search(Filter(has_unknown=True), (0, 0), 1).records == []
+    word = vocabulary.tokens[15]
+    (found,) = browser.search(Filter(text=word.upper()), (0, 0), 1).records
+    assert 15 in [label for _, label in found.predictions] + list(found.ids)
+
+
+def test_a_search_that_finds_nothing_stops_in_between(files, browse, monkeypatch):
+    monkeypatch.setattr(records, "SECONDS_A_SEARCH", 0.0)
+    found = browse(*files).search(Filter(text="no such words"), (0, 0), 5)
+    assert found.then == (0, 0) and found.looked_at == 0
+    monkeypatch.setattr(records, "SECONDS_A_SEARCH", 60.0)
+    found = browse(*files).search(Filter(text="no such words"), (0, 0), 5)
+    assert (found.then, found.looked_at) == (None, 1400)
+
+
+def test_damage_is_told_and_passed_over(tmp_path, files, browse):
+    damaged = tmp_path / "damaged.tfrecord"
+    data = bytearray(pathlib.Path(files[0]).read_bytes())
+    data[200] ^= 1
+    damaged.write_bytes(data)
+    found = browse(damaged, files[1]).search(Filter(), (0, 0), 5)
+    assert "damaged" in found.damage and found.then == (1, 0)
+
+
+def test_a_damaged_length_ends_the_index(tmp_path):
+    (tmp_path / "a").write_bytes(b"\xff" * 40)
+    assert RecordFile(str(tmp_path / "a")).read(3, 1) == []
+
+
+def test_records_of_another_shape_are_left_out(tmp_path, browse):
+    wrong = record_files.changed(input_ids=[1, 2])
+    path = record_files.write(tmp_path / "a", [wrong, *labelled(2), wrong, *labelled(1)])
+    found = browse(path).search(Filter(), (0, 0), 9)
+    assert [record.number for record in found.records] == [2, 3, 5]
+
+
+def test_the_survey_finds_the_record_behind_a_fault(tmp_path, browse):
+    bad = record_files.changed(next_sentence_labels=[7])
+    path = record_files.write(tmp_path / "a", [*labelled(123), bad, *labelled(20), bad])
+    survey = browse(path).survey(MadeWith())
+    assert survey.statistics.faults == {"labels": 2}
+    assert survey.behind == {"labels": (path, 124)}
+
+
+def test_a_large_file_is_not_read_whole(tmp_path, browse):
+    """It is a hole behind its first records; walking through it would take minutes."""
+    path = record_files.write(tmp_path / "a", labelled(300))
+    with open(path, "r+b") as file:
+        file.truncate(100 << 30)
+    browser = browse(path)
+    assert len(browser.search(Filter(), (0, 0), 5).records) == 5
+    assert browser.files[0].indexed() == 1
