@@ -42,10 +42,19 @@ EXTRAS = {
     # Services that show the metrics of trainings, `--tracker`. Without MLflow's server.
     "mlflow": ["mlflow-skinny>=3"],
     "wandb": ["wandb>=0.20"],
-    # Pipelines in Beam YAML, docs/python.md. Not in requirements.lock; its tests are skipped there.
+    # Pipelines in Beam YAML, docs/python.md. Of these, the lock has what the tests need.
     "yaml": ["apache-beam[yaml]>=2.77"],
-    # The tests and checks; the emulator stands in for gs://.
-    "test": ["gcp-storage-emulator", "hypothesis", "pytest", "pytest-xdist", "ruff"],
+    # The tests and checks; the emulator stands in for gs://. Beam YAML reads pipelines with Jinja and
+    # checks them by their schema.
+    "test": [
+        "gcp-storage-emulator",
+        "hypothesis",
+        "jinja2",
+        "jsonschema",
+        "pytest",
+        "pytest-xdist",
+        "ruff",
+    ],
 }
 
 # The folders of the repository are the packages beambert.pipelines, beambert.model and so on: as
