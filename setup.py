@@ -44,8 +44,7 @@ EXTRAS = {
     "wandb": ["wandb>=0.20"],
     # Pipelines in Beam YAML, docs/python.md. Of these, the lock has what the tests need.
     "yaml": ["apache-beam[yaml]>=2.77"],
-    # The tests and checks; the emulator stands in for gs://. Beam YAML reads pipelines with Jinja and
-    # checks them by their schema.
+    # The tests and checks; the emulator stands in for gs://. Beam YAML needs Jinja and schemas.
     "test": [
         "gcp-storage-emulator",
         "hypothesis",

@@ -113,6 +113,10 @@ _WEB_NAMES = {
     "tis_620": "windows-874",
     "mac_roman": "macintosh",
 }
+# Fewest control characters that show an encoding of two or four bytes a character.
+_FEWEST_CONTROLS = 8
+# Matches what no text has: control characters, halves of pairs, what replaces no character.
+_NO_TEXT = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffd-\uffff]")
 # Encodings in which a line feed isn't the byte 0x0A alone.
 _WIDE = ("utf-16", "utf-32")
 # Encodings that write all characters as ASCII bytes, with escapes.
@@ -255,9 +259,7 @@ def _detect_latin(raw: bytes) -> str | None:
             expected = max((expectations(text, of) for of, _ in own), key=sum)
             share = max(share for _, share in own)
             readings.append((expected, encoding, [c for c in text if not c.isascii()], share))
-    best = max(
-        readings, key=lambda r: sum(r[0]) + _OF_THE_WORDS * r[3] * len(r[0]), default=None
-    )
+    best = max(readings, key=lambda r: sum(r[0]) + _OF_THE_WORDS * r[3] * len(r[0]), default=None)
     if best is None or sum(best[0]) < _LEAST_EXPECTED * len(best[0]):
         return None
     for other in readings:
@@ -375,7 +377,7 @@ def web_name(encoding: str) -> str:
 
 
 def wide_encoding(beginning: bytes, assumed: Assumed) -> str | None:
-    """Returns the UTF-16 or UTF-32 that a file has by its mark or the user's word, or None.
+    """Returns the UTF-16 or UTF-32 that a file has by mark, the user's word or its bytes, or None.
 
     The user's word doesn't hold for UTF-8, which has no zeros.
 
@@ -385,13 +387,35 @@ def wide_encoding(beginning: bytes, assumed: Assumed) -> str | None:
     """
     if found := find_mark(beginning):
         return found if found.startswith(_WIDE) else None
-    is_wide = assumed.is_given and assumed.encoding.startswith(_WIDE)
-    return assumed.encoding if is_wide and b"\0" in beginning else None
+    if not assumed.is_given:
+        return _wide_by_controls(beginning)
+    return assumed.encoding if assumed.encoding.startswith(_WIDE) and b"\0" in beginning else None
+
+
+def _wide_by_controls(beginning: bytes) -> str | None:
+    """Returns the UTF-16 or UTF-32 that a text without a mark has, or None.
+
+    Its spaces and line ends alone make one in fifty bytes of prose zero. As UTF-8 that is a control
+    character, which no text has. The high bytes of its letters are few different ones.
+    """
+    if len(_CONTROLS.findall(beginning)) < max(_FEWEST_CONTROLS, len(beginning) // 50):
+        return None
+    if 2 * beginning.count(0) > len(beginning) + 1:
+        candidates = ["utf-32-le", "utf-32-be"]
+    else:
+        even, odd = set(beginning[::2]), set(beginning[1::2])
+        candidates = ["utf-16-le"] if 2 * len(odd) <= len(even) else []
+        candidates += ["utf-16-be"] if 2 * len(even) <= len(odd) else []
+    for encoding in candidates:
+        text = beginning[: len(beginning) // 4 * 4].decode(encoding, "replace")
+        if not _NO_TEXT.search(text[:-1]):  # the last character may be cut
+            return encoding
+    return None
 
 
 def example(raw: bytes, encoding: str) -> str:
-    """Returns the text around the first character beyond ASCII, on one line."""
+    """Returns the text around the first character beyond ASCII, if there is one, on one line."""
     text = raw.decode(encoding, "replace")
-    at = next(at for at, character in enumerate(text) if not character.isascii())
+    at = next((at for at, character in enumerate(text) if not character.isascii()), 0)
     around = text[max(0, at - EXAMPLE_CHARACTERS) : at + EXAMPLE_CHARACTERS]
     return "… " + " ".join(around.split()) + " …"

@@ -75,7 +75,7 @@ def choose_files(files: "Sequence[InputFile]", most: int) -> "list[InputFile]":
 
 def sample_of(path: str, raw: bytes) -> Sample | None:
     """Returns the sample of a file, given its first bytes; None if it is UTF-8 or damaged UTF-8."""
-    if charsets.find_mark(raw):
+    if charsets.find_mark(raw) or charsets.wide_encoding(raw, charsets.NOTHING_ASSUMED):
         return None
     try:
         codecs.getincrementaldecoder("utf-8")().decode(raw)  # The last character may be cut.
@@ -165,7 +165,7 @@ def describe(samples: Sequence[Sample], encodings: Encodings, sampled: int = 0) 
     lines = []
     for encoding, found in sorted(by_encoding.items(), key=lambda item: -len(item[1])):
         count = f"{len(found):,}{of_all} file{'' if max(len(found), sampled) == 1 else 's'}"
-        name = posixpath.basename(found[0].path)
+        name = found[0].path
         if encoding:
             lines.append(
                 f"assumed {charsets.web_name(encoding)} for {count}, such as {name}: "

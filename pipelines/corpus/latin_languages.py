@@ -15,6 +15,7 @@ _CENTRAL = ("cp1250", "iso8859_2", "cp852", "mac_latin2")
 _TURKISH = ("cp1254", "iso8859_9", "cp857", "mac_turkish")
 _BALTIC = ("cp1257", "iso8859_13", "cp775", "mac_latin2")
 
+
 @dataclasses.dataclass(frozen=True)
 class Language:
     """A language with Latin letters.

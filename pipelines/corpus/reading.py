@@ -5,7 +5,6 @@ import dataclasses
 import heapq
 import io
 import json
-import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
@@ -157,7 +156,7 @@ def describe_formats(recognised: Mapping[str, str], looked_at: int = 0) -> list[
     for name, count in counts:
         example = min(path for path, format_name in recognised.items() if format_name == name)
         name += " (not read)" if isinstance(FORMATS[name], Foreign) else ""
-        parts.append(f"{count:,} {name}, such as {posixpath.basename(example)}")
+        parts.append(f"{count:,} {name}, such as {example}")
     of_all = f" of the {counted(looked_at, 'file')} looked at" if looked_at else ""
     return [f"assumed formats{of_all}: {'; '.join(parts)}; give --format= to decide"]
 

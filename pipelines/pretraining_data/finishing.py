@@ -238,7 +238,9 @@ def describe_dropped(documents: Mapping[str, Any]) -> str:
     """
     dropped: Mapping[str, int] = documents["dropped"]
     reasons = [f"{count:,} {_REASONS.get(name, name)}" for name, count in dropped.items()]
-    reasons += [f"{count:,} unreadable ({name})" for name, count in documents["rejected"].items()]
+    rejected = documents["rejected"].items()
+    reasons += [f"{count:,} unreadable ({name})" for name, count in rejected]
+    reasons += [f"see {REJECTS_FILE}"] if rejected else []
     total = sum(dropped.values()) + sum(documents["rejected"].values())
     return f"{total:,} dropped: {', '.join(reasons)}" if reasons else "none dropped"
 

@@ -229,7 +229,7 @@ def describe_progress(total_bytes: int, shards: int) -> Describe:
             seconds_read = seconds
             return reading(counts, seconds)
         done, rate = counts.get("shards", 0), counts["instances"] / (seconds - seconds_read)
-        line = f"writing: {counts['instances']:,} instances, {rate:,.0f}/s"
+        line = f"writing: {counted(counts['instances'], 'instance')}, {rate:,.0f}/s"
         line += f", {done} of {counted(shards, 'shard')}"
         if done:
             left = (seconds - seconds_read) * (shards - done) / done
@@ -250,12 +250,16 @@ def summarize(info: RecordsInfo, folder: str) -> str:
         left_out += f", {elsewhere:,} {'in training' if is_eval else 'held out'}"
     stored = sum(file["bytes"] for file in info.files)
     cleaned = describe_cleaning(documents.get("cleaned", {}))
+    # An instance has three special tokens.
+    kept = counts["filled_tokens"] - 3 * counts["instances"]
+    cut = counts["truncated_tokens"]
     return (
-        f"{folder}: {counts['instances']:,} instances in {counted(len(info.files), 'file')} "
+        f"{folder}: {counted(counts['instances'], 'instance')} in {counted(len(info.files), 'file')} "
         f"({size(stored)}) from {documents['used']:,} of {counted(documents['read'], 'document')} "
         f"({left_out}{cleaned}); "
-        f"{counts['is_next_share']:.2%} of the instances is next, "
+        f"{counts['is_next_share']:.2%} of the instances are next, "
         f"{counts['filled_share']:.1%} of the positions filled, "
+        f"{cut / max(cut + kept, 1):.1%} of the pairs' tokens cut off to fit, "
         f"{counts['unknown_share']:.3%} of the documents' tokens [UNK]"
     )
 

@@ -149,9 +149,7 @@ class Lease:
         # Renewing and checking, each in a thread of its own, exclude each other.
         self._changing = threading.Lock()
 
-    def acquire(
-        self, holder: str, length: datetime.timedelta, owner: Owner | None = None
-    ) -> None:
+    def acquire(self, holder: str, length: datetime.timedelta, owner: Owner | None = None) -> None:
         """Takes the lease if it is free, has expired, or is the holder's or of a dead own process.
 
         Args:

@@ -116,9 +116,7 @@ def _inside(folder: pathlib.Path) -> list[pathlib.Path]:
     return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
 
 
-def _encodings(
-    contents: Mapping[pathlib.Path, bytes], given: str
-) -> tuple[Encodings, list[str]]:
+def _encodings(contents: Mapping[pathlib.Path, bytes], given: str) -> tuple[Encodings, list[str]]:
     """Returns how texts that are not UTF-8 are decoded, and the lines that say what is assumed."""
     if given:
         return Encodings(given), []

@@ -193,9 +193,7 @@ def check_labels(path: pathlib.Path, examples: Sequence[Any]) -> None:
         raise InputError(f"{path}: has labels in some rows only; fill them in, or remove all")
 
 
-def check_name(
-    path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
-) -> None:
+def check_name(path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None) -> None:
     """Refuses a name that cannot be a label.
 
     Raises:

@@ -109,6 +109,11 @@ def rows_of(
                 f"{path}: is empty; it needs a header line and one row for each example"
             )
         columns = tuple(header)
+        if len(columns) == 1 and ";" in columns[0]:
+            raise InputError(
+                f"{path}: has semicolons between its columns; write "
+                f"{'commas' if path.suffix == '.csv' else 'tabs'}"
+            )
         repeated = [name for name, count in collections.Counter(columns).items() if count > 1]
         if repeated:
             raise InputError(f"{path}: has two columns named {repeated[0]!r}; rename one of them")

@@ -10,6 +10,13 @@ WINDOW = 1 << 20
 # Number of characters above which a paragraph is cut. The splitter looks for the end of a quotation
 # in the whole paragraph. This takes quadratic time, and it fails where a quotation mark is missing.
 LONGEST_PARAGRAPH = 1 << 16
+# Number of characters, as many as 128 tokens have, above which a sentence is split again without
+# regard to brackets and quotation marks. The splitter never ends a sentence between two of them: a
+# speech, or all that stands between the "(C)" of two copyrights, is one sentence to it.
+LONGEST_QUOTATION = 500
+_WITHOUT_QUOTATION = str.maketrans(
+    dict.fromkeys("()[]{}<>\"'`“”„‟‘’‚‛«»‹›「」『』《》〈〉（）【】", " ")
+)
 
 # The codes of ISO 639-1. The splitter takes any other word for an unknown language.
 _CODES = (
@@ -53,9 +60,32 @@ def split_sentences(document: Document, language: str = "en") -> list[str]:
 
     sentences: list[str] = []
     for text in _windows(pieces):
-        found = (sentence.strip() for sentence in sentencex.segment(language, text))
-        sentences += (sentence for sentence in found if sentence)
+        for sentence in map(str.strip, sentencex.segment(language, text)):
+            if len(sentence) > LONGEST_QUOTATION:
+                sentences += _split_quotation(sentence, language)
+            elif sentence:
+                sentences.append(sentence)
     return sentences
+
+
+def _split_quotation(sentence: str, language: str) -> Iterator[str]:
+    """Yields a sentence in the pieces that it has without brackets and quotation marks.
+
+    A mark between two pieces goes with the one from which no space separates it.
+    """
+    import sentencex
+
+    bare = sentence.translate(_WITHOUT_QUOTATION)
+    start = end = 0
+    for piece in filter(None, map(str.strip, sentencex.segment(language, bare))):
+        first = bare.index(piece, end)
+        if end:
+            between = sentence[end:first]
+            cut = end + next((i for i, c in enumerate(between) if c.isspace()), len(between))
+            yield sentence[start:cut].strip()
+            start = cut
+        end = first + len(piece)
+    yield sentence[start:].strip()
 
 
 def _windows(paragraphs: Iterable[str]) -> Iterator[str]:

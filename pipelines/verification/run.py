@@ -94,7 +94,7 @@ def _folder_lines(folder: dict[str, Any]) -> list[str]:
     stored = sum(file["bytes"] for file in folder["files"])
     records = sum(file["instances"] for file in folder["files"])
     files = plural(len(folder["files"]), "file")
-    heading = f"{folder['path']}: {records:,} instances in {files} ({size(stored)})"
+    heading = f"{folder['path']}: {plural(records, 'instance')} in {files} ({size(stored)})"
     found = folder["figures"]
     if not found:
         return [heading]

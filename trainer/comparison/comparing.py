@@ -59,9 +59,7 @@ def compare(folders: Sequence[str], output: str | None = None) -> Comparison:
     runs = [read_run(folder) for folder in folders]
     settings = differing_settings(runs)
     common = shared_settings(runs, settings)
-    found = Comparison(
-        short_names(folders), common, all_results(runs), len(settings) - len(common)
-    )
+    found = Comparison(short_names(folders), common, all_results(runs), len(settings) - len(common))
     if output:
         sections = [(title, text_rows(of)) for title, of in sections_of(found)]
         page = render(found.names, sections, [run.curves for run in runs], left_out(found))

@@ -12,6 +12,7 @@ from beambert.model.flops import training_flops
 from beambert.model.memory import activation_bytes, state_bytes
 from beambert.model.packing import Capacity
 from beambert.model.pretrainer import BertPretrainer
+from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import RESULTS_FILE
@@ -221,8 +222,8 @@ def _introduce(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
         records, held_out = each.records, each.held_out
         epochs = each.steps * job.loop.train_batch_size / records.instances
         lines.append(
-            f"{each.steps:,} steps on {records.instances:,} instances of {records.max_seq_length} "
-            f"tokens ({epochs:.2f} epochs), "
+            f"{counted(each.steps, 'step')} on {counted(records.instances, 'instance')} of "
+            f"{records.max_seq_length} tokens ({epochs:.2f} epochs), "
             + (f"{held_out.instances:,} held out" if held_out else "none held out")
         )
     for each in job.optimizer.revisions:

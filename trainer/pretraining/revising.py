@@ -96,9 +96,7 @@ def with_recorded_revisions(job: PretrainingJob) -> PretrainingJob:
     return _with_revisions(job, revisions)
 
 
-def revise(
-    plan: PretrainingPlan, chief: bool, wait_for_all: Callable[[], None]
-) -> PretrainingPlan:
+def revise(plan: PretrainingPlan, chief: bool, wait_for_all: Callable[[], None]) -> PretrainingPlan:
     """Returns the plan with the revision that its job asks for, and records it in the folder.
 
     A revision that is recorded already is not made again.

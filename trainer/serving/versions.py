@@ -23,9 +23,7 @@ EXTRA_ASSETS, SOURCE_FILE = "assets.extra", "model.json"
 
 
 @logging_as_it_was()
-def export(
-    model_dir: str, output: str, trusts: bool = False, number: int | None = None
-) -> str:
+def export(model_dir: str, output: str, trusts: bool = False, number: int | None = None) -> str:
     """Writes a model folder as the next version in a serving folder.
 
     Two exports at the same time make two versions. An existing version is never changed, and a new

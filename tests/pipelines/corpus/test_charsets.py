@@ -1,6 +1,8 @@
 """Encodings: what Python's own codecs wrote is read back exactly, or not at all."""
 
 import codecs
+import json
+import pathlib
 import random
 
 import pytest
@@ -13,6 +15,9 @@ from beambert.pipelines.shared.errors import InputError
 
 # ruff: noqa: E501  (a letter is wider than one place in some scripts)
 
+# The preamble of the Universal Declaration of Human Rights, in the public domain.
+GOLDEN = pathlib.Path(__file__).parents[2] / "golden"
+PREAMBLES = json.loads((GOLDEN / "preambles.json").read_text("utf-8"))
 exact = settings(derandomize=True, max_examples=100, deadline=None, database=None)
 
 SENTENCES = {
@@ -211,3 +216,24 @@ def test_real_files(shared_data):
         if encoding != "utf-8":
             found[path.name] = encoding
     assert found == {"chesterton-ball.txt": "cp1252", "shakespeare-caesar.txt": "cp1252"}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("language", PREAMBLES)
+def test_wide_text_without_a_mark_is_never_read_as_another(language, encoding):
+    """Where too little shows it, the text is rejected."""
+    text = PREAMBLES[language]
+    raw = text.encode(encoding)
+    try:
+        found = decode(raw)
+    except UnicodeDecodeError:
+        assert language in ("Chinese", "Japanese")
+    else:
+        assert found == (text, encoding)
+    assert decode(text.encode()) == (text, "utf-8")
+
+
+def test_zeros_of_a_damaged_text_show_no_encoding():
+    text = "The river is long. " * 99
+    for damaged in (text + "\0" * 500, text.replace(" ", "\0"), "\0" * 9 + text):
+        assert decode(damaged.encode()) == (damaged, "utf-8")

@@ -91,7 +91,7 @@ def test_a_column_that_cannot_be_read_is_refused(tmp_path, header, message):
             list(read_part(part, ReadOptions(), ProgressTally(None)))
 
 
-ROWS = "1,The ship left.,0\n2,\"It came, and went.\",1\n3,Nobody saw it.,0\n"
+ROWS = '1,The ship left.,0\n2,"It came, and went.",1\n3,Nobody saw it.,0\n'
 
 
 @pytest.mark.parametrize(
@@ -144,4 +144,4 @@ def test_real_tables(shared_data):
 def test_it_is_said_that_a_file_is_a_table(tmp_path):
     (tmp_path / "a.txt").write_text("id,text,label\n" + ROWS)
     _, notes = find_encodings(match_inputs([str(tmp_path / "a.txt")]), "auto", "auto")
-    assert notes == ["assumed formats: 1 csv, such as a.txt; give --format= to decide"]
+    assert notes == [f"assumed formats: 1 csv, such as {tmp_path}/a.txt; give --format= to decide"]

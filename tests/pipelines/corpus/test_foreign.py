@@ -50,7 +50,7 @@ def test_rejected_with_advice(tmp_path, name, index):
     (file,) = match_inputs([str(path)])
     _, notes = find_encodings([file], "auto", "auto")
     assert notes == [
-        f"assumed formats: 1 {name} (not read), such as file; give --format= to decide"
+        f"assumed formats: 1 {name} (not read), such as {path}; give --format= to decide"
     ]
     (part,) = split_file(file, ReadOptions())
     (reject,) = read_part(part, ReadOptions(), ProgressTally(None))

@@ -235,6 +235,17 @@ def test_wide_encodings_without_a_mark_that_the_user_names(tmp_path, corpus, nam
     assert [document.text for document in found] == [document.text for document in expected]
 
 
+@pytest.mark.parametrize("name", ["lines", "jsonl", "wikiextractor", "text", "auto"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_wide_encodings_by_their_zeros(tmp_path, corpus, name, encoding):
+    path = write(tmp_path, "lines" if name == "auto" else name, corpus)
+    _, expected = read(path, ReadOptions(name))
+    path.write_bytes(path.read_text().encode(encoding))
+    _, found = read(path, ReadOptions(name))
+    assert {document.encoding for document in found} == {encoding}
+    assert [document.text for document in found] == [document.text for document in expected]
+
+
 @pytest.mark.parametrize("ending", ["", ".bz2"])
 @pytest.mark.parametrize("name", ["lines", "jsonl", "wikiextractor", "wikitext", "text", "auto"])
 def test_lines_that_end_with_returns_alone(tmp_path, corpus, name, ending):

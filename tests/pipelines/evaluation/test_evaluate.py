@@ -101,7 +101,7 @@ def test_a_slice_of_one_label_has_no_metric_of_several(blessed):
         assert part["macro_f1"] is part["intervals_95"]["macro_f1"] is None
     assert metrics_of(output)["slices"]["prediction"]["negative"]["macro_f1"] > 0
     assert re.search(r"^label = negative .* 0\.8000 .* - +[\d.]+$", printed, re.MULTILINE)
-    assert "<td class=\"number\">-</td>" in (output / "report.html").read_text()
+    assert '<td class="number">-</td>' in (output / "report.html").read_text()
 
 
 def test_a_model_above_the_baseline_is_blessed(blessed):

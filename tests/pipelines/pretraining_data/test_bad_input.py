@@ -36,7 +36,10 @@ class TestRejects:
         # The same command with leave to lose that one goes on in the same folder.
         flags = [f"--input={broken}", "--max_reject_fraction=0.1"]
         status, out, err = data(capsys, vocab_file, output, *flags)
-        assert (status, err) == (0, "") and "(1 dropped: 1 unreadable (not_utf8))" in out
+        assert (status, err) == (
+            0,
+            "",
+        ) and "(1 dropped: 1 unreadable (not_utf8), see rejects.jsonl)" in out
         counts = info(output)["counts"]["documents"]
         assert counts["rejected"] == {"not_utf8": 1}
         assert (counts["read"], counts["used"], counts["in_other_split"]) == (10, 9, 0)
@@ -72,7 +75,7 @@ def test_a_page_of_html_is_no_text(capsys, tmp_path, corpus_file, vocab_file):
     flags = ["--input", corpus_file, tmp_path / "page.txt"]
     result = data(capsys, vocab_file, tmp_path / "out", *flags)
     refused(result, tmp_path / "page.txt", "is HTML; take the text out of it", "1 of 83 documents")
-    assert "1 html (not read), such as page.txt; " in result[1]
+    assert f"1 html (not read), such as {tmp_path}/page.txt; " in result[1]
 
 
 def test_letters_that_would_be_lost_are_said(capsys, tmp_path, corpus, vocab_file):

@@ -66,6 +66,8 @@ def document() -> bytes:
         (gzip.compress(b"abc", mtime=0), "is compressed with gzip; unpack it, or let the name end"),
         (bz2.compress(b"abc"), "is compressed with bzip2; unpack it, or let the name end in .bz2"),
         (lzma.compress(b"abc"), "is compressed with xz; unpack it"),
+        (b'.\\" A comment\n.TH LS 1\n', "is a page of troff; print it to a file with man"),
+        (b".TH LS 1\n", "is a page of troff"),
     ],
 )
 def test_a_kind_is_named_with_advice(content, told):
@@ -77,6 +79,7 @@ def test_a_kind_is_named_with_advice(content, told):
     [
         *(b"", b"PK is a pub.", b"BZh is no word.", b"%PD", "\ufeffText".encode("utf-16")),
         *("Grüße".encode("latin-1"), b"Rar! said the crow.", b"GIF is a format.", b"{rtf}"),
+        *(b".TH is thorium.", b"...", b"'\"Yes\", she said.'"),
     ],
 )
 def test_text_is_text(content):

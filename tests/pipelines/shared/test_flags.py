@@ -92,6 +92,8 @@ def test_no_flag_of_beam_is_taken_for_one_of_ours(command):
     for option in of_beam._option_string_actions.keys() - {"--label"}:
         found = shared_flags._nearest(option, ours, shared_flags.SIMILAR)
         assert found is None or f"--{found}" == option, option
+
+
 @pytest.mark.parametrize("name", ["output", "fraction"])
 def test_two_dashes_are_no_value(name):
     parser = FlagParser(prog="x")

@@ -98,7 +98,7 @@ def test_encodings_are_those_of_the_folder(data):
     read = train(data)
     assert [e.text for e in read.examples if e.label == "pos"][:2] == [GERMAN * 3, "Schön!"]
     (said,) = [note for note in read.notes if "assumed" in note]
-    assert said.startswith("assumed windows-1252 for 2 files, such as 0_7.txt: “… ")
+    assert said.startswith(f"assumed windows-1252 for 2 files, such as {pos}/0_7.txt: “… ")
 
 
 def test_files_that_are_no_text_are_named(data):

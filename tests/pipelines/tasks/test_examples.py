@@ -77,6 +77,8 @@ def test_csv_and_json_lines_read_the_same_pairs(tmp_path):
         ("dev.tsv", "", "dev.tsv: is empty"),
         ("dev.tsv", "text\tlabel\n", "dev.tsv: has no examples"),
         ("dev.tsv", "text\ttext\n", "has two columns named 'text'"),
+        ("dev.tsv", "text;label\na;x\n", "has semicolons between its columns; write tabs"),
+        ("dev.csv", "text;label\na;x\n", "has semicolons between its columns; write commas"),
         ("dev.tsv", "body\tlabel\na\tx\n", "line 2: has no column 'text' (it has body, label)"),
         ("dev.tsv", "text\ttag\na\tx\n", "line 2: has no column 'label' (it has text, tag)"),
         ("dev.tsv", "text\tlabel\na\tx\tb\n", "line 2: needs 2 fields (text, label) but has 3"),

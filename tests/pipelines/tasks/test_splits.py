@@ -78,3 +78,24 @@ def test_a_name_that_no_file_can_have():
     with pytest.raises(InputError, match="no such folder"):
         split_path(task, "x" * 5000, "dev")
     assert not has_split(task, "x" * 5000, "dev")
+
+
+def test_examples_of_dev_that_are_in_train_are_told(tmp_path):
+    """Whatever their labels are; a few may be by chance."""
+    train = "text\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(100))
+    own = "".join(f"other {i}\t{i % 2}\n" for i in range(49))
+    folder = write(tmp_path, train=train, dev=f"text\tlabel\ntext 1\t0\n{own}")
+    read = read_splits(TASKS["classification"], folder, ("train", "dev"), False)
+    assert read.notes == []
+    write(tmp_path, dev=train)
+    (note,) = read_splits(TASKS["classification"], folder, ("train", "dev"), False).notes
+    assert note.endswith(
+        f"dev.tsv: 100 of 100 examples have the text of an example of {tmp_path / 'train.tsv'}; "
+        "figures on this file promise too much"
+    )
+
+
+def test_labels_that_hardly_differ_are_told(tmp_path):
+    folder = write(tmp_path, train="text\tlabel\na\tSpam\nb\tspam \nc\tham\n")
+    (note,) = read_splits(TASKS["classification"], folder, ("train",), False).notes
+    assert "the labels 'Spam', 'spam ' differ by case or blanks alone" in note

@@ -56,6 +56,44 @@ def test_nothing_but_white_space_is_lost(text, is_split):
     assert all(sentence == sentence.strip() and sentence for sentence in sentences)
 
 
+LICENCE = "Copyright (C) 2007 A. " + "You may copy it. " * 99 + "Copyright (C) 2008 B. It ends."
+SPEECH = 'He said: "' + "I have come. " * 99 + 'So it is." Then he left.'
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "often", "last"),
+    [
+        (LICENCE, "Copyright (C) 2007 A.", "You may copy it.", "(C) 2008 B. It ends."),
+        (SPEECH, 'He said: "I have come.', "I have come.", "Then he left."),
+        (SPEECH.replace('"', "'"), "He said: 'I have come.", "I have come.", "Then he left."),
+        (
+            "（" + "这句话在这里结束了。" * 99 + "）",
+            "（这句话在这里结束了。",
+            "这句话在这里结束了。",
+            "）",
+        ),
+    ],
+)
+def test_what_stands_between_two_marks_is_no_sentence_of_any_length(text, first, often, last):
+    sentences = split_sentences(Document(text))
+    assert sentences.count(often) >= 97
+    assert " ".join(sentences).startswith(first) and sentences[-1].endswith(last)
+
+
+def test_a_short_quotation_stays_whole():
+    text = 'He said: "I have come. It is late." Then he left.'
+    assert split_sentences(Document(text)) == [text.removesuffix(" Then he left."), "Then he left."]
+
+
+@settings(derandomize=True, max_examples=200, deadline=None, database=None)
+@given(st.text(st.sampled_from("aB. !?…\"'”“()[]「」。é😀\u200d\u2028"), max_size=80))
+def test_nothing_is_lost_of_a_long_quotation(text):
+    with mock.patch("beambert.pipelines.text.sentences.LONGEST_QUOTATION", 3):
+        sentences = split_sentences(Document(text))
+    assert "".join("".join(sentences).split()) == "".join(text.split())
+    assert all(sentence == sentence.strip() and sentence for sentence in sentences)
+
+
 SMALL = {"WINDOW": 200, "LONGEST_PARAGRAPH": 60}
 words = st.text("abné\U0001f600", min_size=1, max_size=5)
 

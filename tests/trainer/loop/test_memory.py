@@ -18,9 +18,7 @@ GB = 10**9
 
 def test_the_number_of_parameters(small_config):
     model = BertPretrainer(small_config)
-    assert parameters(small_config) == sum(
-        int(np.prod(v.shape)) for v in model.trainable_variables
-    )
+    assert parameters(small_config) == sum(int(np.prod(v.shape)) for v in model.trainable_variables)
     assert state_bytes(small_config) == 16 * parameters(small_config)
 
 

@@ -72,9 +72,7 @@ def trained_path(model, text_features, questions, allows_no_answer):
     return decode(numbered, windows, *logits, allows_no_answer, DecodingParameters()), windows
 
 
-@pytest.mark.parametrize(
-    "allows_no_answer", [True, pytest.param(False, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("allows_no_answer", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_answers_equal_those_of_the_trained_path(
     model, text_features, questions, allows_no_answer, monkeypatch, tmp_path
 ):
