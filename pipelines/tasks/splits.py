@@ -89,8 +89,8 @@ def _nearly_equal(path: pathlib.Path, labels: Sequence[str]) -> list[str]:
     for label in labels:
         alike["".join(label.split()).casefold()].append(repr(label))
     return [
-        f"{path}: the labels {', '.join(group)} differ by case or blanks alone; each is learned as a "
-        "label of its own"
+        f"{path}: the labels {', '.join(group)} differ by case or blanks alone; each is learned "
+        "as a label of its own"
         for group in alike.values()
         if len(group) > 1
     ]
