@@ -255,7 +255,8 @@ def summarize(info: RecordsInfo, folder: str) -> str:
     cut = counts["truncated_tokens"]
     return (
         f"{folder}: {counted(counts['instances'], 'instance')} in "
-        f"{counted(len(info.files), 'file')} ({size(stored)}) from {documents['used']:,} of {counted(documents['read'], 'document')} "
+        f"{counted(len(info.files), 'file')} ({size(stored)}) "
+        f"from {documents['used']:,} of {counted(documents['read'], 'document')} "
         f"({left_out}{cleaned}); "
         f"{counts['is_next_share']:.2%} of the instances are next, "
         f"{counts['filled_share']:.1%} of the positions filled, "
