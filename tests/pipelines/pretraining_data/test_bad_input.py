@@ -36,10 +36,8 @@ class TestRejects:
         # The same command with leave to lose that one goes on in the same folder.
         flags = [f"--input={broken}", "--max_reject_fraction=0.1"]
         status, out, err = data(capsys, vocab_file, output, *flags)
-        assert (status, err) == (
-            0,
-            "",
-        ) and "(1 dropped: 1 unreadable (not_utf8), see rejects.jsonl)" in out
+        assert (status, err) == (0, "")
+        assert "(1 dropped: 1 unreadable (not_utf8), see rejects.jsonl)" in out
         counts = info(output)["counts"]["documents"]
         assert counts["rejected"] == {"not_utf8": 1}
         assert (counts["read"], counts["used"], counts["in_other_split"]) == (10, 9, 0)
