@@ -40,7 +40,7 @@ def build_parser() -> FlagParser:
         "--model",
         nargs="+",
         default=[],
-        metavar="DIR2",
+        metavar="DIR",
         help="model folders of `beambert pretrain` or `finetune`",
     )
     parser.add_argument(

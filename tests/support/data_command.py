@@ -91,7 +91,7 @@ def records(tmp_path_factory, corpus_file, vocab_file):
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(error):
         status = run_main("data", main, [*flags, "--num_shards=3", "--eval_fraction=0.25"])
     assert (status, error.getvalue()) == (0, "")
-    assert f"{output}: " in printed.getvalue() and "is next" in printed.getvalue()
+    assert f"{output}: " in printed.getvalue() and "are next" in printed.getvalue()
     # Where the time went, by the metrics of the worker.
     line = r"time of all workers, [\d.]+ s: read \d+%, split \d+%, .*, write \d+%"
     assert re.search(line, printed.getvalue())

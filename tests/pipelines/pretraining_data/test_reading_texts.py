@@ -24,7 +24,7 @@ def test_encodings_are_told_and_counted(capsys, tmp_path, vocab_file):
         (texts / f"{number}.txt").write_bytes((NEWS + f"It is _{number}_.\n").encode("cp1252"))
     status, out, err = data(capsys, vocab_file, tmp_path / "out", f"--input={texts}/*")
     assert (status, err) == (0, "")
-    assert "assumed windows-1252 for 6 files, such as 0.txt: “…" in out
+    assert f"assumed windows-1252 for 6 files, such as {texts}/0.txt: “…" in out
     assert "; cleaned: emphasis 6)" in out
     made = info(tmp_path / "out")
     assert made["counts"]["documents"]["encodings"] == {"cp1252": 6}

@@ -79,7 +79,7 @@ def test_a_kind_is_named_with_advice(content, told):
     [
         *(b"", b"PK is a pub.", b"BZh is no word.", b"%PD", "\ufeffText".encode("utf-16")),
         *("Grüße".encode("latin-1"), b"Rar! said the crow.", b"GIF is a format.", b"{rtf}"),
-        *(b".TH is thorium.", b"...", b"'\"Yes\", she said.'"),
+        *(b".TH", b"...", b"'\"Yes\", she said.'"),
     ],
 )
 def test_text_is_text(content):

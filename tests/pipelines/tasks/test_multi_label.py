@@ -67,7 +67,7 @@ def test_labels_stand_in_one_column(tmp_path):
 
 def test_one_label_each_is_told(tmp_path):
     """Perhaps it is a classification, or the labels have another separator."""
-    (tmp_path / "dev.tsv").write_text("text\tlabel\nx\ta;b\n")
+    (tmp_path / "dev.tsv").write_text("text\tlabel\nanother\ta;b\n")
     for rows, told in (
         ("x\ta;b\ny\tc\n", True),
         ("x\ta;b\ny\tc,a;b\n", False),

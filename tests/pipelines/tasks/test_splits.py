@@ -86,9 +86,9 @@ def test_examples_of_dev_that_are_in_train_are_told(tmp_path):
     own = "".join(f"other {i}\t{i % 2}\n" for i in range(49))
     folder = write(tmp_path, train=train, dev=f"text\tlabel\ntext 1\t0\n{own}")
     read = read_splits(TASKS["classification"], folder, ("train", "dev"), False)
-    assert read.notes == []
+    assert not any("promise" in note for note in read.notes)
     write(tmp_path, dev=train)
-    (note,) = read_splits(TASKS["classification"], folder, ("train", "dev"), False).notes
+    note = read_splits(TASKS["classification"], folder, ("train", "dev"), False).notes[-1]
     assert note.endswith(
         f"dev.tsv: 100 of 100 examples have the text of an example of {tmp_path / 'train.tsv'}; "
         "figures on this file promise too much"
@@ -97,5 +97,5 @@ def test_examples_of_dev_that_are_in_train_are_told(tmp_path):
 
 def test_labels_that_hardly_differ_are_told(tmp_path):
     folder = write(tmp_path, train="text\tlabel\na\tSpam\nb\tspam \nc\tham\n")
-    (note,) = read_splits(TASKS["classification"], folder, ("train",), False).notes
-    assert "the labels 'Spam', 'spam ' differ by case or blanks alone" in note
+    notes = read_splits(TASKS["classification"], folder, ("train",), False).notes
+    assert any("the labels 'Spam', 'spam ' differ by case or blanks" in note for note in notes)

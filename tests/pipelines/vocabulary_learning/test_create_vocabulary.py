@@ -65,7 +65,7 @@ def test_what_is_assumed_of_the_text_is_said(capsys, tmp_path, documents):
     flags = [f"--input={tmp_path}/a.csv", "--vocab_size=300", "--text_column=body"]
     status, out, err = vocab(capsys, tmp_path / "vocab.txt", *flags)
     assert (status, err) == (0, "")
-    assert "assumed formats: 1 csv, such as a.csv; give --format= to decide\n" in out
+    assert f"assumed formats: 1 csv, such as {tmp_path}/a.csv; give --format= to decide\n" in out
     assert "“ありがとう” becomes “ありかとう”" in out
     _, out, _ = vocab(capsys, tmp_path / "cased.txt", *flags, "--do_lower_case=False")
     assert "becomes" not in out
