@@ -104,7 +104,7 @@ def test_the_task_decides_whether_there_may_be_no_answer(data, tmp_path):
     told = []
     version_2 = SpanData(find_task("squad2.0"), str(tmp_path), told.append)
     assert ["no question is marked as impossible" in note for note in told] == [False, True]
-    assert "dev-v2.0.json: 30 of 30 examples have the text of an example of" in told[0]
+    assert "dev-v2.0.json: 180 of 180 examples have the text of an example of" in told[0]
     # As the official scorer of each version, whatever the file has.
     assert "official_HasAns_f1" in version_2.baseline()
     version_1 = SpanData(find_task("squad1.1"), str(tmp_path), told.append)
