@@ -198,21 +198,27 @@ class Trainer:
         return metrics
 
     # There is one graph for each shape of batches: XLA cannot compile a graph with relaxed shapes.
-    @tf.function
+    @functools.partial(tf.function, autograph=False)
     def _train_steps(self, iterator: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        totals = tf.zeros([len(self._total_names)])
-        bad_step = tf.constant(-1, tf.int64)
-        replica_step = tf.autograph.experimental.do_not_convert(self._replica_step)
-        for _ in tf.range(steps):
+        def train_step(
+            done: tf.Tensor, totals: tf.Tensor, bad_step: tf.Tensor
+        ) -> tuple[tf.Tensor, ...]:
             step = self.step.read_value()  # the first update has number 0
-            outputs = self.strategy.run(replica_step, args=(next(iterator), step))
+            outputs = self.strategy.run(self._replica_step, args=(next(iterator), step))
             outputs = self._sum_over_replicas(outputs)
             # The norm of the gradient is checked too: if only the last gradient is not finite, it
             # spoils the weights without a trace in the loss.
-            is_bad = not tf.reduce_all(tf.math.is_finite(outputs))
-            bad_step = tf.where(is_bad and bad_step < 0, step, bad_step)
-            totals += outputs
+            is_bad = ~tf.reduce_all(tf.math.is_finite(outputs))
+            bad_step = tf.where(is_bad & (bad_step < 0), step, bad_step)
             self.step.assign_add(1)
+            return done + 1, totals + outputs, bad_step
+
+        beginning = (
+            tf.constant(0, tf.int64),
+            tf.zeros([len(self._total_names)]),
+            tf.constant(-1, tf.int64),
+        )
+        _, totals, bad_step = tf.while_loop(lambda done, *_: done < steps, train_step, beginning)
         return totals, bad_step
 
     def _sum_over_replicas(self, value: Any) -> tf.Tensor:
