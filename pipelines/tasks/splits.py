@@ -10,8 +10,8 @@ from beambert.pipelines.tasks.examples import read_file
 from beambert.pipelines.tasks.files import has_split, is_labelled, sha256_of, split_path
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
 
-# Share of a split's examples that may be in train, too, without a word. Of GLUE's dev splits, CoLA's
-# has the greatest share: 1.5 %.
+# Share of a split's examples that may be in train, too, without a word. Of GLUE's dev splits,
+# CoLA's has the greatest: 1.5 %.
 _MOST_IN_TRAIN = 0.02
 
 
