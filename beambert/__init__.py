@@ -33,6 +33,9 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.pipelines.verification.job import VerificationJob as VerificationJob
     from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary as LearnVocabulary
     from beambert.pipelines.vocabulary_learning.job import VocabularyJob as VocabularyJob
+    from beambert.trainer.asking.filling import fill as fill
+    from beambert.trainer.asking.scoring import score as score
+    from beambert.trainer.asking.scoring import score_next as score_next
     from beambert.trainer.comparison.comparing import compare as compare
     from beambert.trainer.finetuning.job import finetune as finetune
     from beambert.trainer.finetuning.plan import FinetuningJob as FinetuningJob
@@ -68,12 +71,15 @@ _MODULES = {
     "create_task_features": "beambert.functions",
     "evaluate": "beambert.functions",
     "export": "beambert.trainer.serving.versions",
+    "fill": "beambert.trainer.asking.filling",
     "find_task": "beambert.pipelines.tasks.declarations",
     "finetune": "beambert.trainer.finetuning.job",
     "learn_vocabulary": "beambert.functions",
     "open_features": "beambert.pipelines.features.contract",
     "predict": "beambert.functions",
     "pretrain": "beambert.trainer.pretraining.job",
+    "score": "beambert.trainer.asking.scoring",
+    "score_next": "beambert.trainer.asking.scoring",
     "verify_records": "beambert.functions",
 }
 __all__ = list(_MODULES)

@@ -55,6 +55,8 @@ _TABLE = (
         "beambert.pipelines.predict",
         needs_beam=True,
     ),
+    Command("fill", "encoder + texts -> what stands at [MASK]", "beambert.trainer.commands.fill"),
+    Command("score", "encoder + texts -> how likely they are", "beambert.trainer.commands.score"),
     Command("compare", "models -> settings, results, curves", "beambert.trainer.commands.compare"),
     Command(
         "explore",

@@ -55,7 +55,8 @@ TRAINER = {
     "pretraining": "loop model_folders weights",
     "finetuning": "loop model_folders serving task_models weights",
     "comparison": "loop model_folders",
-    "commands": "comparison finetuning loop model_folders pretraining serving weights",
+    "asking": "weights",
+    "commands": "asking comparison finetuning loop model_folders pretraining serving weights",
     "task": "commands",
     "tfx_module": "commands finetuning loop model_folders",
 }

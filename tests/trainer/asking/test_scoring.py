@@ -1,0 +1,114 @@
+"""Scores of texts and pairs, beside encoders whose answers are known."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from support import untrained_models
+
+from beambert.commands import run
+from beambert.trainer.asking.encoders import (
+    MASKED_LM_HEAD,
+    NEXT_SENTENCE_HEAD,
+    no_report,
+    open_encoder,
+)
+from beambert.trainer.asking.scoring import score, score_next, score_pairs, score_texts
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, vocabulary):
+    return untrained_models.save_encoder(tmp_path_factory.mktemp("asked") / "e", vocabulary)
+
+
+def test_an_encoder_that_knows_nothing_is_as_perplexed_as_its_vocabulary_is_large(
+    folder, vocabulary
+):
+    encoder = open_encoder(str(folder), MASKED_LM_HEAD)
+    table = encoder.model.encoder.word_embeddings
+    table.assign(np.zeros_like(table))
+    found = score_texts(encoder, ["the river", "a b c d §"], no_report)
+    assert [(each.tokens, each.unknown) for each in found] == [(2, 0), (5, 1)]
+    for each in found:
+        assert each.pseudo_perplexity == pytest.approx(len(vocabulary), rel=1e-5)
+        expected = -each.tokens * math.log(len(vocabulary))
+        assert each.pseudo_log_likelihood == pytest.approx(expected, rel=1e-5)
+
+
+def test_each_token_is_masked_alone(folder, vocabulary):
+    """Equal to one pass for each token, written out."""
+    encoder = open_encoder(str(folder), MASKED_LM_HEAD)
+    text = "the river of a"
+    ids = [vocabulary.id_of(word) for word in ("[CLS]", *text.split(), "[SEP]")]
+    total = 0.0
+    for place in range(1, len(ids) - 1):
+        masked = [*ids[:place], vocabulary.id_of("[MASK]"), *ids[place + 1 :]]
+        features = {
+            "input_ids": np.array([masked]),
+            "input_mask": np.ones((1, len(ids)), int),
+            "segment_ids": np.zeros((1, len(ids)), int),
+            "masked_lm_positions": np.array([[place]]),
+        }
+        logits = np.array(encoder.model(features)["masked_lm_logits"], float)[0, 0]
+        total += logits[ids[place]] - np.log(np.exp(logits).sum())
+    (found,) = score(str(folder), [text])
+    assert found.pseudo_log_likelihood == pytest.approx(total, rel=1e-5)
+
+
+def test_the_second_text_is_the_second_segment(folder, vocabulary):
+    encoder = open_encoder(str(folder), NEXT_SENTENCE_HEAD)
+    ids = [vocabulary.id_of(w) for w in ("[CLS]", "a", "[SEP]", "the", "river", "[SEP]")]
+    features = {
+        "input_ids": np.array([ids]),
+        "input_mask": np.ones((1, 6), int),
+        "segment_ids": np.array([[0, 0, 0, 1, 1, 1]]),
+        "masked_lm_positions": np.zeros((1, 1), int),
+    }
+    logits = np.array(encoder.model(features)["next_sentence_logits"], float)[0]
+    expected = np.exp(logits[0]) / np.exp(logits).sum()
+    pairs = [("a", "the river"), ("the river of a", "b"), ("a", "the river")]
+    found = score_pairs(encoder, pairs, no_report)
+    assert found[0] == pytest.approx(expected, rel=1e-5) and found[2] == pytest.approx(found[0])
+    assert found == pytest.approx(score_next(str(folder), pairs))
+
+
+def test_the_command(folder, tmp_path, capsys):
+    assert run(["score", f"--model={folder}", "the river", "a b"]) == 0
+    header, first, _ = capsys.readouterr().out.splitlines()
+    assert header.split() == ["likelihood", "perplexity", "text"] and first.endswith("  the river")
+    texts, output = tmp_path / "texts.txt", tmp_path / "scores.jsonl"
+    texts.write_text("the river\na b\n")
+    assert run(["score", f"--model={folder}", f"--input={texts}", f"--output={output}"]) == 0
+    rows = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [row["text"] for row in rows] == ["the river", "a b"]
+    assert rows[0]["pseudo_log_likelihood"] == pytest.approx(float(first.split()[0]), abs=0.01)
+    assert capsys.readouterr().out == f"{output}: scores of 2 texts\n"
+    assert run(["score", f"--model={folder}", "--next", "the river", "a b"]) == 0
+    assert "%  the river | a b" in capsys.readouterr().out
+    texts.write_text("the river\ta b\n")
+    assert run(["score", f"--model={folder}", "--next", f"--input={texts}"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["a [MASK]"], "has a [MASK]; `beambert fill` answers it"),
+        (["--next", "a"], "--next: needs two texts, got 1"),
+        (["--next", "a", "b", "c"], "--next: needs two texts, got 3"),
+        (["a " * 20], "has 22 tokens with [CLS] and [SEP]"),
+        (["--next", "a " * 9, "b " * 9], "has 21 tokens with [CLS] and [SEP]"),
+        ([""], "'': has no tokens"),
+    ],
+)
+def test_refusals(folder, capsys, flags, told):
+    assert run(["score", f"--model={folder}", *flags]) == 2
+    error = capsys.readouterr().err
+    assert told in error and error.count("\n") == 1
+
+
+def test_a_file_without_pairs(folder, tmp_path, capsys):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a\tb\nno tab\n")
+    assert run(["score", f"--model={folder}", "--next", f"--input={texts}"]) == 2
+    assert f"--input={texts}, text 2: has 1 parts" in capsys.readouterr().err

@@ -1,0 +1,1 @@
+"""Asks an encoder what it thinks of texts, by its two heads of pre-training."""

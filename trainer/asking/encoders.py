@@ -1,0 +1,187 @@
+"""Encoders with their heads, and what the masked-LM head says of many texts.
+
+Shape suffixes: B batch, L sequence length, P places, V vocabulary size.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from beambert.model.pretrainer import BertPretrainer
+from beambert.pipelines.instances.masking import TokenIds
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.wordpiece.tokenization import Tokenizer
+from beambert.pipelines.wordpiece.vocabulary import MASK, Vocabulary
+from beambert.trainer.weights.initial import open_initial
+from beambert.trainer.weights.shapes import variable_shapes
+
+# Greatest number of tokens and of places that are computed at once: about 1 GB for BERT base.
+BATCH_TOKENS, BATCH_PLACES = 8192, 1024
+# The variables of each head, by the beginnings of their paths.
+MASKED_LM_HEAD = ("cls/predictions/",)
+NEXT_SENTENCE_HEAD = ("cls/seq_relationship/", "bert/pooler/")
+
+
+# Type of a function that is called after each batch with the numbers that are done and in all.
+Report = Callable[[int, int], None]
+
+
+def no_report(done: int, total: int) -> None:
+    """Reports nothing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoder:
+    """An encoder that can be asked.
+
+    Attributes:
+      path: path as it was given.
+      model: the model with both heads.
+      vocabulary: vocabulary of its ids.
+      tokenizer: tokenizer that goes with it.
+      ids: its special ids.
+    """
+
+    path: str
+    model: BertPretrainer
+    vocabulary: Vocabulary
+    tokenizer: Tokenizer
+    ids: TokenIds
+
+    def tokenize(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Returns the ids of each text, int32 [tokens]; every "[MASK]" is the id of a mask.
+
+        Raises:
+          InputError: a text has no tokens.
+        """
+        parts = [text.split(MASK) for text in texts]
+        ids, lengths = self.tokenizer.tokenize_batch([part for all_ in parts for part in all_])
+        pieces = iter(np.split(ids, np.cumsum(lengths)[:-1]))
+        found = []
+        for text, all_ in zip(texts, parts, strict=True):
+            joined = list(next(pieces))
+            for _ in all_[1:]:
+                joined += [self.ids.mask, *next(pieces)]
+            if not joined:
+                raise InputError(f"{text[:60]!r}: has no tokens; give a text")
+            found.append(np.array(joined, np.int32))
+        return found
+
+    def framed(self, text: str, *segments: np.ndarray) -> np.ndarray:
+        """Returns [CLS] and each segment with its [SEP], int32 [tokens].
+
+        Args:
+          text: the text, for the message.
+          segments: ids of one or two segments.
+
+        Raises:
+          InputError: they are more tokens than the encoder has positions.
+        """
+        ids = [self.ids.classify]
+        for segment in segments:
+            ids += [*segment, self.ids.separate]
+        if len(ids) > (most := self.model.config.max_position_embeddings):
+            raise InputError(
+                f"{text[:60]!r}: has {len(ids):,} tokens with [CLS] and [SEP], but --model has "
+                f"{most:,} positions; give a shorter text"
+            )
+        return np.array(ids, np.int32)
+
+    def masked_lm_logits(
+        self, rows: Sequence[tuple[np.ndarray, Sequence[int]]], report: Report
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields the number of each row and the logits at its places, float32 [P, V].
+
+        The rows come in another order: those of equal length are computed together.
+
+        Args:
+          rows: ids of each text, int32 [tokens], and the places to predict.
+          report: called with the numbers of rows that are done and in all, after each batch.
+        """
+        order = sorted(range(len(rows)), key=lambda number: len(rows[number][0]))
+        done = 0
+        for batch in _batches(order, rows):
+            features = self.features([rows[number][0] for number in batch])
+            places_BP = _padded([rows[number][1] for number in batch], 0)
+            logits = np.array(
+                self.model({**features, "masked_lm_positions": places_BP})["masked_lm_logits"]
+            )
+            for number, logits_PV in zip(batch, logits, strict=True):
+                # A model may have more rows than its vocabulary has tokens.
+                yield number, logits_PV[: len(rows[number][1]), : len(self.vocabulary)]
+            done += len(batch)
+            report(done, len(rows))
+
+    def features(
+        self, rows: Sequence[np.ndarray], first_lengths: Sequence[int] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Returns the features of framed ids, padded to the longest, int32 [B, L] each.
+
+        Args:
+          rows: framed ids of each text.
+          first_lengths: number of ids of the first segment; None if there is one segment.
+        """
+        ids_BL = _padded(rows, self.ids.padding)
+        place_L = np.arange(ids_BL.shape[1])
+        is_used_BL = place_L < np.array([len(row) for row in rows])[:, None]
+        firsts = first_lengths or [len(row) for row in rows]
+        segments_BL = is_used_BL & (place_L >= np.array(firsts)[:, None])
+        return {
+            "input_ids": ids_BL,
+            "input_mask": is_used_BL.astype(np.int32),
+            "segment_ids": segments_BL.astype(np.int32),
+        }
+
+
+def open_encoder(path: str, head: Sequence[str]) -> Encoder:
+    """Opens a model folder, a TF1 checkpoint or a Hugging Face folder.
+
+    Args:
+      path: its path, the value of --model.
+      head: the head that is needed, `MASKED_LM_HEAD` or `NEXT_SENTENCE_HEAD`.
+
+    Raises:
+      InputError: the encoder cannot be read, or it lacks the head.
+    """
+    found = open_initial(path, "--model")
+    weights = found.read()
+    if any(name.startswith(tuple(head)) for name in variable_shapes(found.config).keys() - weights):
+        raise InputError(
+            f"--model={path}: lacks the head that this needs ({head[0].rstrip('/')}); give the "
+            "folder of an encoder that was pre-trained with it"
+        )
+    model = BertPretrainer(found.config)
+    dataclasses.replace(found, read=lambda: weights).load_into(model, "--model")
+    tokenizer = Tokenizer(found.vocabulary, found.do_lower_case)
+    return Encoder(path, model, found.vocabulary, tokenizer, TokenIds.of(found.vocabulary))
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    """Returns the logarithms of probabilities, float64 [..., n], of logits [..., n]."""
+    shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def _padded(rows: Sequence[Sequence[int] | np.ndarray], padding: int) -> np.ndarray:
+    padded = np.full((len(rows), max(map(len, rows))), padding, np.int32)
+    for number, row in enumerate(rows):
+        padded[number, : len(row)] = row
+    return padded
+
+
+def _batches(
+    order: Sequence[int], rows: Sequence[tuple[np.ndarray, Sequence[int]]]
+) -> Iterator[list[int]]:
+    """Divides the numbers of rows, the shortest first, by the limits of a batch."""
+    batch: list[int] = []
+    for number in order:
+        grown = [*batch, number]
+        places = max(len(rows[number][1]) for number in grown)
+        tokens = len(grown) * len(rows[number][0])
+        if batch and (tokens > BATCH_TOKENS or len(grown) * places > BATCH_PLACES):
+            yield batch
+            grown = [number]
+        batch = grown
+    if batch:
+        yield batch

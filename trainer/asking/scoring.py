@@ -1,0 +1,125 @@
+"""How likely texts are to an encoder: pseudo-log-likelihood, and next sentence prediction."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from beambert.pipelines.records.contract import IS_NEXT
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.wordpiece.vocabulary import MASK
+from beambert.trainer.asking.encoders import (
+    BATCH_TOKENS,
+    MASKED_LM_HEAD,
+    NEXT_SENTENCE_HEAD,
+    Encoder,
+    Report,
+    log_softmax,
+    no_report,
+    open_encoder,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class TextScore:
+    """How likely a text is.
+
+    Attributes:
+      text: the text.
+      tokens: number of its tokens, without [CLS] and [SEP].
+      unknown: number of its tokens that are [UNK], which no encoder learns to predict.
+      pseudo_log_likelihood: sum over the tokens of the natural logarithm of each one's probability
+        if it alone is masked (Salazar et al. 2020, equation 1).
+    """
+
+    text: str
+    tokens: int
+    unknown: int
+    pseudo_log_likelihood: float
+
+    @property
+    def pseudo_perplexity(self) -> float:
+        """The exponential of the mean loss of a token (Salazar et al. 2020, equation 4)."""
+        return math.exp(-self.pseudo_log_likelihood / self.tokens)
+
+
+def score(model: str, texts: Sequence[str], report: Report = no_report) -> list[TextScore]:
+    """Returns how likely an encoder takes texts to be.
+
+    Each token is masked once, so a text costs as many passes as it has tokens.
+
+    Args:
+      model: folder of an encoder, of this package or Hugging Face's, or a TF1 checkpoint.
+      texts: the texts.
+      report: called after each batch with the numbers of tokens that are done and in all.
+
+    Raises:
+      InputError: the encoder has no masked-LM head, or a text has a [MASK], no tokens, or more
+        tokens than the encoder has positions.
+    """
+    for text in texts:
+        if MASK in text:
+            raise InputError(f"{text[:60]!r}: has a {MASK}; `beambert fill` answers it")
+    return score_texts(open_encoder(model, MASKED_LM_HEAD), texts, report)
+
+
+def score_texts(encoder: Encoder, texts: Sequence[str], report: Report) -> list[TextScore]:
+    """Does what `score` does, with an encoder that is open."""
+    rows, labels, owners = [], [], []
+    tokenized = encoder.tokenize(texts)
+    for owner, (text, ids) in enumerate(zip(texts, tokenized, strict=True)):
+        framed = encoder.framed(text, ids)
+        for place in range(1, len(framed) - 1):
+            masked = framed.copy()
+            masked[place] = encoder.ids.mask
+            rows.append((masked, (place,)))
+            labels.append(framed[place])
+            owners.append(owner)
+    sums = np.zeros(len(texts))
+    for number, logits_PV in encoder.masked_lm_logits(rows, report):
+        sums[owners[number]] += log_softmax(logits_PV)[0, labels[number]]
+    return [
+        TextScore(text, len(ids), int((ids == encoder.ids.unknown).sum()), float(likelihood))
+        for text, ids, likelihood in zip(texts, tokenized, sums, strict=True)
+    ]
+
+
+def score_next(
+    model: str, pairs: Sequence[tuple[str, str]], report: Report = no_report
+) -> list[float]:
+    """Returns the probability that the second text of each pair follows the first.
+
+    Args:
+      model: as in `score`.
+      pairs: the pairs of texts.
+      report: called after each batch with the numbers of pairs that are done and in all.
+
+    Raises:
+      InputError: the encoder has no next sentence head, or a pair has a text without tokens or
+        more tokens than the encoder has positions.
+    """
+    return score_pairs(open_encoder(model, NEXT_SENTENCE_HEAD), pairs, report)
+
+
+def score_pairs(encoder: Encoder, pairs: Sequence[tuple[str, str]], report: Report) -> list[float]:
+    """Does what `score_next` does, with an encoder that is open."""
+    firsts = encoder.tokenize([first for first, _ in pairs])
+    seconds = encoder.tokenize([second for _, second in pairs])
+    rows = [
+        encoder.framed(f"{pair[0]} {pair[1]}", first, second)
+        for pair, first, second in zip(pairs, firsts, seconds, strict=True)
+    ]
+    order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
+    at_once = max(BATCH_TOKENS // max(map(len, rows), default=1), 1)
+    found = np.zeros(len(rows))
+    for start in range(0, len(rows), at_once):
+        batch = order[start : start + at_once]
+        features = encoder.features(
+            [rows[number] for number in batch], [len(firsts[number]) + 2 for number in batch]
+        )
+        places = np.zeros((len(batch), 1), np.int32)
+        logits = encoder.model({**features, "masked_lm_positions": places})["next_sentence_logits"]
+        found[batch] = np.exp(log_softmax(np.array(logits)))[:, IS_NEXT]
+        report(start + len(batch), len(rows))
+    return found.tolist()

@@ -1,0 +1,56 @@
+"""The texts that are asked about, and the file and the progress of their answers."""
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from beambert.pipelines.shared.console import duration
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.progress import SECONDS_BETWEEN_LINES, Pace, ProgressLine
+from beambert.pipelines.storage import tensorflow_files
+from beambert.trainer.asking.encoders import Report
+
+
+def given_texts(texts: Sequence[str], path: str | None) -> list[str]:
+    """Returns the texts of the command line, or the lines of a file that aren't blank.
+
+    Raises:
+      InputError: there are both or neither, or the file cannot be read.
+    """
+    if bool(texts) == bool(path):
+        raise InputError("TEXT: give either texts or --input, a file with one on each line")
+    if path:
+        content = tensorflow_files.read_text(path, "--input")
+        texts = [line.strip() for line in content.split("\n") if line.strip()]
+        if not texts:
+            raise InputError(f"--input={path}: is empty; put a text on each line")
+    return list(texts)
+
+
+def write_lines(path: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Writes one JSON object a line.
+
+    Raises:
+      InputError: the file cannot be written.
+    """
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    with tensorflow_files.told(f"--output={path}", "written"):
+        tensorflow_files.write_bytes(path, lines.encode())
+
+
+def show_progress(things: str) -> Report:
+    """Returns a function that prints a line about what is done, every few seconds."""
+    pace, line = Pace(), ProgressLine()
+    next_line = time.monotonic() + SECONDS_BETWEEN_LINES
+
+    def show(done: int, total: int) -> None:
+        nonlocal next_line
+        now = time.monotonic()
+        rate = pace.of(done, now)
+        if now >= next_line and rate:
+            next_line = now + SECONDS_BETWEEN_LINES
+            left = duration((total - done) / rate)
+            line.show(f"{done:,} of {total:,} {things}, {rate:,.0f}/s, {left} left")
+
+    return show

@@ -1,0 +1,114 @@
+"""The command `beambert score`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from beambert.pipelines.shared.console import counted
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.shared.loading import loading
+
+if TYPE_CHECKING:
+    from beambert.trainer.asking.scoring import TextScore
+
+EXAMPLES = """examples:
+  # how likely each text is: pseudo-log-likelihood and pseudo-perplexity
+  beambert score --model=encoder 'The river is long.' 'The river long is.'
+
+  # the probability that the second text follows the first
+  beambert score --model=encoder --next 'It has rained.' 'The street is wet.'
+
+  # a text on each line, or with --next a pair with a tab between -> a JSON object on each line
+  beambert score --model=encoder --input=texts.txt --output=scores.jsonl
+
+Each token of a text is masked once, so a text costs as many passes as it has tokens. Perplexities
+of encoders with different vocabularies cannot be compared.
+"""
+
+
+def build_parser() -> FlagParser:
+    """Returns the parser of the flags of `score`."""
+    parser = FlagParser(
+        prog="beambert score",
+        description="Asks an encoder how likely texts are, or whether one follows another.",
+        examples=EXAMPLES,
+    )
+    parser.add_argument("texts", nargs="*", metavar="TEXT", help="text; with --next two of them")
+    parser.add_argument(
+        "--model",
+        required=True,
+        metavar="DIR",
+        help="encoder of `beambert pretrain`, a Hugging Face folder, or a TF1 checkpoint",
+    )
+    parser.add_argument(
+        "--next", action="store_true", help="score next sentence prediction instead of texts"
+    )
+    parser.add_argument("--input", metavar="FILE", help="UTF-8 file with a text on each line")
+    parser.add_argument(
+        "--output", metavar="FILE", help="file that gets the scores as JSON (default: the console)"
+    )
+    return parser
+
+
+def main(argv: Sequence[str]) -> None:
+    """Runs `score`.
+
+    Raises:
+      InputError: a flag, the encoder or a text cannot be used.
+    """
+    flags = build_parser().parse_args(list(argv))
+    with loading():
+        from beambert.trainer.asking.encoders import no_report
+        from beambert.trainer.asking.scoring import score, score_next
+        from beambert.trainer.asking.texts import given_texts, show_progress, write_lines
+    texts = given_texts(flags.texts, flags.input)
+    report = show_progress("pairs" if flags.next else "tokens") if flags.output else no_report
+    if flags.next:
+        pairs = _pairs(texts, flags.input)
+        found = score_next(flags.model, pairs, report)
+        rows = [
+            {"first": first, "second": second, "next": probability}
+            for (first, second), probability in zip(pairs, found, strict=True)
+        ]
+        lines = [f"{row['next']:6.1%}  {row['first']} | {row['second']}" for row in rows]
+    else:
+        scores = score(flags.model, texts, report)
+        rows = [_row(each) for each in scores]
+        lines = [
+            f"{each.pseudo_log_likelihood:10.2f}  {each.pseudo_perplexity:10.2f}  {each.text}"
+            for each in scores
+        ]
+        lines.insert(0, f"{'likelihood':>10}  {'perplexity':>10}  text")
+    if not flags.output:
+        print("\n".join(lines))
+        return
+    write_lines(flags.output, rows)
+    print(f"{flags.output}: scores of {counted(len(rows), 'pair' if flags.next else 'text')}")
+
+
+def _row(score: "TextScore") -> dict[str, object]:
+    return {
+        "text": score.text,
+        "tokens": score.tokens,
+        "unknown": score.unknown,
+        "pseudo_log_likelihood": score.pseudo_log_likelihood,
+        "pseudo_perplexity": score.pseudo_perplexity,
+    }
+
+
+def _pairs(texts: Sequence[str], path: str | None) -> list[tuple[str, str]]:
+    """Returns the pairs of texts that are given one after the other, or of a file's lines."""
+    if path is None:
+        if len(texts) != 2:
+            raise InputError(f"--next: needs two texts, got {len(texts)}; give a pair")
+        return [(texts[0], texts[1])]
+    pairs = []
+    for number, line in enumerate(texts, start=1):
+        parts = line.split("\t")
+        if len(parts) != 2:
+            raise InputError(
+                f"--input={path}, text {number}: has {len(parts)} parts; put a tab between the two "
+                "texts of a pair"
+            )
+        pairs.append((parts[0], parts[1]))
+    return pairs
