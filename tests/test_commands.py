@@ -154,6 +154,8 @@ def test_documented_commands_have_real_flags():
         ),
         ("predict --model=nothere --input=x --output=o", "--model=nothere"),
         ("export --model=nothere --output=o", "--model=nothere"),
+        ("fill --model=nothere [MASK]", "--model=nothere"),
+        ("score --model=nothere a", "--model=nothere"),
         ("compare nothere", "nothere"),
     ],
 )

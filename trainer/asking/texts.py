@@ -19,7 +19,7 @@ def given_texts(texts: Sequence[str], path: str | None) -> list[str]:
       InputError: there are both or neither, or the file cannot be read.
     """
     if bool(texts) == bool(path):
-        raise InputError("TEXT: give either texts or --input, a file with one on each line")
+        raise InputError("--input: is needed without a TEXT, and only then; name a file of texts")
     if path:
         content = tensorflow_files.read_text(path, "--input")
         texts = [line.strip() for line in content.split("\n") if line.strip()]

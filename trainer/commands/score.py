@@ -7,6 +7,8 @@ from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage.given_paths import is_local
+from beambert.trainer.weights.given_path import check_weights
 
 if TYPE_CHECKING:
     from beambert.trainer.asking.scoring import TextScore
@@ -57,6 +59,8 @@ def main(argv: Sequence[str]) -> None:
       InputError: a flag, the encoder or a text cannot be used.
     """
     flags = build_parser().parse_args(list(argv))
+    if is_local(flags.model):
+        check_weights(flags.model, "--model")
     with loading():
         from beambert.trainer.asking.encoders import no_report
         from beambert.trainer.asking.scoring import score, score_next

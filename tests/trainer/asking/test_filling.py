@@ -58,8 +58,8 @@ def test_the_command(folder, tmp_path, capsys):
     ("flags", "told"),
     [
         (["no mask"], "'no mask': has no [MASK]"),
-        ([], "TEXT: give either texts or --input"),
-        (["[MASK]", "--input=x"], "TEXT: give either texts or --input"),
+        ([], "--input: is needed without a TEXT, and only then"),
+        (["[MASK]", "--input=x"], "--input: is needed without a TEXT, and only then"),
         (["--input=missing.txt"], "--input=missing.txt: "),
         (["[MASK]", "--top=0"], "--top=0: must be 1 or more"),
         (["[MASK] " * 20], "has 22 tokens with [CLS] and [SEP]"),
