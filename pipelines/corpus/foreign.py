@@ -27,6 +27,13 @@ _BEFORE_MARKUP = BEFORE_TEXT + _COMMENTS
 # Five lines of words in columns, the last of which has a label of a word (Tjong Kim Sang and De
 # Meulder 2003).
 _CONLL = BEFORE_TEXT + rb"(?:\S+(?:[ \t]+\S+)*[ \t]+(?:O|[BIES]-[\w-]+)[ \t]*\r?\n\s*){5}"
+# Three header fields (RFC 5322, section 2.2), after the line that begins a message of an mbox file.
+_MAIL = (
+    BEFORE_TEXT
+    + rb"(?:From \S+[^\r\n]*\r?\n)?(?:(?:Return-Path|Received|Message-ID|Delivered-To|MIME-Version"
+    rb"|Newsgroups|Path|Xref|From|To|Cc|Reply-To|Subject|Date|Organization|Sender|References|Lines"
+    rb"|Content-Type|X-[\w-]+):[ \t][^\r\n]*\r?\n(?:[ \t]+\S[^\r\n]*\r?\n)*){3}"
+)
 
 
 class Foreign(Format):
@@ -97,5 +104,35 @@ FOREIGN = (
         "has words in columns with labels, for a task; take its words out of it, or give "
         "--format=text to learn from its labels, too",
     ),
+    Foreign(
+        "mail",
+        _MAIL,
+        "is mail; take the text out of its messages, or give --format=text to learn from their "
+        "headers, too",
+    ),
+    Foreign(
+        "latex",
+        BEFORE_TEXT + rb"(?:%[^\r\n]*\r?\n\s*)*\\(?:document(?:class|style)|begin\{document\})",
+        "is LaTeX; take the text out of it with a tool such as pandoc, or give --format=text to "
+        "learn from its commands, too",
+    ),
+    Foreign(
+        "gettext",
+        BEFORE_TEXT + rb"(?:#[^\r\n]*\r?\n\s*)*msgid[ \t]+\"",
+        "is a list of translations (gettext); take the text out of it, or give --format=text to "
+        "learn from its keywords, too",
+    ),
+    Foreign(
+        "subtitles",
+        BEFORE_TEXT + rb"(?:WEBVTT\b|\d+\s*\r?\n(?:\d+:)?\d\d:\d\d[,.]\d{3}[ \t]+-->)",
+        "has subtitles; take the text out of it, or give --format=text to learn from its times",
+    ),
     NotText(),
+)
+# It is tried before JSON Lines, which begins as it does.
+JSON = Foreign(
+    "json",
+    BEFORE_TEXT + rb'(?:\[\s*\{\s*"|\[\s*"(?:[^"\\]|\\.)*"\s*(?:,\s*"|\]\s*\Z)|\{[ \t]*\r?\n\s*")',
+    "is JSON, but not JSON Lines; write each object on a line of its own (jq -c '.[]' does it for "
+    "an array, jq -c . for an object)",
 )

@@ -16,9 +16,7 @@ class JsonLines(LineFormat):
     """JSON Lines: one object a line, with its document under the key `text_column`."""
 
     name = "jsonl"
-    # An array of objects is no JSON Lines, but it is recognised here. So the reader rejects it
-    # instead of taking it for plain text.
-    beginning = re.compile(BEFORE_TEXT + rb'(\[\s*)?\{\s*"')
+    beginning = re.compile(BEFORE_TEXT + rb'\{\s*"')
 
     def starts_document(self, line: bytes) -> bool:
         """Returns True, because every line is a document."""

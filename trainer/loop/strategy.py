@@ -176,7 +176,7 @@ def measure_matmul_peak(strategy: tf.distribute.Strategy, dtype: str) -> float:
             product = tf.matmul(product, matrix)
         return tf.reduce_sum(tf.cast(product, tf.float32))
 
-    @tf.function
+    @functools.partial(tf.function, autograph=False)
     def multiply_everywhere(seed: tf.Tensor) -> tf.Tensor:
         sums = strategy.run(multiply, args=(seed,))
         return strategy.reduce(tf.distribute.ReduceOp.SUM, sums, axis=None)

@@ -28,6 +28,26 @@ FILES = {
         b"-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\nrejects V O O\na D O O\nb N O O\n",
         b"@paulwalk\tO\nIt\tO\n's\tO\nthe\tO\nview\tO\nfrom\tO\n",
     ],
+    "json": [
+        b'[{"text": "The ship left."},\n{"text": "It came."}]\n',
+        b'[\n  {\n    "text": "The ship left."\n  }\n]\n',
+        b'{\n  "text": "The ship left."\n}\n',
+        b'["The ship left.", "It came."]',
+    ],
+    "mail": [
+        b"From: Ann <ann@example.org>\nSubject: Ships\nDate: Mon, 1 Jan 2024\n\nThe ship left.\n",
+        b"From ann@example.org Mon Jan  1 00:00:00 2024\nReturn-Path: <ann@example.org>\n"
+        b"Received: from a\n\tby b\nMessage-ID: <1@a>\n\nThe ship left.\n",
+    ],
+    "latex": [
+        b"% A comment\n\n\\documentclass[11pt]{article}\n\\begin{document}\nThe ship left.",
+        b"\\begin{document}\nThe ship left.",
+    ],
+    "gettext": [b'# Ann, 2024.\nmsgid ""\nmsgstr ""\n\nmsgid "ship"\nmsgstr "Schiff"\n'],
+    "subtitles": [
+        b"1\r\n00:00:01,000 --> 00:00:02,000\r\nThe ship left.\r\n",
+        b"WEBVTT\n\n00:01.000 --> 00:02.000\nThe ship left.\n",
+    ],
     # tests/pipelines/shared/test_file_kinds.py has the others.
     "not_text": [b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", bz2.compress(b"The ship left.")],
 }
@@ -82,6 +102,13 @@ def test_all_others_may_be_named():
         "Vitamin B-12\nO\nhello B-x\n",
         "{\\bf The ship}\n",
         "Use <b>bold</b> and <i>italics</i>.\n",
+        "From: Ann\nTo: Ben\n\nThe ship left.\n",
+        "To: be or not to be\nDate: of no importance\nThe ship left.\n",
+        '["Yes", she said.]\n',
+        "[1] The ship left.\n",
+        "1\n00:00 the ship left --> home\n",
+        "\\begin is a command.\n",
+        "# msgid\nThe ship left.\n",
     ],
 )
 def test_text_with_such_signs_is_text(text):

@@ -209,7 +209,6 @@ class TestDetectFormat:
             (BYTE_ORDER_MARK + b'<doc id="1" title="T">\n', "wikiextractor"),
             (b'{"text": "a"}\n', "jsonl"),
             (b'{ "id": 1, "text": "a"}\n', "jsonl"),
-            (b'[\n {"text": "a"},\n', "jsonl"),
             (b"One sentence.\nAnother one.\n\nA second document.\nIt goes on.\n", "lines"),
             (b"One sentence.\r\nAnother.\r\n\r\nA document.\r\nIt goes on.\r\n", "lines"),
             (b"A paragraph that is\nwrapped by hand and\nends.\n\nAnother that\nends.\n", "text"),
