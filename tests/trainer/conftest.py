@@ -26,11 +26,25 @@ from beambert.pipelines.storage.claims import MARKER_FILE
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
+from beambert.trainer.loop import strategy as loop_strategy
 
 # Before anything runs on TensorFlow: the devices of MirroredStrategy. Others use the first only.
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def without_xla(request):
+    """Trains without XLA, whose compiler takes half of the time of a small training.
+
+    What commands train as processes has it, and so have the models below, and the modules that say
+    `WITH_XLA = True`.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if not getattr(request.module, "WITH_XLA", False):
+            patch.setattr(loop_strategy, "has_xla", lambda: False)
+        yield
 
 
 LENGTH, PREDICTIONS = 32, 5

@@ -20,6 +20,9 @@ from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning import job, plan
 from beambert.trainer.model_folders import TrainingFolders
 
+# As a user trains.
+WITH_XLA = True
+
 
 def test_learns_a_separable_task(classifier_folder):
     assert results(classifier_folder)["accuracy"] > 0.95

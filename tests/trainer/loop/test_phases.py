@@ -12,6 +12,9 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.steps import Trainer
 
+# Shapes of batches matter to XLA.
+WITH_XLA = True
+
 # All of them train on two lengths, whose graphs take long to compile.
 pytestmark = pytest.mark.slow
 

@@ -19,6 +19,9 @@ from beambert.trainer.pretraining.capacity import capacity_for
 from beambert.trainer.pretraining.objective import PretrainingObjective
 from beambert.trainer.pretraining.records import open_records
 
+# Shapes of batches matter to XLA.
+WITH_XLA = True
+
 BATCH = 16
 
 
