@@ -87,8 +87,8 @@ def locked(requirements: list[str], lock: str) -> list[str]:
     return sorted(line for name in wanted for line in lines[name])
 
 
-# Beam makes an sdist of this folder, which its workers install. They get the versions that are tested
-# and not the newest ones, as versions that differ may read and pickle things differently.
+# Beam makes an sdist of this folder, which its workers install. They get the versions that are
+# tested and not the newest ones, as versions that differ may read and pickle things differently.
 if (HERE / "PKG-INFO").exists():
     REQUIREMENTS = locked(REQUIREMENTS, (HERE / "requirements.lock").read_text())
 

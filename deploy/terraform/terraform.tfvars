@@ -11,6 +11,12 @@ alert_email = "ml-platform@example.com"
 schedule = "0 3 * * *"
 # Training machine, a name in TRAINERS of deploy/vertex/machines.py.
 trainer = "v5e-8-spot"
+# More regions in which a training job looks for a machine, in this order, when there is none in the one
+# above, such as "us-west4". Ask for quota there, too.
+training_regions = []
+# A TensorBoard of Vertex AI in the region above, projects/…/locations/…/tensorboards/…, which shows
+# the curves of training jobs; empty for none.
+tensorboard = ""
 # People as Google Cloud names them, such as "group:editors@example.com"; docs/cloud.md has what each
 # may do.
 deliverers = []

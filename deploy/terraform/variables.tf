@@ -40,6 +40,14 @@ variable "kms_key" {
   }
 }
 
+variable "tensorboard" {
+  type = string
+  validation {
+    condition     = var.tensorboard == "" || can(regex("^projects/[^/]+/locations/${var.region}/tensorboards/[^/]+$", var.tensorboard))
+    error_message = "Must be empty, or projects/…/locations/…/tensorboards/… in the region."
+  }
+}
+
 variable "records_days" {
   type = number
 }
@@ -59,4 +67,8 @@ variable "schedule" {
 
 variable "trainer" {
   type = string
+}
+
+variable "training_regions" {
+  type = list(string)
 }
