@@ -36,6 +36,7 @@ class Settings:
     approvers: tuple[str, ...] = ()
     training_regions: tuple[str, ...] = ()
     tensorboard: str = ""
+    canary_share: int = 0
     kms_key: str = ""
     records_days: int = 180
     billing_account: str = ""
@@ -72,7 +73,7 @@ class Settings:
         if self.kms_key and self.training_regions:
             raise InputError(
                 f"{FILE}: training_regions: kms_key is a key of {self.region}, which jobs in other "
-                "regions can't use; leave one of the two empty"
+                "regions cannot use; leave one of the two empty"
             )
 
     @property

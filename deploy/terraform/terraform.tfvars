@@ -25,6 +25,9 @@ approvers  = []
 # With a billing account, alert_email is told at 50, 90 and 100 % of a month's budget in its currency.
 billing_account = ""
 monthly_budget  = 500
+# Percentage of the endpoint's requests that each new version gets at once, and loses if it does worse
+# than in its evaluation; 0 to give each its share by hand.
+canary_share = 0
 # Key that all data is encrypted with, projects/…/locations/…/keyRings/…/cryptoKeys/…, in the region
 # above; empty for Google's keys.
 kms_key = ""

@@ -69,6 +69,10 @@ variable "trainer" {
   type = string
 }
 
+variable "canary_share" {
+  type = number
+}
+
 variable "training_regions" {
   type = list(string)
 }

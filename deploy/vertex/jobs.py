@@ -3,7 +3,9 @@
 A job goes to the first region of the settings that has a machine for it.
 """
 
+import dataclasses
 import datetime
+import itertools
 import signal
 import sys
 import time
@@ -43,35 +45,56 @@ def run_job(settings: Settings, job: Mapping[str, Any]) -> None:
       InputError: the job failed, or no region has a machine for it.
       SystemExit: SIGTERM, see `_watch`.
     """
-    from google.api_core.exceptions import ResourceExhausted
-
-    place = losses = 0
-    left = len(settings.regions) - 1  # the regions that are yet to be tried for a machine
+    places = itertools.cycle(settings.regions)
+    region, losses = next(places), 0
+    untried = len(settings.regions) - 1  # the regions that may have a machine of the kind
     while True:
-        region = settings.regions[place % len(settings.regions)]
-        with google_cloud.told(job["display_name"], "the job cannot be started and watched"):
-            try:
-                found = _watch(settings, in_region(job, settings, region), region)
-            except ResourceExhausted as error:
-                if not left:
-                    raise
-                found, why, is_lost, is_free = None, f"{region}: {error.message}", True, False
-        if found is not None:
-            if found.state.name == "JOB_STATE_SUCCEEDED":
-                return
-            why = f"{found.name}: {found.state.name} ({found.error.message})"
-            is_lost, is_free = _is_lost(found), found.error.code != NO_MACHINE
+        ended = _attempt(settings, in_region(job, settings, region), region)
+        if ended.is_done:
+            return
         is_spot = job["job_spec"]["scheduling"]["strategy"] == "SPOT"
-        if not is_lost or not (is_spot or (left and not is_free)):
-            raise InputError(f"{why}; its log is on Vertex's page of custom jobs")
+        moves = ended.lacked_machine and untried > 0
+        if not moves and not (is_spot and ended.is_lost):
+            raise InputError(
+                f"{ended.name}: {ended.why}; its log is on Vertex's page of custom jobs"
+            )
         losses += is_spot
         kind = "another"
         if is_spot and losses >= max(SPOT_LOSSES, len(settings.regions)):
-            job, kind, left = on_demand(job), "an on-demand", len(settings.regions)
-        if not is_free:
-            place, left = place + 1, max(left - 1, 0)
-        region = settings.regions[place % len(settings.regions)]
-        print(f"{why}; goes on with {kind} machine in {region}", flush=True)
+            job, kind, untried = on_demand(job), "an on-demand", len(settings.regions)
+        if ended.lacked_machine:
+            region, untried = next(places), untried - 1
+        print(f"{ended.name}: {ended.why}; goes on with {kind} machine in {region}", flush=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Ended:
+    """The end of a job: its name, why it ended, and what that says of its machine."""
+
+    name: str
+    why: str
+    is_done: bool = False
+    is_lost: bool = False
+    lacked_machine: bool = False
+
+
+def _attempt(settings: Settings, job: Mapping[str, Any], region: str) -> _Ended:
+    """Runs a job in a region, see `_watch`.
+
+    Raises:
+      InputError: Vertex AI refuses, for another reason than the quota.
+    """
+    from google.api_core.exceptions import ResourceExhausted
+
+    with google_cloud.told(job["display_name"], "the job cannot be started and watched"):
+        try:
+            found = _watch(settings, job, region)
+        except ResourceExhausted as error:
+            why = f"{region} has no quota left ({error})"
+            return _Ended(job["display_name"], why, lacked_machine=True)
+    why = f"{found.state.name} ({found.error.message})"
+    is_done = found.state.name == "JOB_STATE_SUCCEEDED"
+    return _Ended(found.name, why, is_done, _is_lost(found), found.error.code == NO_MACHINE)
 
 
 def _is_lost(job: Any) -> bool:

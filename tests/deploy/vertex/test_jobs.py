@@ -191,8 +191,9 @@ def test_a_region_without_quota(vertex):
     )
     jobs.run_job(*regions("us-west4"))
     assert places(vertex) == [("us-central1", "SPOT"), ("us-west4", "SPOT")]
-    with pytest.raises(InputError, match="the job cannot be started .*429"):
+    with pytest.raises(InputError, match="pretrain-.*: us-central1 has no quota left .429"):
         jobs.run_job(SETTINGS, JOB)
+    assert places(vertex)[2:] == [("us-central1", "SPOT")]
 
 
 def test_a_job_at_work_in_another_region(vertex):
