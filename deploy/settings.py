@@ -68,8 +68,13 @@ class Settings:
         """Refuses settings that don't go together.
 
         Raises:
-          InputError: a key encrypts data of one region only.
+          InputError: a key or a TensorBoard is of another region than what uses it.
         """
+        if self.tensorboard and f"/locations/{self.region}/" not in self.tensorboard:
+            raise InputError(
+                f"{FILE}: tensorboard: is not in {self.region}, whose jobs it must show; name "
+                f"projects/…/locations/{self.region}/tensorboards/…"
+            )
         if self.kms_key and self.training_regions:
             raise InputError(
                 f"{FILE}: training_regions: kms_key is a key of {self.region}, which jobs in other "

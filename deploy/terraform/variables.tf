@@ -43,8 +43,8 @@ variable "kms_key" {
 variable "tensorboard" {
   type = string
   validation {
-    condition     = var.tensorboard == "" || can(regex("^projects/[^/]+/locations/${var.region}/tensorboards/[^/]+$", var.tensorboard))
-    error_message = "Must be empty, or projects/…/locations/…/tensorboards/… in the region."
+    condition     = var.tensorboard == "" || can(regex("^projects/[^/]+/locations/[^/]+/tensorboards/[^/]+$", var.tensorboard))
+    error_message = "Must be empty, or projects/…/locations/…/tensorboards/…."
   }
 }
 

@@ -171,6 +171,12 @@ def test_settings(tmp_path):
         Settings.read(path)
 
 
+def test_a_tensorboard_of_another_region():
+    name = "projects/my-project/locations/us-west4/tensorboards/7"
+    with pytest.raises(InputError, match="tensorboard: is not in us-central1"):
+        Settings(**vars(SETTINGS) | {"tensorboard": name})
+
+
 def test_a_key_is_of_one_region():
     key = "projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"
     with pytest.raises(InputError, match="training_regions: kms_key is a key of us-central1"):
