@@ -151,7 +151,7 @@ class _Training:
         self._best = None
         if config.patience is not None:
             self._best = BestWeights(trainer, output.best_weights)
-        # Which of the best weights are needed depends on the checkpoints that are there.
+        # The checkpoints that are there decide which of the best weights are kept.
         self._saves_aside = saves_aside(trainer.strategy) and not self._best
 
     def train_to_last_step(self, stop: _Stop) -> None:
