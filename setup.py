@@ -1,7 +1,11 @@
 """Packaging. Beam's `--setup_file=./setup.py` ships the packages to its workers with this file."""
 
+import pathlib
+import re
+
 from setuptools import find_packages, setup
 
+HERE = pathlib.Path(__file__).parent
 # What workers and trainers import; the versions that are tested stand in requirements.lock.
 # Beam's --setup_file installs no extras, so what a worker needs is here.
 REQUIREMENTS = [
@@ -55,6 +59,38 @@ EXTRAS = {
         "ruff",
     ],
 }
+
+
+def canonical(requirement: str) -> str:
+    """Returns the name of a requirement's package as package indexes write it."""
+    return re.sub(r"[-_.]+", "-", re.match(r"[\w.-]+", requirement)[0]).lower()
+
+
+def locked(requirements: list[str], lock: str) -> list[str]:
+    """Returns requirements and all that they need in turn, in the versions of a lock.
+
+    Args:
+      requirements: requirements of the package.
+      lock: content of requirements.lock. Beneath each version it names the packages that need it.
+    """
+    # Versions for different interpreters are several entries, so there are lists.
+    lines, needed_by = {}, {}
+    for entry in re.split(r"\n(?=\w)", lock):
+        line, _, via = entry.partition("# via")
+        requirement = line.split("\\")[0].strip()
+        lines.setdefault(canonical(requirement), []).append(requirement)
+        needed_by.setdefault(canonical(requirement), set()).update(re.findall(r"[\w.-]+", via))
+    wanted, found = set(), set(map(canonical, requirements))
+    while found - wanted:
+        wanted |= found
+        found = {name for name, parents in needed_by.items() if parents & wanted}
+    return sorted(line for name in wanted for line in lines[name])
+
+
+# Beam makes an sdist of this folder, which its workers install. They get the versions that are
+# tested and not the newest ones, as versions that differ may read and pickle things differently.
+if (HERE / "PKG-INFO").exists():
+    REQUIREMENTS = locked(REQUIREMENTS, (HERE / "requirements.lock").read_text())
 
 # The folders of the repository are the packages beambert.pipelines, beambert.model and so on: as
 # top-level packages they would clash with any model.py of a user's own.

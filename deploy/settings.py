@@ -34,6 +34,9 @@ class Settings:
     deliverers: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     approvers: tuple[str, ...] = ()
+    training_regions: tuple[str, ...] = ()
+    tensorboard: str = ""
+    canary_share: int = 0
     kms_key: str = ""
     records_days: int = 180
     billing_account: str = ""
@@ -61,10 +64,36 @@ class Settings:
             )
         return cls(**found)
 
+    def __post_init__(self):
+        """Refuses settings that don't go together.
+
+        Raises:
+          InputError: a key or a TensorBoard is of another region than what uses it.
+        """
+        if self.tensorboard and f"/locations/{self.region}/" not in self.tensorboard:
+            raise InputError(
+                f"{FILE}: tensorboard: is not in {self.region}, whose jobs it must show; name "
+                f"projects/…/locations/{self.region}/tensorboards/…"
+            )
+        if self.kms_key and self.training_regions:
+            raise InputError(
+                f"{FILE}: training_regions: kms_key is a key of {self.region}, which jobs in other "
+                "regions cannot use; leave one of the two empty"
+            )
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """The regions in which a training job looks for a machine, in their order."""
+        return (self.region, *self.training_regions)
+
     @property
     def parent(self) -> str:
         """Name of the project and region in Vertex AI's API."""
-        return f"projects/{self.project}/locations/{self.region}"
+        return self.parent_in(self.region)
+
+    def parent_in(self, region: str) -> str:
+        """Returns the name of the project and of any region in Vertex AI's API."""
+        return f"projects/{self.project}/locations/{region}"
 
     def account(self, name: str) -> str:
         """Returns the address of a service account that deploy/terraform makes."""

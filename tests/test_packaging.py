@@ -1,5 +1,6 @@
 """A wheel and an sdist install a BeamBERT that works, and nothing beside `beambert`."""
 
+import importlib.metadata
 import os
 import pathlib
 import shutil
@@ -7,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = pathlib.Path(__file__).parents[1]
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q")
@@ -70,6 +72,26 @@ def test_nothing_stands_beside_the_package(installed):
     assert "beambert" in names
     rest = {name for name in names if not name.endswith(".dist-info")}
     assert rest <= {"beambert", "bin"}
+
+
+def test_workers_get_the_locked_versions(installed):
+    """Beam's --setup_file sends the sdist, whose requirements workers install."""
+    (metadata,) = installed.glob("*.dist-info/METADATA")
+    found = [
+        Requirement(line.partition(": ")[2])
+        for line in metadata.read_text().splitlines()
+        if line.startswith("Requires-Dist: ") and "extra ==" not in line
+    ]
+    if (installed.parent.name).startswith("wheel"):
+        assert {str(each.specifier) for each in found if each.name == "tensorflow"} == {">=2.20"}
+        return
+    assert all(str(each.specifier).startswith("==") for each in found)
+    there = {each.name for each in found if not each.marker or each.marker.evaluate()}
+    assert {"apache-beam", "tensorflow", "tfx-bsl", "google-cloud-storage", "protobuf"} <= there
+    assert not there & {"pytest", "kfp", "ruff", "tensorflow-model-analysis"}
+    for each in found:
+        if each.name in there and (not each.marker or each.marker.evaluate()):
+            assert each.specifier.contains(importlib.metadata.version(each.name)), each
 
 
 def test_every_module_of_a_package_is_installed(installed):

@@ -19,6 +19,7 @@ from beambert.commands import COMMANDS
 from beambert.pipelines import evaluate
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import BLESSED, MARKER_FILE, NOT_BLESSED
+from beambert.pipelines.storage.weights import CHECKPOINTS_FOLDER
 
 PUBLISHED = "published"
 REFUSED = "refused"
@@ -334,12 +335,12 @@ def command(step: str, config: Retraining, run: Run) -> list[str]:
         return [
             *("pretrain", *map("--{}={}".format, ("data", "long_data"), run.records)),
             *([f"--init={run.encoder}"] if run.encoder else []),
-            f"--model_dir={run.folder(ENCODER)}",
+            *_training_folders(run, ENCODER),
             *to_arguments("pretrain", common | more),
         ]
     if step == CLASSIFIER:
         return [
-            *("finetune", f"--init={run.folder(ENCODER)}", f"--model_dir={run.folder(CLASSIFIER)}"),
+            *("finetune", f"--init={run.folder(ENCODER)}", *_training_folders(run, CLASSIFIER)),
             *to_arguments("finetune", config.finetune),
         ]
     if step in (BASELINE, EVALUATION):
@@ -365,6 +366,12 @@ def command(step: str, config: Retraining, run: Run) -> list[str]:
         *("export", f"--model={run.folder(CLASSIFIER)}", f"--output={config.workspace}/{SERVING}"),
         f"--evaluation={run.folder(EVALUATION)}",
     ]
+
+
+def _training_folders(run: Run, step: str) -> tuple[str, str]:
+    """Returns the flags of a training's folders: a job on Vertex AI has another default for one."""
+    folder = run.folder(step)
+    return f"--model_dir={folder}", f"--checkpoint_dir={folder}/{CHECKPOINTS_FOLDER}"
 
 
 @dataclasses.dataclass(frozen=True)

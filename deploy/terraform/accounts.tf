@@ -22,9 +22,11 @@ locals {
       "roles/dataflow.worker",
       "roles/logging.logWriter",
     ]
-    beambert-trainer = [
-      "roles/logging.logWriter",
-    ]
+    # Only a trainer with a TensorBoard of Vertex AI sends anything to Vertex AI.
+    beambert-trainer = concat(
+      ["roles/logging.logWriter"],
+      var.tensorboard == "" ? [] : ["roles/aiplatform.user"],
+    )
     beambert-arrival = [
       "roles/aiplatform.user",
       "roles/eventarc.eventReceiver",

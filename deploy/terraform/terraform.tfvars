@@ -11,6 +11,12 @@ alert_email = "ml-platform@example.com"
 schedule = "0 3 * * *"
 # Training machine, a name in TRAINERS of deploy/vertex/machines.py.
 trainer = "v5e-8-spot"
+# More regions in which a training job looks for a machine, in this order, when there is none in the one
+# above, such as "us-west4". Ask for quota there, too.
+training_regions = []
+# A TensorBoard of Vertex AI in the region above, projects/…/locations/…/tensorboards/…, which shows
+# the curves of training jobs; empty for none.
+tensorboard = ""
 # People as Google Cloud names them, such as "group:editors@example.com"; docs/cloud.md has what each
 # may do.
 deliverers = []
@@ -19,6 +25,9 @@ approvers  = []
 # With a billing account, alert_email is told at 50, 90 and 100 % of a month's budget in its currency.
 billing_account = ""
 monthly_budget  = 500
+# Percentage of the endpoint's requests that each new version gets at once, and loses if it does worse
+# than in its evaluation; 0 to give each its share by hand.
+canary_share = 0
 # Key that all data is encrypted with, projects/…/locations/…/keyRings/…/cryptoKeys/…, in the region
 # above; empty for Google's keys.
 kms_key = ""

@@ -7,6 +7,7 @@
     python -m beambert.deploy.vertex job -- pretrain --data=…  runs a command of the trainer
     python -m beambert.deploy.vertex upload RUN                registers the model of a run
     python -m beambert.deploy.vertex serve RUN --share=10      gives it a share of the requests
+    python -m beambert.deploy.vertex canary RUN --share=10     the same, unless it does worse
 
 With --show, the command prints the request and sends nothing.
 """
@@ -19,7 +20,7 @@ from collections.abc import Sequence
 from beambert.deploy.retraining.command import PLAN, RELEASE
 from beambert.deploy.retraining.runs import ENCODER, STEPS
 from beambert.deploy.settings import Deployment, Release, Settings
-from beambert.deploy.vertex import jobs, registry, releases, requests
+from beambert.deploy.vertex import canary, jobs, registry, releases, requests
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 
@@ -73,6 +74,14 @@ def build_parser() -> FlagParser:
         "--share", type=int, choices=range(101), metavar="PERCENT", required=True,
         help="its share of the requests in percent, 0 to take it from the endpoint",
     )  # fmt: skip
+    canary = kinds.add_parser(
+        "canary", help="give a registered model a share of the requests, unless it does worse"
+    )
+    canary.add_argument("run", help="folder of the run")
+    canary.add_argument(
+        "--share", type=int, choices=range(1, 100), metavar="PERCENT", required=True,
+        help="its share of the requests in percent",
+    )  # fmt: skip
     return parser
 
 
@@ -100,10 +109,15 @@ def _step(deployment: Deployment, flags: argparse.Namespace) -> None:
     from beambert.deploy.retraining import command, workspace
     from beambert.deploy.vertex import lineage
 
-    step = flags.step
+    step, settings = flags.step, deployment.settings
     config = workspace.read_config(deployment.config)
     if step == registry.REGISTER:
-        registry.register_last(deployment, config.workspace)
+        registered, share = (
+            registry.register_last(deployment, config.workspace),
+            settings.canary_share,
+        )
+        if registered and share:
+            canary.try_out(settings, config, registered, share)
         return
     run = workspace.read_history(config.workspace).open
     if step in requests.ON_ACCELERATORS:
@@ -116,7 +130,7 @@ def _step(deployment: Deployment, flags: argparse.Namespace) -> None:
             # A component that was lost has left its accelerators at work.
             for each in requests.ON_ACCELERATORS:
                 name = requests.step_job(deployment, config, run, each)["display_name"]
-                jobs.cancel(deployment.settings, name)
+                jobs.cancel(settings, name)
         arguments = requests.step_arguments(deployment.config, step)[1:]
         for name in ("holder", "outcome_file"):
             if getattr(flags, name):
@@ -140,6 +154,8 @@ def main(argv: Sequence[str]) -> None:
       InputError: a flag or a setting cannot be used, or a job failed.
     """
     flags = build_parser().parse_args(list(argv))
+    from beambert.deploy.retraining import workspace
+
     if flags.kind == "deploy" and not flags.release:
         raise InputError("--release: is needed by `deploy`; name a commit that was built")
     if flags.kind == "rollback":
@@ -148,6 +164,10 @@ def main(argv: Sequence[str]) -> None:
         releases.stop(Settings.read())
     elif flags.kind == "serve":
         registry.serve(Settings.read(), flags.run, flags.share)
+    elif flags.kind == "canary":
+        deployment = read_deployment(flags)
+        config = workspace.read_config(deployment.config)
+        canary.try_out(deployment.settings, config, flags.run, flags.share)
     elif flags.kind == "deploy":
         releases.deploy(read_deployment(flags), flags.config, flags.show)
     elif flags.kind == "upload":

@@ -1,6 +1,11 @@
-"""Runs training jobs on Vertex AI: one at a time of a name, cancelled with the command, watched."""
+"""Runs training jobs on Vertex AI: one at a time of a name, cancelled with the command, watched.
 
+A job goes to the first region of the settings that has a machine for it.
+"""
+
+import dataclasses
 import datetime
+import itertools
 import signal
 import sys
 import time
@@ -9,7 +14,7 @@ from typing import Any
 
 from beambert.deploy import google_cloud
 from beambert.deploy.settings import Settings
-from beambert.deploy.vertex.requests import on_demand
+from beambert.deploy.vertex.requests import in_region, on_demand
 from beambert.pipelines.shared.errors import InputError
 
 SECONDS_BETWEEN_LOOKS = 30.0
@@ -18,7 +23,13 @@ SECONDS_BETWEEN_LOOKS = 30.0
 SPOT_LOSSES = 3
 # Status codes of https://grpc.io/docs/guides/status-codes: the machine was lost, or there was none.
 # Vertex reports a program that fails as INVALID_ARGUMENT and names its "non-zero status".
-LOST = {8: "no machine is free", 10: "aborted", 13: "Vertex failed", 14: "the machine is gone"}
+NO_MACHINE = 8
+LOST = {
+    NO_MACHINE: "no machine is free",
+    10: "aborted",
+    13: "Vertex failed",
+    14: "the machine is gone",
+}
 # A job that waits longer for its machine is reported, which alerts.tf sends on.
 QUEUE_LIMIT = datetime.timedelta(hours=4)
 ENDS = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "PARTIALLY_SUCCEEDED")
@@ -27,31 +38,63 @@ ENDS = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "PARTIALLY_SUCCEEDED")
 def run_job(settings: Settings, job: Mapping[str, Any]) -> None:
     """Runs a job to its end, or waits for a running job of the same name.
 
-    A spot job that has lost its machine several times goes on with a machine that isn't taken back.
+    A job without a machine goes on in the next region. A spot job that has lost its machine several
+    times, or found none, goes on with a machine that isn't taken back.
 
     Raises:
-      InputError: the job failed.
+      InputError: the job failed, or no region has a machine for it.
       SystemExit: SIGTERM, see `_watch`.
     """
-    losses = 0
+    places = itertools.cycle(settings.regions)
+    region, losses = next(places), 0
+    untried = len(settings.regions) - 1  # the regions that may have a machine of the kind
     while True:
-        with google_cloud.told(job["display_name"], "the job cannot be started and watched"):
-            client = google_cloud.vertex_client("JobService", settings.region)
-            found = _watch(client, settings, job)
-        if found.state.name == "JOB_STATE_SUCCEEDED":
+        ended = _attempt(settings, in_region(job, settings, region), region)
+        if ended.is_done:
             return
-        losses += 1
         is_spot = job["job_spec"]["scheduling"]["strategy"] == "SPOT"
-        why = f"{found.name}: {found.state.name} ({found.error.message})"
-        if not is_spot or not _is_lost(found):
+        moves = ended.lacked_machine and untried > 0
+        if not moves and not (is_spot and ended.is_lost):
             raise InputError(
-                f"{found.name}: {found.state.name} ({found.error.message}); its log is on Vertex's "
-                "page of custom jobs"
+                f"{ended.name}: {ended.why}; its log is on Vertex's page of custom jobs"
             )
+        losses += is_spot
         kind = "another"
-        if losses >= SPOT_LOSSES:
-            job, kind = on_demand(job), "an on-demand"
-        print(f"{why}; goes on with {kind} machine", flush=True)
+        if is_spot and losses >= max(SPOT_LOSSES, len(settings.regions)):
+            job, kind, untried = on_demand(job), "an on-demand", len(settings.regions)
+        if ended.lacked_machine:
+            region, untried = next(places), untried - 1
+        print(f"{ended.name}: {ended.why}; goes on with {kind} machine in {region}", flush=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Ended:
+    """The end of a job: its name, why it ended, and what that says of its machine."""
+
+    name: str
+    why: str
+    is_done: bool = False
+    is_lost: bool = False
+    lacked_machine: bool = False
+
+
+def _attempt(settings: Settings, job: Mapping[str, Any], region: str) -> _Ended:
+    """Runs a job in a region, see `_watch`.
+
+    Raises:
+      InputError: Vertex AI refuses, for another reason than the quota.
+    """
+    from google.api_core.exceptions import ResourceExhausted
+
+    with google_cloud.told(job["display_name"], "the job cannot be started and watched"):
+        try:
+            found = _watch(settings, job, region)
+        except ResourceExhausted as error:
+            why = f"{region} has no quota left ({error})"
+            return _Ended(job["display_name"], why, lacked_machine=True)
+    why = f"{found.state.name} ({found.error.message})"
+    is_done = found.state.name == "JOB_STATE_SUCCEEDED"
+    return _Ended(found.name, why, is_done, _is_lost(found), found.error.code == NO_MACHINE)
 
 
 def _is_lost(job: Any) -> bool:
@@ -60,8 +103,8 @@ def _is_lost(job: Any) -> bool:
     return failed and job.error.code in LOST and "non-zero status" not in job.error.message
 
 
-def _watch(client: Any, settings: Settings, job: Mapping[str, Any]) -> Any:
-    """Starts a job unless one of its name is at work, and returns it at its end.
+def _watch(settings: Settings, job: Mapping[str, Any], region: str) -> Any:
+    """Starts a job unless one of its name is at work anywhere, and returns it at its end.
 
     SIGTERM cancels the job. A pipeline that is cancelled sends it to its component, and
     accelerators that nobody waits for would be paid for. After Ctrl-C the job goes on.
@@ -77,10 +120,10 @@ def _watch(client: Any, settings: Settings, job: Mapping[str, Any]) -> Any:
     previous = signal.signal(signal.SIGTERM, stop)
     name = None
     try:
-        at_work = _at_work(client, settings, job["display_name"])
-        found = at_work[0] if at_work else None
+        at_work = _at_work(settings, job["display_name"])
+        client, found = at_work[0] if at_work else (_client(region), None)
         if found is None and not stopped:
-            found = client.create_custom_job(parent=settings.parent, custom_job=job)
+            found = client.create_custom_job(parent=settings.parent_in(region), custom_job=job)
         if found is not None:
             name = found.name
             print(f"{name}: {'waiting' if at_work else 'started'}", flush=True)
@@ -106,10 +149,19 @@ def _watch(client: Any, settings: Settings, job: Mapping[str, Any]) -> Any:
         signal.signal(signal.SIGTERM, previous)
 
 
-def _at_work(client: Any, settings: Settings, name: str) -> list[Any]:
-    """Returns the jobs of a display name that are at work or wait for it."""
-    request = {"parent": settings.parent, "filter": f'display_name="{name}"'}
-    return [found for found in client.list_custom_jobs(request=request) if not _is_over(found)]
+def _client(region: str) -> Any:
+    return google_cloud.vertex_client("JobService", region)
+
+
+def _at_work(settings: Settings, name: str) -> list[tuple[Any, Any]]:
+    """Returns the jobs of a display name that are at work or wait for it, each with its client."""
+    jobs = []
+    for region in settings.regions:
+        client = _client(region)
+        request = {"parent": settings.parent_in(region), "filter": f'display_name="{name}"'}
+        found = client.list_custom_jobs(request=request)
+        jobs += [(client, job) for job in found if not _is_over(job)]
+    return jobs
 
 
 def cancel(settings: Settings, name: str) -> None:
@@ -119,8 +171,7 @@ def cancel(settings: Settings, name: str) -> None:
       InputError: Vertex AI refuses.
     """
     with google_cloud.told(name, "the job cannot be cancelled"):
-        client = google_cloud.vertex_client("JobService", settings.region)
-        for job in _at_work(client, settings, name):
+        for client, job in _at_work(settings, name):
             client.cancel_custom_job(name=job.name)
             print(f"{job.name}: cancelled, as its pipeline has ended", file=sys.stderr, flush=True)
 

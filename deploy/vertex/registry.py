@@ -4,6 +4,7 @@ A new model first gets a small share of the requests (a canary), then all of the
 it stays deployed, so that one command gives it all requests again.
 """
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -63,8 +64,11 @@ def upload(deployment: Deployment, run: str, show: bool) -> None:
     print(f"{name}: uploaded")
 
 
-def register_last(deployment: Deployment, workspace_folder: str) -> None:
+def register_last(deployment: Deployment, workspace_folder: str) -> str | None:
     """Registers the model of the last run, if it has published one.
+
+    Returns:
+      the folder of the run; None if it has published nothing.
 
     Raises:
       InputError: the last run has no result, or see `upload`.
@@ -75,10 +79,11 @@ def register_last(deployment: Deployment, workspace_folder: str) -> None:
     run = f"{workspace_folder}/runs/{history.last:06d}"
     if run in history.published:
         upload(deployment, run, show=False)
-    elif run in history.refused:
+        return run
+    if run in history.refused:
         print(f"{run}: published nothing, so there is nothing to register")
-    else:
-        raise InputError(f"--step={REGISTER}: no run of {workspace_folder} has ended; do one first")
+        return None
+    raise InputError(f"--step={REGISTER}: no run of {workspace_folder} has ended; do one first")
 
 
 def _parent_model(client: Any, settings: Settings) -> str | None:
@@ -122,6 +127,58 @@ def share_out(before: Mapping[str, int], mine: str, share: int) -> dict[str, int
     return dict.fromkeys(before, 0) | split | {mine: share}
 
 
+@dataclasses.dataclass(frozen=True)
+class Served:
+    """The endpoint as a run's version finds it.
+
+    Attributes:
+      endpoint: name of the endpoint; None before the first version is served.
+      mine: identifier of the run's version there; None if it isn't deployed.
+      others: identifiers of the other models that get requests.
+    """
+
+    endpoint: str | None
+    mine: str | None
+    others: tuple[str, ...]
+
+
+def find_served(settings: Settings, run: str) -> Served:
+    """Returns what the endpoint serves, for the registered version of a run.
+
+    Raises:
+      InputError: the run isn't registered, or Vertex AI refuses.
+    """
+    with google_cloud.told(run, "cannot be served"):
+        version = _registered(settings, run.rstrip("/"))
+        client = google_cloud.vertex_client("EndpointService", settings.region)
+        found = list(client.list_endpoints(request={"parent": settings.parent, **NAMED}))
+    if not found:
+        return Served(None, None, ())
+    mine, split = _deployed_id(found[0], version), found[0].traffic_split
+    return Served(found[0].name, mine, tuple(n for n, part in split.items() if part and n != mine))
+
+
+def _registered(settings: Settings, run: str) -> str:
+    """Returns the name of a run's version in the registry.
+
+    Raises:
+      InputError: it isn't there.
+    """
+    client = google_cloud.vertex_client("ModelService", settings.region)
+    parent = _parent_model(client, settings)
+    version = parent and _version_of(client, parent, run)
+    if not version:
+        raise InputError(f"{run}: isn't in the registry; register it with `upload {run}`")
+    return version
+
+
+def _deployed_id(endpoint: Any, version: str) -> str | None:
+    """Returns the identifier of a version on an endpoint; None if it isn't deployed there."""
+    number = version.rpartition("@")[2]
+    deployed = (d.id for d in endpoint.deployed_models if d.model_version_id == number)
+    return next(deployed, None)
+
+
 def serve(settings: Settings, run: str, share: int) -> None:
     """Gives a registered model a share of the requests to the endpoint.
 
@@ -133,20 +190,13 @@ def serve(settings: Settings, run: str, share: int) -> None:
     """
     run = run.rstrip("/")
     with google_cloud.told(run, "cannot be served"):
-        models = google_cloud.vertex_client("ModelService", settings.region)
-        parent = _parent_model(models, settings)
-        version = parent and _version_of(models, parent, run)
-        if not version:
-            raise InputError(f"{run}: isn't in the registry; register it with `upload {run}`")
+        version = _registered(settings, run)
         client = google_cloud.vertex_client("EndpointService", settings.region)
         endpoint = _endpoint(client, settings)
         before = {
             each.id: endpoint.traffic_split.get(each.id, 0) for each in endpoint.deployed_models
         }
-        number = version.rpartition("@")[2]
-        mine = next(
-            (each.id for each in endpoint.deployed_models if each.model_version_id == number), None
-        )
+        mine = _deployed_id(endpoint, version)
         if mine is None and share:
             split = share_out(before, "0", share)  # "0" stands for the model of this request
             deployed = _deployed_model(version, run)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.deploy.retraining.runs import CLASSIFIER, ENCODER, Retraining, Run, workspace_hash
-from beambert.deploy.settings import LABELS, Deployment
+from beambert.deploy.settings import LABELS, Deployment, Settings
 from beambert.deploy.vertex.machines import find_trainer
 from beambert.pipelines.shared.errors import InputError
 
@@ -24,6 +24,7 @@ def custom_job(
     arguments: Sequence[str],
     hours: int = HOURS[ENCODER],
     labels: Mapping[str, str] = LABELS,
+    events: str = "",
 ) -> dict[str, Any]:
     """Returns a CustomJob that runs `beambert` with some arguments on the training machine.
 
@@ -33,6 +34,8 @@ def custom_job(
       arguments: the command with its flags.
       hours: longest time of the job in hours.
       labels: labels of the job.
+      events: folder above that of TensorBoard's events; "" for a job that the settings' TensorBoard
+        doesn't show.
 
     Raises:
       InputError: the settings name no trainer.
@@ -51,14 +54,19 @@ def custom_job(
         "strategy": "SPOT" if trainer.spot else "STANDARD",
         "restart_job_on_worker_restart": trainer.spot,
     }
+    spec = {
+        "worker_pool_specs": [pool],
+        "scheduling": scheduling,
+        "service_account": deployment.settings.account("beambert-trainer"),
+    }
+    if events and deployment.settings.tensorboard:
+        # Vertex reads the events in its subfolder `logs`, and the trainer writes them there.
+        spec["base_output_directory"] = {"output_uri_prefix": events}
+        spec["tensorboard"] = deployment.settings.tensorboard
     return {
         "display_name": name,
         "labels": dict(labels),
-        "job_spec": {
-            "worker_pool_specs": [pool],
-            "scheduling": scheduling,
-            "service_account": deployment.settings.account("beambert-trainer"),
-        },
+        "job_spec": spec,
         **deployment.settings.encryption,
     }
 
@@ -81,6 +89,14 @@ def on_demand(job: Mapping[str, Any]) -> dict[str, Any]:
     return {**job, "job_spec": {**job["job_spec"], "scheduling": scheduling}}
 
 
+def in_region(job: Mapping[str, Any], settings: Settings, region: str) -> dict[str, Any]:
+    """Returns a CustomJob for a region. A TensorBoard takes events of its own region only."""
+    spec = dict(job["job_spec"])
+    if region != settings.region:
+        spec.pop("tensorboard", None)
+    return {**job, "job_spec": spec}
+
+
 def step_job(deployment: Deployment, config: Retraining, run: Run, step: str) -> dict[str, Any]:
     """Returns the CustomJob of a step of a run; no other run's job has its name.
 
@@ -90,7 +106,8 @@ def step_job(deployment: Deployment, config: Retraining, run: Run, step: str) ->
     name = f"{DISPLAY_NAME}-{step}-{run.number}-{workspace_hash(config)}"
     labels = LABELS | {"run": run.number, "step": step, "workspace": workspace_hash(config)}
     arguments = step_arguments(deployment.config, step)
-    return custom_job(deployment, name, arguments, HOURS.get(step, HOURS[ENCODER]), labels)
+    hours, events = HOURS.get(step, HOURS[ENCODER]), f"{run.path}/tensorboard/{step}"
+    return custom_job(deployment, name, arguments, hours, labels, events)
 
 
 def step_arguments(config_file: str, step: str) -> list[str]:

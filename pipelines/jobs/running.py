@@ -39,6 +39,12 @@ WORKER_GONE = "Channel closed prematurely"
 MENDABLE = ("Pipeline has validations errors", "There is already active job named")
 # The operating system's messages for a failed write, which Beam's sinks pass on unchanged.
 _UNWRITABLE = "No space left on device|File too large|Disk quota exceeded|Read-only file system"
+# Beam's workers compare their versions with those that made the job, as pickled functions differ
+# between minor versions of Python.
+_OTHER_PYTHON = (
+    r"Submission environment: \S*beam_python([\d.]+)_sdk:(\S+?)\.? "
+    r"Runtime environment: \S*beam_python([\d.]+)_sdk:(\S*[^\s.])"
+)
 
 # Log levels of libraries while a job runs on this machine; "" stands for all other libraries.
 _QUIET_LEVELS = {"": logging.ERROR} | dict.fromkeys(
@@ -184,6 +190,13 @@ def plain_errors() -> Iterator[None]:
             or any(words in str(error) for words in MENDABLE)
         ):
             found = InputError(" ".join(str(error).split()))
+        other = re.search(_OTHER_PYTHON, " ".join(str(error).split()))
+        if found is None and other:
+            found = InputError(
+                f"--sdk_container_image: the image has Python {other[3]} and Beam {other[4]}, and "
+                f"the job comes from Python {other[1]} and Beam {other[2]}; give the command in an "
+                "environment with the image's versions"
+            )
         unwritable = re.search(_UNWRITABLE, str(error))
         if found is None and unwritable:
             found = InputError(

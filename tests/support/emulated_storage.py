@@ -45,6 +45,8 @@ CONFIGURED = f"{BUCKET}-config"
 JOB_FILE = "submitted/job.json"
 # Where the server says which requests it has had since it was last asked.
 REQUESTS = "/requests"
+# Where it learns which requests to leave without an answer, and says whether there was one.
+HELD = "/held"
 
 
 def write_certificate(folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
@@ -96,6 +98,9 @@ class Handler(emulator.RequestHandler):
     # Requests for objects that start so are refused, as a bucket without permission does.
     forbidden = "forbidden/"
     requests = []
+    # Whoever sends a request like this pattern waits for its answer until he is killed.
+    held: re.Pattern | None = None
+    holding = threading.Event()
 
     def _handle(self, method: str) -> None:
         if self.headers["Transfer-Encoding"] == "chunked":
@@ -108,11 +113,20 @@ class Handler(emulator.RequestHandler):
                 self._answer(HTTPStatus.OK, json.dumps(self.requests).encode())
                 self.requests.clear()
                 return
+            if url.path == HELD:
+                self._change_held(method)
+                return
             self.requests.append(f"{method} {unquote(url.path)}")
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
             _, _, name = unquote(url.path).partition("/o/")
             name = name or query.get("name", "") or query.get("prefix", "")
             name = name or self._name_in_body(query)
+            is_held = Handler.held and Handler.held.fullmatch(f"{method} {name}")
+        if is_held:
+            self.holding.set()
+            # Nothing of the request is done, and the connection stays open.
+            threading.Event().wait()
+        with self.lock:
             if url.path.endswith("/token"):
                 token = b'{"access_token": "a", "token_type": "Bearer", "expires_in": 3600}'
                 self._answer(HTTPStatus.OK, token)
@@ -128,6 +142,14 @@ class Handler(emulator.RequestHandler):
                 self._make_empty(name)
             else:
                 emulator.Router(self).handle(method)
+
+    def _change_held(self, method: str) -> None:
+        """Takes the pattern of the requests to hold, or says whether one is held."""
+        if method == "PUT":
+            text = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            Handler.held = re.compile(text) if text else None
+            self.holding.clear()
+        self._answer(HTTPStatus.OK, json.dumps(self.holding.is_set()).encode())
 
     def _name_in_body(self, query: dict[str, str]) -> str:
         """The name of an object whose upload begins; the body is there to be read again."""
@@ -257,6 +279,19 @@ def serve(folder: pathlib.Path) -> None:
 def requests_made() -> list[str]:
     """The requests since the last call, such as GET /storage/v1/b/bucket/o; for users of `gs`."""
     with urllib.request.urlopen(os.environ["STORAGE_EMULATOR_HOST"] + REQUESTS) as answer:
+        return json.loads(answer.read())
+
+
+def hold(pattern: str) -> None:
+    """Leaves requests like "POST name/of/object" without an answer; "" answers all new ones."""
+    address = os.environ["STORAGE_EMULATOR_HOST"] + HELD
+    request = urllib.request.Request(address, data=pattern.encode(), method="PUT")
+    urllib.request.urlopen(request).close()
+
+
+def is_holding() -> bool:
+    """Returns whether a request has come that is held."""
+    with urllib.request.urlopen(os.environ["STORAGE_EMULATOR_HOST"] + HELD) as answer:
         return json.loads(answer.read())
 
 

@@ -16,6 +16,7 @@ import json
 import os
 import runpy
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -96,6 +97,16 @@ def run(arguments, *, check=False, capture_output=False, **settings):
     if check:
         done.check_returncode()
     return done
+
+
+def kill_all() -> None:
+    """Kills all processes that are forked from the server, as the loss of their machine does."""
+    if _Server.process is None:
+        return
+    server = _Server.process.pid
+    with open(f"/proc/{server}/task/{server}/children") as children:
+        for pid in children.read().split():
+            os.kill(int(pid), signal.SIGKILL)
 
 
 def _address() -> str:

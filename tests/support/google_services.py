@@ -28,6 +28,8 @@ PATTERNS = {
     "display_name": r"[^\n]{1,128}",
     "image_uri": IMAGE,
     "service_account": r"[a-z0-9-]{6,30}@[a-z0-9-]+\.iam\.gserviceaccount\.com",
+    "output_uri_prefix": r"gs://[a-z0-9-]+/\S+",
+    "tensorboard": r"projects/[^/ ]+/locations/[^/ ]+/tensorboards/[^/ ]+",
     "gcs_output_directory": r"gs://[a-z0-9-]+/\S+",
     "artifact_uri": r"gs://[a-z0-9-]+/\S+",
     # https://cloud.google.com/vertex-ai/docs/model-registry/model-alias

@@ -1,7 +1,6 @@
 """gs:// through Beam, Google's client and TensorFlow, on an emulator."""
 
 import datetime
-import functools
 import json
 import os
 import pathlib
@@ -14,15 +13,10 @@ import types
 
 import pytest
 import tensorflow as tf
-import yaml
 from support import forked
 from support import growing_corpus as corpus
 
 from beambert.deploy.retraining import command, deliveries, workspace
-from beambert.deploy.retraining.runs import STEPS
-from beambert.deploy.settings import Deployment, Release, Settings
-from beambert.deploy.vertex import requests
-from beambert.deploy.vertex.pipeline import FILE
 from beambert.pipelines import create_pretraining_data
 from beambert.pipelines.jobs import files, input_files
 from beambert.pipelines.pretraining_data import plan
@@ -33,22 +27,6 @@ from beambert.trainer import model_folders
 
 ROOT = pathlib.Path(__file__).parents[3]
 HOLDER = "projects/1/locations/r/pipelineJobs/beambert-1"
-SETTINGS = Settings("my-project", "us-central1", "bucket", "a@b", "0 3 * * *", "v5e-8-spot")
-DEPLOYMENT = Deployment(SETTINGS, Release("commit"))
-
-
-def beambert(environment, *arguments):
-    return process(environment, sys.executable, "-m", "beambert", *arguments)
-
-
-def process(environment, *words):
-    return forked.run(
-        words,
-        cwd=ROOT,
-        env=os.environ | environment | {"CUDA_VISIBLE_DEVICES": "-1"},
-        capture_output=True,
-        text=True,
-    )
 
 
 def test_the_data_command(gs, tmp_path):
@@ -351,54 +329,3 @@ def test_a_lease_that_is_lost_stops_the_run(gs, storage_environment, tmp_path):
     )
     assert not workspace.is_done("records", workspace.read_history(workspace_there).open)
     assert files.read_bytes(f"{workspace_there}/LOCK", "") == stolen.encode()
-
-
-def component(spec, task, outputs):
-    """Returns what a pipeline's component runs, its parameters in their places.
-
-    Of those that wait for a custom job, what the job's container runs.
-    """
-    if task in requests.ON_ACCELERATORS:
-        return [sys.executable, "-m", "beambert", *requests.step_arguments(DEPLOYMENT.config, task)]
-    container = spec["deploymentSpec"]["executors"][f"exec-{task}"]["container"]
-    words = [sys.executable, *container["command"][1:], *container["args"]]
-    values = {"{{$.inputs.parameters['holder']}}": HOLDER}
-    values["{{$.outputs.parameters['outcome'].output_file}}"] = str(outputs / "outcome")
-    values["{{$}}"] = json.dumps(
-        {
-            "outputs": {
-                "outputFile": f"{outputs}/{task}.json",
-                "artifacts": {"made": {"artifacts": [{"name": "made"}]}},
-            }
-        }
-    )
-    return [functools.reduce(lambda w, v: w.replace(*v), values.items(), w) for w in words]
-
-
-@pytest.mark.slow
-def test_the_components_make_a_served_version(gs, storage_environment, tmp_path):
-    """Those of the compiled pipeline, each a process, with all that they share in the bucket."""
-    corpus.make(tmp_path)
-    text = corpus.write_config(tmp_path).read_text()
-    for name in ("text/1.jsonl", "vocab.txt", "bert_config.json"):
-        files.write_bytes(f"{gs}/all/{name}", (tmp_path / name).read_bytes())
-    for name in ("workspace", "text", "vocab.txt", "bert_config.json"):
-        text = text.replace(f"{tmp_path}/{name}", f"{gs}/all/{name}")
-    files.write_bytes(DEPLOYMENT.config, text.encode())
-    files.write_bytes(DEPLOYMENT.file, DEPLOYMENT.to_json().encode())
-    spec = yaml.safe_load(DEPLOYMENT.fill_in(FILE.read_text()))
-    for task in ("plan", *STEPS, "release"):
-        run = process(storage_environment, *component(spec, task, tmp_path))
-        assert run.returncode == 0, run.stdout + run.stderr
-        if task in STEPS and task not in requests.ON_ACCELERATORS:
-            assert (tmp_path / f"{task}.json").exists()
-        held = "LOCK" in files.list_folder(f"{gs}/all/workspace")
-        assert held == (task != "release")
-        assert (tmp_path / "outcome").read_text() == "new"
-    import tensorflow_text  # noqa: F401  (its operations are in the graph)
-
-    loaded = tf.saved_model.load(f"{gs}/all/workspace/serving/1")
-    answer = loaded.signatures["serving_default"](text=tf.constant(["song album music"]))
-    assert answer["label"].numpy() == [b"music"]
-    again = beambert(storage_environment, "retrain", f"--config={DEPLOYMENT.config}")
-    assert again.returncode == 0 and "nothing new" in again.stdout

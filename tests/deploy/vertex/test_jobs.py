@@ -134,6 +134,82 @@ def test_spot_first_then_on_demand(vertex, capsys):
     assert capsys.readouterr().out.count("goes on with an on-demand machine") == 1
 
 
+NO_MACHINE = "Resources are insufficient in region"
+
+
+def places(vertex):
+    """Returns the region and the strategy of each job that was sent."""
+    return [
+        (
+            request.parent.rpartition("/")[2],
+            request.custom_job.job_spec.scheduling.strategy.name,
+        )
+        for request in vertex.sent("CreateCustomJob")
+    ]
+
+
+def regions(*more, trainer="v5e-8-spot"):
+    """Returns settings with several regions, and a job for them."""
+    settings = Settings(**vars(SETTINGS) | {"trainer": trainer, "training_regions": more})
+    deployment = Deployment(settings, DEPLOYMENT.release)
+    return settings, requests.job_by_hand(deployment, ["pretrain"], 5)
+
+
+def test_a_region_without_machines(vertex, capsys):
+    """The next one is tried; a machine that is only taken back is sought where it was."""
+    ends = iter([ended(8, NO_MACHINE), ended(14, "preempted")])
+    success = aiplatform.CustomJob(name=ONE, state="JOB_STATE_SUCCEEDED")
+    vertex.answers["GetCustomJob"] = lambda _: next(ends, success)
+    jobs.run_job(*regions("us-west4", "europe-west4"))
+    assert places(vertex) == [("us-central1", "SPOT"), ("us-west4", "SPOT"), ("us-west4", "SPOT")]
+    assert capsys.readouterr().out.count("goes on with another machine in us-west4") == 2
+    looked = {request.parent.rpartition("/")[2] for request in vertex.sent("ListCustomJobs")}
+    assert looked == {"us-central1", "us-west4", "europe-west4"}
+
+
+def test_no_region_has_machines(vertex):
+    """On demand each is tried once, and then a person is told."""
+    vertex.answers["GetCustomJob"] = ended(8, NO_MACHINE)
+    with pytest.raises(InputError, match=NO_MACHINE):
+        jobs.run_job(*regions("us-west4", trainer="v5e-8"))
+    assert places(vertex) == [("us-central1", "STANDARD"), ("us-west4", "STANDARD")]
+    vertex.requests.clear()
+    with pytest.raises(InputError, match=NO_MACHINE):
+        jobs.run_job(*regions("us-west4"))
+    assert [place for place, kind in places(vertex) if kind == "STANDARD"] == [
+        "us-west4",
+        "us-central1",
+    ]
+    assert len(places(vertex)) == jobs.SPOT_LOSSES + 2
+
+
+def test_a_region_without_quota(vertex):
+    """It refuses the job at once."""
+    answer = vertex.answers["CreateCustomJob"]
+    vertex.answers["CreateCustomJob"] = lambda request: (
+        grpc.StatusCode.RESOURCE_EXHAUSTED if "us-central1" in request.parent else answer
+    )
+    jobs.run_job(*regions("us-west4"))
+    assert places(vertex) == [("us-central1", "SPOT"), ("us-west4", "SPOT")]
+    with pytest.raises(InputError, match="pretrain-.*: us-central1 has no quota left .429"):
+        jobs.run_job(SETTINGS, JOB)
+    assert places(vertex)[2:] == [("us-central1", "SPOT")]
+
+
+def test_a_job_at_work_in_another_region(vertex):
+    """A repeated step waits for it there, and the end of a pipeline cancels it there."""
+    running = aiplatform.CustomJob(name=ONE, state="JOB_STATE_RUNNING")
+    there = aiplatform.ListCustomJobsResponse(custom_jobs=[running])
+    vertex.answers["ListCustomJobs"] = lambda request: (
+        there if "us-west4" in request.parent else aiplatform.ListCustomJobsResponse()
+    )
+    settings, job = regions("us-west4")
+    jobs.run_job(settings, job)
+    assert not vertex.sent("CreateCustomJob")
+    jobs.cancel(settings, job["display_name"])
+    assert len(vertex.sent("CancelCustomJob")) == 1
+
+
 def test_an_on_demand_job_is_not_repeated(vertex):
     settings = Settings(**vars(SETTINGS) | {"trainer": "v5e-8"})
     vertex.answers["GetCustomJob"] = ended(14, "gone")

@@ -3,90 +3,12 @@
 import json
 
 import pytest
-from google.cloud import aiplatform_v1 as aiplatform
 from support import google_services
 from support.cloud_samples import DEPLOYMENT, METRICS, RESULT, SETTINGS
-from support.google_services import done
+from support.vertex_endpoint import MODEL, Vertex
 
 from beambert.deploy.vertex import registry
 from beambert.pipelines.shared.errors import InputError
-
-MODEL = "projects/p/locations/r/models/1"
-ENDPOINT = "projects/p/locations/r/endpoints/1"
-
-
-class Vertex:
-    """The registry and the endpoint as Vertex keeps them, so far as the requests change them."""
-
-    def __init__(self, services):
-        self.services = services
-        self.versions = []
-        self.endpoint = None
-        services.answers = {
-            "ListModels": self._models,
-            "ListModelVersions": lambda _: aiplatform.ListModelVersionsResponse(
-                models=self.versions
-            ),
-            "UploadModel": self._upload,
-            "ImportModelEvaluation": aiplatform.ModelEvaluation(),
-            "ListEndpoints": lambda _: aiplatform.ListEndpointsResponse(
-                endpoints=[self.endpoint] if self.endpoint else []
-            ),
-            "CreateEndpoint": self._create,
-            "DeployModel": self._deploy,
-            "UpdateEndpoint": self._update,
-            "UndeployModel": self._undeploy,
-        }
-
-    def _models(self, request):
-        assert request.filter == 'display_name="beambert"'
-        models = [aiplatform.Model(name=MODEL)] if self.versions else []
-        return aiplatform.ListModelsResponse(models=models)
-
-    def _upload(self, request):
-        assert request.parent_model == (MODEL if self.versions else "")
-        version = str(len(self.versions) + 1)
-        kept = aiplatform.Model(request.model)
-        kept.name, kept.version_id = MODEL, version
-        self.versions.append(kept)
-        return done(aiplatform.UploadModelResponse(model=MODEL, model_version_id=version))
-
-    def _create(self, request):
-        self.endpoint = aiplatform.Endpoint(request.endpoint)
-        self.endpoint.name = ENDPOINT
-        return done(self.endpoint)
-
-    def _deploy(self, request):
-        deployed = aiplatform.DeployedModel(request.deployed_model)
-        deployed.id = f"d{len(self.services.sent('DeployModel'))}"
-        deployed.model, _, deployed.model_version_id = deployed.model.partition("@")
-        self.endpoint.deployed_models.append(deployed)
-        self._split(
-            {deployed.id if name == "0" else name: v for name, v in request.traffic_split.items()}
-        )
-        return done(aiplatform.DeployModelResponse(deployed_model=deployed))
-
-    def _update(self, request):
-        assert request.update_mask.paths == ["traffic_split"]
-        self._split(dict(request.endpoint.traffic_split))
-        return self.endpoint
-
-    def _split(self, split):
-        """https://cloud.google.com/vertex-ai/docs: the values must add up to 100."""
-        assert sum(split.values()) == 100
-        assert set(split) == {each.id for each in self.endpoint.deployed_models}
-        self.endpoint.traffic_split = split
-
-    def _undeploy(self, request):
-        assert not self.endpoint.traffic_split[request.deployed_model_id]
-        left = [d for d in self.endpoint.deployed_models if d.id != request.deployed_model_id]
-        self.endpoint.deployed_models = left
-        return done(aiplatform.UndeployModelResponse())
-
-    def shares(self):
-        """Returns the percentage of each run that is deployed."""
-        split = self.endpoint.traffic_split
-        return {d.display_name[-1]: split.get(d.id, 0) for d in self.endpoint.deployed_models}
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from support.google_services import faults
 
 from beambert.commands import COMMANDS
 from beambert.deploy.retraining import command as retrain
-from beambert.deploy.retraining import workspace
+from beambert.deploy.retraining import runs, workspace
 from beambert.deploy.retraining.runs import STEPS, Retraining, next_run
 from beambert.deploy.settings import Deployment, Release, Settings
 from beambert.deploy.vertex import command, machines, pipeline, requests
@@ -39,6 +39,34 @@ def test_jobs_are_what_vertex_takes(trainer):
     spot = aiplatform.Scheduling.Strategy.SPOT
     assert (scheduling.strategy == spot) == trainer.endswith("spot")
     assert scheduling.restart_job_on_worker_restart == trainer.endswith("spot")
+
+
+def test_a_training_that_a_tensorboard_shows(tmp_path, monkeypatch):
+    """Vertex reads the events where the trainer writes them; checkpoints stay where they were."""
+    name = "projects/my-project/locations/us-central1/tensorboards/7"
+    settings = Settings(**vars(SETTINGS) | {"tensorboard": name, "training_regions": ("us-west4",)})
+    config = workspace.read_config(str(corpus.write_config(tmp_path)))
+    config = Retraining(**vars(config) | {"workspace": "gs://b/w"})
+    run = next_run(config, (), 1, 1)
+    job = requests.step_job(Deployment(settings, RELEASE), config, run, "encoder")
+    sent = aiplatform.CustomJob(job)
+    assert faults(sent) == [] and sent.job_spec.tensorboard == name
+    base = sent.job_spec.base_output_directory.output_uri_prefix
+    assert base == "gs://b/w/runs/000001/tensorboard/encoder"
+    # https://cloud.google.com/vertex-ai/docs/training/code-requirements#environment-variables
+    monkeypatch.setenv("AIP_CHECKPOINT_DIR", f"{base}/checkpoints/")
+    monkeypatch.setenv("AIP_TENSORBOARD_LOG_DIR", f"{base}/logs/")
+    words = runs.command("encoder", config, run)
+    flags = COMMANDS["pretrain"].build_parser().parse_args(words[1:])
+    assert flags.tensorboard_dir == f"{base}/logs/"
+    assert flags.checkpoint_dir == "gs://b/w/runs/000001/encoder/checkpoints"
+    # It takes no events from elsewhere.
+    elsewhere = aiplatform.CustomJob(requests.in_region(job, settings, "us-west4"))
+    assert not elsewhere.job_spec.tensorboard and faults(elsewhere) == []
+    assert requests.in_region(job, settings, "us-central1") == job
+    # Without one nothing changes.
+    plain = aiplatform.CustomJob(requests.step_job(DEPLOYMENT, config, run, "encoder"))
+    assert "base_output_directory" not in plain.job_spec and not plain.job_spec.tensorboard
 
 
 def test_topologies_have_the_machines_chips():
@@ -141,6 +169,18 @@ def test_settings(tmp_path):
     path.write_text((DEPLOY / "terraform" / "terraform.tfvars").read_text() + 'zone = "a"\n')
     with pytest.raises(InputError, match="correct zone"):
         Settings.read(path)
+
+
+def test_a_tensorboard_of_another_region():
+    name = "projects/my-project/locations/us-west4/tensorboards/7"
+    with pytest.raises(InputError, match="tensorboard: is not in us-central1"):
+        Settings(**vars(SETTINGS) | {"tensorboard": name})
+
+
+def test_a_key_is_of_one_region():
+    key = "projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"
+    with pytest.raises(InputError, match="training_regions: kms_key is a key of us-central1"):
+        Settings(**vars(SETTINGS) | {"kms_key": key, "training_regions": ("us-west4",)})
 
 
 def test_a_deployment_is_read_as_it_was_written():

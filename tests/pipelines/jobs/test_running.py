@@ -3,6 +3,7 @@
 import logging
 import re
 import time
+import types
 import warnings
 
 import apache_beam as beam
@@ -104,6 +105,24 @@ def test_what_a_worker_raises_is_a_sentence(error, sentence, capfd):
     with pytest.raises(InputError, match=f"^{sentence}"):
         run(step)
     assert capfd.readouterr().err == ""
+
+
+def test_an_image_of_another_python(monkeypatch):
+    """Beam's own check on a worker, for an image of Python 3.9."""
+    from apache_beam.runners.worker import bundle_processor
+    from apache_beam.transforms import environments
+
+    here = environments.sdk_base_version_capability()
+    in_image = re.sub(r"python3\.\d+", "python3.9", here)
+    theirs = vars(environments) | {"sdk_base_version_capability": lambda: in_image}
+    monkeypatch.setattr(bundle_processor, "environments", types.SimpleNamespace(**theirs))
+    version = re.escape(beam.__version__)
+    with pytest.raises(
+        InputError,
+        match=f"^--sdk_container_image: the image has Python 3.9 and Beam {version}, and the job "
+        rf"comes from Python 3\.1\d and Beam {version}; give the command in an environment",
+    ):
+        run(lambda *_: None)
 
 
 def test_a_fault_of_ours_keeps_its_name():

@@ -17,7 +17,7 @@ from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.locks import BusyError
 from beambert.trainer.finetuning.objectives import TaggingObjective
-from beambert.trainer.loop import progress
+from beambert.trainer.loop import loop, progress
 from beambert.trainer.loop.batches import fill_up
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig
 from beambert.trainer.loop.loop import Interrupted, train
@@ -29,6 +29,8 @@ from beambert.trainer.pretraining.objective import PretrainingObjective
 from beambert.trainer.pretraining.records import open_records
 
 STEPS, BATCH = 12, 8
+# The name of the number of checkpoints so far, in a checkpoint.
+SAVES = "save_counter/.ATTRIBUTES/VARIABLE_VALUE"
 CONFIG = LoopConfig(BATCH, SEED, save_checkpoints_steps=4, eval_steps=6, max_eval_batches=1)
 
 
@@ -200,6 +202,33 @@ def test_a_signal_saves_and_the_same_command_continues(
     assert_whole(tmp_path, run(tmp_path), whole)
     assert len(calls) == STEPS
     assert "continuing from step 7" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_checkpoints_that_are_written_aside(run, whole, tmp_path, monkeypatch, stops):
+    """As on TPUs: the same ones, also if the training is stopped and goes on."""
+    monkeypatch.setattr(loop, "saves_aside", lambda strategy: True)
+    if stops:
+        steps = Trainer.train_steps
+
+        def stopping(self, *args):
+            os.kill(os.getpid(), signal.SIGTERM)
+            return steps(self, *args)
+
+        with monkeypatch.context() as patch, pytest.raises(Interrupted):
+            patch.setattr(Trainer, "train_steps", stopping)
+            run(tmp_path)
+    assert_whole(tmp_path, run(tmp_path), whole)
+    for step in (8, 12):
+        expected, found = (
+            tf.train.load_checkpoint(str(folder / "checkpoints" / f"ckpt-{step}"))
+            for folder in (whole[0], tmp_path)
+        )
+        names = expected.get_variable_to_shape_map()
+        assert names == found.get_variable_to_shape_map()
+        # TensorFlow counts the checkpoints that are written aside otherwise; nothing reads it.
+        for name in set(names) - {"_CHECKPOINTABLE_OBJECT_GRAPH", SAVES}:
+            np.testing.assert_array_equal(expected.get_tensor(name), found.get_tensor(name))
 
 
 @pytest.fixture

@@ -1,0 +1,153 @@
+"""The components of the compiled pipeline as processes, with all that they share in a bucket."""
+
+import functools
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import tensorflow as tf
+import yaml
+from support import emulated_storage, forked
+from support import growing_corpus as corpus
+
+from beambert.deploy.retraining import workspace
+from beambert.deploy.retraining.runs import STEPS
+from beambert.deploy.settings import Deployment, Release, Settings
+from beambert.deploy.vertex import requests
+from beambert.deploy.vertex.pipeline import FILE
+from beambert.pipelines.jobs import files
+
+pytestmark = pytest.mark.slow
+ROOT = pathlib.Path(__file__).parents[3]
+HOLDER = "projects/1/locations/r/pipelineJobs/beambert-1"
+SETTINGS = Settings("my-project", "us-central1", "bucket", "a@b", "0 3 * * *", "v5e-8-spot")
+DEPLOYMENT = Deployment(SETTINGS, Release("commit"))
+WORKSPACE = "gs://bucket/all/workspace"
+TASKS = ("plan", *STEPS, "release")
+# The request that each component is killed in. A part of its work is done then. The run's number is
+# 2, or 3 after its plan was killed, whose folder stays.
+MOMENTS = {
+    "plan": r"POST .*/runs/\d+/run\.json.*",
+    "records": r"POST .*/records/.*tfrecord.*",
+    "encoder": r"POST .*/encoder/.*ckpt-8.*\.index.*",
+    "classifier": r"POST .*/classifier/.*ckpt-.*\.index.*",
+    "baseline": r"POST .*/baseline/metrics\.json.*",
+    "evaluation": r"POST .*/evaluation/metrics\.json.*",
+    "serving": r"POST .*/serving/2/saved_model\.pb.*",
+    "release": r"DELETE .*/LOCK",
+}
+SECONDS = 120  # a component takes less, also on a busy machine
+
+
+def component(task, outputs):
+    """Returns what a pipeline's component runs, its parameters in their places.
+
+    Of those that wait for a custom job, what the job's container runs.
+    """
+    if task in requests.ON_ACCELERATORS:
+        return [sys.executable, "-m", "beambert", *requests.step_arguments(DEPLOYMENT.config, task)]
+    spec = yaml.safe_load(DEPLOYMENT.fill_in(FILE.read_text()))
+    container = spec["deploymentSpec"]["executors"][f"exec-{task}"]["container"]
+    words = [sys.executable, *container["command"][1:], *container["args"]]
+    values = {"{{$.inputs.parameters['holder']}}": HOLDER}
+    values["{{$.outputs.parameters['outcome'].output_file}}"] = str(outputs / "outcome")
+    values["{{$}}"] = json.dumps(
+        {
+            "outputs": {
+                "outputFile": f"{outputs}/{task}.json",
+                "artifacts": {"made": {"artifacts": [{"name": "made"}]}},
+            }
+        }
+    )
+    return [functools.reduce(lambda w, v: w.replace(*v), values.items(), w) for w in words]
+
+
+def start(task, outputs, environment):
+    return forked.Popen(
+        component(task, outputs),
+        cwd=ROOT,
+        env=os.environ | environment | {"CUDA_VISIBLE_DEVICES": "-1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def run(task, outputs, environment):
+    """Runs a component to its end and returns what it has printed."""
+    process = start(task, outputs, environment)
+    printed, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, printed
+    if task in STEPS and task not in requests.ON_ACCELERATORS:
+        assert (outputs / f"{task}.json").exists()
+    assert (outputs / "outcome").read_text() == "new"
+    held = "LOCK" in files.list_folder(WORKSPACE)
+    assert held == (task != "release")
+    return printed
+
+
+def kill(task, outputs, environment):
+    """Begins a component, and kills it and its command in the moment of `MOMENTS`."""
+    emulated_storage.hold(MOMENTS[task])
+    process = start(task, outputs, environment)
+    deadline = time.monotonic() + SECONDS
+    while not emulated_storage.is_holding() and process.poll() is None:
+        assert time.monotonic() < deadline, f"{task} has sent no {MOMENTS[task]}"
+        time.sleep(0.02)
+    forked.kill_all()
+    printed, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == -signal.SIGKILL, printed
+    emulated_storage.hold("")
+
+
+def answer(version):
+    """Returns what a served version says of a sentence about music."""
+    import tensorflow_text  # noqa: F401  (its operations are in the graph)
+
+    loaded = tf.saved_model.load(f"{WORKSPACE}/serving/{version}")
+    found = loaded.signatures["serving_default"](text=tf.constant(["song album music"]))
+    return found["label"].numpy().tolist()
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory):
+    return tmp_path_factory.mktemp("outputs")
+
+
+def test_the_components_make_a_served_version(gs, storage_environment, outputs):
+    corpus.make(outputs)
+    text = corpus.write_config(outputs).read_text()
+    text = text.replace('recipe = "tiny"', 'recipe = "tiny"\nsave_checkpoints_steps = 4')
+    text += "min_change = 0\n"  # the second model is served if it is as good as the first
+    for name in ("text/1.jsonl", "vocab.txt", "bert_config.json"):
+        files.write_bytes(f"{gs}/all/{name}", (outputs / name).read_bytes())
+    for name in ("workspace", "text", "vocab.txt", "bert_config.json"):
+        text = text.replace(f"{outputs}/{name}", f"{gs}/all/{name}")
+    files.write_bytes(DEPLOYMENT.config, text.encode())
+    files.write_bytes(DEPLOYMENT.file, DEPLOYMENT.to_json().encode())
+    for task in TASKS:
+        run(task, outputs, storage_environment)
+    assert answer(1) == [b"music"]
+
+
+def test_each_component_is_killed_once(gs, storage_environment, outputs):
+    """The pipeline that goes on from the version of the test above serves the next one."""
+    files.write_bytes(f"{gs}/all/text/2.jsonl", corpus.deliver(outputs, 2).read_bytes())
+    printed = {}
+    for task in TASKS:
+        (outputs / f"{task}.json").unlink(missing_ok=True)
+        kill(task, outputs, storage_environment)
+        printed[task] = run(task, outputs, storage_environment)
+    # What was killed goes on, and no other step is done again.
+    assert "continuing from step 4" in printed["encoder"]
+    assert not [step for step in STEPS if printed[step].count("] $") != 1]
+    assert answer(2) == [b"music"]
+    history = workspace.read_history(WORKSPACE)
+    assert len(history.published) == history.greatest == 2 and history.open is None
+    process = start("plan", outputs, storage_environment)
+    assert "nothing new" in process.communicate(timeout=SECONDS)[0] and process.returncode == 0
