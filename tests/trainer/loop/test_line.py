@@ -19,6 +19,9 @@ from beambert.trainer.loop.phase import Phase
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.model_folders import TrainingFolders
 
+# A test looks at what is compiled.
+WITH_XLA = True
+
 
 class Line(keras.Model):
     """A weight for every element, so that gradients show what each replica saw."""
