@@ -187,6 +187,10 @@ class Material:
 
         return self._once(("model", name), make)
 
+    def is_loaded(self, name: str) -> bool:
+        """Returns whether `model` answers at once."""
+        return name not in self.pretrained or ("model", name) in self._made
+
     def task(self, name: str) -> tuple[Any, Any]:
         """Returns a fine-tuned model's description and its loaded SavedModel.
 

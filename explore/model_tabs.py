@@ -31,7 +31,7 @@ def records(tab: gr.Tab, material: Material) -> None:
         file = gr.Number(1, label="File", info="number of the file to begin with", precision=0)
         number = gr.Number(1, label="Record", info="number of the record there", precision=0)
         following = gr.Button("Next", variant="primary")
-    shown = gr.HTML()
+    shown = controls.place()
     then = gr.State(None)
     filters = [folder, label, least, most, unknown, text]
 
@@ -114,7 +114,7 @@ def layers(tab: gr.Tab, material: Material) -> None:
                 label="Drawing",
                 info="the same weights",
             )
-        drawn = gr.HTML()
+        drawn = controls.place()
     inputs = [models, typed, layer, head, way]
     controls.shows(
         [tab.select, *(control.change for control in inputs)],
@@ -166,7 +166,7 @@ def task(tab: gr.Tab, material: Material, names: list[str]) -> None:
         visible=has_two,
     )
     button = gr.Button("Ask", variant="primary")
-    shown = gr.HTML()
+    shown = controls.place()
     inputs = [model, first, second]
     controls.shows(
         [tab.select, button.click, first.submit, model.change],
@@ -185,7 +185,7 @@ def runs(tab: gr.Tab, material: Material) -> None:
         label="Horizontal axis",
         info="updates, or the tokens, minutes or floating-point operations that they took",
     )
-    shown = gr.HTML()
+    shown = controls.place()
     controls.shows(
         [tab.select, axis.change],
         lambda axis: inside.show_runs(material, axis),

@@ -58,12 +58,27 @@ def typed_ids(material: Material, name: str, *texts: str) -> list[list[int]]:
 
 def longest(material: Material, name: str) -> int:
     """Returns the number of tokens that a text may have: the page's or the model's limit."""
-    model = material.model(name)
-    return min(MOST_TOKENS, model.config.max_position_embeddings) if model else MOST_TOKENS
+    if name not in material.pretrained:
+        return MOST_TOKENS
+    return min(MOST_TOKENS, material.models[name].config.max_position_embeddings)
 
 
-def show_masking(material: Material, name: str, typed: str, settings: MaskingSettings) -> Html:
-    """Returns a typed text with masks, the counts, and with a model its answers."""
+def show_masking(
+    material: Material,
+    name: str,
+    typed: str,
+    settings: MaskingSettings,
+    has_answers: bool = True,
+) -> Html:
+    """Returns a typed text with masks, the counts, and with a model its answers.
+
+    Args:
+      material: what the page shows.
+      name: name of a model, or `NO_MODEL`.
+      typed: the text.
+      settings: how tokens are chosen and hidden.
+      has_answers: whether the model is asked; else a sentence says that it is being loaded.
+    """
     (tokens,) = typed_ids(material, name, typed)
     if not tokens:
         return whole(said("Type a text with at least one word."))
@@ -102,6 +117,8 @@ def show_masking(material: Material, name: str, typed: str, settings: MaskingSet
             "(Devlin et al. 2019, section 3.1, task 1: masked LM.)"
         ),
     ]
+    if not has_answers:
+        return whole(*parts, said("The model's answers follow as soon as it is loaded."))
     return whole(*parts, _model_answers(material, name, masked, names))
 
 

@@ -46,11 +46,13 @@ def masking(page: gr.Blocks, material: Material) -> None:
             label="Becomes a random token",
             info="share of the chosen tokens (paper: 0.1); the rest stays the same",
         )
-    shown = gr.HTML()
+    shown = controls.place()
 
     def show(name, text, rate, as_mask, as_random, words, seed):
         settings = MaskingSettings(rate, as_mask, as_random, words, controls.whole_number(seed))
-        return playgrounds.show_masking(material, name, text, settings)
+        if not material.is_loaded(name):
+            yield playgrounds.show_masking(material, name, text, settings, has_answers=False)
+        yield playgrounds.show_masking(material, name, text, settings)
 
     inputs = [model, typed, rate, as_mask, as_random, words, seed]
     controls.shows([page.load, *(control.change for control in inputs)], show, inputs, shown)
@@ -99,7 +101,7 @@ def next_sentence(tab: gr.Tab, material: Material) -> None:
             return "\n\n".join("\n".join(sentences) for sentences in documents)
 
         drawn.click(draw, [seed], typed, api_visibility="private")
-    shown = gr.HTML()
+    shown = controls.place()
 
     def show(name, text, length, short, seed, wanted, number):
         numbers = (
@@ -178,7 +180,7 @@ def input_representation(tab: gr.Tab, material: Material) -> None:
         place = gr.Slider(
             0, 127, 3, step=1, label="Position", info="the token whose embeddings are shown"
         )
-    shown = gr.HTML()
+    shown = controls.place()
 
     def show(name, first, second, place):
         return playgrounds.show_inputs(material, name, first, second, int(place))
