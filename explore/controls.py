@@ -49,9 +49,14 @@ def shows(
     )
 
 
-def place() -> gr.HTML:
-    """Returns a place for HTML, with a sentence for those who come before the first answer."""
-    return gr.HTML(whole(said("Loading; the first answer takes a few seconds.")))
+def place(script: str | None = None) -> gr.HTML:
+    """Returns a place for HTML, with a sentence for those who come before the first answer.
+
+    Args:
+      script: JavaScript for the browser, see `js_on_load` of Gradio.
+    """
+    waiting = whole(said("Loading; the first answer takes a few seconds."))
+    return gr.HTML(waiting, js_on_load=script)
 
 
 def text(label: str, value: str, info: str, lines: int = 3) -> gr.Textbox:

@@ -36,6 +36,8 @@ STYLE = """
 .bb .piece.special { background: #e3e6eb; } .bb .piece.masked { background: #bcd9fb; }
 .bb .piece.other { background: #ffd9a8; } .bb .piece.same { background: #c3ecd0; }
 .bb .piece.in-a { background: #e3eefc; } .bb .piece.in-b { background: #fdebd6; }
+.bb button.piece { cursor: pointer; font: inherit; }
+.bb button.piece:hover, .bb button.piece:focus-visible { outline: 3px solid #1d4ed8; }
 .bb .piece.unknown { background: #f6c4c4; } .bb .piece.chosen { outline: 3px solid #14171c; }
 .bb table { border-collapse: collapse; margin: .6rem 0; } .bb .wide { overflow-x: auto; }
 .bb th, .bb td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #8a8f98;
@@ -57,6 +59,8 @@ STYLE = """
 .bb .legend { list-style: none; margin: 0; padding: 0; font-size: .85rem; }
 .bb .legend li::before { content: ""; display: inline-block; width: 1.4rem; height: .25rem;
   margin-right: .4rem; vertical-align: middle; background: var(--line); }
+.bb .error { border: 1px solid #8a8f98; border-radius: .35rem; padding: .4rem .8rem;
+  margin: .6rem 0; white-space: pre-line; } .bb .error p { margin: .2rem 0; }
 .bb mark { background: #ffe08a; color: #14171c; padding: 0 .1rem; }
 """
 
@@ -92,15 +96,29 @@ def refused(error: Exception) -> Html:
     return whole(said(str(error), is_wrong=True))
 
 
-def pieces(of: Sequence[Piece]) -> Html:
-    """Returns tokens in boxes. The pieces of a word touch each other."""
+def pieces(of: Sequence[Piece], can_press: bool = False) -> Html:
+    """Returns tokens in boxes. The pieces of a word touch each other.
+
+    Args:
+      of: the tokens.
+      can_press: whether each box is a button that tells its position in `data-position`.
+    """
     boxes = []
-    for piece in of:
+    for position, piece in enumerate(of):
         kind = f"piece {piece.kind}"
         kind += " joined" if piece.token.startswith("##") else ""
         kind += " chosen" if piece.is_chosen else ""
         under = tag("small", piece.under) if piece.under else ""
-        boxes.append(tag("span", tag("b", piece.token), under, kind=kind))
+        if can_press:
+            pressed = "true" if piece.is_chosen else "false"
+            boxes.append(
+                Html(
+                    f'<button type="button" class="{kind}" data-position="{position}" '
+                    f'aria-pressed="{pressed}">{tag("b", piece.token)}{under}</button>'
+                )
+            )
+        else:
+            boxes.append(tag("span", tag("b", piece.token), under, kind=kind))
     return tag("div", *boxes, kind="pieces")
 
 

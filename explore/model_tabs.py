@@ -150,33 +150,6 @@ def layers(tab: gr.Tab, material: Material) -> None:
     )
 
 
-def task(tab: gr.Tab, material: Material, names: list[str]) -> None:
-    """Adds the tab of fine-tuned models."""
-    has_two = any(material.models[name].takes_two for name in names)
-    model = gr.Dropdown(names, value=names[0], label="Model", info="folders of --model with a task")
-    first = controls.text(
-        "Text", "A joy from start to end.", "of a reader the question, of a pair the first text", 2
-    )
-    second = gr.Textbox(
-        "",
-        label="Second text",
-        info="of a reader the context, of a pair the second text",
-        lines=4,
-        max_length=controls.MOST_CHARACTERS,
-        visible=has_two,
-    )
-    button = gr.Button("Ask", variant="primary")
-    shown = controls.place()
-    inputs = [model, first, second]
-    controls.shows(
-        [tab.select, button.click, first.submit, model.change],
-        lambda *values: inside.show_answer(material, *values),
-        inputs,
-        shown,
-        progress="minimal",
-    )
-
-
 def runs(tab: gr.Tab, material: Material) -> None:
     """Adds the tab of curves."""
     axis = gr.Radio(

@@ -295,7 +295,9 @@ def quiz_pair(
     return whole(pair_pieces(material, name, pair)), pair.is_next, guess
 
 
-def show_inputs(material: Material, name: str, first: str, second: str, place: int) -> Html:
+def show_inputs(
+    material: Material, name: str, first: str, second: str, place: int, can_press: bool = False
+) -> Html:
     """Returns the tokens of two sentences with segment and position, and a token's embeddings.
 
     Args:
@@ -303,6 +305,7 @@ def show_inputs(material: Material, name: str, first: str, second: str, place: i
       name: name of a model, or `NO_MODEL`.
       first, second: the sentences; the second may be "".
       place: position of the token whose embeddings are shown.
+      can_press: whether the tokens are buttons.
     """
     a, b = typed_ids(material, name, first, second)
     if not a:
@@ -325,7 +328,7 @@ def show_inputs(material: Material, name: str, first: str, second: str, place: i
         for position, (index, segment) in enumerate(zip(row, segments, strict=True))
     ]
     parts = [
-        pieces(boxes),
+        pieces(boxes, can_press),
         note(
             "Boxes that touch are the pieces of one word; ## marks a piece that continues a word "
             "(WordPiece, Wu et al. 2016). The input of BERT is the sum of the token's, the "

@@ -9,6 +9,24 @@ from beambert.explore.masking import MaskingSettings
 from beambert.explore.material import Material
 from beambert.pipelines.shared.errors import InputError
 
+# Tells which token was pressed, and gives it the focus again after it was drawn anew.
+_PRESS = """
+let pressed = null;
+element.addEventListener('click', event => {
+  const button = event.target.closest('[data-position]');
+  if (button) { pressed = button.dataset.position; trigger('click', {position: Number(pressed)}); }
+});
+new MutationObserver(() => {
+  const button = pressed && element.querySelector(`[data-position="${pressed}"]`);
+  if (button && document.activeElement === document.body) button.focus();
+}).observe(element, {childList: true, subtree: true});
+"""
+
+
+def _pressed(event: gr.EventData) -> int:
+    position = event._data.get("position") if isinstance(event._data, dict) else None
+    return position if type(position) is int and 0 <= position < playgrounds.MOST_TOKENS else 0
+
 
 def masking(page: gr.Blocks, material: Material) -> None:
     """Adds the tab of masks."""
@@ -178,12 +196,18 @@ def input_representation(tab: gr.Tab, material: Material) -> None:
     with gr.Row():
         model = controls.models(material)
         place = gr.Slider(
-            0, 127, 3, step=1, label="Position", info="the token whose embeddings are shown"
+            0,
+            playgrounds.MOST_TOKENS - 1,
+            3,
+            step=1,
+            label="Position",
+            info="the token whose embeddings are shown; or press a token below",
         )
-    shown = controls.place()
+    shown = controls.place(_PRESS)
+    shown.click(_pressed, None, place, show_progress="hidden", api_visibility="private")
 
     def show(name, first, second, place):
-        return playgrounds.show_inputs(material, name, first, second, int(place))
+        return playgrounds.show_inputs(material, name, first, second, int(place), can_press=True)
 
     inputs = [model, first, second, place]
     controls.shows([tab.select, *(control.change for control in inputs)], show, inputs, shown)

@@ -25,7 +25,10 @@ TABS = {
     "Ask the task": "Which tokens mattered",
     "Runs": "Results",
 }
-SCRIPT = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1> river"
+SCRIPT = (
+    "<script>window.hacked=1</script><img src=x onerror=window.hacked=1> river "
+    "${window.hacked=1} {{constructor}} {{#each value}}"
+)
 MILLISECONDS = 60_000
 
 
@@ -134,6 +137,19 @@ def test_the_page_works_by_keyboard(open_tab):
     page.get_by_text(TABS["Next sentence"]).locator("visible=true").first.wait_for()
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement !== document.body")
+
+
+def test_a_token_is_pressed(open_tab):
+    """By mouse and by keyboard, which keeps its place."""
+    page = open_tab(WIDE, "Input representation")
+    page.locator('[data-position="5"]').click()
+    page.get_by_role("heading", name="Position 5:").wait_for()
+    assert page.locator('[data-position="5"]').get_attribute("aria-pressed") == "true"
+    page.wait_for_function("document.activeElement.dataset.position === '5'")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Position 6:").wait_for()
+    page.wait_for_function("document.activeElement.dataset.position === '6'")
 
 
 def test_the_quiz_keeps_the_score(open_tab):
