@@ -51,6 +51,9 @@ STYLE = """
 .bb .bars div.right i { background: #2e9e5b; } .bb .strip { height: 1.1rem; min-width: 12rem;
   border: 1px solid #5d6675; }
 .bb svg { max-width: 100%; height: auto; display: block; } .bb svg text { fill: currentColor; }
+.bb .key { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1rem; margin: .3rem 0;
+  padding: 0; font-size: .85rem; } .bb .key .piece { margin: 0; width: 1.1rem;
+  height: .85rem; vertical-align: middle; }
 .bb .said { margin: .5rem 0; padding: .5rem .8rem; border-left: .3rem solid #4c8bd6;
   background: var(--background-fill-secondary, var(--card)); }
 .bb .wrong { border-left-color: #b3261e; } .bb h1 { font-size: 1.4rem; margin: 0; }
@@ -120,6 +123,15 @@ def pieces(of: Sequence[Piece], can_press: bool = False) -> Html:
         else:
             boxes.append(tag("span", tag("b", piece.token), under, kind=kind))
     return tag("div", *boxes, kind="pieces")
+
+
+def key(*of: tuple[str, str]) -> Html:
+    """Returns what the colours of boxes mean, from (kind, meaning)."""
+    boxes = (
+        tag("li", Html(f'<i class="piece {kind}" aria-hidden="true"></i>'), " ", said_of)
+        for kind, said_of in of
+    )
+    return tag("ul", *boxes, kind="key")
 
 
 def bars(
@@ -244,7 +256,7 @@ def curves(
       title: what the values are.
       x_label: what the places are.
     """
-    width, height, left, bottom, top = 460, 290, 60, 44, 26
+    width, height, left, bottom, top = 480, 290, 78, 44, 26
     there = [(number, curve) for number, curve in enumerate(drawn) if curve is not None]
     x_low, x_high = _range(np.concatenate([x for _, (x, _) in there]))
     y_low, y_high = _range(np.concatenate([y for _, (_, y) in there]))
@@ -282,7 +294,10 @@ def curves(
 def _range(values: np.ndarray) -> tuple[float, float]:
     """Returns the limits of an axis; they differ."""
     low, high = float(values.min()), float(values.max())
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
+    if high > low:
+        return low, high
+    margin = abs(low) / 10 or 1.0
+    return low - margin, high + margin
 
 
 def points(places: np.ndarray, names: Sequence[str], labels: Sequence[str]) -> Html:

@@ -20,7 +20,7 @@ def records(tab: gr.Tab, material: Material) -> None:
             [browsing.ANY, browsing.IS_NEXT, browsing.RANDOM_NEXT],
             value=browsing.ANY,
             label="Label",
-            info="next_sentence_labels",
+            info="IsNext or NotNext in the paper (next_sentence_labels)",
         )
     with gr.Row():
         least = gr.Number(0, label="Fewest tokens", info="filled positions", precision=0)

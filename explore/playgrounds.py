@@ -4,6 +4,8 @@ Each function takes what was typed and chosen, computes with the project's own f
 HTML; none keeps anything.
 """
 
+import math
+
 from beambert.explore.drawing import (
     IN_A,
     IN_B,
@@ -15,6 +17,7 @@ from beambert.explore.drawing import (
     UNKNOWN,
     Piece,
     bars,
+    key,
     pieces,
     said,
     strip,
@@ -104,6 +107,12 @@ def show_masking(
     cut = len(tokens) + 2 - len(framed)
     parts = [
         pieces(boxes),
+        key(
+            (MASKED, "chosen, shown as [MASK]"),
+            (OTHER, "chosen, shown as a random token"),
+            (SAME, "chosen, shown as it is"),
+            (PLAIN, "not chosen: only context"),
+        ),
         said(f"The first {most} tokens are shown; {cut:,} are left out.") if cut else "",
         tag("h3", f"{counted(len(ways), 'token')} to predict of {len(framed)}"),
         table(
@@ -138,7 +147,7 @@ def _model_answers(material: Material, name: str, masked, names) -> Html:
     for place, label, answer in zip(masked.positions.tolist(), labels, answers, strict=True):
         truth = names[label]
         best = [(names[index], share) for index, share in answer.best]
-        verdict = "right" if answer.rank == 1 else f"wrong: place {answer.rank:,}"
+        verdict = "right" if answer.rank == 1 else f"wrong: ranks it {answer.rank:,}"
         row = (place, f"{names[masked.shown[place]]} → {truth}", bars(best, truth), verdict)
         rows.append((*row, f"{answer.loss:.2f}"))
     right = sum(answer.rank == 1 for answer in answers)
@@ -146,11 +155,15 @@ def _model_answers(material: Material, name: str, masked, names) -> Html:
     return join(
         tag("h3", f"The model is right at {right} of {len(answers)} places; mean loss {mean:.2f}"),
         table(
-            ("place", "shown → hidden", "five best answers", "verdict", "loss"),
+            ("position", "shown → hidden", "five best answers", "verdict", "loss"),
             rows,
             ("number", "short", "", "short", "number"),
         ),
-        note("The loss is minus the natural logarithm of the hidden token's probability."),
+        note(
+            "The loss is minus the natural logarithm of the hidden token's probability: 0 for a "
+            f"sure and right answer, {math.log(len(names)):.1f} for a guess among all "
+            f"{len(names):,} tokens of the vocabulary."
+        ),
     )
 
 
@@ -218,6 +231,7 @@ def show_pairs(
     parts = [
         tag("h3", f"Pair {(number - 1) % len(fitting) + 1} of {len(fitting)}"),
         pair_pieces(material, name, pair),
+        key((IN_A, "segment A"), (IN_B, "segment B"), (SPECIAL, "what frames them")),
         said(_origin(pair)),
         tag("p", tag("b", "A: "), _described(pair.a)),
         tag("p", tag("b", "B: "), _described(pair.b)),
@@ -333,6 +347,7 @@ def show_inputs(
             "Boxes that touch are the pieces of one word; ## marks a piece that continues a word "
             "(WordPiece, Wu et al. 2016). The input of BERT is the sum of the token's, the "
             "segment's and the position's embedding (Devlin et al. 2019, figure 2)."
+            + (" Press a token to see its embeddings." if can_press else "")
         ),
     ]
     if material.model(name) is None:

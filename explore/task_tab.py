@@ -3,29 +3,49 @@
 import gradio as gr
 
 from beambert.explore import controls, error_list, inside
+from beambert.explore.examples import OPINION, QUESTION, TWO_TEXTS
 from beambert.explore.material import Material
+from beambert.pipelines.tasks.task import SPAN
+
+
+def _fields(material: Material, name: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Returns the labels of a model's two fields, and the texts with which they begin."""
+    model = material.models[name]
+    if model.training["kind"] == SPAN:
+        return ("Question", "Context"), QUESTION
+    if model.takes_two:
+        return ("First text", "Second text"), TWO_TEXTS
+    return ("Text", "Second text"), (OPINION, "")
 
 
 def task(tab: gr.Tab, material: Material, names: list[str]) -> None:
     """Adds the tab of fine-tuned models."""
-    has_two = any(material.models[name].takes_two for name in names)
     model = gr.Dropdown(names, value=names[0], label="Model", info="folders of --model with a task")
-    first = controls.text(
-        "Text", "A joy from start to end.", "of a reader the question, of a pair the first text", 2
-    )
-    second = gr.Textbox(
-        "",
-        label="Second text",
-        info="of a reader the context, of a pair the second text",
-        lines=4,
-        max_length=controls.MOST_CHARACTERS,
-        visible=has_two,
-    )
+    labels, examples = _fields(material, names[0])
+    first = controls.text(labels[0], examples[0], "what the model is asked", 2)
+    second = controls.text(labels[1], examples[1], "what it reads besides", 4)
+    second.visible = material.models[names[0]].takes_two
     button = gr.Button("Ask", variant="primary")
     shown = controls.place()
+
+    def fit(name, typed, typed_too):
+        """Names the fields as the model's task does, and keeps what was typed."""
+        labels, texts = _fields(material, name)
+        known = [_fields(material, other)[1] for other in names]
+        if (typed, typed_too) not in known:
+            texts = typed, typed_too
+        has_two = material.models[name].takes_two
+        return (
+            gr.Textbox(texts[0], label=labels[0]),
+            gr.Textbox(texts[1], label=labels[1], visible=has_two),
+        )
+
     inputs = [model, first, second]
+    changed = model.change(
+        fit, inputs, [first, second], show_progress="hidden", api_visibility="private"
+    )
     controls.shows(
-        [tab.select, button.click, first.submit, model.change],
+        [tab.select, button.click, first.submit, changed.then],
         lambda *values: inside.show_answer(material, *values),
         inputs,
         shown,
