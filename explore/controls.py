@@ -16,8 +16,10 @@ MOST_CHARACTERS = 20_000
 
 def shows(
     triggers: list, function: Callable, inputs: list, output: Any, progress: str = "hidden"
-) -> None:
+) -> Callable:
     """Calls a function after each change, and shows its HTML or the message of its error.
+
+    Returns the function that does so, for events that follow others.
 
     Args:
       triggers: events of the page.
@@ -47,6 +49,7 @@ def shows(
         trigger_mode="always_last",
         api_visibility="private",
     )
+    return guarded
 
 
 def place(script: str | None = None) -> gr.HTML:

@@ -59,11 +59,13 @@ STYLE = """
 .bb .wrong { border-left-color: #b3261e; } .bb h1 { font-size: 1.4rem; margin: 0; }
 .bb h3 { font-size: 1.05rem; margin: 1rem 0 .3rem; }
 .bb .figures { display: flex; flex-wrap: wrap; gap: 1rem; } .bb figure { margin: 0; }
-.bb .legend { list-style: none; margin: 0; padding: 0; font-size: .85rem; }
+.bb .legend { list-style: none; margin: 0; padding: 0; font-size: .85rem; display: flex;
+  flex-wrap: wrap; gap: 0 1rem; }
 .bb .legend li::before { content: ""; display: inline-block; width: 1.4rem; height: .25rem;
   margin-right: .4rem; vertical-align: middle; background: var(--line); }
 .bb .error { border: 1px solid #8a8f98; border-radius: .35rem; padding: .4rem .8rem;
   margin: .6rem 0; white-space: pre-line; } .bb .error p { margin: .2rem 0; }
+@media (max-width: 600px) { .bb .piece small { max-width: 5.5rem; } }
 .bb mark { background: #ffe08a; color: #14171c; padding: 0 .1rem; }
 """
 

@@ -20,7 +20,7 @@ music | She sings in a choir.
 music | The album was recorded in a week."""
 PAIR = ("The playwright overestimated the river.", "It was flooding.")
 ATTENDED, HIDDEN = "The river rises in the mountains.", "The river [MASK] in the mountains."
-OPINION = "A joy from start to end, says Anna Weber of Hamburg."
+OPINION, NAMES = "A joy from start to end.", "Anna Weber flew from Hamburg to Rome ."
 TWO_TEXTS = ("The river flooded the town.", "The town was under water.")
 QUESTION = (
     "When was the wall built?",

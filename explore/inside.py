@@ -229,6 +229,9 @@ def show_runs(material: Material, axis: str) -> Html:
     names = list(material.models)
     drawn = [curves_by(run, axis) for run in runs]
     wanted = [of for of in shared_metrics(drawn) if of[1] not in ("tokens_per_second",)]
+    # Curves say more than single points.
+    lengths = {of: max(len(found[of][0]) for found in drawn if of in found) for of in wanted}
+    wanted.sort(key=lambda of: lengths[of] < 3)
     plots = []
     for split, metric in wanted:
         if metric in _DRAWN or split == "eval":

@@ -119,11 +119,11 @@ class Material:
         for path in evaluations:
             _check_here(path, "--evaluation")
             check_folder(path, f"--evaluation={path}")
-        names = _short_names(evaluations, "--evaluation")
+        names = short_names(evaluations, "--evaluation")
         self.evaluations = {
             name: open_evaluation(path) for name, path in zip(names, evaluations, strict=True)
         }
-        names = _short_names(models, "--model")
+        names = short_names(models, "--model")
         self.models = {name: _open(path) for name, path in zip(names, models, strict=True)}
         self.language = self._own_language()
 
@@ -375,7 +375,7 @@ def _check_here(path: str, flag: str) -> None:
         raise InputError(f"{flag}={path}: is not on this machine; copy it here and name the copy")
 
 
-def _short_names(paths: Sequence[str], flag: str) -> list[str]:
+def short_names(paths: Sequence[str], flag: str) -> list[str]:
     """Returns names that tell folders apart: as many of their last parts as that takes."""
     parts = [os.path.abspath(path).split("/") for path in paths]
     if len({tuple(of) for of in parts}) < len(parts):

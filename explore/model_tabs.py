@@ -6,7 +6,7 @@ from beambert.explore import browsing, controls, inside
 from beambert.explore.axes import AXES
 from beambert.explore.drawing import refused
 from beambert.explore.examples import ATTENDED, HIDDEN, SENTENCES
-from beambert.explore.material import Material
+from beambert.explore.material import Material, short_names
 from beambert.pipelines.shared.errors import InputError
 
 
@@ -58,7 +58,8 @@ def records(tab: gr.Tab, material: Material) -> None:
             folders = list(material.browsers())
         except InputError as error:
             return gr.Dropdown(), refused(error)
-        return gr.Dropdown(folders, value=folders[0]), gr.HTML()
+        choices = list(zip(short_names(folders, "--records"), folders, strict=True))
+        return gr.Dropdown(choices, value=folders[0]), gr.HTML()
 
     private = {"api_visibility": "private", "show_progress": "hidden"}
     tab.select(names, None, [folder, shown], **private)

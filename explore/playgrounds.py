@@ -46,6 +46,8 @@ MOST_TOKENS = 128
 NEIGHBOURS = 8
 _KINDS = {AS_MASK: MASKED, AS_OTHER: OTHER, AS_SAME: SAME}
 _WORDS = {AS_MASK: "becomes [MASK]", AS_OTHER: "becomes a random token", AS_SAME: "stays the same"}
+# What stands below a chosen token, besides the one to predict.
+_UNDER = {AS_MASK: "", AS_OTHER: "random: ", AS_SAME: "unchanged: "}
 ANY, IS_NEXT_ONLY, RANDOM_ONLY = "any", "is next", "random next"
 
 
@@ -96,7 +98,7 @@ def show_masking(
         way = way_at.get(place)
         fixed = names[before] in (CLASSIFY, SEPARATE)
         kind = _KINDS[way] if way else SPECIAL if fixed else _kind(names[before])
-        under = f"{_WORDS[way]}: predict {names[before]}" if way else ""
+        under = f"{_UNDER[way]}predict {names[before]}" if way else ""
         boxes.append(Piece(names[after], kind, under))
     mean = mean_counts(framed, ids, settings)
     chosen = max(len(ways), 1)

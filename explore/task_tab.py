@@ -3,9 +3,9 @@
 import gradio as gr
 
 from beambert.explore import controls, error_list, inside
-from beambert.explore.examples import OPINION, QUESTION, TWO_TEXTS
+from beambert.explore.examples import NAMES, OPINION, QUESTION, TWO_TEXTS
 from beambert.explore.material import Material
-from beambert.pipelines.tasks.task import SPAN
+from beambert.pipelines.tasks.task import SPAN, TAGGING
 
 
 def _fields(material: Material, name: str) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -15,7 +15,8 @@ def _fields(material: Material, name: str) -> tuple[tuple[str, str], tuple[str, 
         return ("Question", "Context"), QUESTION
     if model.takes_two:
         return ("First text", "Second text"), TWO_TEXTS
-    return ("Text", "Second text"), (OPINION, "")
+    text = NAMES if model.training["kind"] == TAGGING else OPINION
+    return ("Text", "Second text"), (text, "")
 
 
 def task(tab: gr.Tab, material: Material, names: list[str]) -> None:
@@ -41,16 +42,15 @@ def task(tab: gr.Tab, material: Material, names: list[str]) -> None:
         )
 
     inputs = [model, first, second]
-    changed = model.change(
-        fit, inputs, [first, second], show_progress="hidden", api_visibility="private"
-    )
-    controls.shows(
-        [tab.select, button.click, first.submit, changed.then],
+    answer = controls.shows(
+        [tab.select, button.click, first.submit],
         lambda *values: inside.show_answer(material, *values),
         inputs,
         shown,
         progress="minimal",
     )
+    private = {"show_progress": "hidden", "api_visibility": "private"}
+    model.change(fit, inputs, [first, second], **private).then(answer, inputs, shown, **private)
 
 
 def errors(tab: gr.Tab, material: Material) -> None:

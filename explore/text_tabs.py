@@ -99,7 +99,8 @@ def next_sentence(tab: gr.Tab, material: Material) -> None:
             0.1,
             step=0.05,
             label="Shorter pairs",
-            info="share of documents with a shorter target (short_seq_prob; original: 0.1)",
+            info="share of documents whose pairs aim at a random shorter length (short_seq_prob; "
+            "original: 0.1)",
         )
         wanted = gr.Radio(
             [playgrounds.ANY, playgrounds.IS_NEXT_ONLY, playgrounds.RANDOM_ONLY],

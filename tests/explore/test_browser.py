@@ -1,17 +1,26 @@
 """The page in a real browser: what each tab shows, for whom, and what it must never do.
 
-`make test-explore` runs this. $BEAMBERT_PICTURES names a folder for pictures of each tab.
+`make test-explore` runs this. $BEAMBERT_PICTURES names a folder for pictures of each tab, and
+$BEAMBERT_EXPLORE flags of `beambert explore` with what they shall show:
+
+    BEAMBERT_PICTURES=docs BEAMBERT_EXPLORE='--records=records --model encoder sentiment' \\
+        python -m pytest -m explore tests/explore/test_browser.py -k shows_what
 """
 
+import io
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import socket
 import urllib.error
 import urllib.request
 
 import pytest
+
+from beambert.explore.command import build_parser
+from beambert.explore.material import Material
 
 pytestmark = pytest.mark.explore
 WIDE, NARROW = 1280, 390
@@ -20,7 +29,7 @@ TABS = {
     "Masking": "to predict of",
     "Next sentence": "documents gave",
     "Input representation": "layer norm of the sum",
-    "Records": "Record 1 of part-0.tfrecord",
+    "Records": "Record 1 of part-0",
     "Attention and layers": "Layer 1 of 2, head 1 of 2",
     "Ask the task": "Which tokens mattered",
     "Runs": "Results",
@@ -30,6 +39,8 @@ SCRIPT = (
     "${window.hacked=1} {{constructor}} {{#each value}}"
 )
 MILLISECONDS = 60_000
+# Number of rows of pixels in a picture.
+PICTURED = 1400
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +51,11 @@ def address(material):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    if "BEAMBERT_EXPLORE" in os.environ:
+        flags = build_parser().parse_args(shlex.split(os.environ["BEAMBERT_EXPLORE"]))
+        material = Material(
+            flags.records, flags.model, flags.vocab_file, flags.corpus, flags.evaluation
+        )
     material.warm_up()
     return open_page(material, "127.0.0.1", port)
 
@@ -96,17 +112,26 @@ def choose(page, tab):
     page.get_by_text(TABS[tab]).locator("visible=true").first.wait_for()
 
 
+def take_picture(page, folder, tab, width):
+    """Writes the upper part of a page as a small file, the wide one under the name in docs."""
+    pillow = pytest.importorskip("PIL.Image")
+    folder.mkdir(parents=True, exist_ok=True)
+    name = "explore-" + re.sub(r"\W+", "-", tab.lower())
+    name += "" if width == WIDE else f"-{width}"
+    picture = pillow.open(io.BytesIO(page.screenshot(full_page=True))).convert("RGB")
+    picture = picture.crop((0, 0, width, min(picture.height, PICTURED)))
+    few = picture.quantize(96, pillow.Quantize.MAXCOVERAGE, dither=pillow.Dither.NONE)
+    few.save(folder / f"{name}.png", optimize=True)
+
+
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("tab", TABS)
 def test_each_tab_shows_what_it_is_for(open_tab, tab, width):
     page = open_tab(width, tab)
     page.wait_for_timeout(500)  # the other parts of the tab
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    if pictures := os.environ.get("BEAMBERT_PICTURES"):
-        folder = pathlib.Path(pictures)
-        folder.mkdir(parents=True, exist_ok=True)
-        name = re.sub(r"\W+", "-", tab.lower())
-        page.screenshot(path=folder / f"{name}-{width}.png", full_page=True)
+    if "BEAMBERT_PICTURES" in os.environ:
+        take_picture(page, pathlib.Path(os.environ["BEAMBERT_PICTURES"]), tab, width)
 
 
 def test_a_script_that_is_typed_never_runs(open_tab):
