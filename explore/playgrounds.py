@@ -46,7 +46,7 @@ MOST_TOKENS = 128
 NEIGHBOURS = 8
 _KINDS = {AS_MASK: MASKED, AS_OTHER: OTHER, AS_SAME: SAME}
 _WORDS = {AS_MASK: "becomes [MASK]", AS_OTHER: "becomes a random token", AS_SAME: "stays the same"}
-# What stands below a chosen token, besides the one to predict.
+# The word that stands below a chosen token, before the one to predict.
 _UNDER = {AS_MASK: "", AS_OTHER: "random: ", AS_SAME: "unchanged: "}
 ANY, IS_NEXT_ONLY, RANDOM_ONLY = "any", "is next", "random next"
 
@@ -149,7 +149,7 @@ def _model_answers(material: Material, name: str, masked, names) -> Html:
     for place, label, answer in zip(masked.positions.tolist(), labels, answers, strict=True):
         truth = names[label]
         best = [(names[index], share) for index, share in answer.best]
-        verdict = "right" if answer.rank == 1 else f"wrong: ranks it {answer.rank:,}"
+        verdict = "right" if answer.rank == 1 else f"wrong: rank {answer.rank:,}"
         row = (place, f"{names[masked.shown[place]]} → {truth}", bars(best, truth), verdict)
         rows.append((*row, f"{answer.loss:.2f}"))
     right = sum(answer.rank == 1 for answer in answers)
@@ -223,7 +223,7 @@ def show_pairs(
     fitting = [p for p in pairs if wanted == ANY or p.is_next == (wanted == IS_NEXT_ONLY)]
     summary = note(
         f"{counted(len(sentences), 'document')} gave {counted(len(pairs), 'pair')}: "
-        f"{counts.is_next} is next, {counts.random_next} random next, of which "
+        f"{counts.is_next} “is next”, {counts.random_next} “random next”, of which "
         f"{counts.forced_random_next} had to be random, since their chunk has one sentence; "
         f"{counted(counts.truncated_tokens, 'token')} cut off in all to fit {length}."
     )

@@ -40,7 +40,7 @@ SCRIPT = (
 )
 MILLISECONDS = 60_000
 # Number of rows of pixels in a picture.
-PICTURED = 1400
+PICTURED = 1800
 
 
 @pytest.fixture(scope="module")
