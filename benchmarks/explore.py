@@ -6,15 +6,15 @@ Prints the seconds of opening the records, and of each action once its model is 
 server computes, without Gradio and the browser, which take some 50 ms more.
 """
 
-import argparse
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from beambert.explore import browsing, examples, inside, playgrounds
 from beambert.explore.axes import UPDATES
 from beambert.explore.masking import PAPER
 from beambert.explore.material import Material
+from benchmarks import measuring
 
 REPEATS = 9
 
@@ -60,12 +60,18 @@ def actions(material: Material) -> dict[str, Callable[[int], object]]:
     return found
 
 
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", required=True)
-    parser.add_argument("--model", nargs="+", required=True)
-    flags = parser.parse_args()
+def main(argv: Sequence[str]) -> None:
+    """Prints the table.
+
+    Raises:
+      InputError: a folder cannot be used.
+    """
+    parser = measuring.flag_parser("explore", __doc__)
+    parser.add_argument("--records", required=True, metavar="DIR", help="records folder")
+    parser.add_argument(
+        "--model", nargs="+", required=True, metavar="DIR", help="an encoder, then other models"
+    )
+    flags = parser.parse_args(list(argv))
     material = Material(flags.records, flags.model)
     material.tokenizer(material.pretrained[0])
     begun = time.perf_counter()
@@ -84,4 +90,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    measuring.run(main)
