@@ -1,10 +1,12 @@
 """What is loaded before the page is there. The first tab shall be seen soon."""
 
+import pathlib
 import socket
 import subprocess
 import sys
 
 import pytest
+from packaging.requirements import Requirement
 
 from beambert.explore import playgrounds
 from beambert.explore.masking import PAPER
@@ -67,3 +69,14 @@ def test_the_page_is_there_before_the_large_libraries(folders):
     loaded = set(shown.split())
     assert "gradio" in loaded
     assert not {"tensorflow", "keras", "apache_beam", "IPython", "matplotlib"} & loaded
+
+
+def test_the_constraints_of_the_lock_keep_their_conditions():
+    """A package may stand there twice, for different Pythons."""
+    root = pathlib.Path(__file__).parents[2]
+    line = next(line for line in (root / "Makefile").read_text().split("\n") if "\tsed -nE" in line)
+    command = line.strip().replace("$$", "$").partition(" >")[0]
+    made = subprocess.run(command, shell=True, cwd=root, capture_output=True, text=True, check=True)
+    found = [Requirement(line) for line in made.stdout.splitlines()]
+    holding = [one.name for one in found if one.marker is None or one.marker.evaluate()]
+    assert len(holding) == len(set(holding)) and "tensorflow" in holding
