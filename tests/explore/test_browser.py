@@ -198,6 +198,18 @@ def test_records_are_browsed(open_tab):
     page.get_by_text("Counted over 600 records").wait_for()
 
 
+def test_errors_are_browsed_by_slice(open_tab):
+    page = open_tab(WIDE, "Ask the task")
+    page.get_by_text("24 errors in all examples, page 1 of 3").wait_for()
+    page.get_by_label("Page").fill("3")
+    page.get_by_text("24 errors in all examples, page 3 of 3").wait_for()
+    page.get_by_label("Slice").fill("label = positive")
+    page.get_by_label("Slice").press("Enter")
+    page.get_by_text("12 errors in label = positive, page 1 of 2").wait_for()
+    page.get_by_label("With the words").fill("text 3 ")
+    page.get_by_text("1 errors in label = positive").wait_for()
+
+
 def test_eight_people_at_once(open_tab):
     pages = [open_tab(WIDE, "Masking") for _ in range(8)]
     for number, page in enumerate(pages, 1):
