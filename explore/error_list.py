@@ -3,6 +3,7 @@
 from beambert.explore.drawing import said, whole
 from beambert.explore.evaluations import Evaluation, choose
 from beambert.explore.material import Material
+from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.report_page import Html, join, note, table, tag
 
 # Number of errors on a page, and of characters of a text or an answer there.
@@ -39,8 +40,10 @@ def show_errors(material: Material, name: str, slice_name: str, text: str, page:
     where = slice_name if chosen else ALL
     parts: list[object] = [
         _slices(evaluation, mistakes, where),
-        tag("h3", f"{len(found):,} errors in {where}, page {page} of {pages}"),
-        note(f"The worst come first: those {which}. Line is the example's place in its file."),
+        tag("h3", f"{counted(len(found), 'error')} in {where}, page {page} of {pages}"),
+        note(
+            f"The worst come first: those {which}. Examples are counted in the order of the file."
+        ),
     ]
     for mistake in found[first : first + PAGE]:
         parts.append(_error(mistake, weight))
@@ -75,7 +78,7 @@ def _slices(evaluation: Evaluation, mistakes, where: str) -> Html:
 
 def _error(mistake, weight: str) -> Html:
     slices = ", ".join(f"{name} = {value}" for name, value in mistake["slices"].items())
-    about = f"Line {mistake['row'] + 1:,}; {weight} {mistake['weight']:.3g}; {slices}"
+    about = f"Example {mistake['row'] + 1:,}; {weight} {mistake['weight']:.3g}; {slices}"
     return tag(
         "div",
         tag("p", _cut(mistake["text"])),

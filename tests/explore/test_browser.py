@@ -207,7 +207,7 @@ def test_errors_are_browsed_by_slice(open_tab):
     page.get_by_label("Slice").press("Enter")
     page.get_by_text("12 errors in label = positive, page 1 of 2").wait_for()
     page.get_by_label("With the words").fill("text 3 ")
-    page.get_by_text("1 errors in label = positive").wait_for()
+    page.get_by_text("1 error in label = positive").wait_for()
 
 
 def test_eight_people_at_once(open_tab):

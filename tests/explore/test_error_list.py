@@ -31,14 +31,14 @@ def test_the_worst_errors_come_first(material):
     assert "24 errors in all examples, page 1 of 3" in said
     assert "▸ all examples 40 24 0.4000" in said and "label = negative 30 12 0.6000" in said
     assert said.index("text 23") < said.index("text 22") and "text 13 " not in said
-    assert "Line 24; probability 0.99; label = positive, length = 1-8" in said
+    assert "Example 24; probability 0.99; label = positive, length = 1-8" in said
 
 
 def test_a_slice_and_words_are_chosen(material):
     said = text_of(error_list.show_errors(material, "evaluation", "label = positive", "", 2))
     assert "12 errors in label = positive, page 2 of 2" in said
     said = text_of(error_list.show_errors(material, "evaluation", "label = positive", "TEXT 3", 1))
-    assert "1 errors in label = positive" in said and "text 3 " in said
+    assert "1 error in label = positive" in said and "text 3 " in said
     said = text_of(error_list.show_errors(material, "evaluation", "no such slice", "none", 9))
     assert "0 errors in all examples, page 1 of 1" in said and "No error here" in said
 
