@@ -37,9 +37,9 @@ $(SETUP): .venv/.requirements setup.py
 
 explore: .venv/.explore  ## what the page of beambert explore needs, in .venv
 
-# What is there already keeps its version.
+# What is there already keeps its version. A line of the lock may hold for some Pythons only.
 .venv/.explore: $(SETUP)
-	grep -oE '^[a-z0-9-]+==[^ ]+' requirements.lock >.venv/constraints.txt
+	sed -nE 's/^([a-z0-9-]+==[^\\]*[^ \\]) *\\?$$/\1/p' requirements.lock >.venv/constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation \
 		-c .venv/constraints.txt -e '.[explore]'
 	touch $@

@@ -9,6 +9,7 @@ from beambert.explore.drawing import (
     SPECIAL,
     UNKNOWN,
     Piece,
+    key,
     pieces,
     said,
     whole,
@@ -31,6 +32,12 @@ ANY, IS_NEXT, RANDOM_NEXT = "any label", "is next (0)", "random next (1)"
 _LABELS = {ANY: None, IS_NEXT: True, RANDOM_NEXT: False}
 # The figures of the survey: name and attribute of the statistics.
 _HIDDEN = ("hidden_as_mask", "hidden_as_other", "hidden_as_same")
+
+_KEY = key(
+    *((IN_A, "segment A"), (IN_B, "segment B"), (SPECIAL, "what frames them")),
+    *((MASKED, "hidden as [MASK]"), (OTHER, "hidden as a random token")),
+    *((SAME, "to predict, though not hidden"), (UNKNOWN, "[UNK]")),
+)
 
 Place = tuple[int, int]
 
@@ -67,6 +74,8 @@ def show_records(
             + ("More follow." if found.then else "This is the end of the folder.")
         )
     ]
+    if found.records:
+        parts.append(_KEY)
     if found.damage:
         parts.append(said(f"Damaged: {found.damage}", is_wrong=True))
     if not found.records and found.then:

@@ -12,8 +12,9 @@ EXAMPLES = """examples:
   # the three playgrounds, with a vocabulary alone
   beambert explore --vocab_file=vocab.txt
 
-  # all of it: records, an encoder and a fine-tuned model
-  beambert explore --records=records/128 --model encoder sentiment --corpus 'books/*.txt'
+  # all of it: records, an encoder, a fine-tuned model and its errors
+  beambert explore --records=records/128 --model encoder sentiment --corpus 'books/*.txt' \
+    --evaluation evaluation
 
   # records, an example and curves as one file to send
   beambert explore --records=records/128 --model encoder --output=page.html
@@ -54,6 +55,13 @@ def build_parser() -> FlagParser:
         help="text files, from which documents are drawn",
     )
     parser.add_argument(
+        "--evaluation",
+        nargs="+",
+        default=[],
+        metavar="DIR",
+        help="output folders of `beambert evaluate`, whose errors are shown by slice",
+    )
+    parser.add_argument(
         "--host", default=DEFAULT_HOST, help=f"address to listen on (default: {DEFAULT_HOST})"
     )
     parser.add_argument(
@@ -81,7 +89,9 @@ def main(argv: Sequence[str]) -> None:
     for pattern in flags.corpus:
         if not pattern:
             raise InputError("--corpus=: is empty; name the files to read")
-    material = Material(flags.records, flags.model, flags.vocab_file, flags.corpus)
+    material = Material(
+        flags.records, flags.model, flags.vocab_file, flags.corpus, flags.evaluation
+    )
     if flags.output is not None:
         from beambert.explore.report import write_report
 

@@ -1,6 +1,6 @@
 """The controls that several tabs have, and the call of a function after a change."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gradio as gr
@@ -16,24 +16,29 @@ MOST_CHARACTERS = 20_000
 
 def shows(
     triggers: list, function: Callable, inputs: list, output: Any, progress: str = "hidden"
-) -> None:
+) -> Callable:
     """Calls a function after each change, and shows its HTML or the message of its error.
+
+    Returns the function that does so, for events that follow others.
 
     Args:
       triggers: events of the page.
-      function: function from the values of the inputs to HTML.
+      function: function from the values of the inputs to HTML, or to pieces of HTML of which each
+        replaces the one before.
       inputs: controls.
       output: place of the HTML.
       progress: "minimal" to show a clock meanwhile, where something large may be loaded.
     """
 
-    def guarded(*values: Any) -> str:
+    def guarded(*values: Any) -> Iterator[str]:
         if any(value is None for value in values):
-            return whole(said("Give every field a value."))
+            yield whole(said("Give every field a value."))
+            return
         try:
-            return function(*values)
+            found = function(*values)
+            yield from [found] if isinstance(found, str) else found
         except InputError as error:
-            return refused(error)
+            yield refused(error)
 
     gr.on(
         triggers,
@@ -44,6 +49,17 @@ def shows(
         trigger_mode="always_last",
         api_visibility="private",
     )
+    return guarded
+
+
+def place(script: str | None = None) -> gr.HTML:
+    """Returns a place for HTML, with a sentence for those who come before the first answer.
+
+    Args:
+      script: JavaScript for the browser, see `js_on_load` of Gradio.
+    """
+    waiting = whole(said("Loading; the first answer takes a few seconds."))
+    return gr.HTML(waiting, js_on_load=script)
 
 
 def text(label: str, value: str, info: str, lines: int = 3) -> gr.Textbox:

@@ -36,6 +36,8 @@ STYLE = """
 .bb .piece.special { background: #e3e6eb; } .bb .piece.masked { background: #bcd9fb; }
 .bb .piece.other { background: #ffd9a8; } .bb .piece.same { background: #c3ecd0; }
 .bb .piece.in-a { background: #e3eefc; } .bb .piece.in-b { background: #fdebd6; }
+.bb button.piece { cursor: pointer; font: inherit; }
+.bb button.piece:hover, .bb button.piece:focus-visible { outline: 3px solid #1d4ed8; }
 .bb .piece.unknown { background: #f6c4c4; } .bb .piece.chosen { outline: 3px solid #14171c; }
 .bb table { border-collapse: collapse; margin: .6rem 0; } .bb .wide { overflow-x: auto; }
 .bb th, .bb td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #8a8f98;
@@ -49,14 +51,21 @@ STYLE = """
 .bb .bars div.right i { background: #2e9e5b; } .bb .strip { height: 1.1rem; min-width: 12rem;
   border: 1px solid #5d6675; }
 .bb svg { max-width: 100%; height: auto; display: block; } .bb svg text { fill: currentColor; }
+.bb .key { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1rem; margin: .3rem 0;
+  padding: 0; font-size: .85rem; } .bb .key .piece { margin: 0; width: 1.1rem;
+  height: .85rem; vertical-align: middle; }
 .bb .said { margin: .5rem 0; padding: .5rem .8rem; border-left: .3rem solid #4c8bd6;
   background: var(--background-fill-secondary, var(--card)); }
 .bb .wrong { border-left-color: #b3261e; } .bb h1 { font-size: 1.4rem; margin: 0; }
 .bb h3 { font-size: 1.05rem; margin: 1rem 0 .3rem; }
 .bb .figures { display: flex; flex-wrap: wrap; gap: 1rem; } .bb figure { margin: 0; }
-.bb .legend { list-style: none; margin: 0; padding: 0; font-size: .85rem; }
+.bb .legend { list-style: none; margin: 0; padding: 0; font-size: .85rem; display: flex;
+  flex-wrap: wrap; gap: 0 1rem; }
 .bb .legend li::before { content: ""; display: inline-block; width: 1.4rem; height: .25rem;
   margin-right: .4rem; vertical-align: middle; background: var(--line); }
+.bb .error { border: 1px solid #8a8f98; border-radius: .35rem; padding: .4rem .8rem;
+  margin: .6rem 0; white-space: pre-line; } .bb .error p { margin: .2rem 0; }
+@media (max-width: 600px) { .bb .piece small { max-width: 5.5rem; } }
 .bb mark { background: #ffe08a; color: #14171c; padding: 0 .1rem; }
 """
 
@@ -92,16 +101,39 @@ def refused(error: Exception) -> Html:
     return whole(said(str(error), is_wrong=True))
 
 
-def pieces(of: Sequence[Piece]) -> Html:
-    """Returns tokens in boxes. The pieces of a word touch each other."""
+def pieces(of: Sequence[Piece], can_press: bool = False) -> Html:
+    """Returns tokens in boxes. The pieces of a word touch each other.
+
+    Args:
+      of: the tokens.
+      can_press: whether each box is a button that tells its position in `data-position`.
+    """
     boxes = []
-    for piece in of:
+    for position, piece in enumerate(of):
         kind = f"piece {piece.kind}"
         kind += " joined" if piece.token.startswith("##") else ""
         kind += " chosen" if piece.is_chosen else ""
         under = tag("small", piece.under) if piece.under else ""
-        boxes.append(tag("span", tag("b", piece.token), under, kind=kind))
+        if can_press:
+            pressed = "true" if piece.is_chosen else "false"
+            boxes.append(
+                Html(
+                    f'<button type="button" class="{kind}" data-position="{position}" '
+                    f'aria-pressed="{pressed}">{tag("b", piece.token)}{under}</button>'
+                )
+            )
+        else:
+            boxes.append(tag("span", tag("b", piece.token), under, kind=kind))
     return tag("div", *boxes, kind="pieces")
+
+
+def key(*of: tuple[str, str]) -> Html:
+    """Returns what the colours of boxes mean, from (kind, meaning)."""
+    boxes = (
+        tag("li", Html(f'<i class="piece {kind}" aria-hidden="true"></i>'), " ", said_of)
+        for kind, said_of in of
+    )
+    return tag("ul", *boxes, kind="key")
 
 
 def bars(
@@ -226,7 +258,7 @@ def curves(
       title: what the values are.
       x_label: what the places are.
     """
-    width, height, left, bottom, top = 460, 290, 60, 44, 26
+    width, height, left, bottom, top = 480, 290, 78, 44, 26
     there = [(number, curve) for number, curve in enumerate(drawn) if curve is not None]
     x_low, x_high = _range(np.concatenate([x for _, (x, _) in there]))
     y_low, y_high = _range(np.concatenate([y for _, (_, y) in there]))
@@ -264,7 +296,10 @@ def curves(
 def _range(values: np.ndarray) -> tuple[float, float]:
     """Returns the limits of an axis; they differ."""
     low, high = float(values.min()), float(values.max())
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
+    if high > low:
+        return low, high
+    margin = abs(low) / 10 or 1.0
+    return low - margin, high + margin
 
 
 def points(places: np.ndarray, names: Sequence[str], labels: Sequence[str]) -> Html:

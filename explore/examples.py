@@ -20,3 +20,9 @@ music | She sings in a choir.
 music | The album was recorded in a week."""
 PAIR = ("The playwright overestimated the river.", "It was flooding.")
 ATTENDED, HIDDEN = "The river rises in the mountains.", "The river [MASK] in the mountains."
+OPINION, NAMES = "A joy from start to end.", "Anna Weber flew from Hamburg to Rome ."
+TWO_TEXTS = ("The river flooded the town.", "The town was under water.")
+QUESTION = (
+    "When was the wall built?",
+    "The river rises in the mountains. People built a wall in 1901. It was raised twice.",
+)

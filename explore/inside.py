@@ -23,6 +23,10 @@ from beambert.pipelines.wordpiece.vocabulary import MASK
 # Number of tokens in a map of attention, and of sentences among the points.
 MOST_IN_A_MAP, MOST_SENTENCES = 40, 64
 MAP, LINES = "map", "lines"
+_READ = {
+    MAP: "A row is a token that looks, a column one that it looks at; the darker, the more.",
+    LINES: "The tokens on the left look at those on the right; the darker a line, the more.",
+}
 _SPLITS = {"train": "training data", "eval": "held-out data"}
 # The metrics of training data that have a plot; of held-out data all have one.
 _DRAWN = ("loss", "masked_lm_loss", "masked_lm_accuracy", "next_sentence_accuracy", "learning_rate")
@@ -73,9 +77,9 @@ def show_attention(
         ),
         tag("div", drawn, kind="wide"),
         note(
-            f"Softmax of queries times keys (Vaswani et al. 2017, section 3.2). A token looks at "
-            f"about {np.exp(spread):.1f} others (the exponential of the mean entropy). At most "
-            f"{MOST_IN_A_MAP} tokens are shown."
+            f"{_READ[way]} Softmax of queries times keys (Vaswani et al. 2017, section 3.2). On "
+            f"average a token looks at about {np.exp(spread):.1f} tokens (the exponential of "
+            f"the mean entropy). At most {MOST_IN_A_MAP} tokens are shown."
         ),
     )
 
@@ -107,18 +111,18 @@ def show_lens(material: Material, name: str, typed: str, place: int) -> Html:
         best = [(names[index], share) for index, share in answer.best]
         truth = None if len(given) else names[label]
         where = "embeddings" if number == 0 else f"layer {number}"
-        rows.append((where, bars(best, truth), "" if len(given) else f"{answer.rank:,}"))
+        ranked = () if len(given) else (f"{answer.rank:,}",)
+        rows.append((where, bars(best, truth), *ranked))
     boxes = [
         Piece(names[i], "masked" if p == place else PLAIN, f"position {p}", p == place)
         for p, i in enumerate(shown.tolist())
     ]
     asked = "[MASK]" if len(given) else names[label]
+    ranks = () if len(given) else ("rank of the hidden token",)
     return whole(
         pieces(boxes),
         tag("h3", f"What each layer would answer at position {place} ({asked})"),
-        table(
-            ("after", "five best answers", "place of the hidden token"), rows, ("", "", "number")
-        ),
+        table(("after", "five best answers", *ranks), rows, ("", "", *("number" for _ in ranks))),
         note(
             "The masked-LM head reads each layer's output in place of the last one's (logit lens). "
             "It was trained on the last layer, so early layers are only a hint."
@@ -225,6 +229,9 @@ def show_runs(material: Material, axis: str) -> Html:
     names = list(material.models)
     drawn = [curves_by(run, axis) for run in runs]
     wanted = [of for of in shared_metrics(drawn) if of[1] not in ("tokens_per_second",)]
+    # Curves say more than single points.
+    lengths = {of: max(len(found[of][0]) for found in drawn if of in found) for of in wanted}
+    wanted.sort(key=lambda of: lengths[of] < 3)
     plots = []
     for split, metric in wanted:
         if metric in _DRAWN or split == "eval":

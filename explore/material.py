@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from beambert.explore.evaluations import open_evaluation
 from beambert.model.config import BertConfig
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
@@ -95,6 +96,7 @@ class Material:
         models: Sequence[str] = (),
         vocab_file: str | None = None,
         corpus: Sequence[str] = (),
+        evaluations: Sequence[str] = (),
     ):
         """Checks the paths and reads the small files.
 
@@ -114,7 +116,14 @@ class Material:
         for path in models:
             _check_here(path, "--model")
             check_folder(path, f"--model={path}")
-        names = _short_names(models)
+        for path in evaluations:
+            _check_here(path, "--evaluation")
+            check_folder(path, f"--evaluation={path}")
+        names = short_names(evaluations, "--evaluation")
+        self.evaluations = {
+            name: open_evaluation(path) for name, path in zip(names, evaluations, strict=True)
+        }
+        names = short_names(models, "--model")
         self.models = {name: _open(path) for name, path in zip(names, models, strict=True)}
         self.language = self._own_language()
 
@@ -187,6 +196,10 @@ class Material:
 
         return self._once(("model", name), make)
 
+    def is_loaded(self, name: str) -> bool:
+        """Returns whether `model` answers at once."""
+        return name not in self.pretrained or ("model", name) in self._made
+
     def task(self, name: str) -> tuple[Any, Any]:
         """Returns a fine-tuned model's description and its loaded SavedModel.
 
@@ -220,6 +233,14 @@ class Material:
             return task_model(found), features
 
         return self._once(("network", name), make)
+
+    def mistakes(self, name: str) -> list[dict[str, Any]]:
+        """Returns the errors of an evaluation, the worst first.
+
+        Raises:
+          InputError: its list of errors cannot be used.
+        """
+        return self._once(("mistakes", name), self.evaluations[name].mistakes)
 
     def browsers(self) -> "dict[str, tuple[RecordBrowser, MadeWith]]":
         """Returns the folders of --records by name.
@@ -354,12 +375,12 @@ def _check_here(path: str, flag: str) -> None:
         raise InputError(f"{flag}={path}: is not on this machine; copy it here and name the copy")
 
 
-def _short_names(paths: Sequence[str]) -> list[str]:
+def short_names(paths: Sequence[str], flag: str) -> list[str]:
     """Returns names that tell folders apart: as many of their last parts as that takes."""
     parts = [os.path.abspath(path).split("/") for path in paths]
     if len({tuple(of) for of in parts}) < len(parts):
         twice = next(path for i, path in enumerate(paths) if parts[i] in parts[:i])
-        raise InputError(f"--model={twice}: is named twice; name each folder once")
+        raise InputError(f"{flag}={twice}: is named twice; name each folder once")
     for count in range(1, max(map(len, parts), default=1) + 1):
         names = ["/".join(of[-count:]) for of in parts]
         if len(set(names)) == len(names):

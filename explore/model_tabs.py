@@ -6,7 +6,7 @@ from beambert.explore import browsing, controls, inside
 from beambert.explore.axes import AXES
 from beambert.explore.drawing import refused
 from beambert.explore.examples import ATTENDED, HIDDEN, SENTENCES
-from beambert.explore.material import Material
+from beambert.explore.material import Material, short_names
 from beambert.pipelines.shared.errors import InputError
 
 
@@ -20,7 +20,7 @@ def records(tab: gr.Tab, material: Material) -> None:
             [browsing.ANY, browsing.IS_NEXT, browsing.RANDOM_NEXT],
             value=browsing.ANY,
             label="Label",
-            info="next_sentence_labels",
+            info="IsNext or NotNext in the paper (next_sentence_labels)",
         )
     with gr.Row():
         least = gr.Number(0, label="Fewest tokens", info="filled positions", precision=0)
@@ -31,7 +31,7 @@ def records(tab: gr.Tab, material: Material) -> None:
         file = gr.Number(1, label="File", info="number of the file to begin with", precision=0)
         number = gr.Number(1, label="Record", info="number of the record there", precision=0)
         following = gr.Button("Next", variant="primary")
-    shown = gr.HTML()
+    shown = controls.place()
     then = gr.State(None)
     filters = [folder, label, least, most, unknown, text]
 
@@ -58,7 +58,8 @@ def records(tab: gr.Tab, material: Material) -> None:
             folders = list(material.browsers())
         except InputError as error:
             return gr.Dropdown(), refused(error)
-        return gr.Dropdown(folders, value=folders[0]), gr.HTML()
+        choices = list(zip(short_names(folders, "--records"), folders, strict=True))
+        return gr.Dropdown(choices, value=folders[0]), gr.HTML()
 
     private = {"api_visibility": "private", "show_progress": "hidden"}
     tab.select(names, None, [folder, shown], **private)
@@ -114,7 +115,7 @@ def layers(tab: gr.Tab, material: Material) -> None:
                 label="Drawing",
                 info="the same weights",
             )
-        drawn = gr.HTML()
+        drawn = controls.place()
     inputs = [models, typed, layer, head, way]
     controls.shows(
         [tab.select, *(control.change for control in inputs)],
@@ -150,33 +151,6 @@ def layers(tab: gr.Tab, material: Material) -> None:
     )
 
 
-def task(tab: gr.Tab, material: Material, names: list[str]) -> None:
-    """Adds the tab of fine-tuned models."""
-    has_two = any(material.models[name].takes_two for name in names)
-    model = gr.Dropdown(names, value=names[0], label="Model", info="folders of --model with a task")
-    first = controls.text(
-        "Text", "A joy from start to end.", "of a reader the question, of a pair the first text", 2
-    )
-    second = gr.Textbox(
-        "",
-        label="Second text",
-        info="of a reader the context, of a pair the second text",
-        lines=4,
-        max_length=controls.MOST_CHARACTERS,
-        visible=has_two,
-    )
-    button = gr.Button("Ask", variant="primary")
-    shown = gr.HTML()
-    inputs = [model, first, second]
-    controls.shows(
-        [tab.select, button.click, first.submit, model.change],
-        lambda *values: inside.show_answer(material, *values),
-        inputs,
-        shown,
-        progress="minimal",
-    )
-
-
 def runs(tab: gr.Tab, material: Material) -> None:
     """Adds the tab of curves."""
     axis = gr.Radio(
@@ -185,7 +159,7 @@ def runs(tab: gr.Tab, material: Material) -> None:
         label="Horizontal axis",
         info="updates, or the tokens, minutes or floating-point operations that they took",
     )
-    shown = gr.HTML()
+    shown = controls.place()
     controls.shows(
         [tab.select, axis.change],
         lambda axis: inside.show_runs(material, axis),

@@ -2,7 +2,7 @@
 
 import gradio as gr
 
-from beambert.explore import model_tabs, text_tabs
+from beambert.explore import model_tabs, task_tab, text_tabs
 from beambert.explore.drawing import STYLE as DRAWN_STYLE
 from beambert.explore.drawing import said, whole
 from beambert.explore.material import Material
@@ -39,9 +39,12 @@ def build_page(material: Material) -> gr.Blocks:
                 with gr.Tab("Attention and layers") as tab:
                     model_tabs.layers(tab, material)
             asked = [name for name in material.finetuned if material.models[name].can_ask]
-            if asked:
+            if asked or material.evaluations:
                 with gr.Tab("Ask the task") as tab:
-                    model_tabs.task(tab, material, asked)
+                    if asked:
+                        task_tab.task(tab, material, asked)
+                    if material.evaluations:
+                        task_tab.errors(tab, material)
             if material.models:
                 with gr.Tab("Runs") as tab:
                     model_tabs.runs(tab, material)

@@ -4,6 +4,8 @@ Each function takes what was typed and chosen, computes with the project's own f
 HTML; none keeps anything.
 """
 
+import math
+
 from beambert.explore.drawing import (
     IN_A,
     IN_B,
@@ -15,6 +17,7 @@ from beambert.explore.drawing import (
     UNKNOWN,
     Piece,
     bars,
+    key,
     pieces,
     said,
     strip,
@@ -43,6 +46,8 @@ MOST_TOKENS = 128
 NEIGHBOURS = 8
 _KINDS = {AS_MASK: MASKED, AS_OTHER: OTHER, AS_SAME: SAME}
 _WORDS = {AS_MASK: "becomes [MASK]", AS_OTHER: "becomes a random token", AS_SAME: "stays the same"}
+# The word that stands below a chosen token, before the one to predict.
+_UNDER = {AS_MASK: "", AS_OTHER: "random: ", AS_SAME: "unchanged: "}
 ANY, IS_NEXT_ONLY, RANDOM_ONLY = "any", "is next", "random next"
 
 
@@ -58,12 +63,27 @@ def typed_ids(material: Material, name: str, *texts: str) -> list[list[int]]:
 
 def longest(material: Material, name: str) -> int:
     """Returns the number of tokens that a text may have: the page's or the model's limit."""
-    model = material.model(name)
-    return min(MOST_TOKENS, model.config.max_position_embeddings) if model else MOST_TOKENS
+    if name not in material.pretrained:
+        return MOST_TOKENS
+    return min(MOST_TOKENS, material.models[name].config.max_position_embeddings)
 
 
-def show_masking(material: Material, name: str, typed: str, settings: MaskingSettings) -> Html:
-    """Returns a typed text with masks, the counts, and with a model its answers."""
+def show_masking(
+    material: Material,
+    name: str,
+    typed: str,
+    settings: MaskingSettings,
+    has_answers: bool = True,
+) -> Html:
+    """Returns a typed text with masks, the counts, and with a model its answers.
+
+    Args:
+      material: what the page shows.
+      name: name of a model, or `NO_MODEL`.
+      typed: the text.
+      settings: how tokens are chosen and hidden.
+      has_answers: whether the model is asked; else a sentence says that it is being loaded.
+    """
     (tokens,) = typed_ids(material, name, typed)
     if not tokens:
         return whole(said("Type a text with at least one word."))
@@ -78,7 +98,7 @@ def show_masking(material: Material, name: str, typed: str, settings: MaskingSet
         way = way_at.get(place)
         fixed = names[before] in (CLASSIFY, SEPARATE)
         kind = _KINDS[way] if way else SPECIAL if fixed else _kind(names[before])
-        under = f"{_WORDS[way]}: predict {names[before]}" if way else ""
+        under = f"{_UNDER[way]}predict {names[before]}" if way else ""
         boxes.append(Piece(names[after], kind, under))
     mean = mean_counts(framed, ids, settings)
     chosen = max(len(ways), 1)
@@ -89,6 +109,12 @@ def show_masking(material: Material, name: str, typed: str, settings: MaskingSet
     cut = len(tokens) + 2 - len(framed)
     parts = [
         pieces(boxes),
+        key(
+            (MASKED, "chosen, shown as [MASK]"),
+            (OTHER, "chosen, shown as a random token"),
+            (SAME, "chosen, shown as it is"),
+            (PLAIN, "not chosen: only context"),
+        ),
         said(f"The first {most} tokens are shown; {cut:,} are left out.") if cut else "",
         tag("h3", f"{counted(len(ways), 'token')} to predict of {len(framed)}"),
         table(
@@ -102,6 +128,8 @@ def show_masking(material: Material, name: str, typed: str, settings: MaskingSet
             "(Devlin et al. 2019, section 3.1, task 1: masked LM.)"
         ),
     ]
+    if not has_answers:
+        return whole(*parts, said("The model's answers follow as soon as it is loaded."))
     return whole(*parts, _model_answers(material, name, masked, names))
 
 
@@ -121,7 +149,7 @@ def _model_answers(material: Material, name: str, masked, names) -> Html:
     for place, label, answer in zip(masked.positions.tolist(), labels, answers, strict=True):
         truth = names[label]
         best = [(names[index], share) for index, share in answer.best]
-        verdict = "right" if answer.rank == 1 else f"wrong: place {answer.rank:,}"
+        verdict = "right" if answer.rank == 1 else f"wrong: rank {answer.rank:,}"
         row = (place, f"{names[masked.shown[place]]} → {truth}", bars(best, truth), verdict)
         rows.append((*row, f"{answer.loss:.2f}"))
     right = sum(answer.rank == 1 for answer in answers)
@@ -129,11 +157,15 @@ def _model_answers(material: Material, name: str, masked, names) -> Html:
     return join(
         tag("h3", f"The model is right at {right} of {len(answers)} places; mean loss {mean:.2f}"),
         table(
-            ("place", "shown → hidden", "five best answers", "verdict", "loss"),
+            ("position", "shown → hidden", "five best answers", "verdict", "loss"),
             rows,
             ("number", "short", "", "short", "number"),
         ),
-        note("The loss is minus the natural logarithm of the hidden token's probability."),
+        note(
+            "The loss is minus the natural logarithm of the hidden token's probability: 0 for a "
+            f"sure and right answer, {math.log(len(names)):.1f} for a guess among all "
+            f"{len(names):,} tokens of the vocabulary."
+        ),
     )
 
 
@@ -191,7 +223,7 @@ def show_pairs(
     fitting = [p for p in pairs if wanted == ANY or p.is_next == (wanted == IS_NEXT_ONLY)]
     summary = note(
         f"{counted(len(sentences), 'document')} gave {counted(len(pairs), 'pair')}: "
-        f"{counts.is_next} is next, {counts.random_next} random next, of which "
+        f"{counts.is_next} “is next”, {counts.random_next} “random next”, of which "
         f"{counts.forced_random_next} had to be random, since their chunk has one sentence; "
         f"{counted(counts.truncated_tokens, 'token')} cut off in all to fit {length}."
     )
@@ -201,6 +233,7 @@ def show_pairs(
     parts = [
         tag("h3", f"Pair {(number - 1) % len(fitting) + 1} of {len(fitting)}"),
         pair_pieces(material, name, pair),
+        key((IN_A, "segment A"), (IN_B, "segment B"), (SPECIAL, "what frames them")),
         said(_origin(pair)),
         tag("p", tag("b", "A: "), _described(pair.a)),
         tag("p", tag("b", "B: "), _described(pair.b)),
@@ -278,7 +311,9 @@ def quiz_pair(
     return whole(pair_pieces(material, name, pair)), pair.is_next, guess
 
 
-def show_inputs(material: Material, name: str, first: str, second: str, place: int) -> Html:
+def show_inputs(
+    material: Material, name: str, first: str, second: str, place: int, can_press: bool = False
+) -> Html:
     """Returns the tokens of two sentences with segment and position, and a token's embeddings.
 
     Args:
@@ -286,6 +321,7 @@ def show_inputs(material: Material, name: str, first: str, second: str, place: i
       name: name of a model, or `NO_MODEL`.
       first, second: the sentences; the second may be "".
       place: position of the token whose embeddings are shown.
+      can_press: whether the tokens are buttons.
     """
     a, b = typed_ids(material, name, first, second)
     if not a:
@@ -308,11 +344,12 @@ def show_inputs(material: Material, name: str, first: str, second: str, place: i
         for position, (index, segment) in enumerate(zip(row, segments, strict=True))
     ]
     parts = [
-        pieces(boxes),
+        pieces(boxes, can_press),
         note(
             "Boxes that touch are the pieces of one word; ## marks a piece that continues a word "
             "(WordPiece, Wu et al. 2016). The input of BERT is the sum of the token's, the "
             "segment's and the position's embedding (Devlin et al. 2019, figure 2)."
+            + (" Press a token to see its embeddings." if can_press else "")
         ),
     ]
     if material.model(name) is None:

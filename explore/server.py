@@ -5,6 +5,7 @@ import importlib.util
 import os
 import threading
 
+from beambert.explore.lean_gradio import import_gradio
 from beambert.explore.material import Material
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
@@ -16,6 +17,8 @@ _SERVED = (
     *("/gradio_api/queue/", "/gradio_api/heartbeat/", "/gradio_api/startup-events"),
     *("/gradio_api/app_id", "/gradio_api/reset", "/gradio_api/cancel", "/gradio_api/info"),
 )
+# Number of people whose changes of one control are answered at once.
+_AT_ONCE = 8
 # Colours of a light page, and those of a dark one.
 _COLOURS = {
     "body_text_color_subdued": "#4b5563",
@@ -58,40 +61,55 @@ def open_page(material: Material, host: str, port: int) -> str:
         raise InputError(
             "--port: the page needs Gradio; run `make explore`, or pip install 'beambert[explore]'"
         )
-    # Gradio reads these when it is imported. It asks no server for anything with them.
+    # Gradio reads these when it is imported or builds a page. With them it asks no server for
+    # anything.
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     os.environ["HF_HUB_OFFLINE"] = "1"
-    with loading():
-        import gradio
-        from starlette.middleware import Middleware
-
-        from beambert.explore.page import STYLE, build_page
-    page = build_page(material)
-    page.queue(default_concurrency_limit=8)
-    fonts = {"font": ["system-ui", "sans-serif"], "font_mono": ["monospace"]}
-    # Gradio's own greys and its orange are too light to be read on white.
-    theme = gradio.themes.Default(primary_hue="blue", **fonts).set(**_COLOURS)
+    os.environ["GRADIO_DEFAULT_CONCURRENCY_LIMIT"] = str(_AT_ONCE)
     try:
-        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-            _, address, _ = page.launch(
-                server_name=host,
-                server_port=port,
-                share=False,
-                prevent_thread_lock=True,
-                quiet=True,
-                show_error=False,
-                footer_links=[],
-                ssr_mode=False,
-                mcp_server=False,
-                enable_monitoring=False,
-                css=STYLE,
-                theme=theme,
-                app_kwargs={"middleware": [Middleware(OnlyThePage)]},
-            )
+        # Gradio asks IPython whether this is a notebook, and prints to both streams.
+        with (
+            loading(),
+            open(os.devnull, "w") as nowhere,
+            contextlib.redirect_stdout(nowhere),
+        ):
+            return _launch(material, host, port)
     except OSError as error:
         raise InputError(
             f"--port={port}: cannot be used on {host}, perhaps it is in use; name another port"
         ) from error
+
+
+def _launch(material: Material, host: str, port: int) -> str:
+    """Does the work of `open_page`.
+
+    Raises:
+      OSError: the port is in use.
+    """
+    gradio = import_gradio()
+    from starlette.middleware import Middleware
+
+    from beambert.explore.page import STYLE, build_page
+
+    page = build_page(material)
+    fonts = {"font": ["system-ui", "sans-serif"], "font_mono": ["monospace"]}
+    # Gradio's own greys and its orange are too light to be read on white.
+    theme = gradio.themes.Default(primary_hue="blue", **fonts).set(**_COLOURS)
+    _, address, _ = page.launch(
+        server_name=host,
+        server_port=port,
+        share=False,
+        prevent_thread_lock=True,
+        quiet=True,
+        show_error=False,
+        footer_links=[],
+        ssr_mode=False,
+        mcp_server=False,
+        enable_monitoring=False,
+        css=STYLE,
+        theme=theme,
+        app_kwargs={"middleware": [Middleware(OnlyThePage)]},
+    )
     return address
 
 

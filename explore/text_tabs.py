@@ -9,6 +9,24 @@ from beambert.explore.masking import MaskingSettings
 from beambert.explore.material import Material
 from beambert.pipelines.shared.errors import InputError
 
+# Tells which token was pressed, and gives it the focus again after it was drawn anew.
+_PRESS = """
+let pressed = null;
+element.addEventListener('click', event => {
+  const button = event.target.closest('[data-position]');
+  if (button) { pressed = button.dataset.position; trigger('click', {position: Number(pressed)}); }
+});
+new MutationObserver(() => {
+  const button = pressed && element.querySelector(`[data-position="${pressed}"]`);
+  if (button && document.activeElement === document.body) button.focus();
+}).observe(element, {childList: true, subtree: true});
+"""
+
+
+def _pressed(event: gr.EventData) -> int:
+    position = event._data.get("position") if isinstance(event._data, dict) else None
+    return position if type(position) is int and 0 <= position < playgrounds.MOST_TOKENS else 0
+
 
 def masking(page: gr.Blocks, material: Material) -> None:
     """Adds the tab of masks."""
@@ -46,11 +64,13 @@ def masking(page: gr.Blocks, material: Material) -> None:
             label="Becomes a random token",
             info="share of the chosen tokens (paper: 0.1); the rest stays the same",
         )
-    shown = gr.HTML()
+    shown = controls.place()
 
     def show(name, text, rate, as_mask, as_random, words, seed):
         settings = MaskingSettings(rate, as_mask, as_random, words, controls.whole_number(seed))
-        return playgrounds.show_masking(material, name, text, settings)
+        if not material.is_loaded(name):
+            yield playgrounds.show_masking(material, name, text, settings, has_answers=False)
+        yield playgrounds.show_masking(material, name, text, settings)
 
     inputs = [model, typed, rate, as_mask, as_random, words, seed]
     controls.shows([page.load, *(control.change for control in inputs)], show, inputs, shown)
@@ -79,7 +99,8 @@ def next_sentence(tab: gr.Tab, material: Material) -> None:
             0.1,
             step=0.05,
             label="Shorter pairs",
-            info="share of documents with a shorter target (short_seq_prob; original: 0.1)",
+            info="share of documents whose pairs aim at a random shorter length (short_seq_prob; "
+            "original: 0.1)",
         )
         wanted = gr.Radio(
             [playgrounds.ANY, playgrounds.IS_NEXT_ONLY, playgrounds.RANDOM_ONLY],
@@ -99,7 +120,7 @@ def next_sentence(tab: gr.Tab, material: Material) -> None:
             return "\n\n".join("\n".join(sentences) for sentences in documents)
 
         drawn.click(draw, [seed], typed, api_visibility="private")
-    shown = gr.HTML()
+    shown = controls.place()
 
     def show(name, text, length, short, seed, wanted, number):
         numbers = (
@@ -176,12 +197,18 @@ def input_representation(tab: gr.Tab, material: Material) -> None:
     with gr.Row():
         model = controls.models(material)
         place = gr.Slider(
-            0, 127, 3, step=1, label="Position", info="the token whose embeddings are shown"
+            0,
+            playgrounds.MOST_TOKENS - 1,
+            3,
+            step=1,
+            label="Position",
+            info="the token whose embeddings are shown; or press a token below",
         )
-    shown = gr.HTML()
+    shown = controls.place(_PRESS)
+    shown.click(_pressed, None, place, show_progress="hidden", api_visibility="private")
 
     def show(name, first, second, place):
-        return playgrounds.show_inputs(material, name, first, second, int(place))
+        return playgrounds.show_inputs(material, name, first, second, int(place), can_press=True)
 
     inputs = [model, first, second, place]
     controls.shows([tab.select, *(control.change for control in inputs)], show, inputs, shown)

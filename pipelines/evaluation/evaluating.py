@@ -30,7 +30,7 @@ from beambert.pipelines.evaluation.span_predictions import PREDICTORS
 from beambert.pipelines.jobs import running
 from beambert.pipelines.prediction import saved_models, worker_folder
 from beambert.pipelines.storage import claims, locks
-from beambert.pipelines.storage.claims import METRICS_FILE, REPORT_FILE
+from beambert.pipelines.storage.claims import METRICS_FILE, MISTAKES_FILE, REPORT_FILE
 from beambert.pipelines.storage.tensorflow_files import local_folder
 from beambert.pipelines.storage.weights import NOT_TO_USE, model_sha256, weights_sha256
 from beambert.pipelines.tasks.task import Task
@@ -179,7 +179,7 @@ def _evaluate(
     if official := predictor.official(task, examples, records):
         metrics["details"]["official"], texts = official
         _write_texts(unfinished / OFFICIAL, texts)
-    worst = mistakes.worst_mistakes(task.kind, records, examples)
+    worst = mistakes.worst_mistakes(task.kind, records, examples, orders)
     _write_results(unfinished, metrics, outcomes, worst)
     evaluation_folder.publish(unfinished, job.output, metrics)
     return metrics
@@ -289,7 +289,8 @@ def _write_results(
 
     page = report.render(metrics, outcomes, worst)
     text = json.dumps(metrics, indent=2, ensure_ascii=False) + "\n"
-    _write_texts(folder, {METRICS_FILE: text, REPORT_FILE: page})
+    errors = mistakes.to_json_lines(worst)
+    _write_texts(folder, {METRICS_FILE: text, REPORT_FILE: page, MISTAKES_FILE: errors})
 
 
 def _write_texts(folder: pathlib.Path, texts: Mapping[str, str]) -> None:

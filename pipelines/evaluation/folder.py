@@ -9,7 +9,13 @@ from typing import Any
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import claims, tensorflow_files
-from beambert.pipelines.storage.claims import BLESSED, METRICS_FILE, NOT_BLESSED, REPORT_FILE
+from beambert.pipelines.storage.claims import (
+    BLESSED,
+    METRICS_FILE,
+    MISTAKES_FILE,
+    NOT_BLESSED,
+    REPORT_FILE,
+)
 
 KIND = "beambert evaluation"
 MARKERS = (BLESSED, NOT_BLESSED)
@@ -20,7 +26,10 @@ PREDICTIONS_FOLDER, TFMA_FOLDER = "predictions", "tfma"
 OFFICIAL = "official"
 # The results in the order in which they are published. By metrics.json a folder is recognised, also
 # if the publication was interrupted.
-_RESULTS = (METRICS_FILE, PREDICTIONS_FOLDER, OFFICIAL, TFMA_FOLDER, REPORT_FILE)
+_RESULTS = (
+    *(METRICS_FILE, PREDICTIONS_FOLDER, OFFICIAL, TFMA_FOLDER),
+    *(REPORT_FILE, MISTAKES_FILE),
+)
 
 
 def read_metrics(folder: str) -> dict[str, Any] | None:

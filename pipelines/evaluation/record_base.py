@@ -26,12 +26,16 @@ class Mistake:
       expected: right answer.
       predicted: answer of the model.
       weight: measure of how bad the mistake is, see `Records.WEIGHT`.
+      row: position of the example in its file, from 0.
+      slices: slicing -> the example's slice.
     """
 
     text: str
     expected: str
     predicted: str
     weight: float
+    row: int = 0
+    slices: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 class Records(abc.ABC):

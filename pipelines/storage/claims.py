@@ -27,6 +27,7 @@ UNFINISHED_FILE = "_UNFINISHED"
 BLESSED, NOT_BLESSED = "BLESSED", "NOT_BLESSED"
 # The results of an evaluation.
 METRICS_FILE, REPORT_FILE = "metrics.json", "report.html"
+MISTAKES_FILE = "mistakes.jsonl"
 # Prefix of files and folders that are being written; a killed run may leave some behind.
 TEMPORARY_PREFIX = "_tmp-"
 # Prefix of the names of lock files, which are temporary too, see `locks`.

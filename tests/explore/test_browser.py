@@ -1,17 +1,26 @@
 """The page in a real browser: what each tab shows, for whom, and what it must never do.
 
-`make test-explore` runs this. $BEAMBERT_PICTURES names a folder for pictures of each tab.
+`make test-explore` runs this. $BEAMBERT_PICTURES names a folder for pictures of each tab, and
+$BEAMBERT_EXPLORE flags of `beambert explore` with what they shall show:
+
+    BEAMBERT_PICTURES=docs BEAMBERT_EXPLORE='--records=records --model encoder sentiment' \\
+        python -m pytest -m explore tests/explore/test_browser.py -k shows_what
 """
 
+import io
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import socket
 import urllib.error
 import urllib.request
 
 import pytest
+
+from beambert.explore.command import build_parser
+from beambert.explore.material import Material
 
 pytestmark = pytest.mark.explore
 WIDE, NARROW = 1280, 390
@@ -20,13 +29,18 @@ TABS = {
     "Masking": "to predict of",
     "Next sentence": "documents gave",
     "Input representation": "layer norm of the sum",
-    "Records": "Record 1 of part-0.tfrecord",
+    "Records": "Record 1 of part-0",
     "Attention and layers": "Layer 1 of 2, head 1 of 2",
     "Ask the task": "Which tokens mattered",
     "Runs": "Results",
 }
-SCRIPT = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1> river"
+SCRIPT = (
+    "<script>window.hacked=1</script><img src=x onerror=window.hacked=1> river "
+    "${window.hacked=1} {{constructor}} {{#each value}}"
+)
 MILLISECONDS = 60_000
+# Number of rows of pixels in a picture.
+PICTURED = 1800
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +51,11 @@ def address(material):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    if "BEAMBERT_EXPLORE" in os.environ:
+        flags = build_parser().parse_args(shlex.split(os.environ["BEAMBERT_EXPLORE"]))
+        material = Material(
+            flags.records, flags.model, flags.vocab_file, flags.corpus, flags.evaluation
+        )
     material.warm_up()
     return open_page(material, "127.0.0.1", port)
 
@@ -93,17 +112,26 @@ def choose(page, tab):
     page.get_by_text(TABS[tab]).locator("visible=true").first.wait_for()
 
 
+def take_picture(page, folder, tab, width):
+    """Writes the upper part of a page as a small file, the wide one under the name in docs."""
+    pillow = pytest.importorskip("PIL.Image")
+    folder.mkdir(parents=True, exist_ok=True)
+    name = "explore-" + re.sub(r"\W+", "-", tab.lower())
+    name += "" if width == WIDE else f"-{width}"
+    picture = pillow.open(io.BytesIO(page.screenshot(full_page=True))).convert("RGB")
+    picture = picture.crop((0, 0, width, min(picture.height, PICTURED)))
+    few = picture.quantize(96, pillow.Quantize.MAXCOVERAGE, dither=pillow.Dither.NONE)
+    few.save(folder / f"{name}.png", optimize=True)
+
+
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("tab", TABS)
 def test_each_tab_shows_what_it_is_for(open_tab, tab, width):
     page = open_tab(width, tab)
     page.wait_for_timeout(500)  # the other parts of the tab
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    if pictures := os.environ.get("BEAMBERT_PICTURES"):
-        folder = pathlib.Path(pictures)
-        folder.mkdir(parents=True, exist_ok=True)
-        name = re.sub(r"\W+", "-", tab.lower())
-        page.screenshot(path=folder / f"{name}-{width}.png", full_page=True)
+    if "BEAMBERT_PICTURES" in os.environ:
+        take_picture(page, pathlib.Path(os.environ["BEAMBERT_PICTURES"]), tab, width)
 
 
 def test_a_script_that_is_typed_never_runs(open_tab):
@@ -136,6 +164,19 @@ def test_the_page_works_by_keyboard(open_tab):
     assert page.evaluate("document.activeElement !== document.body")
 
 
+def test_a_token_is_pressed(open_tab):
+    """By mouse and by keyboard, which keeps its place."""
+    page = open_tab(WIDE, "Input representation")
+    page.locator('[data-position="5"]').click()
+    page.get_by_role("heading", name="Position 5:").wait_for()
+    assert page.locator('[data-position="5"]').get_attribute("aria-pressed") == "true"
+    page.wait_for_function("document.activeElement.dataset.position === '5'")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Position 6:").wait_for()
+    page.wait_for_function("document.activeElement.dataset.position === '6'")
+
+
 def test_the_quiz_keeps_the_score(open_tab):
     page = open_tab(WIDE, "Next sentence")
     page.get_by_text("Quiz: is B the next passage?").click()
@@ -155,6 +196,18 @@ def test_records_are_browsed(open_tab):
     page.get_by_text("Statistics, warnings and faults").click()
     page.get_by_role("button", name="Count").click()
     page.get_by_text("Counted over 600 records").wait_for()
+
+
+def test_errors_are_browsed_by_slice(open_tab):
+    page = open_tab(WIDE, "Ask the task")
+    page.get_by_text("24 errors in all examples, page 1 of 3").wait_for()
+    page.get_by_label("Page").fill("3")
+    page.get_by_text("24 errors in all examples, page 3 of 3").wait_for()
+    page.get_by_label("Slice").fill("label = positive")
+    page.get_by_label("Slice").press("Enter")
+    page.get_by_text("12 errors in label = positive, page 1 of 2").wait_for()
+    page.get_by_label("With the words").fill("text 3 ")
+    page.get_by_text("1 error in label = positive").wait_for()
 
 
 def test_eight_people_at_once(open_tab):

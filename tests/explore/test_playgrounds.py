@@ -59,6 +59,13 @@ def test_inputs_show_segments_positions_and_embeddings(material):
     assert "Choose a model" in text_of(playgrounds.show_inputs(material, NO_MODEL, "a", "", 0))
 
 
+def test_tokens_can_be_pressed(material):
+    shown = playgrounds.show_inputs(material, NO_MODEL, "the river", "", 2, can_press=True)
+    buttons = re.findall(r'<button[^>]*data-position="(\d)" aria-pressed="(\w+)">', shown)
+    assert buttons == [("0", "false"), ("1", "false"), ("2", "true"), ("3", "false")]
+    assert "<button" not in playgrounds.show_inputs(material, NO_MODEL, "the river", "", 2)
+
+
 def test_pieces_of_a_word_touch(material):
     shown = playgrounds.show_inputs(material, NO_MODEL, "xyz", "", 0)
     assert shown.count("joined") == 2  # x ##y ##z

@@ -14,7 +14,8 @@ LENGTH = 16
 LABELS = ["negative", "positive"]
 
 
-def _config(vocabulary) -> BertConfig:
+def small_config(vocabulary) -> BertConfig:
+    """Returns the sizes of an encoder that is made and run in no time."""
     return BertConfig(
         vocab_size=len(vocabulary),
         hidden_size=8,
@@ -50,14 +51,14 @@ def _finish(model, folder, config, vocabulary, training) -> pathlib.Path:
 
 def save_encoder(folder: pathlib.Path, vocabulary) -> pathlib.Path:
     """Writes the folder of a pre-trained encoder."""
-    config = _config(vocabulary)
+    config = small_config(vocabulary)
     training = {"kind": model_folders.PRETRAINING}
     return _finish(BertPretrainer(config), folder, config, vocabulary, training)
 
 
 def save_classifier(folder: pathlib.Path, vocabulary) -> pathlib.Path:
     """Writes the folder of a classifier of single texts."""
-    config = _config(vocabulary)
+    config = small_config(vocabulary)
     model = build_model(CLASSIFICATION, config, len(LABELS), seed=0)
     training = {
         "kind": CLASSIFICATION,

@@ -114,6 +114,7 @@ def test_a_model_above_the_baseline_is_blessed(blessed):
     assert sorted(path.name for path in output.iterdir()) == [
         "BLESSED",
         "metrics.json",
+        "mistakes.jsonl",
         "predictions",
         "report.html",
         "tfma",

@@ -1,0 +1,96 @@
+"""What the page shows of each kind of fine-tuned model, with stand-ins whose answers are known."""
+
+import html
+import re
+import types
+
+import pytest
+import tensorflow as tf
+from support import stand_in_models, untrained_models
+
+from beambert.explore import inside
+from beambert.explore.examples import QUESTION
+from beambert.explore.material import Language, NamedModel
+from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.prediction.saved_models import Model
+from beambert.pipelines.tasks.task import (
+    CLASSIFICATION,
+    MULTI_LABEL,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+)
+from beambert.trainer.task_models import build_model
+
+CONTEXT = QUESTION[1]
+
+
+class Reader(tf.Module):
+    """Answers with 1901, wherever it stands in the context."""
+
+    def __call__(self, question, context):
+        start = context.numpy()[0].decode().index("1901")
+        ends = {"start": tf.constant([start]), "end": tf.constant([start + 4])}
+        return {"answer": tf.constant(["1901"]), **ends, "score": tf.constant([3.5])}
+
+
+@pytest.fixture
+def of_model(vocabulary):
+    """A function from a kind and its stand-in to the material of a page."""
+    config = untrained_models.small_config(vocabulary)
+
+    def make(kind, stand_in, labels=(), is_pair=False):
+        training = {"kind": kind, "labels": list(labels), "is_pair": is_pair}
+        named = NamedModel("model", training, config, Language(vocabulary, True))
+        network = build_model(kind, config, max(len(labels), 1), seed=0)
+        features = TextFeatures(vocabulary, True, untrained_models.LENGTH)
+        found = Model("model", tuple(labels), training)
+        loaded = types.SimpleNamespace(signatures={"serving_default": stand_in})
+        return types.SimpleNamespace(
+            models={"model": named},
+            task=lambda name: (found, loaded),
+            task_network=lambda name: (network, features),
+        )
+
+    return make
+
+
+def shown(material, first, second="") -> str:
+    drawn = inside.show_answer(material, "model", first, second)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", drawn)).split())
+
+
+def test_a_pair(of_model):
+    labels = stand_in_models.LABELS
+    material = of_model(CLASSIFICATION, stand_in_models.Classifier(), labels, is_pair=True)
+    said = shown(material, "the river", "a good city")
+    assert "Answer: positive" in said and "positive 90.0% negative 10.0%" in said
+    assert "Which tokens mattered for “positive”" in said or "for “negative”" in said
+    assert said.count("[SEP]") == 2 and "city" in said
+    assert "Type a text in each field" in shown(material, "the river", " ")
+
+
+def test_a_number(of_model):
+    said = shown(of_model(REGRESSION, stand_in_models.Regressor()), "the river city")
+    assert "Answer: 1.400" in said and "Which tokens mattered for the number" in said
+
+
+def test_several_labels(of_model):
+    labels = ("negative", "positive", "z")
+    material = of_model(MULTI_LABEL, stand_in_models.MultiLabeller(), labels)
+    assert "Answer: negative, positive" in shown(material, "good and bad")
+    said = shown(material, "river")
+    assert "Answer: none" in said and "z 20.0%" in said and "Which tokens mattered" in said
+
+
+def test_tags_of_words(of_model):
+    material = of_model(TAGGING, stand_in_models.Tagger(), ("B-person", "O"))
+    said = shown(material, "Anna saw Bo")
+    assert "Anna B-person saw O Bo B-person" in said and "mattered" not in said
+
+
+def test_an_answer_marked_in_its_context(of_model):
+    material = of_model(SPAN, Reader())
+    assert "Answer: 1901" in shown(material, *QUESTION)
+    drawn = inside.show_answer(material, "model", *QUESTION)
+    assert "a wall in <mark>1901</mark>. It was" in drawn and "Score 3.50" in drawn
