@@ -64,6 +64,7 @@ def made(tmp_path_factory):
     growing_corpus.make(root)
     growing_corpus.deliver(root, 2, documents=4000)
     (root / "texts.txt").write_text("a river in a village\n" * 2000)
+    (root / "masked.txt").write_text("a [MASK] in a village\n" * 2000)
     for name in ("data", "pretrain", "finetune"):
         process = start(commands(root, root)[name], root / "temporary")
         _, error = process.communicate(timeout=300)
@@ -100,6 +101,14 @@ def commands(made, out) -> dict[str, list]:
         "evaluate": [
             *("evaluate", *task, f"--model={made / 'classifier'}"),
             f"--output={out / 'evaluation'}",
+        ],
+        "fill": [
+            *("fill", f"--model={made / 'encoder'}", f"--input={made / 'masked.txt'}"),
+            f"--output={out / 'answers.jsonl'}",
+        ],
+        "score": [
+            *("score", f"--model={made / 'encoder'}", f"--input={made / 'texts.txt'}"),
+            f"--output={out / 'scores.jsonl'}",
         ],
         "compare": [
             *("compare", made / "encoder", made / "classifier"),
