@@ -35,8 +35,7 @@ def write_lines(path: str, rows: Iterable[Mapping[str, Any]]) -> None:
       InputError: the file cannot be written.
     """
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    with tensorflow_files.told(f"--output={path}", "written"):
-        tensorflow_files.write_bytes(path, lines.encode())
+    tensorflow_files.write_bytes(path, lines.encode())
 
 
 def show_progress(things: str) -> Report:
