@@ -21,6 +21,9 @@ from beambert.pipelines.storage.tensorflow_files import reason
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
 _REMEDY = "copy the folder again or make it again with `beambert data`"
+# What TensorFlow raises for a record that it cannot parse. Its message quotes the bytes of the
+# record, and raising it fails where they are not UTF-8.
+_UNUSABLE = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +146,7 @@ def faults_named(folders: Iterable[Records]) -> Iterator[None]:
     """
     try:
         yield
-    except tf.errors.InvalidArgumentError:
+    except _UNUSABLE:
         for records in folders:
             print(f"{records.folder}: looking for a record that cannot be used …", flush=True)
             if found := find_fault(records):
@@ -185,11 +188,13 @@ def _fault_in(serialized: tf.Tensor, records: Records, first: int = 1) -> str | 
     faulty = []
     try:
         parsed = _parse(serialized, records)
-    except tf.errors.InvalidArgumentError as error:
+    except _UNUSABLE as error:
         if len(serialized) > 1:
             each = range(len(serialized))
             found = (_fault_in(serialized[i : i + 1], records, first + i) for i in each)
             return next(filter(None, found), None)
+        if isinstance(error, UnicodeDecodeError):
+            return f"record {first} is damaged: it is no tf.train.Example"
         return f"record {first} cannot be read as {INFO_FILE} describes it ({reason(error)})"
     for name, limit in _limits(records).items():
         values = parsed[name].numpy()

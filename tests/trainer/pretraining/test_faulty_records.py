@@ -1,5 +1,6 @@
 """Records that TensorFlow would die of, or that a model would train on without a word."""
 
+import functools
 import gzip
 import json
 import shutil
@@ -168,6 +169,32 @@ def test_values_out_of_range(folder, feature, value):
         next(iter(training_batches(records, 8, 1)))
     with pytest.raises(InputError, match=match), faults_named([records]):
         list(evaluation_batches(records, 8))
+
+
+def test_a_record_whose_bytes_are_no_text(folder):
+    """TensorFlow quotes it, and fails to raise its error: the quotation isn't UTF-8."""
+    path = folder / "part-00001-of-00003.tfrecord"
+    records = [record.numpy() for record in tf.data.TFRecordDataset(str(path))]
+    records[6] = b"\x0a\xa8\xff\xfe" + records[6]
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for record in records:
+            writer.write(record)
+    told(folder)
+    opened = open_records(str(folder), "--data")
+    match = rf"{path}: record 7 (is damaged: it is no tf.train.Example|cannot be read as info.json)"
+    for batches in (lambda: training_batches(opened, 8, 1), lambda: evaluation_batches(opened, 8)):
+        with pytest.raises(InputError, match=match), faults_named([opened]):
+            for _ in batches().take(100):
+                pass
+
+    @functools.partial(tf.function, autograph=False)
+    def in_a_graph(iterator):
+        return next(iterator)["input_ids"]
+
+    iterator = iter(training_batches(opened, 8, 1))
+    with pytest.raises(InputError, match=match), faults_named([opened]):
+        for _ in range(100):
+            in_a_graph(iterator)
 
 
 def test_the_first_record_is_looked_at_before_the_training(folder):
