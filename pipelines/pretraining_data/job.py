@@ -11,6 +11,8 @@ from beambert.pipelines.text.sentences import check_language
 
 # Least number of tokens in an instance: two in A, two in B, and the special ones.
 SHORTEST_SEQUENCE = 8
+# Greatest number of passes. What is more was mistyped, and would write for years.
+MOST_PASSES = 10_000
 _DEFAULTS = InstanceParameters()
 
 
@@ -100,6 +102,8 @@ class PretrainingDataJob:
                     f"is {length}"
                 )
         check_minimum(self, 1, "dupe_factor", "num_shards")
+        if self.dupe_factor > MOST_PASSES:
+            raise InputError(f"--dupe_factor={self.dupe_factor}: must be at most {MOST_PASSES:,}")
         check_shares(
             self, "masked_lm_prob", "short_seq_prob", "eval_fraction", "max_reject_fraction"
         )

@@ -9,7 +9,7 @@ import numpy as np
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import known_graphs
 
-GRAPH_FILE = "saved_model.pb"
+GRAPH_FILE, FINGERPRINT_FILE = "saved_model.pb", "fingerprint.pb"
 # TensorFlow reads no protocol buffer of more bytes.
 _MOST_BYTES_OF_GRAPH = (1 << 31) - 1
 
@@ -17,20 +17,25 @@ _MOST_BYTES_OF_GRAPH = (1 << 31) - 1
 def read_graph(path: str) -> Any:
     """Returns the content of a SavedModel's saved_model.pb, and runs nothing of it.
 
+    Its fingerprint is looked at, too: of one that is damaged TensorFlow logs a traceback.
+
     Args:
       path: path of the SavedModel's folder, on any file system of TensorFlow.
 
     Raises:
-      InputError: the file cannot be read, or is damaged.
+      InputError: a file cannot be read, or is damaged.
     """
     from google.protobuf.message import DecodeError
-    from tensorflow.core.protobuf import saved_model_pb2
+    from tensorflow.core.protobuf import fingerprint_pb2, saved_model_pb2
 
     # Commands import this module for their --help, which must not load TensorFlow.
     from beambert.pipelines.storage import tensorflow_files
 
-    file = f"{path}/{GRAPH_FILE}"
+    file = f"{path}/{FINGERPRINT_FILE}"
     try:
+        if tensorflow_files.exists(file):
+            fingerprint_pb2.FingerprintDef.FromString(tensorflow_files.read_bytes(file))
+        file = f"{path}/{GRAPH_FILE}"
         graph = saved_model_pb2.SavedModel.FromString(
             tensorflow_files.read_bytes(file, most=_MOST_BYTES_OF_GRAPH)
         )

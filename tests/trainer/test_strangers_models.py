@@ -164,3 +164,11 @@ def test_a_saved_model_of_other_weights_is_refused(classifier):
     model_folders.save_weights(model, str(classifier))
     with pytest.raises(InputError, match="saved_model: has other weights than model.weights.h5"):
         task_model(found)
+
+
+def test_a_damaged_fingerprint(classifier, tmp_path):
+    """TensorFlow would log a traceback, and go on."""
+    (classifier / "saved_model" / "fingerprint.pb").write_bytes(b"\xff\xff\xff")
+    with pytest.raises(InputError, match="saved_model/fingerprint.pb: is damaged; export the mod"):
+        export_main([f"--model={classifier}", f"--output={tmp_path}/out"])
+    assert not (tmp_path / "out" / "1").exists()

@@ -21,8 +21,8 @@ from beambert.pipelines.storage.tensorflow_files import reason
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
 _REMEDY = "copy the folder again or make it again with `beambert data`"
-# What TensorFlow raises for a record that it cannot parse. Its message quotes the bytes of the
-# record, and raising it fails where they are not UTF-8.
+# TensorFlow raises the first for a record that it cannot parse. The message quotes the record, and
+# raising it fails with the second where the record's bytes are not UTF-8.
 _UNUSABLE = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
 
 

@@ -173,6 +173,7 @@ class TestBadInput:
             ("--no_such_flag=1", "--no_such_flag"),
             ("--max_seq_length=4", "--max_seq_length=4"),
             ("--dupe_factor=0", "--dupe_factor=0"),
+            ("--dupe_factor=10001", "--dupe_factor=10001: must be at most 10,000"),
             ("--num_shards=0", "--num_shards=0"),
             ("--eval_fraction=1", "--eval_fraction=1"),
             ("--masked_lm_prob=-0.1", "--masked_lm_prob=-0.1"),
