@@ -99,9 +99,8 @@ class Encoder:
           rows: ids of each text, int32 [tokens], and the places to predict.
           report: called with the numbers of rows that are done and in all, after each batch.
         """
-        order = sorted(range(len(rows)), key=lambda number: len(rows[number][0]))
         done = 0
-        for batch in _batches(order, rows):
+        for batch in batches_of(rows):
             features = self.features([rows[number][0] for number in batch])
             places_BP = _padded([rows[number][1] for number in batch], 0)
             logits = np.array(
@@ -170,12 +169,14 @@ def _padded(rows: Sequence[Sequence[int] | np.ndarray], padding: int) -> np.ndar
     return padded
 
 
-def _batches(
-    order: Sequence[int], rows: Sequence[tuple[np.ndarray, Sequence[int]]]
-) -> Iterator[list[int]]:
-    """Divides the numbers of rows, the shortest first, by the limits of a batch."""
+def batches_of(rows: Sequence[tuple[np.ndarray, Sequence[int]]]) -> Iterator[list[int]]:
+    """Yields the numbers of the rows of each batch, the shortest rows first.
+
+    Args:
+      rows: ids of each text, int32 [tokens], and the places to predict.
+    """
     batch: list[int] = []
-    for number in order:
+    for number in sorted(range(len(rows)), key=lambda number: len(rows[number][0])):
         grown = [*batch, number]
         places = max(len(rows[number][1]) for number in grown)
         tokens = len(grown) * len(rows[number][0])

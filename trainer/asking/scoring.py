@@ -10,11 +10,11 @@ from beambert.pipelines.records.contract import IS_NEXT
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.wordpiece.vocabulary import MASK
 from beambert.trainer.asking.encoders import (
-    BATCH_TOKENS,
     MASKED_LM_HEAD,
     NEXT_SENTENCE_HEAD,
     Encoder,
     Report,
+    batches_of,
     log_softmax,
     no_report,
     open_encoder,
@@ -110,16 +110,15 @@ def score_pairs(encoder: Encoder, pairs: Sequence[tuple[str, str]], report: Repo
         encoder.framed(f"{pair[0]} {pair[1]}", first, second)
         for pair, first, second in zip(pairs, firsts, seconds, strict=True)
     ]
-    order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
-    at_once = max(BATCH_TOKENS // max(map(len, rows), default=1), 1)
     found = np.zeros(len(rows))
-    for start in range(0, len(rows), at_once):
-        batch = order[start : start + at_once]
+    done = 0
+    for batch in batches_of([(row, (0,)) for row in rows]):
         features = encoder.features(
             [rows[number] for number in batch], [len(firsts[number]) + 2 for number in batch]
         )
         places = np.zeros((len(batch), 1), np.int32)
         logits = encoder.model({**features, "masked_lm_positions": places})["next_sentence_logits"]
         found[batch] = np.exp(log_softmax(np.array(logits)))[:, IS_NEXT]
-        report(start + len(batch), len(rows))
+        done += len(batch)
+        report(done, len(rows))
     return found.tolist()

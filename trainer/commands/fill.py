@@ -7,6 +7,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.given_paths import is_local
+from beambert.trainer.commands.flags import add_asking_flags
 from beambert.trainer.weights.given_path import check_weights
 
 EXAMPLES = """examples:
@@ -26,19 +27,9 @@ def build_parser() -> FlagParser:
         description="Asks an encoder what stands at each [MASK] of a text.",
         examples=EXAMPLES,
     )
-    parser.add_argument("texts", nargs="*", metavar="TEXT", help="text with [MASK] in it")
-    parser.add_argument(
-        "--model",
-        required=True,
-        metavar="DIR",
-        help="encoder of `beambert pretrain`, a Hugging Face folder, or a TF1 checkpoint",
-    )
-    parser.add_argument("--input", metavar="FILE", help="UTF-8 file with a text on each line")
+    add_asking_flags(parser, texts="text with [MASK] in it", results="the answers")
     parser.add_argument(
         "--top", type=int, default=5, help="number of answers for each [MASK] (default: 5)"
-    )
-    parser.add_argument(
-        "--output", metavar="FILE", help="file that gets the answers as JSON (default: the console)"
     )
     return parser
 

@@ -97,6 +97,27 @@ def add_positions_flag(parser: FlagParser) -> None:
     )
 
 
+def add_asking_flags(parser: FlagParser, texts: str, results: str) -> None:
+    """Adds the flags of an encoder, the texts that it is asked about, and the file of its answers.
+
+    Args:
+      parser: parser of the command.
+      texts: what the texts on the command line are.
+      results: what the file gets.
+    """
+    parser.add_argument("texts", nargs="*", metavar="TEXT", help=texts)
+    parser.add_argument(
+        "--model",
+        required=True,
+        metavar="DIR",
+        help="encoder of `beambert pretrain`, a Hugging Face folder, or a TF1 checkpoint",
+    )
+    parser.add_argument("--input", metavar="FILE", help="UTF-8 file with a text on each line")
+    parser.add_argument(
+        "--output", metavar="FILE", help=f"file that gets {results} as JSON (default: the console)"
+    )
+
+
 def add_output_flags(parser: FlagParser) -> None:
     """Adds the flags of the output folders."""
     # Vertex AI gives a job the paths of its outputs in these environment variables.

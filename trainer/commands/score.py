@@ -8,6 +8,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.given_paths import is_local
+from beambert.trainer.commands.flags import add_asking_flags
 from beambert.trainer.weights.given_path import check_weights
 
 if TYPE_CHECKING:
@@ -35,19 +36,9 @@ def build_parser() -> FlagParser:
         description="Asks an encoder how likely texts are, or whether one follows another.",
         examples=EXAMPLES,
     )
-    parser.add_argument("texts", nargs="*", metavar="TEXT", help="text; with --next two of them")
-    parser.add_argument(
-        "--model",
-        required=True,
-        metavar="DIR",
-        help="encoder of `beambert pretrain`, a Hugging Face folder, or a TF1 checkpoint",
-    )
+    add_asking_flags(parser, texts="text; with --next two of them", results="the scores")
     parser.add_argument(
         "--next", action="store_true", help="score next sentence prediction instead of texts"
-    )
-    parser.add_argument("--input", metavar="FILE", help="UTF-8 file with a text on each line")
-    parser.add_argument(
-        "--output", metavar="FILE", help="file that gets the scores as JSON (default: the console)"
     )
     return parser
 
