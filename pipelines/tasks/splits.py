@@ -65,14 +65,14 @@ def read_splits(
     left_out: dict[str, dict[str, int]] = {}
     notes: list[str] = []
     labels: tuple[str, ...] = ()
-    learned: set[str] = set()
+    learned: set[int] = set()
     for split, path in files.items():
         file = read_file(task, data_dir, split, labels or None, skip_bad_rows, split == TRAIN)
         examples[split] = file.examples
         task.check_split(path, is_labelled(split), file.examples, examples[TRAIN][0])
         if split == TRAIN:
             labels = task.find_labels(path, file.examples)
-            learned = {repr(example.texts()) for example in file.examples}
+            learned = set(map(_hash_of_texts, file.examples))
             notes += _nearly_equal(path, labels)
         else:
             notes += _in_train(path, files[TRAIN], file.examples, learned)
@@ -96,11 +96,16 @@ def _nearly_equal(path: pathlib.Path, labels: Sequence[str]) -> list[str]:
     ]
 
 
+def _hash_of_texts(example: Any) -> int:
+    """Returns a number instead of the texts, which may be paragraphs: a train file has many."""
+    return hash(repr(example.texts()))
+
+
 def _in_train(
-    path: pathlib.Path, train: pathlib.Path, examples: Sequence[Any], learned: set[str]
+    path: pathlib.Path, train: pathlib.Path, examples: Sequence[Any], learned: set[int]
 ) -> list[str]:
     """Returns a sentence if many examples of a split have the texts of examples of train."""
-    count = sum(repr(example.texts()) in learned for example in examples)
+    count = sum(_hash_of_texts(example) in learned for example in examples)
     if count <= _MOST_IN_TRAIN * len(examples):
         return []
     return [
