@@ -14,7 +14,7 @@ Then add an instance of the class to `_TRIED`.
 from beambert.pipelines.corpus import charsets
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.delimited import Csv, Tsv
-from beambert.pipelines.corpus.foreign import FOREIGN, JSON
+from beambert.pipelines.corpus.foreign import FOREIGN, JSON, Foreign
 from beambert.pipelines.corpus.format_base import Format
 from beambert.pipelines.corpus.jsonl import JsonLines
 from beambert.pipelines.corpus.line_reading import has_returns_alone
@@ -45,9 +45,9 @@ _PLAIN = ("lines", "text")
 # The formats by their names.
 FORMATS = {found.name: found for found in _TRIED}
 # The values of --format that name one.
-CHOICES = [found.name for found in _TRIED if found not in (JSON, *FOREIGN)]
+CHOICES = [found.name for found in _TRIED if not isinstance(found, Foreign)]
 # Formats that are said even if all files have them.
-TO_TELL = {"csv", "tsv", JSON.name, *(found.name for found in FOREIGN)}
+TO_TELL = {"csv", "tsv", *(found.name for found in _TRIED if isinstance(found, Foreign))}
 # The value of --format that has each file's format recognised.
 AUTO = "auto"
 
