@@ -47,6 +47,8 @@ class MadeWith:
       documents: number of documents that the records are made of.
       vocab_size: number of tokens in the vocabulary.
       pairs: value of --pairs.
+      eval_fraction: share of the text that was held out.
+      duplicates: value of --duplicates.
     """
 
     masked_lm_prob: float | None = None
@@ -54,6 +56,8 @@ class MadeWith:
     documents: int | None = None
     vocab_size: int | None = None
     pairs: str | None = None
+    eval_fraction: float | None = None
+    duplicates: str | None = None
 
     @property
     def prediction_share(self) -> float:
@@ -287,17 +291,27 @@ def overlap_shares(
     }
 
 
-def overlap_warning(shares: Mapping[str, float | None]) -> str:
-    """Returns the warning about such shares, see `overlap_shares`; empty if they are small."""
+def overlap_warning(shares: Mapping[str, float | None], made_with: MadeWith = MadeWith()) -> str:
+    """Returns the warning about such shares, see `overlap_shares`; empty if they are small.
+
+    Args:
+      shares: the shares.
+      made_with: parameters that the held-out records were made with.
+    """
     sequences = shares["sequences_also_in_training"] or 0.0
     openings = shares["openings_also_in_training"] or 0.0
     if max(sequences, openings) <= MOST_OVERLAP:
         return ""
+    remedies = []
+    if not made_with.eval_fraction:
+        remedies.append("split by document with --eval_fraction")
+    if made_with.duplicates != "near":
+        remedies.append("leave out similar documents with --duplicates=near")
+    remedy = ", and ".join(remedies) or "look for passages that many of the documents share"
     return (
         f"{sequences:.1%} of the held-out records are whole in the training records, and "
         f"{openings:.1%} begin with the same {OPENING_TOKENS} tokens as a training record, so "
-        "results on them will look better than they are; split by document with --eval_fraction, "
-        "and leave out similar ones with --duplicates=near"
+        f"results on them will look better than they are; {remedy}"
     )
 
 

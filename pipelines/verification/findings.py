@@ -195,7 +195,7 @@ def _folder_result(
     if training is not None:
         shares = overlap_shares(findings.repeats, training.repeats)
         result["figures"] |= shares
-        result["warnings"] += [text for text in [overlap_warning(shares)] if text]
+        result["warnings"] += [text for text in [overlap_warning(shares, made_with)] if text]
     return result
 
 

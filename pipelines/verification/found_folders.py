@@ -65,6 +65,8 @@ class FoundFolder:
             self.info.counts.get("documents", {}).get("used"),
             vocab_size,
             self.info.parameters.get("pairs"),
+            self.info.parameters.get("eval_fraction"),
+            self.info.parameters.get("duplicates"),
         )
 
 

@@ -1,8 +1,9 @@
 """How likely texts are to an encoder: pseudo-log-likelihood, and next sentence prediction."""
 
 import dataclasses
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from beambert.trainer.asking.encoders import (
     no_report,
     open_encoder,
 )
+
+# Masked copies of texts that are in memory at once: 32 MB at 512 tokens.
+COPIES_AT_ONCE = 1 << 14
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,23 +70,45 @@ def score(model: str, texts: Sequence[str], report: Report = no_report) -> list[
 
 def score_texts(encoder: Encoder, texts: Sequence[str], report: Report) -> list[TextScore]:
     """Does what `score` does, with an encoder that is open."""
-    rows, labels, owners = [], [], []
     tokenized = encoder.tokenize(texts)
-    for owner, (text, ids) in enumerate(zip(texts, tokenized, strict=True)):
-        framed = encoder.framed(text, ids)
-        for place in range(1, len(framed) - 1):
-            masked = framed.copy()
-            masked[place] = encoder.ids.mask
-            rows.append((masked, (place,)))
-            labels.append(framed[place])
-            owners.append(owner)
-    sums = np.zeros(len(texts))
-    for number, logits_PV in encoder.masked_lm_logits(rows, report):
-        sums[owners[number]] += log_softmax(logits_PV)[0, labels[number]]
+    framed = [encoder.framed(text, ids) for text, ids in zip(texts, tokenized, strict=True)]
+    likelihoods = np.zeros(len(texts))
+    done, total = 0, sum(map(len, tokenized))
+    for lot in _lots(tokenized):
+        owners = [owner for owner in lot for _ in tokenized[owner]]
+        rows, labels = [], []
+        for owner in lot:
+            for place in range(1, len(framed[owner]) - 1):
+                masked = framed[owner].copy()
+                masked[place] = encoder.ids.mask
+                rows.append((masked, (place,)))
+                labels.append(framed[owner][place])
+        report_lot = functools.partial(_report_part, report, done, total)
+        for number, logits_PV in encoder.masked_lm_logits(rows, report_lot):
+            likelihoods[owners[number]] += log_softmax(logits_PV)[0, labels[number]]
+        done += len(rows)
     return [
         TextScore(text, len(ids), int((ids == encoder.ids.unknown).sum()), float(likelihood))
-        for text, ids, likelihood in zip(texts, tokenized, sums, strict=True)
+        for text, ids, likelihood in zip(texts, tokenized, likelihoods, strict=True)
     ]
+
+
+def _lots(tokenized: Sequence[np.ndarray]) -> Iterator[list[int]]:
+    """Yields the numbers of texts whose masked copies are made at once, the shortest first."""
+    lot: list[int] = []
+    copies = 0
+    for number in sorted(range(len(tokenized)), key=lambda number: len(tokenized[number])):
+        lot.append(number)
+        copies += len(tokenized[number])
+        if copies >= COPIES_AT_ONCE:
+            yield lot
+            lot, copies = [], 0
+    if lot:
+        yield lot
+
+
+def _report_part(report: Report, before: int, total: int, done: int, _: int) -> None:
+    report(before + done, total)
 
 
 def score_next(

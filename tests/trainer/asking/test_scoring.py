@@ -8,6 +8,7 @@ import pytest
 from support import untrained_models
 
 from beambert.commands import run
+from beambert.trainer.asking import scoring
 from beambert.trainer.asking.encoders import (
     MASKED_LM_HEAD,
     NEXT_SENTENCE_HEAD,
@@ -54,6 +55,17 @@ def test_each_token_is_masked_alone(folder, vocabulary):
         total += logits[ids[place]] - np.log(np.exp(logits).sum())
     (found,) = score(str(folder), [text])
     assert found.pseudo_log_likelihood == pytest.approx(total, rel=1e-5)
+
+
+def test_many_texts_are_scored_lot_by_lot(folder, monkeypatch):
+    texts = ["the river", "a", "a b c d", "b a", "the river of a b"]
+    expected, seen = score(str(folder), texts), []
+    monkeypatch.setattr(scoring, "COPIES_AT_ONCE", 3)
+    found = score(str(folder), texts, lambda *numbers: seen.append(numbers))
+    assert [each.text for each in found] == texts
+    likelihoods = [each.pseudo_log_likelihood for each in expected]
+    assert [each.pseudo_log_likelihood for each in found] == pytest.approx(likelihoods)
+    assert len(seen) > 2 and seen[-1] == (14, 14) and seen == sorted(seen)
 
 
 def test_the_second_text_is_the_second_segment(folder, vocabulary):
