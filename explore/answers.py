@@ -33,16 +33,19 @@ class Attribution:
     label: int
 
 
-def ask(loaded: Any, model: Model, texts: Sequence[str]) -> dict[str, Any]:
+def ask(
+    loaded: Any, model: Model, texts: Sequence[str], endings: Sequence[str] = ()
+) -> dict[str, Any]:
     """Returns the answer of a SavedModel to one text, or to a pair, in plain types.
 
     Args:
       loaded: the SavedModel.
       model: its labels and training.
       texts: one text, or the two of a pair; of a question and its context the question first.
+      endings: the endings of a choice, as many as it has labels.
     """
     of_kind = ANSWERS[model.training["kind"]]
-    example = of_kind.example(texts, ())
+    example = of_kind.example(texts, endings)
     given = {name: tf.constant([text]) for name, text in example.texts().items()}
     outputs = loaded.signatures["serving_default"](**given)
     arrays = {name: value.numpy() for name, value in outputs.items()}

@@ -22,6 +22,14 @@ PAIR = ("The playwright overestimated the river.", "It was flooding.")
 ATTENDED, HIDDEN = "The river rises in the mountains.", "The river [MASK] in the mountains."
 OPINION, NAMES = "A joy from start to end.", "Anna Weber flew from Hamburg to Rome ."
 TWO_TEXTS = ("The river flooded the town.", "The town was under water.")
+ENDINGS = (
+    "The river flooded the town.",
+    "The people",
+    """built a wall.
+went on.
+sang about it.
+did nothing.""",
+)
 QUESTION = (
     "When was the wall built?",
     "The river rises in the mountains. People built a wall in 1901. It was raised twice.",

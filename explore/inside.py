@@ -161,17 +161,37 @@ def show_points(material: Material, name: str, typed: str) -> Html:
     )
 
 
-def show_answer(material: Material, name: str, first: str, second: str) -> Html:
-    """Returns a fine-tuned model's answer to typed text, and the tokens that mattered."""
+def show_answer(
+    material: Material, name: str, first: str, second: str = "", endings: str = ""
+) -> Html:
+    """Returns a fine-tuned model's answer to typed text, and the tokens that mattered.
+
+    Args:
+      material: what the page shows.
+      name: name of the model.
+      first: the text, or the question.
+      second: the second text, or the context; not used by a model that takes one.
+      endings: the endings of a choice, one on each line.
+    """
     from beambert.explore import answers
 
     found, loaded = material.task(name)
     texts = [first, second] if material.models[name].takes_two else [first]
     if not all(text.strip() for text in texts):
         return whole(said("Type a text in each field of this model."))
-    answer = answers.ask(loaded, found, texts)
+    lines = [line.strip() for line in endings.splitlines() if line.strip()]
+    if not material.models[name].takes_endings:
+        lines = []
+    elif len(lines) != len(found.labels):
+        return whole(said(f"Type {len(found.labels)} endings, each on a line of its own."))
+    answer = answers.ask(loaded, found, texts, lines)
     parts: list[object] = []
-    if "probabilities" in answer:
+    if lines:
+        ordered = sorted(
+            zip(lines, answer["probabilities"].values(), strict=True), key=lambda of: -of[1]
+        )
+        parts = [tag("h3", f"Answer: {ordered[0][0]}"), bars(ordered)]
+    elif "probabilities" in answer:
         ordered = sorted(answer["probabilities"].items(), key=lambda of: -of[1])
         chosen = answer["label"] if "label" in answer else ", ".join(answer["labels"]) or "none"
         parts = [tag("h3", f"Answer: {chosen}"), bars(ordered)]

@@ -18,7 +18,7 @@ from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.given_paths import check_folder, is_local
 from beambert.pipelines.storage.weights import CONFIG_FILE, TRAINING_FILE
-from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL, REGRESSION, SPAN, TAGGING
+from beambert.pipelines.tasks.task import CHOICE, SPAN
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ Thing = TypeVar("Thing")
 NO_MODEL = "no model"
 # Kind of a pre-trained encoder in training.json.
 PRETRAINING = "pretraining"
-# Kinds of tasks whose models answer typed texts.
-_ASKED = (CLASSIFICATION, MULTI_LABEL, REGRESSION, TAGGING, SPAN)
 # Number of documents that are drawn from the corpus at once, and their sentences at most.
 DRAWN_DOCUMENTS, DRAWN_SENTENCES = 4, 12
 # Number of documents at the beginning of a part of a file, of which some are drawn.
@@ -77,14 +75,14 @@ class NamedModel:
         return self.training["kind"] == PRETRAINING
 
     @property
-    def can_ask(self) -> bool:
-        """Whether it answers typed texts; a choice also needs its endings."""
-        return self.training["kind"] in _ASKED
-
-    @property
     def takes_two(self) -> bool:
         """Whether it takes a pair of texts, or a question and its context."""
         return self.training["kind"] == SPAN or bool(self.training.get("is_pair"))
+
+    @property
+    def takes_endings(self) -> bool:
+        """Whether it chooses between endings."""
+        return self.training["kind"] == CHOICE
 
 
 class Material:

@@ -3,7 +3,7 @@
 import gradio as gr
 
 from beambert.explore import controls, error_list, inside
-from beambert.explore.examples import NAMES, OPINION, QUESTION, TWO_TEXTS
+from beambert.explore.examples import ENDINGS, NAMES, OPINION, QUESTION, TWO_TEXTS
 from beambert.explore.material import Material
 from beambert.pipelines.tasks.task import SPAN, TAGGING
 
@@ -13,6 +13,9 @@ def _fields(material: Material, name: str) -> tuple[tuple[str, str], tuple[str, 
     model = material.models[name]
     if model.training["kind"] == SPAN:
         return ("Question", "Context"), QUESTION
+    if model.takes_endings:
+        texts = ENDINGS[:2] if model.takes_two else (" ".join(ENDINGS[:2]), "")
+        return ("Text", "Beginning of every ending"), texts
     if model.takes_two:
         return ("First text", "Second text"), TWO_TEXTS
     text = NAMES if model.training["kind"] == TAGGING else OPINION
@@ -26,6 +29,8 @@ def task(tab: gr.Tab, material: Material, names: list[str]) -> None:
     first = controls.text(labels[0], examples[0], "what the model is asked", 2)
     second = controls.text(labels[1], examples[1], "what it reads besides", 4)
     second.visible = material.models[names[0]].takes_two
+    endings = controls.text("Endings", ENDINGS[2], "what may follow; each on a line of its own", 4)
+    endings.visible = material.models[names[0]].takes_endings
     button = gr.Button("Ask", variant="primary")
     shown = controls.place()
 
@@ -39,9 +44,10 @@ def task(tab: gr.Tab, material: Material, names: list[str]) -> None:
         return (
             gr.Textbox(texts[0], label=labels[0]),
             gr.Textbox(texts[1], label=labels[1], visible=has_two),
+            gr.Textbox(visible=material.models[name].takes_endings),
         )
 
-    inputs = [model, first, second]
+    inputs = [model, first, second, endings]
     answer = controls.shows(
         [tab.select, button.click, first.submit],
         lambda *values: inside.show_answer(material, *values),
@@ -50,7 +56,8 @@ def task(tab: gr.Tab, material: Material, names: list[str]) -> None:
         progress="minimal",
     )
     private = {"show_progress": "hidden", "api_visibility": "private"}
-    model.change(fit, inputs, [first, second], **private).then(answer, inputs, shown, **private)
+    fields = [first, second, endings]
+    model.change(fit, inputs[:3], fields, **private).then(answer, inputs, shown, **private)
 
 
 def errors(tab: gr.Tab, material: Material) -> None:

@@ -42,7 +42,8 @@ def test_a_page_without_gradio_says_what_to_install(folders, capsys, monkeypatch
 def test_models_have_short_names(folders):
     found = Material(models=[str(folders / "encoder"), str(folders / "classifier")])
     assert (found.pretrained, found.finetuned) == (["encoder"], ["classifier"])
-    assert found.models["classifier"].can_ask and not found.models["classifier"].takes_two
+    assert not found.models["classifier"].takes_two
+    assert not found.models["classifier"].takes_endings
 
 
 def test_the_case_follows_from_the_vocabulary():

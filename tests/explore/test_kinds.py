@@ -14,6 +14,7 @@ from beambert.explore.material import Language, NamedModel
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.prediction.saved_models import Model
 from beambert.pipelines.tasks.task import (
+    CHOICE,
     CLASSIFICATION,
     MULTI_LABEL,
     REGRESSION,
@@ -55,8 +56,8 @@ def of_model(vocabulary):
     return make
 
 
-def shown(material, first, second="") -> str:
-    drawn = inside.show_answer(material, "model", first, second)
+def shown(material, first, second="", endings="") -> str:
+    drawn = inside.show_answer(material, "model", first, second, endings)
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", drawn)).split())
 
 
@@ -68,6 +69,28 @@ def test_a_pair(of_model):
     assert "Which tokens mattered for “positive”" in said or "for “negative”" in said
     assert said.count("[SEP]") == 2 and "city" in said
     assert "Type a text in each field" in shown(material, "the river", " ")
+
+
+class Chooser(tf.Module):
+    """Likes an ending the better, the longer it is."""
+
+    def __call__(self, text, choices, text_b=None):
+        lengths = tf.strings.length(choices)
+        probabilities = lengths / tf.reduce_sum(lengths)
+        label = tf.strings.as_string(tf.argmax(probabilities, axis=-1))
+        return {"label": label, "probabilities": tf.cast(probabilities, tf.float32)}
+
+
+@pytest.mark.parametrize("is_pair", [False, True])
+def test_an_ending(of_model, is_pair):
+    material = of_model(CHOICE, Chooser(), ("0", "1"), is_pair)
+    said = shown(material, "The river", "It", "rises\n\n flows through \n")
+    assert "Answer: flows through flows through 72.2% rises 27.8%" in said
+    assert "mattered" not in said
+    for endings in ("", "rises", "a\nb\nc"):
+        assert shown(material, "The river", "It", endings).endswith(
+            "Type 2 endings, each on a line of its own."
+        )
 
 
 def test_a_number(of_model):
