@@ -53,9 +53,9 @@ def actions(material: Material) -> dict[str, Callable[[int], object]]:
         "Two dimensions": lambda n: inside.show_points(material, name, examples.SENTENCES),
         "Runs": lambda n: inside.show_runs(material, UPDATES),
     }
-    for task in (name for name in material.finetuned if material.models[name].can_ask):
+    for task in material.finetuned:
         found[f"Ask {task}"] = lambda n, task=task: inside.show_answer(
-            material, task, f"{examples.OPINION} {n}", examples.QUESTION[1]
+            material, task, f"{examples.OPINION} {n}", examples.QUESTION[1], examples.ENDINGS[2]
         )
     return found
 

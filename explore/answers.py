@@ -8,7 +8,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from beambert.explore.embeddings import compose
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.prediction.answers import ANSWERS
 from beambert.pipelines.prediction.saved_models import Model
@@ -52,30 +51,44 @@ def ask(
     return of_kind.answer(model.labels, example, arrays, 0)
 
 
-def attribute(
-    model: keras.Model, features: TextFeatures, texts: Sequence[str], label: int | None = None
-) -> Attribution:
-    """Returns gradient times input for each token of a text (Denil et al. 2014, arXiv 1412.6815).
+class Explainer:
+    """Finds the tokens that mattered for the answer of a classifier."""
 
-    The input is the sum of the three embeddings. A position's embedding is added to one token
-    only, so the gradient of its row is the gradient of that token's sum.
+    def __init__(self, model: keras.Model, features: TextFeatures):
+        """Takes the classifier and the conversion of texts to its inputs."""
+        self._model = model
+        self._features = features
+        # One graph takes a thirtieth of the time of its thousand operations one by one.
+        self._graph = tf.function(self._explain, autograph=False)
 
-    Args:
-      model: a classifier.
-      features: conversion of texts to its inputs.
-      texts: one text, or the two of a pair.
-      label: index of the label; None for the likeliest.
-    """
-    made = features(*(tf.constant([text]) for text in texts))
-    length = int(made["input_mask"].numpy().sum())
-    inputs = {name: value[:, :length] for name, value in made.items()}
-    positions = model.encoder.embeddings.position_embeddings
-    with tf.GradientTape(watch_accessed_variables=False) as tape:
-        tape.watch(positions.value)
-        logits = model(inputs)[0]
-        chosen = int(np.argmax(logits)) if label is None else label
-        logit = logits[chosen]
-    gradient = np.array(tf.convert_to_tensor(tape.gradient(logit, positions.value)))[:length]
-    ids, segments = (inputs[name].numpy()[0] for name in ("input_ids", "segment_ids"))
-    total = compose(model.encoder, ids, segments).total
-    return Attribution(ids, (gradient * total).sum(axis=1), chosen)
+    def attribute(self, texts: Sequence[str], label: int | None = None) -> Attribution:
+        """Returns gradient times input for each token (Denil et al. 2014, arXiv 1412.6815).
+
+        The input is the sum of the three embeddings. A position's embedding is added to one token
+        only, so the gradient of its row is the gradient of that token's sum.
+
+        Args:
+          texts: one text, or the two of a pair.
+          label: index of the label; None for the likeliest.
+        """
+        wanted = tf.constant(-1 if label is None else label)
+        ids, scores, chosen = self._graph(wanted, *(tf.constant([text]) for text in texts))
+        return Attribution(ids.numpy(), scores.numpy(), int(chosen))
+
+    def _explain(self, wanted: tf.Tensor, *texts: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Returns the ids [tokens], their scores [tokens] and the label's index."""
+        padded = self._features(*texts)
+        length = tf.reduce_sum(padded["input_mask"])
+        inputs = {name: value[:, :length] for name, value in padded.items()}
+        tables = self._model.encoder.embeddings
+        positions = tables.position_embeddings
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(positions.value)
+            logits = self._model(inputs)[0]
+            chosen = tf.where(wanted < 0, tf.argmax(logits, output_type=tf.int32), wanted)
+            logit = logits[chosen]
+        ids, segments = inputs["input_ids"][0], inputs["segment_ids"][0]
+        gradient = tf.convert_to_tensor(tape.gradient(logit, positions.value))[:length]
+        total = tf.gather(tables.word_embeddings_VH, ids) + positions[:length]
+        total += tf.gather(tables.token_type_embeddings_SH, segments)
+        return ids, tf.reduce_sum(gradient * total, axis=1), chosen

@@ -217,8 +217,7 @@ def _attribution(material: Material, name: str, texts: list[str]) -> Html:
     training = material.models[name].training
     if training["kind"] not in answers.EXPLAINED or training.get("freeze_encoder"):
         return join()
-    network, features = material.task_network(name)
-    found = answers.attribute(network, features, texts)
+    found = material.explainer(name).attribute(texts)
     names = material.models[name].language.vocabulary.tokens
     largest = max(float(np.abs(found.scores).max()), 1e-12)
     boxes = []

@@ -22,6 +22,7 @@ from beambert.pipelines.tasks.task import CHOICE, SPAN
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
 if TYPE_CHECKING:
+    from beambert.explore.answers import Explainer
     from beambert.explore.records import RecordBrowser
     from beambert.model.pretrainer import BertPretrainer
     from beambert.pipelines.instances.masking import TokenIds
@@ -213,24 +214,25 @@ class Material:
 
         return self._once(("task", name), make)
 
-    def task_network(self, name: str) -> tuple[Any, Any]:
-        """Returns a fine-tuned model as Keras has it, and the conversion of texts to its inputs.
+    def explainer(self, name: str) -> "Explainer":
+        """Returns what finds the tokens that mattered to a fine-tuned model.
 
         Raises:
           InputError: the folder or its weights cannot be used.
         """
 
-        def make() -> tuple[Any, Any]:
+        def make() -> "Explainer":
             with loading():
+                from beambert.explore.answers import Explainer
                 from beambert.pipelines.model_inputs.texts import TextFeatures
                 from beambert.trainer import model_folders
                 from beambert.trainer.task_models import task_model
             found = model_folders.open_model(self.models[name].path, "--model")
             length = found.training["max_seq_length"]
             features = TextFeatures(found.vocabulary, found.do_lower_case, length)
-            return task_model(found), features
+            return Explainer(task_model(found), features)
 
-        return self._once(("network", name), make)
+        return self._once(("explainer", name), make)
 
     def mistakes(self, name: str) -> list[dict[str, Any]]:
         """Returns the errors of an evaluation, the worst first.

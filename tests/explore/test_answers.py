@@ -5,6 +5,17 @@ import pytest
 import tensorflow as tf
 
 from beambert.explore import answers
+from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.trainer import model_folders
+from beambert.trainer.task_models import task_model
+
+
+@pytest.fixture(scope="module")
+def classifier(material):
+    """The fine-tuned model, and the conversion of texts to its inputs."""
+    found = model_folders.open_model(material.models["classifier"].path, "--model")
+    length = found.training["max_seq_length"]
+    return task_model(found), TextFeatures(found.vocabulary, found.do_lower_case, length)
 
 
 def test_the_answer_is_that_of_the_saved_model(material):
@@ -16,10 +27,10 @@ def test_the_answer_is_that_of_the_saved_model(material):
     assert sum(answer["probabilities"].values()) == pytest.approx(1, abs=1e-5)
 
 
-def test_gradient_times_input_is_the_slope_of_the_logit(material):
+def test_gradient_times_input_is_the_slope_of_the_logit(classifier):
     """The input of one token is scaled a little, and the logit computed again."""
-    network, features = material.task_network("classifier")
-    found = answers.attribute(network, features, ["the river city"], label=1)
+    network, features = classifier
+    found = answers.Explainer(network, features).attribute(["the river city"], label=1)
     assert len(found.ids) == 5 and found.label == 1
     positions = network.encoder.embeddings.position_embeddings
     before, inputs = np.array(positions), features(tf.constant(["the river city"]))
@@ -42,7 +53,8 @@ def test_gradient_times_input_is_the_slope_of_the_logit(material):
         assert score == pytest.approx(slope, abs=2e-3)
 
 
-def test_the_likeliest_label_is_the_default(material):
-    network, features = material.task_network("classifier")
+def test_the_likeliest_label_is_the_default(classifier):
+    network, features = classifier
     logits = network(features(tf.constant(["made music"])))[0]
-    assert answers.attribute(network, features, ["made music"]).label == int(np.argmax(logits))
+    found = answers.Explainer(network, features).attribute(["made music"])
+    assert found.label == int(np.argmax(logits))

@@ -9,6 +9,7 @@ import tensorflow as tf
 from support import stand_in_models, untrained_models
 
 from beambert.explore import inside
+from beambert.explore.answers import Explainer
 from beambert.explore.examples import QUESTION
 from beambert.explore.material import Language, NamedModel
 from beambert.pipelines.model_inputs.texts import TextFeatures
@@ -50,7 +51,7 @@ def of_model(vocabulary):
         return types.SimpleNamespace(
             models={"model": named},
             task=lambda name: (found, loaded),
-            task_network=lambda name: (network, features),
+            explainer=lambda name: Explainer(network, features),
         )
 
     return make
