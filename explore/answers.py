@@ -77,9 +77,8 @@ class Explainer:
 
     def _explain(self, wanted: tf.Tensor, *texts: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Returns the ids [tokens], their scores [tokens] and the label's index."""
-        padded = self._features(*texts)
-        length = tf.reduce_sum(padded["input_mask"])
-        inputs = {name: value[:, :length] for name, value in padded.items()}
+        inputs = self._features(*texts)
+        length = tf.reduce_sum(inputs["input_mask"])
         tables = self._model.encoder.embeddings
         positions = tables.position_embeddings
         with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -87,7 +86,7 @@ class Explainer:
             logits = self._model(inputs)[0]
             chosen = tf.where(wanted < 0, tf.argmax(logits, output_type=tf.int32), wanted)
             logit = logits[chosen]
-        ids, segments = inputs["input_ids"][0], inputs["segment_ids"][0]
+        ids, segments = (inputs[name][0, :length] for name in ("input_ids", "segment_ids"))
         gradient = tf.convert_to_tensor(tape.gradient(logit, positions.value))[:length]
         total = tf.gather(tables.word_embeddings_VH, ids) + positions[:length]
         total += tf.gather(tables.token_type_embeddings_SH, segments)
