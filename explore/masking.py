@@ -16,6 +16,8 @@ from beambert.pipelines.instances.masking import (
 DRAWS = 1000
 # Ways in which a chosen token is hidden.
 AS_MASK, AS_OTHER, AS_SAME = "mask", "other", "same"
+# What is chosen at a time.
+TOKENS, WORDS, SPANS = "tokens", "whole words", "spans of words"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,14 +29,14 @@ class MaskingSettings:
       mask_share: share of the chosen tokens that become [MASK]; 0.8 in the paper.
       random_share: share of the chosen tokens that become a random token; 0.1 in the paper. The
         rest stays as it is.
-      whole_words: whether all pieces of a word are chosen or none.
+      unit: what is chosen at a time, `TOKENS`, `WORDS` or `SPANS`.
       seed: seed of every draw.
     """
 
     rate: float
     mask_share: float
     random_share: float
-    whole_words: bool
+    unit: str
     seed: int
 
     @property
@@ -45,7 +47,7 @@ class MaskingSettings:
 
 
 # Paper, section 3.1, task 1.
-PAPER = MaskingSettings(0.15, MASK_SHARE, RANDOM_SHARE, False, 1)
+PAPER = MaskingSettings(0.15, MASK_SHARE, RANDOM_SHARE, TOKENS, 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +102,8 @@ def _masked(ids_NL: np.ndarray, ids: TokenIds, settings: MaskingSettings) -> dic
         np.ones(ids_NL.shape, np.uint8),
         max_predictions_per_seq=ids_NL.shape[1],
         masked_lm_prob=settings.rate,
-        do_whole_word_mask=settings.whole_words,
+        do_whole_word_mask=settings.unit == WORDS,
+        do_span_mask=settings.unit == SPANS,
         ids=ids,
         random=np.random.Generator(np.random.PCG64([settings.seed, 0])),
         mask_share=settings.mask_share,

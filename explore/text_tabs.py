@@ -5,7 +5,7 @@ import gradio as gr
 from beambert.explore import controls, playgrounds
 from beambert.explore.drawing import said, whole
 from beambert.explore.examples import DOCUMENTS, PAIR, TEXT
-from beambert.explore.masking import MaskingSettings
+from beambert.explore.masking import SPANS, TOKENS, WORDS, MaskingSettings
 from beambert.explore.material import Material
 from beambert.pipelines.shared.errors import InputError
 
@@ -34,10 +34,12 @@ def masking(page: gr.Blocks, material: Material) -> None:
     with gr.Row():
         model = controls.models(material)
         seed = controls.seed()
-        words = gr.Checkbox(
-            False,
-            label="Whole words",
-            info="hide all pieces of a word or none (whole word masking)",
+        unit = gr.Radio(
+            [TOKENS, WORDS, SPANS],
+            value=TOKENS,
+            label="What is chosen",
+            info="tokens (paper), all pieces of a word or none (whole word masking), or 1 to 10 "
+            "words in a row (SpanBERT)",
         )
     with gr.Row():
         rate = gr.Slider(
@@ -66,13 +68,13 @@ def masking(page: gr.Blocks, material: Material) -> None:
         )
     shown = controls.place()
 
-    def show(name, text, rate, as_mask, as_random, words, seed):
-        settings = MaskingSettings(rate, as_mask, as_random, words, controls.whole_number(seed))
+    def show(name, text, rate, as_mask, as_random, unit, seed):
+        settings = MaskingSettings(rate, as_mask, as_random, unit, controls.whole_number(seed))
         if not material.is_loaded(name):
             yield playgrounds.show_masking(material, name, text, settings, has_answers=False)
         yield playgrounds.show_masking(material, name, text, settings)
 
-    inputs = [model, typed, rate, as_mask, as_random, words, seed]
+    inputs = [model, typed, rate, as_mask, as_random, unit, seed]
     controls.shows([page.load, *(control.change for control in inputs)], show, inputs, shown)
 
 

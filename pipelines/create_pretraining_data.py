@@ -102,6 +102,13 @@ def build_parser() -> FlagParser:
         help="whether to mask either all pieces of a word or none (default: %(default)s)",
     )
     add(
+        "--do_span_mask",
+        type=parse_bool,
+        default=defaults.do_span_mask,
+        help="whether to mask spans of whole words, 3.8 words long in the mean, as SpanBERT does "
+        "(default: %(default)s)",
+    )
+    add(
         "--pairs",
         choices=[BALANCED, REFERENCE],
         default=defaults.pairs,

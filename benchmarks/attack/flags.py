@@ -13,7 +13,13 @@ _BOTH = ("True", "False")
 # Values that a flag takes, by its name, beside its choices: they let a command run, so that odd
 # values and odd company meet its work and not only its parser.
 FITTING = {
-    **{"do_lower_case": _BOTH, "do_whole_word_mask": _BOTH, "skip_bad_rows": _BOTH},
+    **{
+        "do_lower_case": _BOTH,
+        "do_whole_word_mask": _BOTH,
+        "do_span_mask": _BOTH,
+        "skip_bad_rows": _BOTH,
+    },
+    **{"do_span_mask": _BOTH},
     **{"encoding": ("auto", "utf-8", "cp1252", "utf-16"), "text_column": ("text",)},
     **{"max_reject_fraction": ("0", "0.5", "0.99"), "vocab_size": ("120", "300", "5000")},
     **{"language": ("en", "de", "ja"), "min_document_characters": ("0", "30", "300")},

@@ -263,6 +263,7 @@ def build_instances(
             do_whole_word_mask=parameters.do_whole_word_mask,
             ids=ids,
             random=random,
+            do_span_mask=parameters.do_span_mask,
         )
         rows[LABEL_FEATURE] = chunk[:, 4:]
         counts.instances += len(chunk)

@@ -7,6 +7,7 @@ import dataclasses
 
 import numpy as np
 
+from beambert.pipelines.instances.spans import choose_spans, draw_lengths
 from beambert.pipelines.records.contract import LONGEST_SEQUENCE
 from beambert.pipelines.wordpiece.vocabulary import (
     CLASSIFY,
@@ -130,14 +131,15 @@ def mask_rows(
     random: np.random.Generator,
     mask_share: float = MASK_SHARE,
     random_share: float = RANDOM_SHARE,
+    do_span_mask: bool = False,
 ) -> dict[str, np.ndarray]:
     """Chooses positions to predict and hides them.
 
     The rules are those of the original's create_masked_lm_predictions. A row gets `masked_lm_prob`
     times its number of tokens (special ones included) as predictions, at least 1 and at most P. How
-    a token is hidden is drawn for each by itself. Unless `ids` are the reference's, there are two
-    differences: [UNK] is never chosen, since nothing can be learned from it; and no special or
-    unused token is taken as a replacement.
+    a token is hidden is drawn for each by itself, or once for a span, see `choose_spans`. Unless
+    `ids` are the reference's, there are two differences: [UNK] is never chosen, since nothing can
+    be learned from it; and no special or unused token is taken as a replacement.
 
     Args:
       input_ids: int32 [N, L], without masks.
@@ -149,6 +151,7 @@ def mask_rows(
       random: source of every draw.
       mask_share: share of the chosen tokens that become [MASK].
       random_share: share of the chosen tokens that become a random token.
+      do_span_mask: whether to choose spans of whole words.
 
     Returns:
       `input_ids` int32 [N, L] with masks; `masked_lm_positions` and `masked_lm_ids`, int32 [N, P],
@@ -164,7 +167,12 @@ def mask_rows(
     # No two keys of a row are equal, so their order is the same on every processor.
     key_NL = random.integers(0, 1 << 32, (rows, length), np.uint32)
     key_NL = (key_NL & ~POSITION_BITS) | np.arange(length, dtype=np.uint32)
-    if do_whole_word_mask:
+    span_NS = None
+    if do_span_mask:
+        length_NS = draw_lengths(rows, slots, random)
+        is_start_NL = ~ids.is_continuation[input_ids]
+        position_NS, span_NS = choose_spans(key_NL, is_start_NL, fixed_NL, wanted_N, length_NS)
+    elif do_whole_word_mask:
         is_start_NL = ~ids.is_continuation[input_ids]
         if not ids.joins_segments:
             is_start_NL |= np.pad(fixed_NL, ((0, 0), (1, 0)))[:, :-1]
@@ -177,6 +185,8 @@ def mask_rows(
 
     label_NS = np.where(is_used_NS, input_ids[row_NS, position_NS], 0)
     roll_NS = random.random((rows, slots), np.float32)
+    if span_NS is not None:
+        roll_NS = np.take_along_axis(roll_NS, span_NS, axis=1)
     replacement_NS = ids.replacements[random.integers(0, len(ids.replacements), (rows, slots))]
     hidden_NS = np.where(
         roll_NS < mask_share,

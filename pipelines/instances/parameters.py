@@ -19,6 +19,7 @@ class InstanceParameters:
       short_seq_prob: share of the documents whose pairs aim at a shorter length.
       dupe_factor: number of passes over the documents, each with other pairs and masks.
       do_whole_word_mask: whether to hide all pieces of a word or none.
+      do_span_mask: whether to hide spans of whole words.
       random_seed: seed of every draw.
       random_next: "corpus", or "source" to draw a random B from a document of A's own --input.
       pairs: "balanced", or "reference" for the original's distribution of pairs and masks.
@@ -30,6 +31,7 @@ class InstanceParameters:
     short_seq_prob: float = 0.1
     dupe_factor: int = 10
     do_whole_word_mask: bool = False
+    do_span_mask: bool = False
     random_seed: int = 12345
     pairs: str = BALANCED
     random_next: str = CORPUS

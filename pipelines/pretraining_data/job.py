@@ -35,8 +35,8 @@ class PretrainingDataJob:
       max_seq_length: number of tokens in an instance; several lengths make a folder each.
       max_predictions_per_seq: one number for each length; None for the share `masked_lm_prob` of
         the length, rounded up.
-      masked_lm_prob, short_seq_prob, dupe_factor, do_whole_word_mask, pairs, random_next,
-        random_seed: see `parameters.InstanceParameters`.
+      masked_lm_prob, short_seq_prob, dupe_factor, do_whole_word_mask, do_span_mask, pairs,
+        random_next, random_seed: see `parameters.InstanceParameters`.
       num_shards: number of files to write; None for the default, see `plan.default_num_shards`.
       eval_fraction, compression: see `layout.Layout`.
       shuffle: "auto", "runner" or "files", see `shuffle.choose`; the records are the same.
@@ -66,6 +66,7 @@ class PretrainingDataJob:
     short_seq_prob: float = _DEFAULTS.short_seq_prob
     dupe_factor: int = _DEFAULTS.dupe_factor
     do_whole_word_mask: bool = _DEFAULTS.do_whole_word_mask
+    do_span_mask: bool = _DEFAULTS.do_span_mask
     pairs: str = _DEFAULTS.pairs
     random_next: str = _DEFAULTS.random_next
     random_seed: int = _DEFAULTS.random_seed
@@ -104,6 +105,11 @@ class PretrainingDataJob:
         check_minimum(self, 1, "dupe_factor", "num_shards")
         if self.dupe_factor > MOST_PASSES:
             raise InputError(f"--dupe_factor={self.dupe_factor}: must be at most {MOST_PASSES:,}")
+        if self.do_whole_word_mask and self.do_span_mask:
+            raise InputError(
+                "--do_span_mask: cannot be given beside --do_whole_word_mask; leave that one out, "
+                "since the words of a span are whole anyway"
+            )
         check_shares(
             self, "masked_lm_prob", "short_seq_prob", "eval_fraction", "max_reject_fraction"
         )

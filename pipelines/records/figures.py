@@ -17,6 +17,9 @@ from beambert.pipelines.records.statistics import RecordStatistics
 # A share may differ from its expected value by so many standard errors. By chance it differs by
 # more in 1 case of 16,000.
 STANDARD_ERRORS = 4
+# Spans of n tokens vary as if each were one draw and there were fewer: the mean of n² over that of
+# n. It is 5.5 words for SpanBERT's lengths, and few texts have twice as many tokens as words.
+MOST_ALIKE = 10
 # Paper, section 3.1, task 1.
 MASKED_LM_PROB = 0.15
 HIDDEN_AS = {"mask": 0.8, "other": 0.1, "same": 0.1}
@@ -49,6 +52,7 @@ class MadeWith:
       pairs: value of --pairs.
       eval_fraction: share of the text that was held out.
       duplicates: value of --duplicates.
+      do_span_mask: whether spans of tokens are hidden alike.
     """
 
     masked_lm_prob: float | None = None
@@ -58,6 +62,7 @@ class MadeWith:
     pairs: str | None = None
     eval_fraction: float | None = None
     duplicates: str | None = None
+    do_span_mask: bool = False
 
     @property
     def prediction_share(self) -> float:
@@ -190,7 +195,8 @@ def _hidden_warning(statistics: RecordStatistics, made_with: MadeWith) -> str:
     # One of vocab_size random replacements is the token itself, and one is [MASK].
     chance = HIDDEN_AS["other"] * 2 / (made_with.vocab_size or math.inf)
     shares = {name: count / predictions for name, count in counts.items()}
-    bounds = {name: _bound(share, predictions) + chance for name, share in HIDDEN_AS.items()}
+    draws = predictions / (MOST_ALIKE if made_with.do_span_mask else 1)
+    bounds = {name: _bound(share, draws) + chance for name, share in HIDDEN_AS.items()}
     if all(abs(shares[name] - HIDDEN_AS[name]) <= bounds[name] for name in HIDDEN_AS):
         return ""
     return (
@@ -315,6 +321,6 @@ def overlap_warning(shares: Mapping[str, float | None], made_with: MadeWith = Ma
     )
 
 
-def _bound(share: float, count: int) -> float:
+def _bound(share: float, count: float) -> float:
     """Returns by how much a share of `count` draws may differ from its expected value by chance."""
     return STANDARD_ERRORS * math.sqrt(share * (1 - share) / count)

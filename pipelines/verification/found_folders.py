@@ -67,6 +67,7 @@ class FoundFolder:
             self.info.parameters.get("pairs"),
             self.info.parameters.get("eval_fraction"),
             self.info.parameters.get("duplicates"),
+            bool(self.info.parameters.get("do_span_mask")),
         )
 
 

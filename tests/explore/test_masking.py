@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from beambert.explore.masking import PAPER, MaskingSettings, frame, mask_text, mean_counts
+from beambert.explore.masking import (
+    PAPER,
+    SPANS,
+    TOKENS,
+    WORDS,
+    MaskingSettings,
+    frame,
+    mask_text,
+    mean_counts,
+)
 from beambert.pipelines.instances.masking import TokenIds
 
 
@@ -31,7 +40,7 @@ def test_the_seed_decides(ids):
     framed = frame(list(range(40, 90)), ids, 64)
     again = mask_text(framed, ids, PAPER)
     assert (mask_text(framed, ids, PAPER).shown == again.shown).all()
-    other = mask_text(framed, ids, MaskingSettings(0.15, 0.8, 0.1, False, 2))
+    other = mask_text(framed, ids, MaskingSettings(0.15, 0.8, 0.1, TOKENS, 2))
     assert (other.shown != again.shown).any()
 
 
@@ -39,7 +48,7 @@ def test_the_seed_decides(ids):
 def test_the_mean_is_what_the_shares_say(ids, shares):
     """Random tokens of 100 or so are now and then the hidden one, which then stays the same."""
     framed = frame(list(range(40, 90)), ids, 64)
-    settings = MaskingSettings(0.2, *shares, False, 3)
+    settings = MaskingSettings(0.2, *shares, TOKENS, 3)
     mean = mean_counts(framed, ids, settings)
     chosen = round(0.2 * len(framed))
     assert sum(mean.values()) == pytest.approx(chosen)
@@ -50,8 +59,18 @@ def test_the_mean_is_what_the_shares_say(ids, shares):
 def test_whole_words_are_hidden_whole(ids, vocabulary):
     letters = [vocabulary.id_of(token) for token in ("a", "##b", "##c", "d", "##e", ".")]
     framed = frame(letters * 5, ids, 64)
-    settings = MaskingSettings(0.4, 1.0, 0.0, True, 1)
+    settings = MaskingSettings(0.4, 1.0, 0.0, WORDS, 1)
     masked = mask_text(framed, ids, settings)
     is_hidden = masked.shown == ids.mask
     for place in np.flatnonzero(ids.is_continuation[framed]):
         assert is_hidden[place] == is_hidden[place - 1]
+
+
+def test_spans_are_hidden_in_a_row(ids):
+    framed = frame(list(range(40, 90)), ids, 64)
+    lengths = []
+    for seed in range(40):
+        places = mask_text(framed, ids, MaskingSettings(0.2, 1.0, 0.0, SPANS, seed)).positions
+        lengths += [len(run) for run in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)]
+    # Tokens that are chosen alone would make runs of 1.25 in the mean.
+    assert np.mean(lengths) > 2.5

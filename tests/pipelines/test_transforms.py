@@ -115,6 +115,11 @@ def test_a_finished_folder_is_not_written_to_again(folder):
         beam.Pipeline() | beam.Create(TEXTS) | CreatePretrainingData(job)
 
 
+def test_one_way_of_masking():
+    with pytest.raises(InputError, match="--do_span_mask: cannot be given beside"):
+        PretrainingDataJob("words.txt", "records", do_whole_word_mask=True, do_span_mask=True)
+
+
 def test_the_number_of_shards_of_unknown_documents(folder):
     with pytest.raises(InputError, match="--num_shards"):
         CreatePretrainingData(PretrainingDataJob("words.txt", "records"))

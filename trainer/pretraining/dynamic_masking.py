@@ -16,6 +16,7 @@ import tensorflow as tf
 from beambert.pipelines.instances.masking import MASK_SHARE, RANDOM_SHARE, TokenIds
 from beambert.pipelines.instances.parameters import REFERENCE
 from beambert.pipelines.records.contract import RecordsInfo
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 Features = Mapping[str, tf.Tensor]
@@ -40,8 +41,17 @@ class MaskingRules:
 
     @classmethod
     def of(cls, info: RecordsInfo, vocabulary: Vocabulary) -> "MaskingRules":
-        """Returns the rules that the records were made by."""
+        """Returns the rules that the records were made by.
+
+        Raises:
+          InputError: the records hide spans.
+        """
         parameters = info.parameters
+        if parameters.get("do_span_mask"):
+            raise InputError(
+                "--masking=dynamic: cannot hide spans, as these records do; leave the flag out, or "
+                "make records without `beambert data --do_span_mask`"
+            )
         ids = TokenIds.of(vocabulary, is_reference=parameters["pairs"] == REFERENCE)
         return cls(parameters["masked_lm_prob"], parameters["do_whole_word_mask"], ids)
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.pipelines.instances.masking import TokenIds, mask_rows
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.trainer.pretraining import dealing
 from beambert.trainer.pretraining.batches import training_batches
@@ -336,6 +337,11 @@ def test_resumed_batches_are_the_same(records, whole_words):
     stream = take(records, 2 * an_epoch)
     for step in (1, an_epoch, an_epoch + 3):
         assert_same(take(records, 3, step), stream[step : step + 3])
+
+
+def test_spans_are_not_drawn_anew(records):
+    with pytest.raises(InputError, match="--masking=dynamic: cannot hide spans"):
+        take(with_parameters(records, do_span_mask=True), 1)
 
 
 def test_the_seed_decides_the_masks(records):
