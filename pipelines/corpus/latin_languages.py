@@ -21,44 +21,46 @@ class Language:
     """A language with Latin letters.
 
     Attributes:
+      code: its code in ISO 639-1.
       encodings: Python's names of the encodings of its files.
       words: common words of ASCII letters.
       letters: its own lower-case letters beyond ASCII.
     """
 
+    code: str
     encodings: tuple[str, ...]
     words: frozenset[str]
     letters: frozenset[str]
 
 
-def _language(encodings: tuple[str, ...], words: str, letters: str) -> Language:
-    return Language(encodings, frozenset(words.split()), frozenset(letters))
+def _of(code: str, encodings: tuple[str, ...], words: str, letters: str) -> Language:
+    return Language(code, encodings, frozenset(words.split()), frozenset(letters))
 
 
 LANGUAGES = (
-    _language(_WESTERN, "the of and to in is that it for was with his he are this", ""),
-    _language(_WESTERN, "le la les de et un une dans que qui est en pas pour du", "àâçèéêëîïôœùûü"),
-    _language(_WESTERN, "der die das und ist nicht ein eine zu den mit sich von auf es", "äöüß"),
-    _language(_WESTERN, "el la los las de y que en un una por con se no es del", "áéíñóúü"),
-    _language(_WESTERN, "il la di che e un una per non in con si del della i gli", "àèéìòù"),
-    _language(_WESTERN, "o a os de e que do da em um uma para com se no na", "áâãàçéêíóôõú"),
-    _language(_WESTERN, "el la de i que en un una per amb es no del els les", "àçèéíïòóúü·"),
-    _language(_WESTERN, "o a de e que do da en un unha para con se no os", "áéíñóúü"),
-    _language(_WESTERN, "de het een van en in is dat op te niet zijn met voor aan", "ëïéèöü"),
-    _language(_WESTERN, "och att det som en av till den med inte var har de om", "åäöé"),
-    _language(_WESTERN, "og at det som en av til den med ikke var har de om er", "æøåé"),
-    _language(_WESTERN, "ja on ei se oli joka mutta ovat kun niin kuin", "äöå"),
-    _language(_CENTRAL, "w z na do nie jest to i od po za o jak przez dla", "ąćęłńóśźż"),
-    _language(_CENTRAL, "a se na v je to z do o s za i jak pro ale", "áčďéěíňóřšťúůýž"),
-    _language(_CENTRAL, "a sa na v je to z do o s za aj ako pre ale", "áäčďéíĺľňóôŕšťúýž"),
-    _language(_CENTRAL, "a az hogy nem egy is meg de ez volt el mint csak ki", "áéíóöőúüű"),
-    _language(_CENTRAL, "i je u na se da za su od s kao ne koji to", "čćđšž"),
-    _language(_CENTRAL, "in je v na se da za so z ki ni pa kot ne", "čšžćđ"),
-    _language(_CENTRAL, "de la un o cu nu pe care din mai este sunt s lui a", "ăâîşţ"),
-    _language(_TURKISH, "ve bir bu da de ile olarak olan daha en ne gibi", "çğıöşüâîû"),
-    _language(_BALTIC, "ir kad su yra tai ne bet per jo kaip buvo", "ąčęėįšųūž"),
-    _language(_BALTIC, "un ir ar no par ka lai bet kas uz pie bija", "āčēģīķļņšūž"),
-    _language(_BALTIC, "ja on ei et ka oli ta kui see aga mis ning", "äõöüšž"),
+    _of("en", _WESTERN, "the of and to in is that it for was with his he are this", ""),
+    _of("fr", _WESTERN, "le la les de et un une dans que qui est en pas pour du", "àâçèéêëîïôœùûü"),
+    _of("de", _WESTERN, "der die das und ist nicht ein eine zu den mit sich von auf es", "äöüß"),
+    _of("es", _WESTERN, "el la los las de y que en un una por con se no es del", "áéíñóúü"),
+    _of("it", _WESTERN, "il la di che e un una per non in con si del della i gli", "àèéìòù"),
+    _of("pt", _WESTERN, "o a os de e que do da em um uma para com se no na", "áâãàçéêíóôõú"),
+    _of("ca", _WESTERN, "el la de i que en un una per amb es no del els les", "àçèéíïòóúü·"),
+    _of("gl", _WESTERN, "o a de e que do da en un unha para con se no os", "áéíñóúü"),
+    _of("nl", _WESTERN, "de het een van en in is dat op te niet zijn met voor aan", "ëïéèöü"),
+    _of("sv", _WESTERN, "och att det som en av till den med inte var har de om", "åäöé"),
+    _of("no", _WESTERN, "og at det som en av til den med ikke var har de om er", "æøåé"),
+    _of("fi", _WESTERN, "ja on ei se oli joka mutta ovat kun niin kuin", "äöå"),
+    _of("pl", _CENTRAL, "w z na do nie jest to i od po za o jak przez dla", "ąćęłńóśźż"),
+    _of("cs", _CENTRAL, "a se na v je to z do o s za i jak pro ale", "áčďéěíňóřšťúůýž"),
+    _of("sk", _CENTRAL, "a sa na v je to z do o s za aj ako pre ale", "áäčďéíĺľňóôŕšťúýž"),
+    _of("hu", _CENTRAL, "a az hogy nem egy is meg de ez volt el mint csak ki", "áéíóöőúüű"),
+    _of("hr", _CENTRAL, "i je u na se da za su od s kao ne koji to", "čćđšž"),
+    _of("sl", _CENTRAL, "in je v na se da za so z ki ni pa kot ne", "čšžćđ"),
+    _of("ro", _CENTRAL, "de la un o cu nu pe care din mai este sunt s lui a", "ăâîşţ"),
+    _of("tr", _TURKISH, "ve bir bu da de ile olarak olan daha en ne gibi", "çğıöşüâîû"),
+    _of("lt", _BALTIC, "ir kad su yra tai ne bet per jo kaip buvo", "ąčęėįšųūž"),
+    _of("lv", _BALTIC, "un ir ar no par ka lai bet kas uz pie bija", "āčēģīķļņšūž"),
+    _of("et", _BALTIC, "ja on ei et ka oli ta kui see aga mis ning", "äõöüšž"),
 )
 # Fewest common words that show a language, and the share of those of the first that a second one
 # must have to be considered, too.

@@ -101,8 +101,8 @@ def find_encodings(
     return found, [*describe_formats(recognised, looked_at), *notes]
 
 
-def sample_texts(files: Sequence[InputFile], options: ReadOptions) -> list[str]:
-    """Returns texts from the beginnings of a few files.
+def sample_documents(files: Sequence[InputFile], options: ReadOptions) -> list[Document]:
+    """Returns documents from the beginnings of a few files.
 
     Args:
       files: all files of the corpus.
@@ -111,18 +111,18 @@ def sample_texts(files: Sequence[InputFile], options: ReadOptions) -> list[str]:
     Raises:
       InputError: there are rows, and none has the column of texts.
     """
-    texts, without_text = [], []
+    documents, without_text = [], []
     for file in encodings.choose_files(files, _SAMPLED_TEXTS):
         # What else cannot be read is met again by the reader.
         with contextlib.suppress(InputError, CorruptFileError):
             for row in islice(_first_rows(file, options), _TEXTS_OF_A_FILE):
                 if isinstance(row, Document):
-                    texts.append(row.text)
+                    documents.append(row)
                 elif isinstance(row, Reject) and row.reason == NO_TEXT:
                     without_text.append(f"{file.path}: {row.detail}")
-    if without_text and not texts:
+    if without_text and not documents:
         raise InputError(without_text[0])
-    return texts
+    return documents
 
 
 def _first_rows(file: InputFile, options: ReadOptions) -> Iterator[Document | Skip | Reject]:

@@ -10,7 +10,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import StandardOptions
 
 from beambert.pipelines.corpus.flags import describe_cleaning, describe_reading
-from beambert.pipelines.corpus.reading import sample_texts
+from beambert.pipelines.corpus.reading import sample_documents
 from beambert.pipelines.jobs import files
 from beambert.pipelines.jobs.clock import describe_stages, stage_seconds
 from beambert.pipelines.jobs.input_files import describe_links
@@ -43,6 +43,8 @@ from beambert.pipelines.shared.interrupts import undone_at_end
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import Describe
 from beambert.pipelines.storage import locks
+from beambert.pipelines.text.languages import language_notes
+from beambert.pipelines.text.preparation import LINE
 from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
 
 if TYPE_CHECKING:
@@ -152,9 +154,12 @@ def _notes(plan: Plan) -> list[str]:
     """Returns the lines that say what is assumed of the files, and what their text would lose."""
     inputs = plan.inputs
     notes = [*plan.notes, *describe_links(inputs)]
-    texts = sample_texts(inputs, plan.read_options())
+    documents = sample_documents(inputs, plan.read_options())
+    if plan.job.sentences != LINE:
+        whole = [document.text for document in documents if not document.is_split]
+        notes += language_notes(whole, plan.job.language)
     if plan.job.do_lower_case:
-        notes += warn_of_lost_marks(texts)
+        notes += warn_of_lost_marks([document.text for document in documents])
     return notes
 
 

@@ -168,7 +168,9 @@ def check_finished(
     """
     folder = folder.rstrip("/")
     if not exists(folder):
-        raise InputError(f"{flag}={folder}: no such folder; make it with `beambert data`")
+        raise InputError(
+            f"{flag}={folder}: no such folder; check the path, or make it with `beambert data`"
+        )
     if exists(f"{folder}/{MARKER_FILE}"):
         return
     if inside := match(f"{folder}/[0-9]*/{MARKER_FILE}"):

@@ -17,6 +17,31 @@ Job = TypeVar("Job")
 SIMILAR, LESS_SIMILAR = 0.75, 0.6
 # Type of a flag's values in argparse's messages -> what it is.
 _KINDS = {"int": "an integer, such as 1000", "float": "a number, such as 0.5"}
+# Flags of google-research/bert and of the Hugging Face scripts -> what they are called here, the
+# first that a command has.
+_ELSEWHERE = {
+    "input_file": ("input", "data"),
+    "output_file": ("output",),
+    "output_dir": ("model_dir", "output"),
+    "bert_config_file": ("model",),
+    "init_checkpoint": ("init", "model"),
+    "model_name_or_path": ("init", "model"),
+    "tokenizer_name": ("vocab_file",),
+    "task_name": ("task",),
+    "dataset_name": ("data_dir", "data"),
+    "train_file": ("data_dir", "data"),
+    "validation_file": ("data_dir", "eval_data"),
+    "predict_file": ("input",),
+    "max_steps": ("num_train_steps",),
+    "warmup_steps": ("num_warmup_steps",),
+    "warmup_ratio": ("warmup_proportion",),
+    "per_device_train_batch_size": ("train_batch_size",),
+    "seed": ("random_seed",),
+    "mlm_probability": ("masked_lm_prob",),
+    "weight_decay": ("weight_decay_rate",),
+    "use_tpu": ("tpu",),
+    "tpu_name": ("tpu",),
+}
 # A path whose scheme has lost a slash would be a folder on this machine.
 _ONE_SLASH = re.compile(r"(gs|s3|hdfs):/(?!/)")
 # Part of argparse's message about required flags.
@@ -206,9 +231,11 @@ def meant(name: str, names: Iterable[str]) -> str | None:
 
 
 def _nearest(argument: str, names: Iterable[str], similarity: float) -> str | None:
-    """Returns the name that an argument resembles most; None if it resembles none."""
+    """Returns the name that an argument has here or resembles most; None if it resembles none."""
     name, names = argument.partition("=")[0].lstrip("-"), list(names)
     name = name.replace("-", "_").lower()
+    if here := [known for known in _ELSEWHERE.get(name, ()) if known in names]:
+        return here[0]
     found = difflib.get_close_matches(name, names, 1, similarity)
     longer = [flag for flag in names if name and flag.startswith(f"{name}_")]
     return next(iter([*found, *longer]), None)

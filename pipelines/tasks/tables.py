@@ -62,8 +62,13 @@ def field(path: pathlib.Path, line: int, row: dict[str, str], name: str) -> str:
     """
     if name not in row:
         reason = f"has no column {name!r} (it has {', '.join(row) or 'none'})"
-        remedy = "rename the column or, if the data is your own, name yours with "
-        raise lacks_column(path, line, reason, f"{remedy}--text_columns or --label_column")
+        remedy = (
+            "rename the column or, if the data is your own, name yours with --text_columns or "
+            "--label_column"
+        )
+        if path.suffix != ".jsonl":
+            remedy += "; the first line has the names"
+        raise lacks_column(path, line, reason, remedy)
     return row[name]
 
 
@@ -109,14 +114,20 @@ def rows_of(
                 f"{path}: is empty; it needs a header line and one row for each example"
             )
         columns = tuple(header)
+        if len(columns) == 1 and "\t" in columns[0]:
+            raise InputError(f"{path}: has tabs between its columns; name it {path.stem}.tsv")
         if len(columns) == 1 and ";" in columns[0]:
             raise InputError(
                 f"{path}: has semicolons between its columns; write "
                 f"{'commas' if path.suffix == '.csv' else 'tabs'}"
             )
-        repeated = [name for name, count in collections.Counter(columns).items() if count > 1]
-        if repeated:
-            raise InputError(f"{path}: has two columns named {repeated[0]!r}; rename one of them")
+        counts = collections.Counter(columns)
+        # Spreadsheets write empty columns without a name; nothing can ask for them.
+        if repeated := [name for name in counts if name and counts[name] > 1]:
+            raise InputError(
+                f"{path}: has two columns named {repeated[0]!r}; rename one of them or, if the "
+                "first line is an example, put a line with the names of the columns before it"
+            )
     for number, fields in records:
         if len(fields) == len(columns):
             yield number, dict(zip(columns, fields, strict=True))

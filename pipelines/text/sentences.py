@@ -29,6 +29,7 @@ _CODES = (
     "vo wa wo xh yi yo za zh zu"
 )
 LANGUAGES = frozenset(_CODES.split())
+DEFAULT_LANGUAGE = "en"
 
 
 def check_language(language: str) -> None:
@@ -44,7 +45,7 @@ def check_language(language: str) -> None:
         )
 
 
-def split_sentences(document: Document, language: str = "en") -> list[str]:
+def split_sentences(document: Document, language: str = DEFAULT_LANGUAGE) -> list[str]:
     """Returns the sentences of a document in order, without blank ones.
 
     Args:

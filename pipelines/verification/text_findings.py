@@ -116,8 +116,9 @@ def _broken_warning(counts: ArtefactCounts) -> str:
         return ""
     return (
         f"in {share:.1%} of the records more than {BROKEN_SHARE:.0%} of the tokens continue a "
-        "word, as text of another language than the vocabulary's does; leave such documents out, "
-        "or learn a vocabulary from this text with `beambert vocab`"
+        "word, as text of another language than the vocabulary's does, or with a small vocabulary "
+        "that of a language with long words; leave documents of another language out, or learn a "
+        "larger vocabulary from this text with `beambert vocab --vocab_size=`"
     )
 
 

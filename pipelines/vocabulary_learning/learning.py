@@ -45,6 +45,10 @@ SURPLUS = 0.15
 # The number of pieces is about proportional to this negative power of the threshold; measured were
 # 0.6 at a vocabulary size of 30,522 and 0.9 at 8,000.
 THRESHOLD_POWER = 0.75
+# Number of thresholds that are estimated so; most searches end after three. Where no threshold
+# gives the wanted number, as for a handful of pieces, estimates would go on by ones, so the search
+# halves its bounds from there.
+ESTIMATES = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,7 +210,9 @@ def _learn_pieces(words: list[tuple[str, int]], room: int) -> list[str]:
     low, high = 0, words[0][1] + 1
     threshold = min(max(1, round(FIRST_THRESHOLD * last_count)), high - 1)
     pieces: list[str] = []
-    while low < threshold < high:
+    for trial in itertools.count(1):
+        if not low < threshold < high:
+            break
         found = _pieces_from(words, threshold)
         if len(found) >= room:
             low, pieces = threshold, found
@@ -218,6 +224,8 @@ def _learn_pieces(words: list[tuple[str, int]], room: int) -> list[str]:
                 pieces = found
         ratio = max(len(found), 1) / (room * (1 + SURPLUS / 2))
         threshold = round(threshold * ratio ** (1 / THRESHOLD_POWER))
+        if trial >= ESTIMATES:
+            threshold = (low + high) // 2
         threshold = min(max(threshold, low + 1), high - 1)
     return pieces[:room]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.corpus.flags import describe_cleaning, describe_reading
-from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, sample_texts
+from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, sample_documents
 from beambert.pipelines.jobs.files import delete_quietly, read_bytes, write_bytes
 from beambert.pipelines.jobs.input_files import InputFile, describe_links, match_inputs
 from beambert.pipelines.jobs.running import (
@@ -59,12 +59,13 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
     if is_finished(job.output, about):
         print(f"{job.output}: already finished by the same command, nothing to do")
         return
-    texts = sample_texts(inputs, ReadOptions(job.format, job.text_column, encodings=encodings))
+    options_of_reading = ReadOptions(job.format, job.text_column, encodings=encodings)
+    documents = sample_documents(inputs, options_of_reading)
     write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
     print(f"{counted(len(inputs), 'file')}, {size(total_bytes)} -> {job.output}", flush=True)
     notes += describe_links(inputs)
     if job.do_lower_case:
-        notes += warn_of_lost_marks(texts)
+        notes += warn_of_lost_marks([document.text for document in documents])
     for note in notes:
         print(note, flush=True)
     if works_here(options):

@@ -127,7 +127,7 @@ class ExampleData(TaskData):
         windows = f" and --max_windows={self.task.windows}" if self.task.windows > 1 else ""
         return [
             f"{split}: {cut:,} of {len(self._features[split].lengths):,} sequences lost tokens at "
-            f"--max_seq_length={self._length}{windows}"
+            f"--max_seq_length={self._length}{windows}; a greater one keeps more"
             for split, cut in self._cut.items()
             if cut
         ]

@@ -16,7 +16,7 @@ from beambert.pipelines.corpus.reading import (
     ReadOptions,
     read_part,
     reject_row,
-    sample_texts,
+    sample_documents,
     split_file,
 )
 from beambert.pipelines.jobs.input_files import match_inputs
@@ -355,8 +355,10 @@ def test_a_column_that_no_row_has_is_told_from_a_sample(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"content": "The river."}\n' * 3)
     files = match_inputs([str(tmp_path / "*")])
     with pytest.raises(InputError, match=r"a\.jsonl: line 1 has .* its columns are content$"):
-        sample_texts(files, ReadOptions())
-    assert sample_texts(files, ReadOptions(text_column="content")) == ["The river."] * 3
+        sample_documents(files, ReadOptions())
+    found = sample_documents(files, ReadOptions(text_column="content"))
+    assert [document.text for document in found] == ["The river."] * 3
     # Other rows may have it, so the reader counts those that don't.
     (tmp_path / "b.jsonl").write_text('{"text": "The sea."}\n')
-    assert sample_texts(match_inputs([str(tmp_path / "*")]), ReadOptions()) == ["The sea."]
+    (found,) = sample_documents(match_inputs([str(tmp_path / "*")]), ReadOptions())
+    assert found.text == "The sea."

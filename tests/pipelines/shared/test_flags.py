@@ -70,6 +70,13 @@ def refusal(command: str, *arguments: str) -> str:
         ),
         ("export", ["--model=m", "--output=o", "--text"], "--text: needs a value; see --help"),
         ("vocab", ["--output=o", "--input"], "--input: needs a value; see --help"),
+        ("data", ["--input_file=x"], "--input_file=x: no such flag; did you mean --input?"),
+        ("pretrain", ["--input_file=x"], "--input_file=x: no such flag; did you mean --data?"),
+        (
+            "finetune",
+            ["--model_name_or_path=x", "--output_dir=y"],
+            "--model_name_or_path=x: no such flag; did you mean --init?",
+        ),
         ("pretrain", ["--dta=x"], "--dta=x: no such flag; did you mean --data?"),
         (
             "pretrain",

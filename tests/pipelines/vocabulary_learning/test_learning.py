@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.nasty_text import NASTY, basic_words
 from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as library
 
-from beambert.pipelines.vocabulary_learning import word_counts
+from beambert.pipelines.vocabulary_learning import learning, word_counts
 from beambert.pipelines.vocabulary_learning.learning import (
     CorpusWords,
     choose_characters,
@@ -256,6 +256,20 @@ def test_no_piece_has_more_than_fifty_characters(length, is_learned):
     tokens = learn({word: 9}, 2000).tokens
     assert (word in tokens) is is_learned
     assert any("abc" in token for token in tokens) is is_learned
+
+
+def test_a_number_of_pieces_that_no_threshold_gives(monkeypatch):
+    """Below a threshold of 777 there are 500 pieces, and 3 above it: the search must end."""
+    tried = []
+
+    def pieces_from(words, threshold):
+        tried.append(threshold)
+        return [f"p{i}" for i in range(500 if threshold < 777 else 3)]
+
+    monkeypatch.setattr(learning, "_pieces_from", pieces_from)
+    words = [(f"w{i}", 100_000 - i) for i in range(1000)]
+    assert learning._learn_pieces(words, 20) == [f"p{i}" for i in range(20)]
+    assert len(tried) < 30 and len(set(tried)) == len(tried)
 
 
 def test_order_of_words_does_not_matter():

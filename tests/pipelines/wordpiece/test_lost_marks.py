@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beambert.pipelines.corpus.reading import ReadOptions, sample_texts
+from beambert.pipelines.corpus.reading import ReadOptions, sample_documents
 from beambert.pipelines.jobs.input_files import match_inputs
 from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
 
@@ -76,16 +76,20 @@ def write(folder, name):
     return path
 
 
+def sampled_texts(files):
+    return [document.text for document in sample_documents(files, ReadOptions())]
+
+
 @pytest.mark.parametrize("name", ["parquet", "jsonl", "txt", "utf-16"])
 def test_texts_are_sampled_in_any_format(tmp_path, name):
     files = match_inputs([str(write(tmp_path, name))])
-    assert warn_of_lost_marks(sample_texts(files, ReadOptions()))
+    assert warn_of_lost_marks(sampled_texts(files))
 
 
 def test_only_a_few_files_are_sampled(tmp_path):
     for number in range(50):
         (tmp_path / f"{number}.txt").write_text("The river.")
-    texts = list(sample_texts(match_inputs([str(tmp_path / "*")]), ReadOptions()))
+    texts = sampled_texts(match_inputs([str(tmp_path / "*")]))
     assert texts == ["The river."] * 8
 
 
@@ -94,4 +98,4 @@ def test_files_that_cannot_be_read_are_left_to_the_reader(tmp_path):
     (tmp_path / "b.gz").write_text("no gzip")
     (tmp_path / "c.parquet").write_text("PAR1")
     (tmp_path / "d.txt").write_bytes(b"\xff\x80")
-    assert list(sample_texts(match_inputs([str(tmp_path / "*")]), ReadOptions())) in ([], [""])
+    assert sampled_texts(match_inputs([str(tmp_path / "*")])) in ([], [""])

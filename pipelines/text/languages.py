@@ -1,0 +1,53 @@
+"""Tells which language a corpus seems to have. Pure."""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+
+from beambert.pipelines.corpus.latin_languages import languages_of
+from beambert.pipelines.text.sentences import DEFAULT_LANGUAGE
+
+# Least share of the texts that tell their language in which the same one must be found.
+_MOST_TEXTS = 0.6
+# First word of the Unicode names of a script's letters -> code of a language that has it and rules
+# for its sentences. Chinese and Japanese sentences end alike in all languages.
+_OF_SCRIPT = {
+    **{"CYRILLIC": "ru", "GREEK": "el", "ARMENIAN": "hy", "GEORGIAN": "ka", "HEBREW": "he"},
+    **{"ARABIC": "ar", "DEVANAGARI": "hi", "BENGALI": "bn", "TAMIL": "ta", "TELUGU": "te"},
+}
+# Number of characters of a text that are looked at.
+_LOOKED_AT = 10_000
+
+
+def language_notes(texts: Sequence[str], language: str) -> list[str]:
+    """Returns a line if texts of another language would be split by the rules of the default one.
+
+    Args:
+      texts: texts from the corpus.
+      language: value of --language.
+    """
+    if language != DEFAULT_LANGUAGE:
+        return []
+    counts = Counter(filter(None, (_language_of(text[:_LOOKED_AT]) for text in texts)))
+    found, count = next(iter(counts.most_common(1)), ("", 0))
+    if found in ("", DEFAULT_LANGUAGE) or count < _MOST_TEXTS * counts.total():
+        return []
+    return [
+        f"sentences: split by the rules of --language={language}, but the text looks like another "
+        f"language; --language={found} ends no sentence at that language's abbreviations"
+    ]
+
+
+def _language_of(text: str) -> str:
+    """Returns the code of a text's language; empty if it doesn't tell."""
+    letters = [character for character in text if character.isalpha()]
+    beyond = Counter(
+        unicodedata.name(character, "").partition(" ")[0]
+        for character in letters
+        if ord(character) > 0x24F  # the end of the Latin letters
+    )
+    script, count = next(iter(beyond.most_common(1)), ("", 0))
+    if count > len(letters) / 2:
+        return _OF_SCRIPT.get(script, "")
+    found = languages_of(text.encode())
+    return max(found, key=lambda of: of[1])[0].code if found else ""
