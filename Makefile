@@ -50,8 +50,9 @@ demo: $(SETUP)  ## the whole path from text to a served model, in demo-output/
 test: $(SETUP)  ## the fast tests, offline
 	$(PYTEST) -m "not slow and not flink and not explore"
 
+# These wait for other processes half of the time, so that one more than there are processors gains.
 test-slow: $(SETUP)  ## the others: several processes, killed ones
-	$(PYTEST) -m slow
+	$(PYTEST) -n 3 -m slow
 
 test-explore: .venv/.explore  ## the page of beambert explore in a browser; needs Debian's chromium
 	@if ! command -v chromium >/dev/null; then \
