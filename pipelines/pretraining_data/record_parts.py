@@ -202,7 +202,7 @@ class WriteRecords(beam.PTransform):
             [examples, pipeline | "Shards" >> beam.Create(every_shard)]
             | beam.Flatten()
             | beam.GroupByKey()
-            | "Write" >> beam.ParDo(WriteShard(plan)).with_output_types(ShardCounts)
+            | "Write" >> beam.ParDo(WriteInstances(plan)).with_output_types(ShardCounts)
         )
         return (
             pipeline
@@ -214,7 +214,7 @@ class WriteRecords(beam.PTransform):
         )
 
 
-class WriteShard(beam.DoFn):
+class WriteInstances(beam.DoFn):
     """Writes the files of (shard, encoded instances) and counts what is in them."""
 
     def __init__(self, plan: Plan):

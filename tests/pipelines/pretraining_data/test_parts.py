@@ -46,9 +46,9 @@ HELD_OUT = {
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory, corpus):
-    """Patterns of two files of documents; twenty documents are in both."""
+    """Patterns of two files of documents; eight documents are in both."""
     folder = tmp_path_factory.mktemp("texts")
-    for name, documents in (("a", corpus[:50]), ("b", corpus[30:])):
+    for name, documents in (("a", corpus[:20]), ("b", corpus[12:32])):
         lines = (json.dumps({"text": body(of)}) + "\n" for of in documents)
         (folder / f"{name}.jsonl").write_text("".join(lines))
     return [f"{folder}/{name}*" for name in "ab"]
@@ -64,18 +64,19 @@ def a_job(vocab_file, output, **given):
     return PretrainingDataJob(str(vocab_file), str(output), **small | given)
 
 
-def run_parts(texts, job):
+def run_parts(texts, job, duplicates):
     """Returns the folders that the pipeline names."""
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         read = pipeline | ReadDocuments(texts)
         split = read.documents | SplitSentences()
-        tokenized = split | Deduplicate() | Tokenize(job.vocab_file)
+        distinct = split | Deduplicate() if duplicates == "exact" else split
+        tokenized = distinct | Tokenize(job.vocab_file)
         instances = tokenized | MakeBertInstances(job)
         folders = instances | WriteRecords(job)
         expected = [of.path for of in record_parts._plan_of(job).layout.folders()]
         assert_that(folders, equal_to(expected))
-    steps = (read.documents, split, tokenized, instances, folders)
-    kinds = [DocumentRow, SentencesRow, TokenizedRow, InstanceRow, str]
+    steps = (read.documents, split, distinct, tokenized, instances, folders)
+    kinds = [DocumentRow, SentencesRow, SentencesRow, TokenizedRow, InstanceRow, str]
     assert [step.element_type for step in steps] == kinds
     assert read.rejects.element_type == RejectRow
 
@@ -89,23 +90,25 @@ def test_rows_have_schemas_and_deterministic_coders(row):
 
 
 @pytest.mark.parametrize(
-    "given",
-    [HELD_OUT, {"pairs": "reference", "random_next": "source", "num_shards": 40}],
-    ids=["held out", "source"],
+    "duplicates, given",
+    [
+        ("exact", HELD_OUT),
+        ("keep", {"pairs": "reference", "random_next": "source", "num_shards": 12}),
+    ],
 )
 def test_the_bytes_are_those_of_the_command(
-    capsys, tmp_path, texts, vocab_file, monkeypatch, given
+    capsys, tmp_path, texts, vocab_file, monkeypatch, duplicates, given
 ):
     # Batches of a few rows.
     monkeypatch.setattr(text_parts, "BATCH_CHARACTERS", 300)
     monkeypatch.setattr(record_parts, "_BATCH_INSTANCES", 7)
-    run_parts(texts, a_job(vocab_file, tmp_path / "parts", **given))
+    run_parts(texts, a_job(vocab_file, tmp_path / "parts", **given), duplicates)
     as_text = {
         name: ",".join(map(str, value)) if isinstance(value, tuple) else value
         for name, value in ({"max_seq_length": 32, "num_shards": 3} | given).items()
     }
     flags = [f"--{name}={value}" for name, value in as_text.items()]
-    flags += ["--duplicates=exact", "--input", *texts]
+    flags += [f"--duplicates={duplicates}", "--input", *texts]
     # The last value of a flag counts; `data` has some of its own.
     status, _, error = data(capsys, vocab_file, tmp_path / "command", *flags)
     assert (status, error) == (0, "")
@@ -190,7 +193,7 @@ def test_a_job_with_what_is_for_other_parts_is_refused(vocab_file, given, messag
 def test_instances_that_fit_no_record_are_refused(job, tmp_path):
     plan = record_parts._plan_of(job)
     (tmp_path / "parts").mkdir()
-    write, build = record_parts.WriteShard(plan), record_parts.BuildInstances(plan)
+    write, build = record_parts.WriteInstances(plan), record_parts.BuildInstances(plan)
     write.setup()
     (document,) = record_parts._pack(TokenizedRow(bytes(16), [[7, 8], [70_000]]), plan.layout)
     with pytest.raises(InputError, match="vocab.txt: has .* but a document has the id 70000"):
@@ -206,7 +209,9 @@ def test_instances_that_fit_no_record_are_refused(job, tmp_path):
     refused("--num_shards=3: there is an instance of shard 3", shard=3)
     refused("--max_seq_length: there is an instance of length 9", input_ids=[1] * 9)
     refused("1 of its instances lack a feature, or have one", segment_ids=[0])
-    refused("1 of its instances do not begin with the vocabulary's", input_ids=[7, *first.input_ids[1:]])
+    refused(
+        "1 of its instances do not begin with the vocabulary's", input_ids=[7, *first.input_ids[1:]]
+    )
     assert not list((tmp_path / "parts").iterdir())
 
 
