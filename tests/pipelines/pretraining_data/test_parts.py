@@ -65,14 +65,14 @@ def a_job(vocab_file, output, **given):
 
 
 def run_parts(texts, job, duplicates):
-    """Returns the folders that the pipeline names."""
+    """Between the parts a shuffle, through which all rows go in their coders."""
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         read = pipeline | ReadDocuments(texts)
-        split = read.documents | SplitSentences()
+        split = read.documents | "1" >> beam.Reshuffle() | SplitSentences()
         distinct = split | Deduplicate() if duplicates == "exact" else split
-        tokenized = distinct | Tokenize(job.vocab_file)
-        instances = tokenized | MakeBertInstances(job)
-        folders = instances | WriteRecords(job)
+        tokenized = distinct | "2" >> beam.Reshuffle() | Tokenize(job.vocab_file)
+        instances = tokenized | "3" >> beam.Reshuffle() | MakeBertInstances(job)
+        folders = instances | "4" >> beam.Reshuffle() | WriteRecords(job)
         expected = [of.path for of in record_parts._plan_of(job).layout.folders()]
         assert_that(folders, equal_to(expected))
     steps = (read.documents, split, distinct, tokenized, instances, folders)
