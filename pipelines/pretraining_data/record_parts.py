@@ -335,13 +335,14 @@ def _encode_rows(rows: Sequence[InstanceRow]) -> Iterator[tuple[int, tuple[int, 
     """Yields shard and (length, place, record) of each instance of a batch."""
     from beambert.pipelines.records.encoding import encode_examples
 
-    by_length: dict[int, list[InstanceRow]] = {}
+    by_lengths: dict[tuple[int, ...], list[InstanceRow]] = {}
     for row in rows:
-        by_length.setdefault(len(row.input_ids), []).append(row)
-    for length, same in by_length.items():
+        lengths = tuple(len(getattr(row, name)) for name in FEATURES)
+        by_lengths.setdefault(lengths, []).append(row)
+    for same in by_lengths.values():
         columns = {name: np.array([getattr(row, name) for row in same]) for name in FEATURES}
         for row, example in zip(same, encode_examples(columns), strict=True):
-            yield row.shard, (length, row.place, example)
+            yield row.shard, (len(row.input_ids), row.place, example)
 
 
 def _finish(_: None, shards: ShardCounts, plan: Plan) -> list[str]:

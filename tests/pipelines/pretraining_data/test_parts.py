@@ -202,7 +202,7 @@ def test_instances_that_fit_no_record_are_refused(job, tmp_path):
     (first, *_) = build.process((document[0], [document[1]]))
 
     def refused(match, **changed):
-        ((shard, value),) = record_parts._encode_rows([first._replace(**changed)])
+        _, (shard, value) = record_parts._encode_rows([first, first._replace(**changed)])
         with pytest.raises(InputError, match=match):
             list(write.process((shard, [value])))
 
