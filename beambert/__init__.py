@@ -27,6 +27,19 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
         CreatePretrainingData as CreatePretrainingData,
     )
     from beambert.pipelines.pretraining_data.job import PretrainingDataJob as PretrainingDataJob
+    from beambert.pipelines.pretraining_data.record_parts import (
+        MakeBertInstances as MakeBertInstances,
+    )
+    from beambert.pipelines.pretraining_data.record_parts import WriteRecords as WriteRecords
+    from beambert.pipelines.pretraining_data.rows import DocumentRow as DocumentRow
+    from beambert.pipelines.pretraining_data.rows import InstanceRow as InstanceRow
+    from beambert.pipelines.pretraining_data.rows import RejectRow as RejectRow
+    from beambert.pipelines.pretraining_data.rows import SentencesRow as SentencesRow
+    from beambert.pipelines.pretraining_data.rows import TokenizedRow as TokenizedRow
+    from beambert.pipelines.pretraining_data.text_parts import Deduplicate as Deduplicate
+    from beambert.pipelines.pretraining_data.text_parts import ReadDocuments as ReadDocuments
+    from beambert.pipelines.pretraining_data.text_parts import SplitSentences as SplitSentences
+    from beambert.pipelines.pretraining_data.text_parts import Tokenize as Tokenize
     from beambert.pipelines.shared.errors import InputError as InputError
     from beambert.pipelines.tasks.declarations import find_task as find_task
     from beambert.pipelines.verification.graph import VerifyRecords as VerifyRecords
@@ -50,22 +63,33 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
 _MODULES = {
     "CreatePretrainingData": "beambert.pipelines.pretraining_data.graph",
     "CreateTaskFeatures": "beambert.pipelines.features.graph",
+    "Deduplicate": "beambert.pipelines.pretraining_data.text_parts",
+    "DocumentRow": "beambert.pipelines.pretraining_data.rows",
     "EvaluationJob": "beambert.pipelines.evaluation.job",
     "FeaturesJob": "beambert.pipelines.features.job",
     "FinetuningJob": "beambert.trainer.finetuning.plan",
     "InputError": "beambert.pipelines.shared.errors",
+    "InstanceRow": "beambert.pipelines.pretraining_data.rows",
     "LearnVocabulary": "beambert.pipelines.vocabulary_learning.graph",
     "LoopConfig": "beambert.trainer.loop.config",
+    "MakeBertInstances": "beambert.pipelines.pretraining_data.record_parts",
     "OptimizerConfig": "beambert.trainer.loop.config",
     "Predict": "beambert.pipelines.prediction.graph",
     "PredictionJob": "beambert.pipelines.prediction.job",
     "PretrainingDataJob": "beambert.pipelines.pretraining_data.job",
     "PretrainingJob": "beambert.trainer.pretraining.plan",
+    "ReadDocuments": "beambert.pipelines.pretraining_data.text_parts",
+    "RejectRow": "beambert.pipelines.pretraining_data.rows",
+    "SentencesRow": "beambert.pipelines.pretraining_data.rows",
+    "SplitSentences": "beambert.pipelines.pretraining_data.text_parts",
     "Threshold": "beambert.pipelines.evaluation.blessing",
+    "Tokenize": "beambert.pipelines.pretraining_data.text_parts",
+    "TokenizedRow": "beambert.pipelines.pretraining_data.rows",
     "TrainingFolders": "beambert.trainer.model_folders",
     "VerificationJob": "beambert.pipelines.verification.job",
     "VerifyRecords": "beambert.pipelines.verification.graph",
     "VocabularyJob": "beambert.pipelines.vocabulary_learning.job",
+    "WriteRecords": "beambert.pipelines.pretraining_data.record_parts",
     "compare": "beambert.trainer.comparison.comparing",
     "create_pretraining_data": "beambert.functions",
     "create_task_features": "beambert.functions",

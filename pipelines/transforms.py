@@ -6,6 +6,20 @@ from beambert.pipelines.prediction.graph import Predict
 from beambert.pipelines.prediction.job import PredictionJob
 from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+from beambert.pipelines.pretraining_data.record_parts import MakeBertInstances, WriteRecords
+from beambert.pipelines.pretraining_data.rows import (
+    DocumentRow,
+    InstanceRow,
+    RejectRow,
+    SentencesRow,
+    TokenizedRow,
+)
+from beambert.pipelines.pretraining_data.text_parts import (
+    Deduplicate,
+    ReadDocuments,
+    SplitSentences,
+    Tokenize,
+)
 from beambert.pipelines.verification.graph import VerifyRecords
 from beambert.pipelines.verification.job import VerificationJob
 from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary
@@ -14,12 +28,23 @@ from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 __all__ = [
     "CreatePretrainingData",
     "CreateTaskFeatures",
+    "Deduplicate",
+    "DocumentRow",
     "FeaturesJob",
+    "InstanceRow",
     "LearnVocabulary",
+    "MakeBertInstances",
     "Predict",
     "PredictionJob",
     "PretrainingDataJob",
+    "ReadDocuments",
+    "RejectRow",
+    "SentencesRow",
+    "SplitSentences",
+    "Tokenize",
+    "TokenizedRow",
     "VerificationJob",
     "VerifyRecords",
     "VocabularyJob",
+    "WriteRecords",
 ]

@@ -15,6 +15,21 @@ from beambert.pipelines.prediction.graph import Predict
 from beambert.pipelines.prediction.job import PredictionJob
 from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+from beambert.pipelines.pretraining_data.record_parts import MakeBertInstances, WriteRecords
+from beambert.pipelines.pretraining_data.rows import (
+    DocumentRow,
+    InstanceRow,
+    RejectRow,
+    SentencesRow,
+    TokenizedRow,
+)
+from beambert.pipelines.pretraining_data.text_parts import (
+    Deduplicate,
+    ReadDocuments,
+    SplitSentences,
+    Tokenize,
+)
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.verification.graph import VerifyRecords
 from beambert.pipelines.verification.job import VerificationJob
@@ -125,6 +140,81 @@ def create_task_features(task: str, **fields: Any) -> beam.PTransform:
     """Returns `CreateTaskFeatures` for a task by its name; its job has the other fields."""
     job = FeaturesJob(find_task(task), **_values(fields))
     return OnRows(CreateTaskFeatures(job), Folder, Folder, "")
+
+
+class Part(beam.PTransform):
+    """A part of the data job that takes any rows with the columns that it needs."""
+
+    def __init__(self, part: beam.PTransform, kind: type):
+        """Takes the part and the type of its rows, whose defaults stand for missing columns."""
+        super().__init__()
+        self._part, self._kind = part, kind
+
+    def expand(self, rows: beam.PCollection) -> beam.PCollection:
+        """Adds the steps."""
+        kind = self._kind
+
+        def convert(row: Any) -> Any:
+            return kind(**{name: getattr(row, name) for name in kind._fields if hasattr(row, name)})
+
+        return rows | "Rows" >> beam.Map(convert).with_output_types(kind) | self._part
+
+
+class ReadingPart(beam.PTransform):
+    """`ReadDocuments` with Beam YAML's rule for what cannot be read."""
+
+    def __init__(self, part: ReadDocuments, output: str):
+        """Takes the part and the name of the output of the rejects; without one they are errors."""
+        super().__init__()
+        self._part, self._output = part, output
+
+    def expand(self, begin: beam.pvalue.PBegin) -> dict[str, beam.PCollection]:
+        """Adds the steps."""
+        read = begin | self._part
+        if self._output:
+            return {"good": read.documents, self._output: read.rejects}
+        _ = read.rejects | "Refuse" >> beam.Map(_refuse)
+        return {"out": read.documents}
+
+
+@begins
+def read_documents(error_handling: dict[str, str] | None = None, **fields: Any) -> beam.PTransform:
+    """Returns `ReadDocuments`; `error_handling` has the `output` for the rejects."""
+    return ReadingPart(ReadDocuments(**fields), (error_handling or {}).get("output", ""))
+
+
+def split_sentences(**fields: Any) -> beam.PTransform:
+    """Returns `SplitSentences`."""
+    return Part(SplitSentences(**fields), DocumentRow)
+
+
+def deduplicate() -> beam.PTransform:
+    """Returns `Deduplicate`."""
+    return Part(Deduplicate(), SentencesRow)
+
+
+def tokenize(**fields: Any) -> beam.PTransform:
+    """Returns `Tokenize`."""
+    return Part(Tokenize(**fields), SentencesRow)
+
+
+def make_bert_instances(**fields: Any) -> beam.PTransform:
+    """Returns `MakeBertInstances`, whose job has the fields."""
+    return Part(MakeBertInstances(PretrainingDataJob(**_values(fields))), TokenizedRow)
+
+
+def write_records(**fields: Any) -> beam.PTransform:
+    """Returns `WriteRecords`, whose job has the fields."""
+    write = WriteRecords(PretrainingDataJob(**_values(fields)))
+    folders = "Folders" >> beam.Map(Folder).with_output_types(Folder)
+    return Part(write | folders, InstanceRow)
+
+
+def _refuse(reject: RejectRow) -> None:
+    raise InputError(
+        f"{reject.path}: {reject.detail}; mend it, or name an output for such documents in "
+        "error_handling"
+    )
 
 
 def _values(fields: dict[str, Any]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from beambert.pipelines.records.contract import (
 )
 from beambert.pipelines.records.figures import figures
 from beambert.pipelines.records.schema import SCHEMA_FILE, records_schema, serialize_schema
+from beambert.pipelines.records.statistics import RecordStatistics
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
@@ -51,7 +52,7 @@ class FinishFolders(beam.DoFn):
 
         Args:
           shards: counts of all shards.
-          read: counts of what was read, see `transforms.Tokenize`.
+          read: counts of what was read, see `transforms.TokenizeSources`.
           rejects: some of the rejects, see `reading.first_rejects`.
 
         Raises:
@@ -77,7 +78,10 @@ class FinishFolders(beam.DoFn):
         folders = self._layout.folders()
         infos = [self._info(folder, shards, read, used) for folder in folders]
         for folder, info in zip(reversed(folders), reversed(infos), strict=True):
-            self._finish(folder, info, shards.folders[folder.path], inputs)
+            listed = FileSystems.join(folder.path, INPUTS_FILE)
+            if self._manifest.inputs.path not in ("", listed):
+                write_list(listed, inputs)
+            finish_folder(self._manifest, folder, info, shards.folders[folder.path].statistics)
         delete_prefixed(self._layout.output, TEMPORARY_PREFIX)
         delete_quietly([self._beside()])  # an earlier job's that failed
 
@@ -124,22 +128,14 @@ class FinishFolders(beam.DoFn):
         }
         if not mine.instances["instances"]:
             self._refuse_empty(folder, documents)
-        names = ("name", "instances", "bytes", "sha256")
-        files = [dict(zip(names, file, strict=True)) for file in sorted(mine.files)]
         parameters = manifest.parameters_of(folder)
         sources = {
             name: {"documents": documents, "tokens": tokens}
             for name, (documents, tokens) in zip(manifest.sources.names, mine.sources, strict=False)
         }
-        return RecordsInfo(
-            parameters=parameters,
-            vocabulary={"size": len(manifest.vocabulary), "sha256": manifest.vocabulary.sha256},
-            inputs=manifest.inputs.to_json(),
-            files=files,
-            counts={"documents": documents, "sources": sources}
-            | _record_counts(counts, mine.instances, parameters),
-            versions=manifest.versions,
-        )
+        of_records = _record_counts(counts, mine.instances, parameters)
+        of_text = {"documents": documents, "sources": sources}
+        return records_info(manifest, folder, mine, of_text | of_records)
 
     def _refuse_empty(self, folder: RecordsFolder, documents: Mapping[str, Any]) -> None:
         fraction = self._layout.eval_fraction
@@ -154,28 +150,53 @@ class FinishFolders(beam.DoFn):
             "the files hold text, --format, and the flags that leave documents out"
         )
 
-    def _finish(
-        self,
-        folder: RecordsFolder,
-        info: RecordsInfo,
-        counts: FolderCounts,
-        inputs: Sequence[InputFile],
-    ) -> None:
-        def write(name: str, data: bytes) -> None:
-            write_bytes(FileSystems.join(folder.path, name), data)
 
-        total = counts.statistics
-        statistics = {"figures": figures(total), "counts": total.to_json()}
-        write(STATISTICS_FILE, (json.dumps(statistics, indent=1) + "\n").encode())
-        lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
-        schema = records_schema(*lengths, len(self._manifest.vocabulary))
-        write(SCHEMA_FILE, serialize_schema(schema))
-        write(VOCABULARY_FILE, self._manifest.vocabulary.serialize())
-        listed = FileSystems.join(folder.path, INPUTS_FILE)
-        if self._manifest.inputs.path not in ("", listed):
-            write_list(listed, inputs)
-        write(INFO_FILE, info.to_json().encode())
-        finish_output(folder.path, self._manifest.job(folder))
+def records_info(
+    manifest: Manifest, folder: RecordsFolder, written: FolderCounts, counts: Mapping[str, Any]
+) -> RecordsInfo:
+    """Returns a folder's info.json.
+
+    Args:
+      manifest: the values that are known before the pipeline runs.
+      folder: the folder.
+      written: the files that were written.
+      counts: counts of the text and of the instances.
+    """
+    names = ("name", "instances", "bytes", "sha256")
+    vocabulary = manifest.vocabulary
+    return RecordsInfo(
+        parameters=manifest.parameters_of(folder),
+        vocabulary={"size": len(vocabulary), "sha256": vocabulary.sha256},
+        inputs=manifest.inputs.to_json(),
+        files=[dict(zip(names, file, strict=True)) for file in sorted(written.files)],
+        counts=counts,
+        versions=manifest.versions,
+    )
+
+
+def finish_folder(
+    manifest: Manifest, folder: RecordsFolder, info: RecordsInfo, statistics: RecordStatistics
+) -> None:
+    """Writes the small files of a folder and then its marker.
+
+    Args:
+      manifest: the values that are known before the pipeline runs.
+      folder: the folder.
+      info: its info.json.
+      statistics: statistics of its records.
+    """
+
+    def write(name: str, data: bytes) -> None:
+        write_bytes(FileSystems.join(folder.path, name), data)
+
+    counted = {"figures": figures(statistics), "counts": statistics.to_json()}
+    write(STATISTICS_FILE, (json.dumps(counted, indent=1) + "\n").encode())
+    lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
+    schema = records_schema(*lengths, len(manifest.vocabulary))
+    write(SCHEMA_FILE, serialize_schema(schema))
+    write(VOCABULARY_FILE, manifest.vocabulary.serialize())
+    write(INFO_FILE, info.to_json().encode())
+    finish_output(folder.path, manifest.job(folder))
 
 
 def check_coverage(read: Mapping[str, int], inputs: Sequence[InputFile]) -> None:

@@ -1,7 +1,6 @@
 """The Beam transform that makes pre-training records of documents."""
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import TestOptions
 
 from beambert.pipelines.corpus.reading import first_rejects
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, add_sources
@@ -12,7 +11,6 @@ from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.plan import Plan, find_inputs, make_plan
 from beambert.pipelines.pretraining_data.shard_counts import ShardCounts, add_shards
 from beambert.pipelines.pretraining_data.shuffle import Shuffle, choose
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.text.preparation import NEAR
 
 
@@ -71,11 +69,7 @@ class CreatePretrainingData(beam.PTransform):
           InputError: the output folder is finished already, or holds something else.
         """
         plan = self._plan
-        is_dry_run = documents.pipeline.options.view_as(TestOptions).dry_run
-        if not is_dry_run and plan.claim_folders():
-            raise InputError(
-                f"--output={plan.layout.output}: is finished already; choose another or delete it"
-            )
+        plan.claim_new_folders(documents.pipeline.options)
         layout, runner = plan.layout, type(documents.pipeline.runner).__name__
         way = choose(plan.job.shuffle, runner)
         shuffle = Shuffle(way, layout.output, plan.run, layout.total_shards)
@@ -101,7 +95,7 @@ class CreatePretrainingData(beam.PTransform):
         return add_sources(
             documents, plan.manifest.inputs, read_options
         ) | "Tokenize" >> beam.ParDo(
-            transforms.Tokenize(
+            transforms.TokenizeSources(
                 plan.manifest.vocabulary,
                 read_options,
                 plan.text_options,

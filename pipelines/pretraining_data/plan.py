@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions, TestOptions
 
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings
@@ -157,6 +158,17 @@ class Plan:
             if manifest.inputs.path and not FileSystems.exists(manifest.inputs.path):
                 write_list(manifest.inputs.path, self.inputs)
         return all(is_finished)
+
+    def claim_new_folders(self, options: PipelineOptions) -> None:
+        """Claims the output folders, unless the pipeline only shows what it would run.
+
+        Raises:
+          InputError: they are finished already, or see `claim_folders`.
+        """
+        if not options.view_as(TestOptions).dry_run and self.claim_folders():
+            raise InputError(
+                f"--output={self.layout.output}: is finished already; choose another or delete it"
+            )
 
     def _folders_in(self, path: str) -> set[str]:
         """Returns the names of the output folders in a folder."""

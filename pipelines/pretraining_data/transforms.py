@@ -67,7 +67,7 @@ BANDS = "bands"
 NEAR_DUPLICATES = NearDuplicateSettings()
 
 
-class Tokenize(beam.DoFn):
+class TokenizeSources(beam.DoFn):
     """Turns sources into elements of tokenized documents for the shuffle.
 
     The side outputs are counts, rejects, and elements of band rows. Documents are collected over

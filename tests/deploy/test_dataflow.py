@@ -432,4 +432,6 @@ print(*found)
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert {"SplitFiles", "Tokenize", "WriteShards", "FinishFolders"} <= set(done.stdout.split())
+    assert {"SplitFiles", "TokenizeSources", "WriteShards", "FinishFolders"} <= set(
+        done.stdout.split()
+    )

@@ -69,11 +69,22 @@ def make_task(folder):
         (folder / f"{name}.tsv").write_text("sentence\tlabel\na good film\t1\nbad\t0\n")
 
 
+def make_vocabulary(folder):
+    (folder / "words.txt").rename("vocab.txt")
+
+
+def make_texts(folder):
+    rows = [{"text": "The river begins in the north."}, {"body": "A song."}]
+    (folder / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
 # What the examples of some find in their folder.
 FOUND = {
-    "CreatePretrainingData": lambda folder: (folder / "words.txt").rename("vocab.txt"),
+    "CreatePretrainingData": make_vocabulary,
+    **dict.fromkeys(["Tokenize", "MakeBertInstances", "WriteRecords"], make_vocabulary),
+    "ReadDocuments": make_texts,
     "CreateTaskFeatures": lambda folder: (
-        (folder / "words.txt").rename("vocab.txt"),
+        make_vocabulary(folder),
         make_task(folder / "SST-2"),
     ),
     "VerifyRecords": lambda folder: make_records(),
@@ -183,7 +194,7 @@ def test_other_elements_are_refused_before_anything_runs(folder):
         beam.Pipeline() | beam.Create([1]) | LearnVocabulary(VocabularyJob("v.txt"))
 
 
-@pytest.mark.parametrize("transform", [CreatePretrainingData, LearnVocabulary, Predict])
+@pytest.mark.parametrize("transform", TRANSFORMS)
 def test_type_hints_are_those_that_beam_takes(caplog, transform):
     """Beam warns in a user's console of others, whenever a pipeline is built."""
     IOTypeHints.from_callable(transform.expand).strip_pcoll()

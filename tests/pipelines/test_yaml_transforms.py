@@ -80,9 +80,57 @@ providers:
     assert json.loads(learnt.read_text()) == {"path": f"{tmp_path}/vocab.txt", "tokens": tokens}
 
 
+@pytest.mark.slow
+def test_the_parts_of_the_job_with_a_step_between_them(run_yaml, vocab_file, tmp_path):
+    rows = [{"text": "."}, {"body": "no text"}, *({"text": text} for text in texts())]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[2:]))
+    pipeline = tmp_path / "pipeline.yaml"
+    pipeline.write_text(
+        f"""
+pipeline:
+  transforms:
+  - type: ReadDocuments
+    config: {{input: "{tmp_path}/a.jsonl", error_handling: {{output: rejects}}}}
+  - type: WriteToJson
+    input: ReadDocuments.rejects
+    config: {{path: {tmp_path}/rejects.json, num_shards: 1}}
+  - type: chain
+    input: ReadDocuments
+    transforms:
+    - type: MapToFields
+      config: {{language: python, fields: {{text: text, length: len(text)}}}}
+    - type: Filter
+      config: {{language: python, keep: length > 1}}
+    - type: SplitSentences
+    - type: Deduplicate
+    - type: Tokenize
+      config: {{vocab_file: {vocab_file}}}
+    - type: MakeBertInstances
+      config: &job
+        {{vocab_file: {vocab_file}, output: {tmp_path}/records, num_shards: 2}}
+    - type: WriteRecords
+      config: *job
+providers:
+- include: {PROVIDERS}
+"""
+    )
+    run_yaml(pipeline)
+    (rejects,) = tmp_path.glob("rejects.json*")
+    assert json.loads(rejects.read_text())["line"] == 2
+    flags = ["--num_shards=2", "--duplicates=exact", f"--input={tmp_path}/b.jsonl"]
+    flags += [f"--vocab_file={vocab_file}"]
+    data_main([*flags, f"--output={tmp_path}/by_command"])
+    parts, command = (
+        json.loads((tmp_path / name / "info.json").read_text())
+        for name in ("records", "by_command")
+    )
+    assert parts["files"] == command["files"]
+
+
 def test_every_transform_has_a_provider():
     import yaml
 
     (python,) = yaml.safe_load(PROVIDERS.read_text())
-    names = [name for name in transforms.__all__ if not name.endswith("Job")]
+    names = [name for name in transforms.__all__ if not name.endswith(("Job", "Row"))]
     assert sorted(python["transforms"]) == names

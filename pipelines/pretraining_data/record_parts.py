@@ -1,0 +1,362 @@
+"""The parts of the data job that turn tokens into records, for pipelines of one's own."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.transforms.window import GlobalWindows
+
+from beambert.pipelines.instances.building import (
+    ROWS_AT_A_TIME,
+    DocumentCounts,
+    InstanceCounts,
+    build_instances,
+    check_size,
+    order_documents,
+    pair_documents,
+)
+from beambert.pipelines.instances.compact_documents import HASH_BYTES, CompactDocuments
+from beambert.pipelines.instances.masking import TokenIds
+from beambert.pipelines.instances.parameters import REFERENCE, SOURCE, InstanceParameters
+from beambert.pipelines.jobs.files import open_atomically
+from beambert.pipelines.jobs.running import check_visible
+from beambert.pipelines.jobs.totals import total_of
+from beambert.pipelines.pretraining_data.division import divide
+from beambert.pipelines.pretraining_data.finishing import check_shards, finish_folder, records_info
+from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
+from beambert.pipelines.pretraining_data.plan import Plan, make_plan
+from beambert.pipelines.pretraining_data.rows import InstanceRow, TokenizedRow
+from beambert.pipelines.pretraining_data.shard_counts import FolderCounts, ShardCounts, add_shards
+from beambert.pipelines.pretraining_data.text_parts import count
+from beambert.pipelines.records.figures import total
+from beambert.pipelines.records.statistics import (
+    FAULTS,
+    FEATURES,
+    RecordStatistics,
+    VocabularyIds,
+)
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.loading import loading
+
+# The fields of a job that these parts follow. The parts for text have parameters of their own.
+FOLLOWED = {
+    *InstanceParameters.__dataclass_fields__,
+    *("vocab_file", "output", "do_lower_case", "num_shards", "eval_fraction", "compression"),
+}
+# Number of instances that are encoded at a time.
+_BATCH_INSTANCES = 1024
+# An element for each shard, so that those without an instance get their files, too.
+_NOTHING = (0, 0, b"")
+
+
+@beam.typehints.with_input_types(TokenizedRow)
+@beam.typehints.with_output_types(InstanceRow)
+class MakeBertInstances(beam.PTransform):
+    """Makes the instances of tokenized documents: pairs of segments with masked tokens.
+
+    They depend on the documents and the job alone, and equal those of `CreatePretrainingData`.
+
+    Example:
+      >>> import apache_beam as beam
+      >>> from beambert.pipelines.transforms import (
+      ...     MakeBertInstances, PretrainingDataJob, SentencesRow, Tokenize
+      ... )
+      >>> texts = [["The river begins.", "It ends in the city."], ["A house.", "A song."]]
+      >>> job = PretrainingDataJob(
+      ...     "vocab.txt", "records", max_seq_length=(32,), num_shards=1, dupe_factor=1
+      ... )
+      >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
+      ...     instances = (
+      ...         pipeline
+      ...         | beam.Create([SentencesRow(text) for text in texts])
+      ...         | Tokenize("vocab.txt")
+      ...         | MakeBertInstances(job)
+      ...         | beam.Map(lambda row: print(row.shard, row.place, len(row.input_ids)))
+      ...     )
+      0 0 32
+      0 1 32
+    """
+
+    def __init__(self, job: PretrainingDataJob):
+        """Reads the vocabulary.
+
+        Args:
+          job: the parameters. Of the text and its shuffle it says nothing: other parts read, split
+            and deduplicate.
+
+        Raises:
+          InputError: the vocabulary cannot be used, or the job has what this part doesn't follow.
+        """
+        super().__init__()
+        self._plan = _plan_of(job)
+
+    def expand(self, documents: beam.PCollection[TokenizedRow]) -> beam.PCollection[InstanceRow]:
+        """Adds the steps."""
+        return (
+            documents
+            # A shard is of all documents, whatever window they are in.
+            | "Window" >> beam.WindowInto(GlobalWindows())
+            | "Pack" >> beam.FlatMap(_pack, self._plan.layout).with_output_types(tuple[int, bytes])
+            | beam.GroupByKey()
+            | "Build" >> beam.ParDo(BuildInstances(self._plan)).with_output_types(InstanceRow)
+        )
+
+
+class BuildInstances(beam.DoFn):
+    """Turns (shard, packed documents) into the instances of the shard, in their order."""
+
+    def __init__(self, plan: Plan):
+        """Takes the plan."""
+        self._layout, self._vocabulary = plan.layout, plan.manifest.vocabulary
+        self._ids = TokenIds.of(self._vocabulary, plan.layout.lengths[0].pairs == REFERENCE)
+
+    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[InstanceRow]:
+        """Yields the instances of every length."""
+        shard, packed = element
+        # Equal documents lie in the order of their bytes.
+        parts = [CompactDocuments.unpack(data) for data in sorted(packed)]
+        check_size(parts)
+        documents = CompactDocuments.concatenate(parts)
+        highest, size = documents.tokens.max(), len(self._vocabulary)
+        if highest >= size:
+            raise InputError(
+                f"{self._vocabulary.name}: has {size:,} tokens, but a document has the id "
+                f"{highest}; give Tokenize and MakeBertInstances the same vocabulary"
+            )
+        by_source = self._layout.lengths[0].random_next == SOURCE
+        documents = order_documents(documents, self._ids, DocumentCounts(), by_source=by_source)
+        for folder, _ in self._layout.files_of(shard):
+            counts, places = InstanceCounts(), itertools.count()
+            pairs = pair_documents(documents, folder.parameters, shard, counts)
+            for rows in build_instances(
+                documents.tokens, pairs, self._ids, folder.parameters, shard, counts
+            ):
+                columns = [rows[name].tolist() for name in FEATURES]
+                for features in zip(*columns, strict=True):
+                    yield InstanceRow(shard, next(places), *features)
+            count({"instances": counts.instances})
+
+
+@beam.typehints.with_input_types(InstanceRow)
+@beam.typehints.with_output_types(str)
+class WriteRecords(beam.PTransform):
+    """Writes instances to finished records folders, and returns the paths of the folders.
+
+    The folders have the files of a folder that `CreatePretrainingData` makes. A file gets its name
+    when it is complete, and the marker is written last. A worker holds the records of a shard in
+    memory.
+
+    Example:
+      >>> import apache_beam as beam
+      >>> from beambert.pipelines.transforms import (
+      ...     MakeBertInstances, PretrainingDataJob, SentencesRow, Tokenize, WriteRecords
+      ... )
+      >>> texts = [["The river begins.", "It ends in the city."], ["A house.", "A song."]]
+      >>> job = PretrainingDataJob("vocab.txt", "records", max_seq_length=(32,), num_shards=1)
+      >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
+      ...     folders = (
+      ...         pipeline
+      ...         | beam.Create([SentencesRow(text) for text in texts])
+      ...         | Tokenize("vocab.txt")
+      ...         | MakeBertInstances(job)
+      ...         | WriteRecords(job)
+      ...         | beam.Map(print)
+      ...     )
+      records
+    """
+
+    def __init__(self, job: PretrainingDataJob):
+        """Reads the vocabulary.
+
+        Args:
+          job: the job of `MakeBertInstances`.
+
+        Raises:
+          InputError: the vocabulary cannot be used, or the job has what this part doesn't follow.
+        """
+        super().__init__()
+        self._plan = _plan_of(job)
+
+    def expand(self, instances: beam.PCollection[InstanceRow]) -> beam.PCollection[str]:
+        """Claims the output folder and adds the steps.
+
+        Raises:
+          InputError: the output folder is finished already, or holds something else.
+        """
+        plan, pipeline = self._plan, instances.pipeline
+        plan.claim_new_folders(pipeline.options)
+        every_shard = [(shard, _NOTHING) for shard in range(plan.layout.total_shards)]
+        examples = (
+            instances
+            | "Window" >> beam.WindowInto(GlobalWindows())
+            | "Batch"
+            >> beam.BatchElements(min_batch_size=_BATCH_INSTANCES, max_batch_size=_BATCH_INSTANCES)
+            | "Encode"
+            >> beam.FlatMap(_encode_rows).with_output_types(tuple[int, tuple[int, int, bytes]])
+        )
+        written = (
+            [examples, pipeline | "Shards" >> beam.Create(every_shard)]
+            | beam.Flatten()
+            | beam.GroupByKey()
+            | "Write" >> beam.ParDo(WriteInstances(plan)).with_output_types(ShardCounts)
+        )
+        return (
+            pipeline
+            | "Once" >> beam.Create([None])
+            | "Finish"
+            >> beam.FlatMap(
+                _finish, total_of(written, "SumShards", add_shards), plan
+            ).with_output_types(str)
+        )
+
+
+class WriteInstances(beam.DoFn):
+    """Writes the files of (shard, encoded instances) and counts what is in them."""
+
+    def __init__(self, plan: Plan):
+        """Takes the plan."""
+        self._layout, self._vocabulary = plan.layout, plan.manifest.vocabulary
+
+    def setup(self) -> None:
+        """Loads the decoder.
+
+        Raises:
+          InputError: the worker doesn't see the output folder.
+        """
+        check_visible(self._layout.folders()[0].path)
+        with loading():
+            import beambert.pipelines.records.decoding  # noqa: F401  (its import prints)
+
+        self._ids = VocabularyIds.of(self._vocabulary)
+
+    def process(
+        self, element: tuple[int, Iterable[tuple[int, int, bytes]]]
+    ) -> Iterator[ShardCounts]:
+        """Writes a file in every folder of the shard's split."""
+        shard, values = element
+        examples: dict[int, list[bytes]] = {}
+        for length, _, example in sorted(values):
+            if example:
+                examples.setdefault(length, []).append(example)
+        layout = self._layout
+        if shard >= layout.total_shards:
+            raise InputError(
+                f"--num_shards={layout.num_shards}: there is an instance of shard {shard}; give "
+                "MakeBertInstances and WriteRecords the same job"
+            )
+        if others := examples.keys() - {of.max_seq_length for of in layout.lengths}:
+            raise InputError(
+                f"--max_seq_length: there is an instance of length {min(others)}; give "
+                "MakeBertInstances and WriteRecords the same job"
+            )
+        folders = {}
+        for folder, name in layout.files_of(shard):
+            mine = examples.get(folder.parameters.max_seq_length, [])
+            folders[folder.path] = self._write(mine, folder, name)
+        yield ShardCounts({}, folders)
+
+    def _write(self, examples: Sequence[bytes], folder: RecordsFolder, name: str) -> FolderCounts:
+        from beambert.pipelines.records.decoding import RecordFeatures, count_batch
+        from beambert.pipelines.records.encoding import RecordWriter
+
+        lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
+        features = RecordFeatures({name: name for name in FEATURES}, *lengths)
+        statistics = RecordStatistics.empty(*lengths)
+        path = FileSystems.join(folder.path, name)
+        with open_atomically(path) as file:
+            writer = RecordWriter(file, self._layout.compression)
+            for first in range(0, len(examples), ROWS_AT_A_TIME):
+                some = list(examples[first : first + ROWS_AT_A_TIME])
+                statistics += count_batch(some, features, self._ids, limit=None)[0]
+                writer.write(some)
+            if statistics.faults:
+                fault, number = next(iter(statistics.faults.items()))
+                raise InputError(
+                    f"{path}: {number:,} of its instances {FAULTS[fault]}; check the steps between "
+                    "MakeBertInstances and WriteRecords"
+                )
+            writer.finish()
+        counts = {
+            "instances": statistics.instances,
+            "is_next": statistics.instances - statistics.random_next,
+            "random_next": statistics.random_next,
+            "filled_tokens": total(statistics.filled),
+            "predictions": total(statistics.predictions),
+        }
+        written = (name, statistics.instances, writer.bytes, writer.sha256)
+        return FolderCounts({}, counts, [], (0, 0), statistics, [written])
+
+
+def _plan_of(job: PretrainingDataJob) -> Plan:
+    """Returns the plan of a job that says nothing of the text.
+
+    Raises:
+      InputError: it does, or the vocabulary cannot be used, or the number of shards is missing.
+    """
+    for field in dataclasses.fields(job):
+        value = getattr(job, field.name)
+        if field.name not in FOLLOWED and value != field.default:
+            raise InputError(
+                f"--{field.name}={value}: has no effect on MakeBertInstances and WriteRecords; "
+                "leave it out, and give it to the part that it is for"
+            )
+    plan = make_plan(job, (), ())
+    parameters = {n: v for n, v in plan.manifest.parameters.items() if n in FOLLOWED}
+    manifest = dataclasses.replace(plan.manifest, parameters=parameters)
+    return dataclasses.replace(plan, manifest=manifest)
+
+
+def _pack(row: TokenizedRow, layout: Layout) -> Iterator[tuple[int, bytes]]:
+    """Yields the shards of a document's pieces, and the pieces."""
+    sentences = [ids for ids in row.token_ids if ids]
+    if not sentences:
+        return
+    lengths = np.array([len(ids) for ids in sentences], np.uint32)
+    tokens = np.concatenate([np.array(ids, np.uint32) for ids in sentences])
+    if tokens.max() < 1 << 16:
+        tokens = tokens.astype(np.uint16)
+    document = CompactDocuments(
+        np.frombuffer(row.hash, f"V{HASH_BYTES}"),
+        np.array([row.source], np.uint32),
+        np.zeros(1, np.uint32),
+        np.array([len(lengths)], np.uint32),
+        lengths,
+        tokens,
+    )
+    pieces, is_eval = divide(document, layout.eval_fraction)
+    yield from pieces.pack_by_key(layout.keys(pieces.hashes, is_eval))
+
+
+def _encode_rows(rows: Sequence[InstanceRow]) -> Iterator[tuple[int, tuple[int, int, bytes]]]:
+    """Yields shard and (length, place, record) of each instance of a batch."""
+    from beambert.pipelines.records.encoding import encode_examples
+
+    by_lengths: dict[tuple[int, ...], list[InstanceRow]] = {}
+    for row in rows:
+        lengths = tuple(len(getattr(row, name)) for name in FEATURES)
+        by_lengths.setdefault(lengths, []).append(row)
+    for same in by_lengths.values():
+        columns = {name: np.array([getattr(row, name) for row in same]) for name in FEATURES}
+        for row, example in zip(same, encode_examples(columns), strict=True):
+            yield row.shard, (len(row.input_ids), row.place, example)
+
+
+def _finish(_: None, shards: ShardCounts, plan: Plan) -> list[str]:
+    """Completes the folders and returns their paths; it runs once, after all shards."""
+    check_shards(shards, plan.layout)
+    folders = plan.layout.folders()
+    for folder in folders:
+        if not shards.folders[folder.path].instances["instances"]:
+            raise InputError(
+                f"--output={folder.path}: there is no instance for it; check the steps before "
+                "WriteRecords and give them more text"
+            )
+    for folder in reversed(folders):  # The held-out folders stand inside the others.
+        mine = shards.folders[folder.path]
+        info = records_info(plan.manifest, folder, mine, dict(mine.instances))
+        finish_folder(plan.manifest, folder, info, mine.statistics)
+    return [folder.path for folder in folders]

@@ -1,0 +1,290 @@
+"""The parts of the data job that turn files into tokens, for pipelines of one's own.
+
+A pipeline may have steps of its own between them. What they compute is what `CreatePretrainingData`
+computes. The counters of the namespace beambert have the numbers of documents and the reasons of
+those that were dropped.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.metrics import Metrics
+
+from beambert.pipelines.corpus.documents import Document, Reject, Skip
+from beambert.pipelines.corpus.parts import FilePart
+from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, reject_row
+from beambert.pipelines.corpus.transforms import REJECTS, add_sources, read_source
+from beambert.pipelines.instances.compact_documents import compact_documents, document_hash
+from beambert.pipelines.jobs.files import read_bytes
+from beambert.pipelines.jobs.input_files import match_inputs
+from beambert.pipelines.jobs.input_list import InputList
+from beambert.pipelines.pretraining_data.rows import (
+    DocumentRow,
+    RejectRow,
+    SentencesRow,
+    TokenizedRow,
+)
+from beambert.pipelines.pretraining_data.sources import Sources
+from beambert.pipelines.pretraining_data.transforms import BATCH_CHARACTERS
+from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.shared.progress import ProgressTally
+from beambert.pipelines.shared.ragged import starts_of
+from beambert.pipelines.text.filters import NONE, FilterSettings
+from beambert.pipelines.text.preparation import SENTENCEX, TextOptions, prepare_documents
+from beambert.pipelines.text.sentences import check_language
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+
+
+class ReadDocuments(beam.PTransform):
+    """Begins a pipeline: reads files in every format of `beambert data`.
+
+    The result has two outputs: `documents`, rows of `DocumentRow`, and `rejects`, a `RejectRow` for
+    each document that cannot be read. The list of the files becomes a part of the pipeline.
+
+    Example:
+      >>> import apache_beam as beam
+      >>> from beambert.pipelines.transforms import ReadDocuments
+      >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
+      ...     read = pipeline | ReadDocuments("texts.jsonl")
+      ...     texts = read.documents | beam.Map(lambda row: print(row.text))
+      ...     faults = read.rejects | beam.Map(lambda row: print(row.line, row.reason))
+      The river begins in the north.
+      2 no_text
+    """
+
+    def __init__(
+        self,
+        input: str | Sequence[str],
+        *,
+        format: str = "auto",
+        text_column: str = "text",
+        encoding: str = "auto",
+    ):
+        """Lists the files, and decides how text is decoded that isn't UTF-8.
+
+        Args:
+          input: pattern of the files, or several.
+          format, text_column, encoding: see `PretrainingDataJob`.
+
+        Raises:
+          InputError: a pattern matches nothing, or a file or the encoding cannot be used.
+        """
+        super().__init__()
+        patterns = [input] if isinstance(input, str) else input
+        files = match_inputs(patterns)
+        encodings, _ = find_encodings(files, format, encoding)
+        self._files = InputList(tuple(files))
+        self._sources = Sources.of(patterns)
+        self._options = ReadOptions(format, text_column, None, encodings)
+
+    # Beam takes no hint for several outputs; each has its own.
+    def expand(self, begin: beam.pvalue.PBegin):
+        """Adds the steps and returns a `DoOutputsTuple`."""
+        read = beam.FlatMap(_read_rows, self._options, self._sources)
+        return add_sources(begin, self._files, self._options) | "Read" >> read.with_output_types(
+            DocumentRow, rejects=RejectRow
+        ).with_outputs(REJECTS, main="documents")
+
+
+@beam.typehints.with_input_types(DocumentRow)
+@beam.typehints.with_output_types(SentencesRow)
+class SplitSentences(beam.PTransform):
+    """Cleans and filters documents, and splits them into sentences.
+
+    Example:
+      >>> import apache_beam as beam
+      >>> from beambert.pipelines.transforms import DocumentRow, SplitSentences
+      >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
+      ...     sentences = (
+      ...         pipeline
+      ...         | beam.Create(["The river begins in the north. It ends in the city.", " "])
+      ...         | beam.Map(DocumentRow)
+      ...         | SplitSentences()
+      ...         | beam.Map(lambda row: print(*row.sentences, sep="|"))
+      ...     )
+      The river begins in the north.|It ends in the city.
+    """
+
+    def __init__(
+        self,
+        *,
+        language: str = "en",
+        sentences: str = SENTENCEX,
+        min_document_characters: int = 0,
+        quality_filter: str = NONE,
+    ):
+        """Takes the settings, which `PretrainingDataJob` describes.
+
+        Raises:
+          InputError: the splitter doesn't know the language.
+        """
+        super().__init__()
+        check_language(language)
+        filters = FilterSettings(min_document_characters, quality_filter)
+        self._options = TextOptions(language=language, sentences=sentences, filters=filters)
+
+    def expand(self, documents: beam.PCollection[DocumentRow]) -> beam.PCollection[SentencesRow]:
+        """Adds the step."""
+        return documents | beam.FlatMap(_split_row, self._options).with_output_types(SentencesRow)
+
+
+@beam.typehints.with_input_types(SentencesRow)
+@beam.typehints.with_output_types(SentencesRow)
+class Deduplicate(beam.PTransform):
+    """Keeps one of several documents with the same sentences, as `--duplicates=exact` does.
+
+    The one of the first source and path is kept, on every runner.
+
+    Example:
+      >>> import apache_beam as beam
+      >>> from beambert.pipelines.transforms import Deduplicate, SentencesRow
+      >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
+      ...     distinct = (
+      ...         pipeline
+      ...         | beam.Create([SentencesRow(["A song."], path) for path in ("b.txt", "a.txt")])
+      ...         | Deduplicate()
+      ...         | beam.Map(lambda row: print(row.path))
+      ...     )
+      a.txt
+    """
+
+    def expand(self, sentences: beam.PCollection[SentencesRow]) -> beam.PCollection[SentencesRow]:
+        """Adds the steps."""
+        return (
+            sentences
+            | "Hash" >> beam.Map(_with_hash).with_output_types(tuple[bytes, SentencesRow])
+            | "First" >> beam.CombinePerKey(_first_row)
+            | "Row" >> beam.Values().with_output_types(SentencesRow)
+        )
+
+
+@beam.typehints.with_input_types(SentencesRow)
+@beam.typehints.with_output_types(TokenizedRow)
+class Tokenize(beam.PTransform):
+    """Turns sentences into the ids of a WordPiece vocabulary; drops documents without a token.
+
+    Example:
+      >>> import apache_beam as beam
+      >>> from beambert.pipelines.transforms import SentencesRow, Tokenize
+      >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
+      ...     tokenized = (
+      ...         pipeline
+      ...         | beam.Create([SentencesRow(["The river.", "The city."])])
+      ...         | Tokenize("vocab.txt")
+      ...         | beam.Map(lambda row: print(len(row.token_ids), "sentences"))
+      ...     )
+      2 sentences
+    """
+
+    def __init__(self, vocab_file: str, *, do_lower_case: bool = True):
+        """Reads the vocabulary.
+
+        Args:
+          vocab_file: path of the vocabulary, one token a line.
+          do_lower_case: True for an uncased vocabulary.
+
+        Raises:
+          InputError: the vocabulary cannot be used.
+        """
+        super().__init__()
+        flag = "--vocab_file"
+        self._vocabulary = Vocabulary.parse(read_bytes(vocab_file, flag), f"{flag}={vocab_file}")
+        self._vocabulary.check_case(do_lower_case)
+        self._do_lower_case = do_lower_case
+
+    def expand(self, sentences: beam.PCollection[SentencesRow]) -> beam.PCollection[TokenizedRow]:
+        """Adds the steps."""
+        batches = beam.BatchElements(
+            min_batch_size=BATCH_CHARACTERS,
+            max_batch_size=BATCH_CHARACTERS,
+            element_size_fn=lambda row: sum(map(len, row.sentences)),
+        )
+        return (
+            sentences
+            | "Batch" >> batches
+            | "Cut"
+            >> beam.ParDo(TokenizeRows(self._vocabulary, self._do_lower_case)).with_output_types(
+                TokenizedRow
+            )
+        )
+
+
+class TokenizeRows(beam.DoFn):
+    """Turns batches of sentences into rows of tokens."""
+
+    def __init__(self, vocabulary: Vocabulary, do_lower_case: bool):
+        """Takes the settings. The tokenizer is built in each worker."""
+        self._vocabulary = vocabulary
+        self._do_lower_case = do_lower_case
+
+    def setup(self) -> None:
+        """Builds the tokenizer."""
+        with loading():
+            from beambert.pipelines.wordpiece.tokenization import Tokenizer
+
+        self._tokenizer = Tokenizer(self._vocabulary, self._do_lower_case)
+
+    def process(self, rows: Sequence[SentencesRow]) -> Iterator[TokenizedRow]:
+        """Yields the tokens of each document of a batch."""
+        given, rows = rows, [row for row in rows if row.sentences]
+        count({"dropped empty": len(given) - len(rows)})
+        if not rows:
+            return
+        sentences = [list(row.sentences) for row in rows]
+        tokens, lengths = self._tokenizer.tokenize_batch([s for of in sentences for s in of])
+        # The number of the row stands for the source, since rows without a token are left out.
+        compact = compact_documents(
+            sentences, tokens, lengths, len(self._vocabulary), range(len(rows))
+        )
+        count({"dropped no_tokens": len(rows) - len(compact.hashes)})
+        cut = np.split(compact.tokens, starts_of(compact.sentence_lengths)[1:])
+        first = 0
+        for number, hash_, sentence_count in zip(
+            compact.sources, compact.hashes, compact.document_sentences, strict=True
+        ):
+            ids = [of.tolist() for of in cut[first : first + sentence_count]]
+            first += sentence_count
+            yield TokenizedRow(hash_.tobytes(), ids, rows[number].path, rows[number].source)
+
+
+def count(counts: Mapping[str, int]) -> None:
+    """Adds counts to the counters of those names."""
+    for name, number in counts.items():
+        if number:
+            Metrics.counter("beambert", name).inc(number)
+
+
+def _read_rows(
+    part: FilePart, options: ReadOptions, sources: Sources
+) -> Iterator[DocumentRow | beam.pvalue.TaggedOutput]:
+    path, counts = part.file.path, Counter()
+    source = sources.number_of(path)
+    for document in read_source(part, options, ProgressTally(None)):
+        counts["documents"] += 1
+        if isinstance(document, Reject):
+            counts["rejected " + document.reason] += 1
+            row = json.loads(reject_row(part, document))
+            yield beam.pvalue.TaggedOutput(REJECTS, RejectRow(row.pop("file"), **row))
+        elif isinstance(document, Skip):
+            counts["dropped " + document.reason] += 1
+        else:
+            yield DocumentRow(document.text, path, source, document.is_split)
+    count(counts)
+
+
+def _split_row(row: DocumentRow, options: TextOptions) -> Iterator[SentencesRow]:
+    counts: Counter[str] = Counter()
+    for sentences in prepare_documents([Document(row.text, row.is_split)], options, counts):
+        yield SentencesRow(sentences, row.path, row.source)
+    count(counts)
+
+
+def _with_hash(row: SentencesRow) -> tuple[bytes, SentencesRow]:
+    return document_hash(row.sentences), row
+
+
+def _first_row(rows: Iterable[SentencesRow]) -> SentencesRow:
+    return min(rows, key=lambda row: (row.source, row.path))
