@@ -37,7 +37,10 @@ def _attempt(trial: Trial) -> str:
             value = tomllib.loads(config.decode())
             for _ in range(generator.choice((1, 1, 2))):
                 value = mutators.damage_value(generator, value)
-            config = toml(value).encode("utf-8", "replace")
+            try:
+                config = toml(value).encode("utf-8", "replace")
+            except RecursionError:  # a damaged value is in very many lists
+                config = b"value = " + b"[" * 10_000
     elif target == "manifest":
         path = text / "1.manifest.json"
         path.write_bytes(mutators.damage_json(generator, path.read_bytes())[1])

@@ -86,7 +86,7 @@ def read_history(workspace: str) -> History:
                 ended = max(ended, found.get("finished", ""))
                 if outcome not in (PUBLISHED, REFUSED, WITHDRAWN):
                     raise ValueError(f"{outcome} is no outcome")
-            greatest = max(greatest, version)
+                greatest = max(greatest, version)
             is_served = outcome == PUBLISHED and version <= served
             is_gone |= outcome == PUBLISHED
             (published if is_served else refused).append(path)

@@ -173,7 +173,8 @@ def _rows(
     path = _plain_path(file.path)
     text, _ = tables.decode(path, _read(file.path), reading.encodings.of(file.path))
     if is_table(file.path):
-        rows = enumerate(tables.rows_of(path, text), start=1)
+        of_file = tables.rows_of(path, text)
+        rows = enumerate(_with_columns(file.path, of_file, reading), start=1)
         return text, (({"line": line, "row": row}, fields) for row, (line, fields) in rows)
     column = reading.text_columns[0]
     if reading.kind == TAGGING and path.suffix == WORDS_ENDING:
@@ -182,6 +183,25 @@ def _rows(
     if reading.unit == FILE:
         return text, iter([({"line": WHOLE_FILE}, {column: text})])
     return text, (({"line": line}, {column: one}) for line, one in tables.lines(text))
+
+
+def _with_columns(file: str, rows: Iterator[tables.Row], reading: Reading) -> Iterator[tables.Row]:
+    """Refuses a table whose header lacks a column; only in JSON Lines each row has its own."""
+    is_checked = _plain_path(file).suffix == ".jsonl"
+    for line, fields in rows:
+        if not is_checked and not isinstance(fields, tables.BadRow):
+            _check_columns(file, fields, reading)
+            is_checked = True
+        yield line, fields
+
+
+def _check_columns(where: str, fields: dict[str, str], reading: Reading) -> None:
+    for name in (*reading.text_columns, *reading.choice_columns):
+        if name not in fields:
+            raise InputError(
+                f"{where}: has no column {name!r} (it has {', '.join(fields) or 'none'}); name "
+                "the columns with --text_columns"
+            )
 
 
 def _words(column: str, found: TaggedExample | tables.BadRow) -> dict[str, str] | tables.BadRow:
@@ -216,12 +236,8 @@ def _example(
 ) -> Example | Question:
     if isinstance(fields, tables.BadRow):
         raise fields
+    _check_columns(where, fields, reading)
     for name in (*reading.text_columns, *reading.choice_columns):
-        if name not in fields:
-            raise InputError(
-                f"{where}: has no column {name!r} (it has {', '.join(fields)}); name "
-                "the columns with --text_columns"
-            )
         if not fields[name].strip():
             raise InputError(f"{where}: has an empty {name!r}; fill it in")
     texts = [fields[name] for name in reading.text_columns]

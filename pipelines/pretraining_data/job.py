@@ -13,6 +13,8 @@ from beambert.pipelines.text.sentences import check_language
 SHORTEST_SEQUENCE = 8
 # Greatest number of passes. What is more was mistyped, and would write for years.
 MOST_PASSES = 10_000
+# Greatest number of files to write. A million of the usual size hold ten terabytes of text.
+MOST_SHARDS = 1_000_000
 _DEFAULTS = InstanceParameters()
 
 
@@ -103,6 +105,8 @@ class PretrainingDataJob:
                     f"is {length}"
                 )
         check_minimum(self, 1, "dupe_factor", "num_shards")
+        if self.num_shards and self.num_shards > MOST_SHARDS:
+            raise InputError(f"--num_shards={self.num_shards}: must be at most {MOST_SHARDS:,}")
         if self.dupe_factor > MOST_PASSES:
             raise InputError(f"--dupe_factor={self.dupe_factor}: must be at most {MOST_PASSES:,}")
         if self.do_whole_word_mask and self.do_span_mask:

@@ -16,6 +16,7 @@ from apache_beam.transforms.window import GlobalWindows
 
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.reading import (
+    REJECTS_AT_A_TIME,
     ReadOptions,
     check_rejects,
     counts_by_reason,
@@ -191,6 +192,7 @@ class CountWords(beam.DoFn):
     def process(self, source: Source) -> Iterator[Any]:
         """Counts the words of one source, and yields the counts when there are enough."""
         counts: Counter[str] = Counter()
+        rejects: list[str] = []
         for document in read_source(source, self._options, self._progress):
             counts["read"] += 1
             self._progress.add(documents=1)
@@ -206,7 +208,12 @@ class CountWords(beam.DoFn):
                 counts["skipped"] += 1
             elif isinstance(document, Reject):
                 counts["rejected"] += 1
-                yield beam.pvalue.TaggedOutput(REJECTS, [reject_row(source, document)])
+                rejects.append(reject_row(source, document))
+                if len(rejects) == REJECTS_AT_A_TIME:
+                    yield beam.pvalue.TaggedOutput(REJECTS, rejects)
+                    rejects = []
+        if rejects:
+            yield beam.pvalue.TaggedOutput(REJECTS, rejects)
         yield beam.pvalue.TaggedOutput(COUNTS, counts)
 
     def finish_bundle(self) -> Iterator[Any]:

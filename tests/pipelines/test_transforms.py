@@ -126,6 +126,11 @@ def test_a_finished_folder_is_not_written_to_again(folder):
         beam.Pipeline() | beam.Create(TEXTS) | CreatePretrainingData(job)
 
 
+def test_more_shards_than_anyone_means():
+    with pytest.raises(InputError, match="--num_shards=1000001: must be at most 1,000,000"):
+        PretrainingDataJob("words.txt", "records", num_shards=1_000_001)
+
+
 def test_one_way_of_masking():
     with pytest.raises(InputError, match="--do_span_mask: cannot be given beside"):
         PretrainingDataJob("words.txt", "records", do_whole_word_mask=True, do_span_mask=True)

@@ -264,6 +264,7 @@ def test_no_such_flag_of_beam(tmp_path, config, commands):
         ("result.json", '{"outcome": '),
         ("result.json", '{"outcome": "publishd"}'),
         ("result.json", "[]"),
+        ("result.json", '{"outcome": "published", "version": "3"}'),
         ("run.json", '{"path": "x", "since": 5}'),
         ("run.json", '{"steps": []}'),
         ("run.json", "[" * 99999),
