@@ -85,6 +85,22 @@ def undecodable(
     return Reject(bad_line, "not_utf8", detail)
 
 
+def decode_file(raw: bytes, assumed: Assumed = NOTHING_ASSUMED) -> Document | Reject:
+    """Returns the text of a file that is one document, or a reject if no encoding is certain.
+
+    An encoding other than UTF-8 is used if the text shows it, or if it is assumed.
+    """
+    try:
+        text, encoding = charsets.decode(raw, assumed)
+        return Document(text, encoding=encoding)
+    except UnicodeDecodeError as error:
+        reject = undecodable(raw, 1, error, assumed)
+        if not assumed.encoding:
+            detail = f"{reject.detail}, and no other encoding is certain; give --encoding="
+            reject = dataclasses.replace(reject, detail=detail)
+        return reject
+
+
 def decode_document(
     raw: bytes, line: int, is_split: bool = False, assumed: Assumed = NOTHING_ASSUMED
 ) -> Document | Reject:
