@@ -22,8 +22,8 @@ _DEFINITION = re.compile(r"^[ \t]*:[ \t]+", re.MULTILINE)
 # Most paragraphs have no sign of markup inside, and their parsing takes more than half of the time.
 _INLINE_MARK = re.compile(r"[\\`*_\[\]<&~]")
 _BREAK = re.compile(r"<br\b", re.IGNORECASE)
-# What may begin or end markup or a block. Each costs the parser up to 100 microseconds and two
-# kilobytes. In prose it is one character of 30 to 60.
+# Signs that may begin or end markup or a block. Each costs the parser up to 160 microseconds and
+# two kilobytes. In prose it is one character of 30 to 60.
 _MARKS = re.compile(r"[\n!#$%&*+:<=>@\[\\\]^_`{|}~-]")
 _MOST_MARKS = 200_000
 # Pieces of HTML that may have no end, which is then looked for up to the end of the paragraph.
