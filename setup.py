@@ -15,6 +15,7 @@ REQUIREMENTS = [
     "google-cloud-storage>=3",  # Beam's gs:// file system stands on it
     "google-crc32c",  # checksums of the TFRecord framing
     "keras>=3.15",  # the network
+    "markdown-it-py>=4",  # Markdown
     "ml-dtypes",  # bfloat16 weights of other systems
     "mwparserfromhell>=0.7",  # markup of MediaWiki dumps
     "numpy>=2",  # pairs and masks as arrays

@@ -13,6 +13,7 @@ OWN = {
     **{"plain.txt": "text", "sentences.txt": "lines", "wiki_00": "wikiextractor"},
     **{"dump.xml": "mediawiki", "wiki.tokens": "wikitext", "rows.jsonl": "jsonl"},
     **{"rows.parquet": "parquet", "rows.csv": "csv", "rows.tsv": "tsv"},
+    **{"page.md": "markdown"},
 }
 ENDINGS = ("", "", "", ".gz", ".bz2", ".zst")
 

@@ -131,6 +131,11 @@ def corpora(generator: random.Random) -> dict[str, bytes]:
         "wiki.tokens": "".join(
             f" = T = \n\n {' '.join(t)} \n\n = = S = = \n\n {t[0]} \n" for t in texts
         ),
+        "page.md": "---\ntitle: T\n---\n"
+        + "".join(
+            f"# {t[0]}\n\n* *a* [b](c)\n  1. `d` {' '.join(t)}\n\n> | e | f |\n> |---|---|\n\n"
+            for t in texts
+        ),
         "rows.jsonl": "".join(
             json.dumps({"text": " ".join(t), "id": i}) + "\n" for i, t in enumerate(texts)
         ),

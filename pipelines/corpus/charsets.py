@@ -102,6 +102,8 @@ _IMPOSSIBLE = re.compile("[\ufffd\x80-\x9f]")
 _ASCII = bytes(range(0x80))
 _ASCII_LETTERS = re.compile(rb"[A-Za-z]")
 
+# Least share of the lines beyond ASCII that are UTF-8 in a text with another encoding beside it.
+_LEAST_OF_MIXED = 0.1
 # The value of --encoding that has the encoding decided.
 AUTO = "auto"
 # Number of characters around the first one beyond ASCII that an example shows on either side.
@@ -189,12 +191,14 @@ def choose_encoding(raw: bytes, assumed: Assumed) -> str:
 
     Enough evidence in the text itself decides. Otherwise the assumed encoding does, unless the text
     shows another alphabet. Short Korean words happen to be UTF-8, too. They count as Korean if the
-    files beside them are.
+    files beside them are. A text that mixes encodings has none.
     """
     if assumed.is_given:
         return assumed.encoding if can_decode(raw, assumed.encoding) else ""
     found = detect_encoding(raw) or ""
     if is_damaged_utf8(raw) and not (found in _COMMON and found == assumed.encoding):
+        return ""
+    if not {found, assumed.encoding} & {*_COMMON} and utf8_lines_of_mixed(raw):
         return ""
     if not assumed.encoding or len(raw.translate(None, _ASCII)) >= _ENOUGH_EVIDENCE and found:
         return found
@@ -226,6 +230,17 @@ def is_damaged_utf8(raw: bytes) -> bool:
     beyond = len(raw.translate(None, _ASCII))
     utf8_bytes = len(raw.decode("utf-8", "ignore").encode().translate(None, _ASCII))
     return 2 * utf8_bytes > beyond
+
+
+def utf8_lines_of_mixed(raw: bytes) -> int:
+    """Returns the number of lines beyond ASCII that are UTF-8 in a text that mixes encodings, or 0.
+
+    A line of another encoding is hardly ever UTF-8, unless it is a short word of Korean, say.
+    """
+    beyond = [line for line in raw.splitlines() if not line.isascii()]
+    are_utf8 = sum(can_decode(line, "utf-8") for line in beyond)
+    is_mixed = are_utf8 < len(beyond) and are_utf8 >= max(2, _LEAST_OF_MIXED * len(beyond))
+    return are_utf8 if is_mixed else 0
 
 
 def detect_encoding(raw: bytes) -> str | None:

@@ -103,6 +103,8 @@ class _Table(LineFormat):
             if text_column not in names:
                 listed = ", ".join(names[:_LISTED]) + ", …" * (len(names) > _LISTED)
                 has = f"no such column; name one of {listed}, or give --format=text"
+                if self.name == "csv" and len(names) == 1 and "\t" in names[0]:
+                    has = "no such column; the first line has tabs: give --format=tsv or text"
             raise InputError(f"--text_column={text_column}: {has}")
         at = names.index(text_column)
         for number, row in rows:

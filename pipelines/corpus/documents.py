@@ -59,7 +59,11 @@ class Reject:
 
 
 def undecodable(
-    raw: bytes, line: int, error: UnicodeDecodeError, assumed: Assumed = NOTHING_ASSUMED
+    raw: bytes,
+    line: int,
+    error: UnicodeDecodeError,
+    assumed: Assumed = NOTHING_ASSUMED,
+    is_file: bool = False,
 ) -> Reject:
     """Returns the reject for bytes that cannot be decoded; they start on line `line`.
 
@@ -68,10 +72,16 @@ def undecodable(
       line: number of their first line.
       error: the exception of decoding them as UTF-8.
       assumed: what was assumed for them.
+      is_file: True if they are a whole file, in which other encodings were looked for.
     """
     bad_line = line + raw.count(b"\n", 0, error.start)
     detail = f"byte 0x{raw[error.start]:02x} on line {bad_line} is not {error.encoding.upper()}"
-    if assumed.encoding:
+    if mixed := charsets.utf8_lines_of_mixed(raw):
+        detail += (
+            f", but {mixed:,} lines with letters beyond ASCII are: the text mixes encodings, or is "
+            "damaged; convert its lines to UTF-8"
+        )
+    elif assumed.encoding:
         name = charsets.web_name(assumed.encoding)
         if not charsets.can_decode(raw, assumed.encoding):
             detail += f" or {name}"
@@ -82,7 +92,21 @@ def undecodable(
                 f", and no other encoding is certain (the files beside it are {name}); give "
                 "--encoding="
             )
+    elif is_file:
+        detail += ", and no other encoding is certain; give --encoding="
     return Reject(bad_line, "not_utf8", detail)
+
+
+def decode_file(raw: bytes, assumed: Assumed = NOTHING_ASSUMED) -> Document | Reject:
+    """Returns the text of a file that is one document, or a reject if no encoding is certain.
+
+    An encoding other than UTF-8 is used if the text shows it, or if it is assumed.
+    """
+    try:
+        text, encoding = charsets.decode(raw, assumed)
+        return Document(text, encoding=encoding)
+    except UnicodeDecodeError as error:
+        return undecodable(raw, 1, error, assumed, is_file=True)
 
 
 def decode_document(

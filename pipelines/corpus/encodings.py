@@ -25,6 +25,8 @@ SAMPLED_FILES = 1000
 SAMPLED_FILES_ELSEWHERE = 64
 # Share of a folder's files with a certain encoding that must have the same one.
 _AGREEMENT = 0.9
+# Stands for the encoding of text that has UTF-8 and another one.
+_MIXED = "mixed"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,12 +163,21 @@ def describe(samples: Sequence[Sample], encodings: Encodings, sampled: int = 0) 
     by_encoding: dict[str, list[Sample]] = {}
     for sample in samples:
         encoding = charsets.choose_encoding(sample.raw, encodings.of(sample.path))
+        if not encoding and charsets.utf8_lines_of_mixed(sample.raw):
+            encoding = _MIXED
         by_encoding.setdefault(encoding, []).append(sample)
     lines = []
     for encoding, found in sorted(by_encoding.items(), key=lambda item: -len(item[1])):
         count = f"{len(found):,}{of_all} file{'' if max(len(found), sampled) == 1 else 's'}"
         name = found[0].path
-        if encoding:
+        if encoding == _MIXED:
+            numbered = enumerate(found[0].raw.splitlines(), 1)
+            bad = next(at for at, line in numbered if not charsets.can_decode(line, "utf-8"))
+            lines.append(
+                f"encodings are mixed in {count}, such as {name}: line {bad} is not UTF-8, but "
+                "others are; convert its lines to UTF-8"
+            )
+        elif encoding:
             lines.append(
                 f"assumed {charsets.web_name(encoding)} for {count}, such as {name}: "
                 f"“{charsets.example(found[0].raw, encoding)}”; give --encoding= to decide"

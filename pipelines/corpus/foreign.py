@@ -24,15 +24,48 @@ _HTML = (
 # Nothing is given back of it: several comments could be one long comment in many ways.
 _COMMENTS = rb"(?>(?:<!--.{0,20000}?-->\s*|<\?xml\b[^<>]*>\s*)*)"
 _BEFORE_MARKUP = BEFORE_TEXT + _COMMENTS
+# Comments, lines of one tag and blank lines among lines of columns. Nothing is given back of them.
+_BETWEEN_COLUMNS = rb"(?>(?:#[^\r\n]*\r?\n|<\w+>[ \t]*\r?\n|\s+)*)"
 # Five lines of words in columns, the last of which has a label of a word (Tjong Kim Sang and De
 # Meulder 2003).
-_CONLL = BEFORE_TEXT + rb"(?:\S+(?:[ \t]+\S+)*[ \t]+(?:O|[BIES]-[\w-]+)[ \t]*\r?\n\s*){5}"
-# Three header fields (RFC 5322, section 2.2), after the line that begins a message of an mbox file.
+_LABELLED = (
+    rb"(?:" + _BETWEEN_COLUMNS + rb"\S+(?:[ \t]+\S+)*[ \t]+(?:O|[BIES]-[\w-]+)[ \t]*\r?\n){5}"
+)
+# The first word of a sentence in the ten columns of CoNLL-X and CoNLL-U, of which the seventh is
+# the number of its head (universaldependencies.org, "CoNLL-U Format").
+_WORD_OF_TREE = (
+    rb"(?:1(?:-\d+)?|0\.1)\t(?:[^\t\r\n]+\t){5}(?:\d+|_)\t(?:[^\t\r\n]+\t){2}[^\t\r\n]+\r?\n"
+)
+_CONLL = (
+    rb"(?>"
+    + BEFORE_TEXT
+    + rb")(?:#[ \t]*global\.columns[ \t]*=|"
+    + _BETWEEN_COLUMNS
+    + _WORD_OF_TREE
+    + rb"|"
+    + _LABELLED
+    + rb")"
+)
+# Names of header fields (RFC 5322, section 3.6; RFC 5536, section 3), and others that programs add.
+_MAIL_NAMES = (
+    rb"(?:Return-Path|Received|Message-ID|Delivered-To|Deliver(?:y|ed)-Date|Posted-Date|MIME-Version"
+    rb"|Newsgroups|Path|Xref|From|To|Cc|Bcc|Reply-To|In-Reply-To|Errors-To|Envelope-To|Subject|Date"
+    rb"|Organization|Sender|References|Lines|Content-[\w-]+|List-[\w-]+|Mailing-List|Precedence"
+    rb"|Resent-[\w-]+|User-Agent|DKIM-Signature|Authentication-Results|X-[\w-]+):"
+)
+_FIELD_BODY = rb"(?:[ \t][^\r\n]*)?\r?\n(?:[ \t]+\S[^\r\n]*\r?\n)*"
+# Three header fields with such names (RFC 5322, section 2.2), with others before and between them,
+# after the line that begins a message of an mbox file.
 _MAIL = (
     BEFORE_TEXT
-    + rb"(?:From \S+[^\r\n]*\r?\n)?(?:(?:Return-Path|Received|Message-ID|Delivered-To|MIME-Version"
-    rb"|Newsgroups|Path|Xref|From|To|Cc|Reply-To|Subject|Date|Organization|Sender|References|Lines"
-    rb"|Content-Type|X-[\w-]+):[ \t][^\r\n]*\r?\n(?:[ \t]+\S[^\r\n]*\r?\n)*){3}"
+    + rb"(?:From \S+[^\r\n]*\r?\n)?(?:(?>(?:(?!"
+    + _MAIL_NAMES
+    + rb")[!-9;-~]+:"
+    + _FIELD_BODY
+    + rb")*)(?>"
+    + _MAIL_NAMES
+    + _FIELD_BODY
+    + rb")){3}"
 )
 
 

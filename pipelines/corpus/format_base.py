@@ -29,6 +29,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Start of a regular expression for the beginning of a text file: byte order marks and white space.
 BEFORE_TEXT = rb"(?:\xef\xbb\xbf)*\s*"
 BYTES_BETWEEN_TALLIES = 1 << 18
+# Names of the formats that fit almost any text, so that the ending of a name counts more.
+PLAIN_FORMATS = ("lines", "text")
 
 
 class Format:
@@ -39,13 +41,15 @@ class Format:
       beginning: regular expression that matches the beginning of its files.
       is_utf8: True if programs write its files, and always as UTF-8. Other files may have any
         encoding.
-      endings: endings of names that decide where the content shows no other format.
+      endings: endings of names that decide where the content shows one of the weaker formats.
+      weaker: names of the formats that count less than an ending.
     """
 
     name: str
     beginning: re.Pattern[bytes]
     is_utf8: bool = True
     endings: tuple[str, ...] = ()
+    weaker: tuple[str, ...] = PLAIN_FORMATS
 
     def recognises(self, sample: bytes) -> bool:
         """Returns whether a file has this format, by its first (decompressed) bytes."""

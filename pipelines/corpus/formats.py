@@ -18,6 +18,7 @@ from beambert.pipelines.corpus.foreign import FOREIGN, JSON, Foreign
 from beambert.pipelines.corpus.format_base import Format
 from beambert.pipelines.corpus.jsonl import JsonLines
 from beambert.pipelines.corpus.line_reading import has_returns_alone
+from beambert.pipelines.corpus.markdown import Markdown
 from beambert.pipelines.corpus.mediawiki import MediaWiki
 from beambert.pipelines.corpus.parquet import Parquet
 from beambert.pipelines.corpus.plain_text import PlainText
@@ -37,11 +38,10 @@ _TRIED: tuple[Format, ...] = (
     *FOREIGN,
     Csv(),
     Tsv(),
+    Markdown(),
     SentenceLines(),
     PlainText(),
 )
-# Formats that fit almost any text, so that the ending of a name counts more.
-_PLAIN = ("lines", "text")
 # The formats by their names.
 FORMATS = {found.name: found for found in _TRIED}
 # The values of --format that name one.
@@ -66,8 +66,6 @@ def recognise(sample: bytes, assumed: Assumed = NOTHING_ASSUMED, path: str = "")
     if has_returns_alone(sample):
         sample = sample.replace(b"\r", b"\n")
     found = next(found for found in FORMATS.values() if found.recognises(sample))
-    if found.name not in _PLAIN:
-        return found
     name = plain_name(path).lower()
     by_name = (other for other in FORMATS.values() if name.endswith(other.endings))
-    return next(by_name, found)
+    return next((other for other in by_name if found.name in other.weaker), found)

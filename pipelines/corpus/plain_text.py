@@ -1,15 +1,13 @@
 """Reads files that are one document each, such as books. Pure."""
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 
-from beambert.pipelines.corpus import charsets
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
-from beambert.pipelines.corpus.documents import Document, Reject, undecodable
+from beambert.pipelines.corpus.documents import Document, Reject, decode_file
 from beambert.pipelines.corpus.format_base import LineFormat
 from beambert.pipelines.corpus.gutenberg import strip_gutenberg
 from beambert.pipelines.corpus.paragraphs import unwrap
-from beambert.pipelines.corpus.remains import clean_book
+from beambert.pipelines.corpus.remains import clean_book, drop_headings
 
 
 class PlainText(LineFormat):
@@ -28,20 +26,13 @@ class PlainText(LineFormat):
     ) -> Iterator[Document | Reject]:
         """Yields one document, made of all lines.
 
-        An encoding other than UTF-8 is used if the text shows it, or if it is assumed. The licence
-        of Project Gutenberg around a book is removed. Hard-wrapped lines are joined into
-        paragraphs. Transcribers' marks are removed.
+        The licence of Project Gutenberg around a book is removed, and so are the headings of wikis.
+        Hard-wrapped lines are joined into paragraphs. Transcribers' marks are removed.
         """
-        raw = b"".join(lines)
-        try:
-            text, encoding = charsets.decode(raw, assumed)
-        except UnicodeDecodeError as error:
-            reject = undecodable(raw, 1, error, assumed)
-            if not assumed.encoding:
-                detail = f"{reject.detail}, and no other encoding is certain; give --encoding="
-                reject = dataclasses.replace(reject, detail=detail)
-            yield reject
+        found = decode_file(b"".join(lines), assumed)
+        if isinstance(found, Reject):
+            yield found
             return
-        del raw  # A file may have hundreds of megabytes.
-        text = unwrap(strip_gutenberg("\n".join(text.splitlines())))
-        yield Document(text, encoding=encoding).clean(clean_book)
+        text, headings = drop_headings(strip_gutenberg("\n".join(found.text.splitlines())))
+        text, counts = clean_book(unwrap(text))
+        yield Document(text, encoding=found.encoding, cleaned=counts + headings)

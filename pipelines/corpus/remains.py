@@ -44,6 +44,9 @@ _SENTENCE_END = re.compile(r"[.!?…][\"'”’)]*$")
 _ILLUSTRATION = re.compile(r"\[Illustration(?::[^\[\]]{0,2000})?\]")
 _ORNAMENT = re.compile(r"^[ \t]*(?:\*[ \t]*){3,}$", re.MULTILINE)
 _EMPHASIS = re.compile(r"(?<![\w_])_(?=[^\s_])([^_\n]{1,300})(?<=[^\s_])_(?![\w_])")
+# MediaWiki has two to six signs on either side (mediawiki.org, "Help:Formatting"). Spaces separate
+# them in the plain text that it gives of a page.
+WIKI_HEADING = re.compile(r"^(={2,6}) [^=\s](?:[^\n]*[^=\s])? \1[ \t]*(?:\n|\Z)", re.MULTILINE)
 # WikiText's way to write signs between the digits and letters of one word.
 _JOINED = re.compile(r" @([-,.])@ ")
 
@@ -99,6 +102,18 @@ def clean_book(text: str) -> tuple[str, Counter[str]]:
         text = _substitute(_ORNAMENT, "", text, counts, "ornament")
     if "_" in text:
         text = _substitute(_EMPHASIS, r"\1", text, counts, "emphasis")
+    return text, counts
+
+
+def drop_headings(text: str) -> tuple[str, Counter[str]]:
+    """Returns a text without the headings of a wiki (`== Heading ==`), and their number.
+
+    A blank line takes the place of each where blank lines separate paragraphs.
+    """
+    counts: Counter[str] = Counter()
+    if "==" in text and WIKI_HEADING.search(text):
+        separator = "\n" if "\n\n" in text else ""
+        text = _substitute(WIKI_HEADING, separator, text, counts, "heading")
     return text, counts
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.documents import Document, Reject, decode_document
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
+from beambert.pipelines.corpus.remains import WIKI_HEADING
 
 
 class SentenceLines(LineFormat):
@@ -22,6 +23,8 @@ class SentenceLines(LineFormat):
         do), and documents have several lines.
         """
         text = re.sub(rb"\A" + BEFORE_TEXT, b"", sample).strip()
+        if WIKI_HEADING.search("\n".join(text.decode("utf-8", "replace").splitlines())):
+            return False  # It is a page of a wiki.
         blocks = [block.splitlines() for block in re.split(rb"(?:\r?\n[ \t]*){2,}", text)]
         lines = [line.rstrip() for block in blocks for line in block]
         if len(blocks) < 2 or statistics.median(len(block) for block in blocks) < 2:

@@ -72,6 +72,19 @@ def match_inputs(patterns: Sequence[str]) -> list[InputFile]:
     return [found[path] for path in sorted(found)]
 
 
+def count_files(files: Sequence[InputFile]) -> str:
+    """Returns the number of files, and which are empty: "2 files, of which 1 is empty (/a/b)"."""
+    count = counted(len(files), "file")
+    empty = [file.path for file in files if not file.bytes]
+    if not empty:
+        return count
+    example = empty[0] if len(empty) == 1 else f"such as {empty[0]}"
+    if len(files) == 1:
+        return f"{count}, which is empty ({example})"
+    which = f"{len(empty):,} {'is' if len(empty) == 1 else 'are'}"
+    return f"{count}, of which {which} empty ({example})"
+
+
 def describe_links(files: Sequence[InputFile]) -> list[str]:
     """Returns the line about files on this machine that have several names; none without any."""
     names: dict[tuple[int, int], list[str]] = {}

@@ -15,7 +15,7 @@ from beambert.pipelines.jobs.files import (
     finish_output,
     write_bytes,
 )
-from beambert.pipelines.jobs.input_files import InputFile, check_unchanged
+from beambert.pipelines.jobs.input_files import InputFile, check_unchanged, count_files
 from beambert.pipelines.jobs.input_list import INPUTS_FILE, write_list
 from beambert.pipelines.jobs.permanent_errors import told
 from beambert.pipelines.jobs.totals import add_counts
@@ -31,6 +31,7 @@ from beambert.pipelines.records.contract import (
 from beambert.pipelines.records.figures import figures
 from beambert.pipelines.records.schema import SCHEMA_FILE, records_schema, serialize_schema
 from beambert.pipelines.records.statistics import RecordStatistics
+from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
@@ -144,10 +145,11 @@ class FinishFolders(beam.DoFn):
                 f"--eval_fraction={fraction}: held out {documents['used']} of {documents['read']} "
                 "documents, too few for an instance; raise it or leave it out"
             )
+        read = counted(documents["read"], "document")
         raise InputError(
-            f"--input: no document gave an instance ({documents['read']:,} documents in "
-            f"{self._manifest.inputs.count:,} files; {describe_dropped(documents)}); check that "
-            "the files hold text, --format, and the flags that leave documents out"
+            f"--input: no document gave an instance ({read} in "
+            f"{count_files(self._manifest.inputs.files())}; {describe_dropped(documents)}); check "
+            "that the files hold text, --format, and the flags that leave documents out"
         )
 
 
@@ -189,8 +191,8 @@ def finish_folder(
     def write(name: str, data: bytes) -> None:
         write_bytes(FileSystems.join(folder.path, name), data)
 
-    counted = {"figures": figures(statistics), "counts": statistics.to_json()}
-    write(STATISTICS_FILE, (json.dumps(counted, indent=1) + "\n").encode())
+    of_records = {"figures": figures(statistics), "counts": statistics.to_json()}
+    write(STATISTICS_FILE, (json.dumps(of_records, indent=1) + "\n").encode())
     lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
     schema = records_schema(*lengths, len(manifest.vocabulary))
     write(SCHEMA_FILE, serialize_schema(schema))

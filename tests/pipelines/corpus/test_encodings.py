@@ -249,6 +249,63 @@ def test_the_reason_is_true_where_the_bytes_could_be_decoded(raw, reason):
     assert reject.detail == "byte 0xe1 on line 1 is not UTF-8 or euc-kr"
 
 
+CZECH = "Řekli, že přátelé čekali, až přijde řidič číslo {}, který už dávno není na světě."
+
+
+def czech(utf8_lines: int, others: int, encoding: str = "cp1250") -> bytes:
+    lines = [CZECH.format(n).encode("utf-8" if n < utf8_lines else encoding) for n in range(60)]
+    return b"\n".join(lines[: utf8_lines + others]) + b"\n"
+
+
+@pytest.mark.parametrize("counts", [(30, 30), (6, 54), (54, 6)])
+def test_a_file_that_mixes_encodings_is_told_so(tmp_path, counts):
+    (tmp_path / "a.txt").write_bytes(czech(*counts))
+    line = counts[0] + 1
+    _, notes, documents = read(tmp_path)
+    (reject,) = documents["a.txt"]
+    assert (reject.line, reject.reason) == (line, "not_utf8")
+    assert reject.detail == (
+        f"byte 0xd8 on line {line} is not UTF-8, but {counts[0]} lines with letters beyond ASCII "
+        "are: the text mixes encodings, or is damaged; convert its lines to UTF-8"
+    )
+    assert all("give --encoding" not in note for note in notes)
+    # The same is said where the user has followed older advice.
+    given = Assumed("cp1250", is_given=True)
+    (again,) = PlainText().read_lines([czech(*counts)], assumed=given)
+    assert again == reject
+
+
+def test_the_note_on_mixed_encodings(tmp_path):
+    (tmp_path / "a.txt").write_bytes(czech(6, 54))
+    _, notes, _ = read(tmp_path)
+    assert notes == [
+        f"encodings are mixed in 1 file, such as {tmp_path}/a.txt: line 7 is not UTF-8, but others "
+        "are; convert its lines to UTF-8"
+    ]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        czech(1, 0),
+        czech(30, 0),
+        czech(0, 30),
+        czech(1, 59),
+        b"a\nb\xe1\n",
+        czech(0, 50, "iso8859_2"),
+    ],
+)
+def test_other_texts_mix_none(raw):
+    assert charsets.utf8_lines_of_mixed(raw) == 0
+
+
+def test_short_words_of_korean_are_not_mixed():
+    """The three commonest words of four bytes that are UTF-8 by chance, among many others."""
+    words = ["가나", "다라", "마바", "사아", "자차", "카타", "파하", "학교", "선생", "사람", "나라"]
+    raw = "\n".join(first + second for first in words for second in words).encode("cp949")
+    assert charsets.utf8_lines_of_mixed(raw) == 0
+
+
 def test_a_sample_of_the_files_is_said():
     assert describe_formats({"a": "text", "b": "jsonl"}, 2)[0].startswith(
         "assumed formats of the 2 files looked at: 1 "

@@ -1,9 +1,11 @@
 """Files that hold no plain text are rejected with advice; text that resembles them is not."""
 
 import bz2
+import time
 
 import pytest
 
+from beambert.pipelines.corpus.charsets import SAMPLE_BYTES
 from beambert.pipelines.corpus.documents import Reject
 from beambert.pipelines.corpus.formats import CHOICES, FORMATS, recognise
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, read_part, split_file
@@ -27,6 +29,14 @@ FILES = {
         b"EU B-ORG\nrejects O\nGerman B-MISC\ncall O\n. O\n\nPeter B-PER\n",
         b"-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\nrejects V O O\na D O O\nb N O O\n",
         b"@paulwalk\tO\nIt\tO\n's\tO\nthe\tO\nview\tO\nfrom\tO\n",
+        b"# sent_id = 1\n# text = Dos.\n1-2\tdos\t_\t_\t_\t_\t_\t_\t_\t_\n"
+        b"1\tdo\tdo\tVERB\t_\tMood=Imp\t0\troot\t_\t_\n",
+        b"# text = It left.\n0.1\tand\tand\tCCONJ\t_\t_\t_\t_\t0:root\t_\n",
+        b"\n\n1\tShips\tship\tN\tN\t_\t2\tnsubj\t_\t_\r\n",
+        b"# global.columns = ID FORM UPOS\n1\tShips\tNOUN\n",
+        # Tags of a text among lines of three columns, and blank lines with the separators.
+        b"<HEADLINE>\t\t\n\t\t\nApple\tB-ORG\tO\nis\tO\tO\n\t\t\n<BODY>\t\t\nAs\tO\tO\nit\tO\tO\n"
+        b"says\tO\tO\n",
     ],
     "json": [
         b'[{"text": "The ship left."},\n{"text": "It came."}]\n',
@@ -38,6 +48,11 @@ FILES = {
         b"From: Ann <ann@example.org>\nSubject: Ships\nDate: Mon, 1 Jan 2024\n\nThe ship left.\n",
         b"From ann@example.org Mon Jan  1 00:00:00 2024\nReturn-Path: <ann@example.org>\n"
         b"Received: from a\n\tby b\nMessage-ID: <1@a>\n\nThe ship left.\n",
+        b"Return-Path: ann@example.org\nDelivery-Date: Mon, 1 Jan 2024\n"
+        b"Received: from a\n\nIt left.",
+        # Among the known names are others, also one without a value.
+        b"Received: from a\n\tby b\nX.Mark: 1\nPolicy:\n"
+        b"Date: Mon, 1 Jan 2024\nPolicy: a\nTo: b\n\nIt left.",
     ],
     "latex": [
         b"% A comment\n\n\\documentclass[11pt]{article}\n\\begin{document}\nThe ship left.",
@@ -61,6 +76,21 @@ def test_many_comments_are_read_once():
     comments = b"<!-- a ship -->\n" * 3000
     assert recognise(comments + b"The ship left.").name == "text"
     assert recognise(comments + b"<p>The ship left.</p>").name == "html"
+
+
+@pytest.mark.parametrize(
+    "repeated", [b" ", b"# O\n", b"<a>\n", b"O O\n# ", b"a ", b"a:\n", b"To: a\nb: c\n \t", b"1\t"]
+)
+def test_what_resembles_columns_or_mail_is_looked_at_once(repeated):
+    started = time.process_time()
+    for last in (b"", b"To: a\n", b"a O\n"):
+        recognise(last + repeated * (SAMPLE_BYTES // len(repeated)) + last)
+    assert time.process_time() - started < 2
+
+
+def test_columns_are_told_whatever_the_name():
+    for path in ("a.csv", "a.tsv", "a.txt", "a.conllu", "a.md"):
+        assert [recognise(sample, path=path).name for sample in FILES["conll"]] == ["conll"] * 8
 
 
 @pytest.mark.parametrize(("name", "index"), CASES)
@@ -106,6 +136,8 @@ def test_all_others_may_be_named():
         "To: be or not to be\nDate: of no importance\nThe ship left.\n",
         '["Yes", she said.]\n',
         "[1] The ship left.\n",
+        "# text = a comment\n1\tThe ship left\n2\tIt came\n",
+        "Captain: It left.\nMate: It did.\nTo: sea\nDate: none\nBoy: It came.\n",
         "1\n00:00 the ship left --> home\n",
         "\\begin is a command.\n",
         "# msgid\nThe ship left.\n",

@@ -148,6 +148,15 @@ class TestText:
         (document,) = read("text", b"A heading\n\nA line that was\nwrapped by hand.\n\nThe end.\n")
         assert document == Document("A heading\nA line that was wrapped by hand.\nThe end.")
 
+    def test_headings_of_wikis_go(self):
+        page = b"It was.\nIt is.\n\n\n== Sights ==\nA hill.\nA river.\n\n=== Sea ===\nIt is.\n"
+        assert recognise(page).name == recognise(page.replace(b"\n", b"\r\n")).name == "text"
+        assert recognise(page.replace(b"= ", b"").replace(b" =", b"")).name == "lines"
+        (document,) = read("text", page)
+        assert "=" not in document.text and "Sights" not in document.text
+        assert document.text.replace("\n", " ") == "It was. It is. A hill. A river. It is."
+        assert document.cleaned == {"heading": 2}
+
     def test_undecodable_bytes_name_their_line(self):
         assert read("text", b"a\nb\ncaf\xe9\n") == [
             Reject(

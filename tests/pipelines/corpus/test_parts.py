@@ -83,7 +83,7 @@ def without_lines(found: list[Document | Skip | Reject]) -> list:
 def test_text_alone_cannot_be_cut():
     of_lines = {name: found for name, found in FORMATS.items() if isinstance(found, LineFormat)}
     divisible = {name for name, found in of_lines.items() if found.is_divisible}
-    assert set(of_lines) - divisible == {"text", "csv", "tsv"}
+    assert set(of_lines) - divisible == {"text", "markdown", "csv", "tsv"}
     assert set(LINES) == divisible
 
 

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beambert.pipelines.corpus.remains import clean_book, clean_wikiextractor, clean_wikitext
+from beambert.pipelines.corpus.remains import (
+    clean_book,
+    clean_wikiextractor,
+    clean_wikitext,
+    drop_headings,
+)
 from beambert.pipelines.corpus.wikiextractor import WikiExtractor
 
 exact = settings(derandomize=True, max_examples=200, deadline=None, database=None)
@@ -108,3 +113,27 @@ def test_the_time_grows_with_the_length(marker):
             started = time.process_time()
             clean(text)
             assert time.process_time() - started < 1.5, clean
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "count"),
+    [
+        ("A.\n\n\n== Sự kiện ==\n\n=== X ===  \nB.\n", "A.\n\n\n\n\n\nB.\n", 2),
+        ("A.\n== B ==\nC.\n====== D ======", "A.\nC.\n", 2),
+        ("A\n== b == c ==\nd\n\ne", "A\n\nd\n\ne", 1),
+        ("a == b ==\n == c ==\n= d =\n== e =\n==f==\n== ==\n=====\n== g\n", None, 0),
+        ("== a\n b ==\n", None, 0),
+    ],
+)
+def test_headings_of_wikis(text, kept, count):
+    assert drop_headings(text) == (
+        text if kept is None else kept,
+        {"heading": count} if count else {},
+    )
+
+
+@pytest.mark.parametrize("line", ["== ", "== a ==", "== a", "=", "== a \n", "== a ==\n", "== a =="])
+def test_headings_take_time_in_proportion(line):
+    started = time.process_time()
+    drop_headings(line * (400_000 // len(line)))
+    assert time.process_time() - started < 2

@@ -99,7 +99,8 @@ class TestBadInput:
     def test_empty_corpus(self, capsys, tmp_path, vocab_file, content):
         (tmp_path / "empty.txt").write_bytes(content)
         flags = [f"--input={tmp_path}/empty.txt"]
-        refused(data(capsys, vocab_file, tmp_path / "out", *flags), "--input", "no document")
+        message = "(1 document in 1 file, which is empty (" if not content else "in 1 file; "
+        refused(data(capsys, vocab_file, tmp_path / "out", *flags), "--input: no document", message)
         assert not (tmp_path / "out" / "_SUCCESS").exists()
 
     def test_nothing_held_out(self, capsys, tmp_path, corpus_file, vocab_file):

@@ -1,0 +1,135 @@
+"""Turns Markdown into paragraphs: CommonMark with tables, task lists and struck text. Pure.
+
+Front matter, footnotes and lists of definitions, which CommonMark doesn't have, are known, too.
+Text that is indented as code is read as text, since lists are indented in many ways.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+# YAML between two lines of dashes, or TOML between lines of plus signs, at the beginning.
+_FRONT_MATTER = re.compile(
+    r"\A(---|\+\+\+)[ \t]*\n(?:(?:#.*|[ \t]*)\n)*(?=[\w\"'][^\n:=]{0,80}[:=])"
+)
+_FOOTNOTE = re.compile(r"^ {0,3}\[\^[^\]\s]{1,100}\]:", re.MULTILINE)
+_FOOTNOTE_MARK = re.compile(r"\[\^[^\]\s]{1,100}\]")
+_DEFINITION = re.compile(r"^[ \t]*:[ \t]+", re.MULTILINE)
+# Most paragraphs have no sign of markup inside, and their parsing takes more than half of the time.
+_INLINE_MARK = re.compile(r"[\\`*_\[\]<&~]")
+_BREAK = re.compile(r"<br\b", re.IGNORECASE)
+# Signs that may begin or end markup or a block. Each costs the parser up to 160 microseconds and
+# two kilobytes. In prose it is one character of 30 to 60.
+_MARKS = re.compile(r"[\n!#$%&*+:<=>@\[\\\]^_`{|}~-]")
+_MOST_MARKS = 200_000
+# Pieces of HTML that may have no end, which is then looked for up to the end of the paragraph.
+_OPEN_HTML = re.compile(r"<[!?]")
+_MOST_LOOKED_AT = 50_000_000
+# Greatest number of blocks inside of each other. A list and its items count as two.
+_DEEPEST = 100
+# Type of a token -> reason under which it is counted.
+_REASONS = {
+    "em_open": "emphasis",
+    "strong_open": "emphasis",
+    "s_open": "emphasis",
+    "link_open": "link",
+    "image": "image",
+    "code_inline": "code_mark",
+    "fence": "code",
+    "html_inline": "html",
+    "html_block": "html",
+    "hr": "ornament",
+    "heading_open": "block_mark",
+    "list_item_open": "block_mark",
+    "blockquote_open": "block_mark",
+    "tr_open": "block_mark",
+}
+
+
+class TangledError(Exception):
+    """A text has more markup than can be parsed in a bounded time, or blocks that are too deep."""
+
+
+def clean_markdown(text: str) -> tuple[str, Counter[str]]:
+    """Returns the paragraphs of a text, one a line, and what was cleaned by reason.
+
+    Each heading, item of a list, definition and row of a table is a paragraph. Pictures, blocks of
+    code and HTML are dropped.
+
+    Raises:
+      TangledError: the text has too much markup.
+    """
+    counts: Counter[str] = Counter()
+    text = _drop_front_matter(text, counts)
+    text, footnotes = _FOOTNOTE.subn("\n", text)
+    text, marks = _FOOTNOTE_MARK.subn("", text)
+    counts["footnote_mark"] += footnotes + marks
+    if sum(1 for _ in _MARKS.finditer(text)) > _MOST_MARKS:
+        raise TangledError(f"has over {_MOST_MARKS:,} signs of markup and line ends")
+
+    blocks = MarkdownIt("commonmark", {"maxNesting": _DEEPEST, "tasklists": True})
+    blocks.enable("table").disable("code")
+    # The text of one paragraph at a time is parsed, so that its tokens can go.
+    blocks.core.ruler.disable(["inline", "text_join"])
+    inlines = MarkdownIt("commonmark").enable("strikethrough")
+    paragraphs: list[str] = []
+    row: list[str] | None = None
+    # The destinations of links stand anywhere in a text.
+    destinations: dict[str, Any] = {}
+    for token in blocks.parse(text, destinations):
+        if token.level >= _DEEPEST - 1:
+            raise TangledError("has lists or quotations that are too deep inside of each other")
+        if token.type in _REASONS:
+            counts[_REASONS[token.type]] += 1
+        if token.type == "tr_open":
+            row = []
+        elif token.type == "tr_close" and row is not None:
+            paragraphs.append(" ".join(row))
+            row = None
+        elif token.type == "inline":
+            if len(_OPEN_HTML.findall(token.content)) * len(token.content) > _MOST_LOOKED_AT:
+                raise TangledError("has too many comments in one paragraph")
+            shown = token.content
+            if _INLINE_MARK.search(shown):
+                inside: list[Token] = []
+                inlines.inline.parse(shown, inlines, destinations, inside)
+                shown = _visible(inside, counts)
+            pieces = _DEFINITION.split(shown)
+            counts["block_mark"] += len(pieces) - 1
+            (paragraphs if row is None else row).extend(" ".join(piece.split()) for piece in pieces)
+    return "\n".join(filter(None, paragraphs)), +counts
+
+
+def _drop_front_matter(text: str, counts: Counter[str]) -> str:
+    beginning = _FRONT_MATTER.match(text)
+    if not beginning:
+        return text
+    end = re.compile(rf"^(?:{re.escape(beginning[1])}|\.\.\.)[ \t]*$", re.MULTILINE)
+    closing = end.search(text, beginning.end())
+    if not closing:
+        return text
+    counts["front_matter"] += 1
+    return text[closing.end() :]
+
+
+def _visible(tokens: Sequence[Token], counts: Counter[str]) -> str:
+    """Returns the text of a paragraph, in which a line feed stands for the end of a line."""
+    parts = []
+    for token in tokens:
+        if token.type in _REASONS:
+            counts[_REASONS[token.type]] += 1
+        if token.type in ("softbreak", "hardbreak"):
+            parts.append("\n")
+        elif token.type == "html_inline":
+            parts.append("\n" if _BREAK.match(token.content) else "")
+        elif token.type == "text_special":
+            # An entity, or a sign of markup behind a backslash.
+            counts["entity" if token.info == "entity" else "backslash"] += 1
+            parts.append(token.content)
+        elif token.type != "image":
+            parts.append(token.content)
+    return "".join(parts)
