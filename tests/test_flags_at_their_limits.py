@@ -32,6 +32,7 @@ def run(mode):
     assert int(re.match(r"(\d+) command lines", count)[1]) >= 8 * flags
 
 
+@pytest.mark.slow
 def test_before_anything_large_is_loaded():
     run("light")
 

@@ -49,6 +49,7 @@ def wrong(check) -> list[str]:
     return [f"{place}: {text}" for place, text in errors() if not check(text)]
 
 
+@pytest.mark.slow
 def test_errors_are_found():
     assert len(list(errors())) > 150
 

@@ -5,6 +5,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 ROOT = pathlib.Path(__file__).parents[2]
 
 
@@ -37,6 +39,7 @@ def test_one_thing_changes_at_a_time():
     assert len(found) == len(expected)
 
 
+@pytest.mark.slow
 def test_a_run():
     """Two changes to a small module, both noticed; its file stays as it is."""
     path = ROOT / "pipelines" / "corpus" / "gutenberg.py"

@@ -199,6 +199,7 @@ def test_copies_of_a_class_are_passed_over():
     assert considered == ["one", "copy", "two"]
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(st.text())
 def test_any_docstring_gives_clean_paragraphs(docstring):

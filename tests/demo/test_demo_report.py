@@ -56,6 +56,7 @@ def summary() -> report.DemoSummary:
     )
 
 
+@pytest.mark.slow
 def test_page_has_every_section(summary):
     pytest.importorskip("matplotlib")
     page = report.render_html(summary)

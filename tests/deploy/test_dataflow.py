@@ -145,6 +145,7 @@ def classifier(tmp_path_factory):
 SLOW = {"evaluate": pytest.mark.slow}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [pytest.param(name, marks=SLOW.get(name, ())) for name in STAGES]
 )
@@ -227,6 +228,7 @@ def test_workers_do_not_see_this_machine(root, classifier, capsys, command, flag
     assert f"{local}: Dataflow's workers don't see this machine's" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_dry_run(gs, root, capsys):
     """The graph, the cost and the time, and nothing is made or sent."""
     arguments = [*commands(root, "", "dry")["data"], *BEAM_FLAGS, "--dry_run"]
@@ -306,6 +308,7 @@ def test_a_missing_project_is_a_sentence(root, capsys):
     assert printed.count("\n") == 1 and "Missing required option: project" in printed
 
 
+@pytest.mark.slow
 def test_submission(gs, storage_environment, root):
     """To an endpoint that takes the job and says that it is done, with nothing made."""
     port = storage_environment["STORAGE_EMULATOR_HOST"].rpartition(":")[2]

@@ -96,6 +96,7 @@ def test_records_are_browsed_and_counted(material):
     assert "600 records" in said and "Warning" in said
 
 
+@pytest.mark.slow
 def test_an_answer_and_the_tokens_that_mattered(material):
     said = text_of(inside.show_answer(material, "classifier", "the river", ""))
     assert (

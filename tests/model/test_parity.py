@@ -98,6 +98,7 @@ def test_hidden_states_match(golden, config, layers):
         np.testing.assert_allclose(pooled_output, golden["outputs/pooled_output"], atol=TOLERANCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("integers", "jit_compile"), [("int32", False), ("int64", True)])
 def test_logits_match(golden, pretrainer, jit_compile, integers):
     features = {
@@ -112,6 +113,7 @@ def test_logits_match(golden, pretrainer, jit_compile, integers):
         np.testing.assert_allclose(logits[name], golden[f"outputs/{name}"], atol=TOLERANCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_loss_and_gradients_match(golden, pretrainer, jit_compile):
     features = group(golden, "features")

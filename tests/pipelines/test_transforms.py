@@ -104,6 +104,7 @@ def test_the_example_of_the_docstring(transform, folder):
     assert told == []
 
 
+@pytest.mark.slow
 def test_documents_of_a_pipeline_give_what_a_file_of_them_gives(folder):
     make_records()
     rows = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)

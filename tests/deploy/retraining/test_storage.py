@@ -29,6 +29,7 @@ ROOT = pathlib.Path(__file__).parents[3]
 HOLDER = "projects/1/locations/r/pipelineJobs/beambert-1"
 
 
+@pytest.mark.slow
 def test_the_data_command(gs, tmp_path):
     """The same bytes as in a folder, and what it took is known the next time."""
     corpus.make(tmp_path)
@@ -79,6 +80,7 @@ def test_an_object_that_is_deleted_after_it_was_listed(gs, tmp_path, monkeypatch
     assert "_SUCCESS" not in files.list_folder(f"{gs}/{tmp_path.name}/records")
 
 
+@pytest.mark.slow
 def test_an_object_that_is_replaced_after_it_was_listed(gs, tmp_path, monkeypatch):
     """Nobody knows what was read of it, so the records are not finished."""
     text = corpus.deliver(tmp_path, 3, documents=5).read_bytes()
@@ -107,6 +109,7 @@ def test_an_interrupted_upload_leaves_nothing(gs):
     assert files.list_folder(f"{gs}/cut") == []
 
 
+@pytest.mark.slow
 def test_checkpoints_of_tensorflow(gs):
     value = tf.random.normal([100, 100])
     checkpoint = tf.train.Checkpoint(variable=tf.Variable(value))
@@ -238,6 +241,7 @@ def test_a_bucket_without_permission(gs, tmp_path):
         input_files.match_inputs([f"{gs}/forbidden/*"])
 
 
+@pytest.mark.slow
 def test_a_plan_on_a_bucket(gs, tmp_path, capsys):
     """As the first component of the pipeline runs it; twice at once."""
     corpus.make(tmp_path)

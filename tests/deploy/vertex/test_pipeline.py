@@ -18,6 +18,7 @@ SPEC = yaml.safe_load(pipeline.FILE.read_text())
 TASKS = SPEC["components"]["comp-condition-2"]["dag"]["tasks"]
 
 
+@pytest.mark.slow
 def test_committed_pipeline_is_the_compiled_one(tmp_path):
     """After a change: python -m beambert.deploy.vertex.pipeline."""
     pipeline.compile_to(tmp_path / "pipeline.yaml")

@@ -97,6 +97,7 @@ def test_any_other_text_passes(text):
     assert strip_gutenberg(text) == text
 
 
+@pytest.mark.slow
 def test_real_files(shared_data):
     """Of all the books one has such a mark, at its end."""
     for folder in ("gutenberg_mixed_encodings", "novels"):

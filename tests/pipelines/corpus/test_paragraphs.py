@@ -26,6 +26,7 @@ def test_nothing_is_lost(text):
     assert visible(unwrap(text)) == visible(text)
 
 
+@pytest.mark.slow
 @exact
 @given(st.lists(paragraphs, min_size=2, max_size=4), st.integers(40, 80))
 def test_wrapped_paragraphs_between_blank_lines(original, width):
@@ -39,6 +40,7 @@ def test_wrapped_paragraphs_between_blank_lines(original, width):
     }
 
 
+@pytest.mark.slow
 @exact
 @given(st.lists(paragraphs, min_size=2, max_size=4))
 def test_wrapped_paragraphs_without_blank_lines(original):
@@ -83,6 +85,7 @@ def test_nothing_to_join(text):
     assert unwrap(text) == text.strip()
 
 
+@pytest.mark.slow
 def test_real_books_are_not_cut_within_sentences(shared_data):
     """Of the wrapped books, with and without blank lines, next to no line starts in lower case."""
     started, lines = 0, 0

@@ -149,6 +149,7 @@ def test_report_is_self_contained_and_escapes_text(blessed):
     assert page.count("<svg") == 4
 
 
+@pytest.mark.slow
 def test_a_missed_threshold_refuses_and_replaces_the_earlier_evaluation(
     blessed, data, model, tmp_path, capfd
 ):

@@ -107,6 +107,7 @@ def tagged(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_tagging(tagged, tmp_path):
     """Right: Anna. Predicted besides: Bo, Li, Rome. Missed: Bo Li, Rome as a place."""
     model = save_model(Tagger(), tmp_path / "model", TAGS)

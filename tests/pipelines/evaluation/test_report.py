@@ -1,6 +1,7 @@
 """The page at its limits; those of whole evaluations are tested with the command."""
 
 import numpy as np
+import pytest
 
 from beambert.pipelines.evaluation import intervals, outcomes, report
 from beambert.pipelines.evaluation import measures as evaluation
@@ -53,6 +54,7 @@ def test_a_report_without_mistakes_and_with_many_labels():
     assert page.count("<svg") == 3
 
 
+@pytest.mark.slow
 def test_a_report_of_many_numbers_stays_light():
     """A dot for every example would make a page that no browser likes."""
     generator = np.random.default_rng(7)

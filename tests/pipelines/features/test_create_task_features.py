@@ -149,6 +149,7 @@ def assert_same(found: TaskFeatures, expected: TaskFeatures):
             np.testing.assert_array_equal(ones[target], others[target])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SOME_KINDS)
 def test_read_back_as_made_in_process(made, folder, vocabulary, kind):
     features = open_features(str(made(kind)), "--features")
@@ -190,6 +191,7 @@ def test_the_schema_fits_every_split(made, kind):
     assert in_records <= names
 
 
+@pytest.mark.slow
 def test_a_record(made, vocabulary):
     """Token by token, and row by row across the files."""
     records = [tf.train.Example.FromString(r) for r in records_of(made("choice"), "train")]
@@ -204,6 +206,7 @@ def test_a_record(made, vocabulary):
     assert list(first["segment_ids"].int64_list.value[:12]) == expected
 
 
+@pytest.mark.slow
 def test_counts(made):
     of = info(made("classification"))["splits"]
     assert {split: (s["read"], s["used"], s["left_out"]) for split, s in of.items()} == {
@@ -233,6 +236,7 @@ def test_same_bytes_with_more_workers(made, folder, tmp_path, monkeypatch):
     assert content(other) == content(made("choice"))
 
 
+@pytest.mark.slow
 def test_finished_unfinished_and_another_job(folder, tmp_path, capsys):
     output = run(folder, "regression", tmp_path / "features")
     before = content(output)
@@ -269,6 +273,7 @@ def test_bad_rows_stop(bad_rows, tmp_path):
     assert not (tmp_path / "features").exists()
 
 
+@pytest.mark.slow
 def test_bad_rows_are_counted(bad_rows, tmp_path, capsys):
     output = run(bad_rows, "classification", tmp_path / "features", "--skip_bad_rows")
     of = info(output)["splits"]

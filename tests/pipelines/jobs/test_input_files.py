@@ -56,6 +56,7 @@ def test_an_empty_name(tmp_path):
         names("")
 
 
+@pytest.mark.slow
 def test_a_message_is_one_line_whatever_the_name():
     with pytest.raises(InputError) as caught:
         names("a\nb\x1b[1m.txt")

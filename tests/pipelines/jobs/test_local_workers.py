@@ -87,6 +87,7 @@ def replaced_by(code, monkeypatch):
     monkeypatch.setattr(local_workers.subprocess, "Popen", start)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     ["import os; os.kill(os.getpid(), 9)", "import time; time.sleep(600)"],

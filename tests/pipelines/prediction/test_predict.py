@@ -83,6 +83,7 @@ def test_rows_keep_their_numbers_and_their_other_columns(classifier, tmp_path):
     assert [(row["line"], row["row"], row["columns"]["id"]) for row in rejects] == [(4, 2, "8")]
 
 
+@pytest.mark.slow
 def test_a_text_is_a_line_or_a_whole_file(classifier, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("bad at first.\n\nIn the end so good.\n")
     (tmp_path / "b.txt").write_text("\n \n")
@@ -170,6 +171,7 @@ def test_a_line_that_is_not_json_is_one_reject(classifier, tmp_path):
     assert [row["reason"].split(f"line {row['line']}: ")[1] for row in rejects] == reasons
 
 
+@pytest.mark.slow
 def test_nothing_that_can_be_answered(classifier, tmp_path):
     (tmp_path / "a.csv").write_text("body\ngood\nbad\n")
     more = ["--text_columns=text"]
@@ -211,6 +213,7 @@ def test_a_model_that_cannot_be_loaded_is_one_sentence(classifier, tmp_path):
     assert not list((tmp_path / "out").glob("beam-temp-*"))
 
 
+@pytest.mark.slow
 def test_pairs_numbers_and_tags(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"left": "x", "right": "good"}\n')
     pairs = model_folder(

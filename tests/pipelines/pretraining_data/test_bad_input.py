@@ -45,6 +45,7 @@ class TestRejects:
         # What the failed job left beside the folder tells nothing about the records in it.
         assert not (tmp_path / "out-rejects.jsonl").exists()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("ending", [".gz", ".bz2", ".zst"])
     def test_compressed_file_that_is_cut_off(self, capsys, tmp_path, corpus, vocab_file, ending):
         compress = {
@@ -259,6 +260,7 @@ class TestNothingIsLeftBehind:
 
         monkeypatch.setattr(FileSystems, "create", create_or_not)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["_tmp-documents-", "part-00001", "info.json", "_SUCCESS"])
     def test_full_disk(self, capsys, tmp_path, corpus_file, corpus, vocab_file, monkeypatch, name):
         output = tmp_path / "out"
@@ -289,6 +291,7 @@ class TestNothingIsLeftBehind:
         refused(result, f"{index}: not the index of {path}", "delete it")
         assert not temporary(output)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("lengths", ["32", "32,64"])
     def test_other_flags_after_a_failure(self, capsys, tmp_path, corpus_file, vocab_file, lengths):
         """A failed job doesn't block its own output."""

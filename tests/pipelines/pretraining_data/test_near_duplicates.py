@@ -182,6 +182,7 @@ def test_none():
     assert len(near_duplicates(np.zeros(0, SETTINGS.row_type), SETTINGS)) == 0
 
 
+@pytest.mark.slow
 def test_equal_in_every_process():
     code = """
 from beambert.pipelines.pretraining_data.near_duplicates import *

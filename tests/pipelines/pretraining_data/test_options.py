@@ -73,6 +73,7 @@ def source(tmp_path, corpus):
     return write_lines(tmp_path / "corpus.txt", corpus)
 
 
+@pytest.mark.slow
 def test_two_lengths_in_one_pass(run, source):
     both = ["--max_seq_length=32,64", "--max_predictions_per_seq=5,9", "--eval_fraction=0.3"]
     folder, printed = run("both", source, *both)
@@ -118,6 +119,7 @@ def test_bad_flags(run, source, flags, message):
     assert message in error and not folder.exists()
 
 
+@pytest.mark.slow
 def test_gzip(run, source):
     plain, _ = run("plain", source)
     packed, _ = run("packed", source, "--compression=gzip")
@@ -139,6 +141,7 @@ def test_gzip(run, source):
     assert hashes(again) == hashes(packed)
 
 
+@pytest.mark.slow
 def test_many_spills_and_parts_give_the_same_bytes(run, source, monkeypatch):
     whole, _ = run("whole", source)
     monkeypatch.setitem(TOKENS_AT_A_TIME, FILES, 50)
@@ -149,6 +152,7 @@ def test_many_spills_and_parts_give_the_same_bytes(run, source, monkeypatch):
     assert {path.name for path in spilled.iterdir()} == {path.name for path in whole.iterdir()}
 
 
+@pytest.mark.slow
 def test_nothing_temporary_is_left_of_a_failed_run(run, source, monkeypatch):
     from beambert.pipelines.pretraining_data import transforms
 
@@ -181,12 +185,14 @@ class TestDuplicates:
     def test_kept(self, run, tmp_path, mixed):
         assert self.dropped(run, tmp_path, mixed, "keep")[0] == {}
 
+    @pytest.mark.slow
     def test_exact(self, run, tmp_path, mixed):
         dropped, found = self.dropped(run, tmp_path, mixed, "exact", "--duplicates=exact")
         assert dropped == {"duplicates": 5}
         dropped, other = self.dropped(run, tmp_path, mixed[::-1], "back", "--duplicates=exact")
         assert dropped == {"duplicates": 5} and other == found
 
+    @pytest.mark.slow
     def test_exact_where_copies_meet_in_their_shard(self, run, tmp_path, mixed, monkeypatch):
         at_once = self.dropped(run, tmp_path, mixed, "exact", "--duplicates=exact")
         monkeypatch.setitem(TOKENS_AT_A_TIME, FILES, 50)
@@ -217,6 +223,7 @@ class TestDuplicates:
         line = f"a document occurs 151 times and has {share:.1%} of the tokens, all in one file; "
         assert f"warning: {line}--duplicates=exact takes it once" in printed
 
+    @pytest.mark.slow
     def test_near(self, run, tmp_path, mixed):
         dropped, found = self.dropped(run, tmp_path, mixed, "near", "--duplicates=near")
         assert dropped == {"duplicates": 5, "near_duplicates": 4}
@@ -235,6 +242,7 @@ def test_filters(run, tmp_path, corpus):
     assert documents(folder)["read"] == documents(folder)["used"] + sum(dropped.values())
 
 
+@pytest.mark.slow
 def test_lines_are_sentences(run, tmp_path):
     """A line of two sentences is one where the flag says so."""
     rows = [{"text": "The river. A city.\nThe old house. A song."}] * 4
@@ -247,6 +255,7 @@ def test_lines_are_sentences(run, tmp_path):
     assert sentences == {"sentencex": 16, "line": 8}
 
 
+@pytest.mark.slow
 def test_reference_has_more_random_next(run, source):
     folder, _ = run("reference", source, "--pairs=reference", "--dupe_factor=20")
     assert info(folder)["counts"]["is_next_share"] < 0.46
@@ -255,6 +264,7 @@ def test_reference_has_more_random_next(run, source):
 
 
 class TestSince:
+    @pytest.mark.slow
     def test_new_and_changed_files_only(self, run, tmp_path, corpus):
         folder = tmp_path / "corpus"
         folder.mkdir()
@@ -277,6 +287,7 @@ class TestSince:
         assert f"--since={first}" in error
 
 
+@pytest.mark.slow
 def test_dry_run(run, tmp_path):
     generator = random.Random(4)
     corpus = [make_document(generator, generator.randint(1, 40)) for _ in range(1200)]
@@ -323,6 +334,7 @@ def test_dry_run_counts_the_documents_of_many_small_files(tmp_path):
     assert found.corpus_documents == pytest.approx(400, rel=0.3)
 
 
+@pytest.mark.slow
 def test_b_of_the_same_source(run, tmp_path, corpus, vocabulary):
     letters = [" ".join(sentence[:4]) + "." for document in corpus[:20] for sentence in document]
     (tmp_path / "letters").mkdir()

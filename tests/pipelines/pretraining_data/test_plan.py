@@ -51,6 +51,7 @@ def inputs(tmp_path):
     return ["--input", f"{tmp_path}/a/*", f"{tmp_path}/b/*", "--num_shards=2", "--format=lines"]
 
 
+@pytest.mark.slow
 def test_many_inputs_stand_in_a_file_of_their_own(
     capsys, tmp_path, vocab_file, inputs, monkeypatch
 ):

@@ -124,6 +124,7 @@ class TestSameBytes:
         assert (run.returncode, run.stderr) == (0, "")
         assert hashes(tmp_path / "out") == hashes(records)
 
+    @pytest.mark.slow
     def test_unfinished_folder_is_continued(self, capsys, tmp_path, corpus_file, vocab_file):
         """A run that stopped half-way: the same command completes it to the same bytes."""
         whole, broken = tmp_path / "whole", tmp_path / "broken"
@@ -139,6 +140,7 @@ class TestSameBytes:
         content = (broken / "part-00000-of-00002.tfrecord").read_bytes()
         assert hashlib.sha256(content).hexdigest() in hashes(broken).values()
 
+    @pytest.mark.slow
     def test_a_finished_part_beside_an_unfinished_one(
         self, capsys, tmp_path, corpus_file, vocab_file
     ):

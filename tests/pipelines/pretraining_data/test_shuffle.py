@@ -24,6 +24,7 @@ corpus, vocab_file = data_command.corpus, data_command.vocab_file
 exact = settings(derandomize=True, max_examples=60, deadline=None, database=None)
 
 
+@pytest.mark.slow
 @exact
 @given(
     st.sampled_from([FILES, RUNNER]),
@@ -150,6 +151,7 @@ def test_the_runner_decides(runner, way):
     assert type(beam.runners.create_runner(runner)).__name__ in (runner, "SwitchingDirectRunner")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_same_bytes_either_way(capsys, tmp_path, vocab_file, monkeypatch, seed):
     """Two lengths, held-out text, divided and near-equal documents, several sendings and groups."""

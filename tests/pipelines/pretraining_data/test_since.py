@@ -40,6 +40,7 @@ def names(folder) -> list[str]:
     return [os.path.basename(file["path"]) for file in info(folder)["inputs"]]
 
 
+@pytest.mark.slow
 def test_only_what_is_new_or_changed(tmp_path, write, run):
     records = tmp_path / "records"
     for seed, name in enumerate(["a", "b", "c"]):
@@ -72,6 +73,7 @@ def test_nothing_new(tmp_path, write, run):
     assert not (tmp_path / "records" / "2").exists()
 
 
+@pytest.mark.slow
 def test_folders_of_several_lengths(tmp_path, write, run):
     """Their info.json lies a folder deeper."""
     write("a", 0)
@@ -85,6 +87,7 @@ def test_folders_of_several_lengths(tmp_path, write, run):
             path.rmdir() if path.is_dir() else path.unlink()
 
 
+@pytest.mark.slow
 def test_stopped_between_two_folders(tmp_path, write, run, monkeypatch):
     """One length is finished and the other isn't: the same command goes on."""
     write("a", 0)
@@ -133,6 +136,7 @@ def test_somebody_elses_info(tmp_path, write, run):
     refused(run("1", f"--since={other}"), other / "info.json", "not the info.json")
 
 
+@pytest.mark.slow
 def test_files_that_are_left_out(tmp_path, write, run):
     """By a list; beside --since, and with a name that would be a pattern."""
     paths = [write(name, seed) for seed, name in enumerate(["a", "b", "c[1]", "d"])]

@@ -32,6 +32,7 @@ def test_one_folder_of_several(capsys, vocab_file, corpus_file, tmp_path):
         refused(data(capsys, vocab_file, output, *flags), "eval: process")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lengths", ["32", "32,64"])
 def test_a_job_that_failed_before_it_wrote_keeps_no_other_out(
     capsys, vocab_file, corpus, tmp_path, lengths

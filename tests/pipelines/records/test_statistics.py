@@ -240,6 +240,7 @@ def partitions(draw):
 
 
 class TestSums:
+    @pytest.mark.slow
     @exact
     @given(partitions())
     def test_parts_add_up_to_the_whole(self, parts):

@@ -157,6 +157,7 @@ def test_sizes_are_asked_for_at_the_same_time(tmp_path, monkeypatch):
     tensorflow_files.sizes(str(tmp_path), names)
 
 
+@pytest.mark.slow
 def test_one_request_lists_many_sizes(gs, tmp_path, monkeypatch):
     """A trainer that starts again waits for them, with its accelerators."""
     folder = f"{gs}/{tmp_path.name}"

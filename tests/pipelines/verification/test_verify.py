@@ -82,6 +82,7 @@ def part(folder, number=0) -> pathlib.Path:
 
 
 class TestFinishedFolder:
+    @pytest.mark.slow
     def test_in_order(self, capsys, records, tmp_path):
         before = {path: path.stat().st_mtime_ns for path in records.rglob("*")}
         status, printed, error = verify(capsys, records)
@@ -112,6 +113,7 @@ class TestFinishedFolder:
         assert held_out["figures"]["openings_also_in_training"] < 0.01
         assert {path: path.stat().st_mtime_ns for path in records.rglob("*")} == before
 
+    @pytest.mark.slow
     def test_page(self, capsys, records, tmp_path):
         part(records).write_bytes(part(records).read_bytes()[:-3])
         verify(capsys, records, f"--output={tmp_path / 'page'}")
@@ -134,6 +136,7 @@ class TestFinishedFolder:
         assert (run.returncode, run.stderr) == (0, "")
         assert f"Report: {tmp_path / 'records-verification' / 'verification.html'}" in run.stdout
 
+    @pytest.mark.slow
     def test_the_folder_one_is_in(self, capsys, records, monkeypatch):
         monkeypatch.chdir(records)
         assert verify(capsys, ".")[0] == 0
@@ -144,6 +147,7 @@ class TestFinishedFolder:
         folder = only(found(f"{records / 'eval'}-verification"))
         assert folder["held_out_of"] is None
 
+    @pytest.mark.slow
     def test_several_lengths(self, capsys, records, tmp_path):
         """As `128/` and `512/`, each a records folder with its held-out part."""
         (tmp_path / "both").mkdir()
@@ -155,6 +159,7 @@ class TestFinishedFolder:
         inner = ("128", "128/eval", "512", "512/eval")
         assert sorted(paths) == [str(tmp_path / "both" / name) for name in inner]
 
+    @pytest.mark.slow
     def test_again_into_the_same_report(self, capsys, records):
         assert verify(capsys, records)[0] == verify(capsys, records)[0] == 0
 
@@ -219,6 +224,7 @@ class TestDamage:
         faults = [line for line in printed.splitlines() if line.startswith("  FAULT")]
         assert any(all(text in fault for text in parts) for fault in faults), faults
 
+    @pytest.mark.slow
     def test_unfinished_folder(self, capsys, records):
         """As a killed run leaves it."""
         for name in ("_SUCCESS", "info.json", "vocab.txt"):
@@ -305,6 +311,7 @@ class TestOthersRecords:
         assert folder["figures"]["repeated_records_share"] == pytest.approx(0.5, abs=0.01)
         assert any("duplicate" in text for text in folder["warnings"])
 
+    @pytest.mark.slow
     def test_wrong_vocabulary(self, capsys, original, tmp_path, vocabulary):
         tokens = (original / "vocab.txt").read_text().splitlines()
         (tmp_path / "short.txt").write_text("\n".join(tokens[:50]))
@@ -337,6 +344,7 @@ class TestOthersRecords:
         assert status == 2 and error.count("\n") == 1
         assert path in error and "packed_input_ids" in error and "keras-hub" in error
 
+    @pytest.mark.slow
     def test_held_out_records_that_are_trained_on(self, capsys, records):
         for path in (records / "eval").iterdir():
             path.unlink()

@@ -134,6 +134,7 @@ def test_no_texts(tokenizers):
     ] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lower", [True, False])
 def test_every_character(lower):
     """Each assigned character between two letters, of the scripts without case every 20th."""
@@ -150,6 +151,7 @@ def test_every_character(lower):
     assert check(found, texts, tokenizer, Tokenizer(vocabulary, lower)) > 20_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lower", [True, False])
 @settings(derandomize=True, max_examples=200, deadline=None, database=None)
 @given(

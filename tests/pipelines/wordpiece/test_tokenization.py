@@ -95,6 +95,7 @@ class TestOriginal:
             assert reference_ids(case["text"], index(small), lower) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lower", [True, False])
 def test_every_character(lower):
     """Each assigned character between two letters: dropped, a space, a word, or part of one."""
@@ -175,6 +176,7 @@ def test_public_cases(shared_data):
     assert tokenize(tokenizer, texts) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "lower"), [("bert-base-uncased-vocab.txt", True), ("bert-base-cased-vocab.txt", False)]
 )

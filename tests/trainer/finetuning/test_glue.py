@@ -10,6 +10,8 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.commands.glue import main as glue_main
 from beambert.trainer.finetuning import glue
 
+pytestmark = pytest.mark.slow  # each needs an encoder and several trainings
+
 WORDS = ("the", "river", "war", "city", "people", "died")
 LABELS = ("neutral", "entailment", "contradiction")
 

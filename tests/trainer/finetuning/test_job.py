@@ -145,6 +145,7 @@ def test_the_baseline_is_the_commonest_label(classifier_folder, task_folder):
     assert results(classifier_folder)["baseline_accuracy"] == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_the_encoder_is_taken_over(encoder_folder, monkeypatch, task_folder, tmp_path):
     built = []
 

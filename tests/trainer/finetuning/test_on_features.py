@@ -127,6 +127,7 @@ def test_the_length_is_that_of_the_features(features, flags, small_config_file, 
         finetune(tmp_path / "other", {n: of for n, of in given.items() if of is not None})
 
 
+@pytest.mark.slow
 def test_other_features_are_refused(features, flags, tmp_path):
     for others, message in (
         ({"max_seq_length": 12}, r"max_seq_length there 16, here 12"),

@@ -114,6 +114,7 @@ def test_the_task_decides_whether_there_may_be_no_answer(data, tmp_path):
         SpanData(find_task("squad1.1"), str(tmp_path), told.append)
 
 
+@pytest.mark.slow
 def test_answers_that_no_model_can_give_are_told(tmp_path):
     """A part of a token: the best that a model can do on dev is less than 1."""
     context = "the japanese river"

@@ -151,6 +151,7 @@ def assert_equal(mine, theirs) -> None:
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_a_training_stops_early_with_its_best_weights(run, tmp_path, capsys):
     accuracies = (0.5, 0.9, 0.8, 0.7, 1.0, 1.0)
     metrics, weights, seen = run(tmp_path / "whole", accuracies)
@@ -178,6 +179,7 @@ def steps_in(folder) -> list[int]:
     return sorted(int(path.stem.removeprefix("ckpt-")) for path in folder.glob("ckpt-*.index"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fail_before", [6, pytest.param(8, marks=pytest.mark.slow)])
 def test_a_training_that_is_killed_ends_with_the_same_weights(run, tmp_path, fail_before):
     """Before and after the evaluation of step 6, since the checkpoint of step 5."""
@@ -204,12 +206,14 @@ def test_devices_that_compute_otherwise_after_a_kill(run, tmp_path):
     assert metrics["accuracy"] == 0.5
 
 
+@pytest.mark.slow
 def test_the_last_weights_may_be_the_best(run, tmp_path):
     metrics, weights, seen = run(tmp_path, (0.5, 0.4, 0.6, 0.7, 0.6, 0.8))
     assert metrics["accuracy"] == 0.8
     assert_equal(weights, seen[STEPS])
 
 
+@pytest.mark.slow
 def test_lost_best_weights_are_one_sentence(run, tmp_path):
     run(tmp_path, (0.5, 0.9, 0.8, 0.7))
     for path in (tmp_path / "checkpoints" / "best").glob("ckpt-4*"):

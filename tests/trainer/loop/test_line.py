@@ -155,6 +155,7 @@ def test_a_file_in_the_way_of_the_checkpoints_is_one_sentence(tmp_path):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_replicas_draw_different_masks(two_devices):
     trainer = line_trainer(two_devices)
     batches = tf.data.Dataset.from_tensors({"x": tf.ones([2, 64])}).repeat()

@@ -87,6 +87,7 @@ def metric_rows(folder) -> list[dict]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_another_thread_trains_too(run, whole, tmp_path):
     """Where Python lets nobody set a handler of signals, as in a notebook's worker."""
     weights = []
@@ -96,6 +97,7 @@ def test_another_thread_trains_too(run, whole, tmp_path):
     assert_whole(tmp_path, weights, whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_signalled", [False, True])
 def test_who_has_lost_the_lock_saves_nothing(run, tmp_path, monkeypatch, is_signalled):
     """A lost lease sends a signal, upon which a training would save."""
@@ -174,6 +176,7 @@ def test_metrics_of_a_whole_run(whole):
     assert all(row["gradient_norm"] > 0 for row in rows if row["split"] == "train")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "status"),
     [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow), (signal.SIGINT, 130)],
@@ -241,6 +244,7 @@ def damage(folder, step: int) -> None:
     data.write_bytes(data.read_bytes()[: data.stat().st_size // 2])
 
 
+@pytest.mark.slow
 def test_damaged_newest_checkpoint_falls_back(whole, run, copied, capsys):
     damage(copied, 12)
     assert_whole(copied, run(copied), whole)
@@ -249,6 +253,7 @@ def test_damaged_newest_checkpoint_falls_back(whole, run, copied, capsys):
     assert "continuing from step 8" in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content",
     [
@@ -329,6 +334,7 @@ class Tags(keras.Model):
         return tf.gather(tf.convert_to_tensor(self.table), features["input_ids"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2])
 def test_an_evaluation_has_the_outputs_of_every_row(devices, two_devices):
     """In their order, from batches that are computed at different lengths."""

@@ -68,6 +68,7 @@ def test_hundred_updates_equal_the_original_formulas():
         np.testing.assert_allclose(variable.numpy(), weights[name], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("optimizer", "reference"),
     [("adamw_corrected", keras.optimizers.Adam), ("lamb", keras.optimizers.Lamb)],
@@ -109,6 +110,7 @@ def reference_lamb(weights, means, variances, gradients, rate, updates):
         weights[name] = weights[name] - rate * ratio
 
 
+@pytest.mark.slow
 def test_lamb_equals_its_papers_formulas():
     random = np.random.default_rng(6)
     weights = draw(random)
@@ -174,6 +176,7 @@ def test_what_decays_of_a_pretrainer(small_config):
     }
 
 
+@pytest.mark.slow
 def test_replicas_clip_and_apply_their_sum_once(two_devices):
     random = np.random.default_rng(4)
     weights = draw(random)

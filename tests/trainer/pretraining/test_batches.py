@@ -83,6 +83,7 @@ def plain_fingerprints(rows) -> list[bytes]:
     ]
 
 
+@pytest.mark.slow
 def test_every_epoch_covers_every_record_once(records, records_folder, read_rows, monkeypatch):
     monkeypatch.setattr(dealing, "SEQUENCES_DEALT", records.instances)
     expected = collections.Counter(plain_fingerprints(read_rows(records_folder)))
@@ -95,6 +96,7 @@ def test_every_epoch_covers_every_record_once(records, records_folder, read_rows
     assert len({tuple(epoch) for epoch in epochs}) > 1, "the order of the files never changes"
 
 
+@pytest.mark.slow
 def test_batches_from_a_step_continue_the_stream(records):
     steps_an_epoch = records.instances // BATCH
     assert records.instances % BATCH, "batches should cross the ends of epochs"
@@ -135,6 +137,7 @@ def test_the_files_take_turns(many_files):
     assert list(stream.as_numpy_iterator()) == expected
 
 
+@pytest.mark.slow
 def test_the_stream_from_any_record_is_the_rest_of_the_stream(many_files):
     count = many_files.instances
     rows = lambda first, n: list(  # noqa: E731
@@ -159,6 +162,7 @@ def test_a_far_step_opens_no_file_that_is_done(records, tmp_path):
     assert list(_training_stream(copy, SEED, done).take(done).as_numpy_iterator()) == expected
 
 
+@pytest.mark.slow
 def test_four_hosts_of_two_replicas_share_the_batches_of_one(many_files, monkeypatch):
     monkeypatch.setattr(dealing, "SEQUENCES_DEALT", 16)  # dealing would mix the steps
     contexts = [tf.distribute.InputContext(4, host, 8) for host in range(4)]
@@ -175,6 +179,7 @@ def test_any_batch_can_be_dealt(records, batch_size):
     assert batch["input_ids"].shape == (batch_size, records.max_seq_length)
 
 
+@pytest.mark.slow
 def test_the_seed_decides_the_order(records):
     streams = [take(training_batches(records, BATCH, seed), 1)[0] for seed in range(6)]
     assert_same(streams[0], take(training_batches(records, BATCH, 0), 1)[0])
@@ -187,6 +192,7 @@ def halves(make) -> list[list[dict[str, np.ndarray]]]:
     return [make(context) for context in contexts]
 
 
+@pytest.mark.slow
 def test_two_input_pipelines_share_the_batches_of_one(records, monkeypatch):
     monkeypatch.setattr(dealing, "SEQUENCES_DEALT", BATCH)  # dealing would mix the steps
     count = records.instances // BATCH + 2
@@ -202,6 +208,7 @@ def test_two_input_pipelines_share_the_batches_of_one(records, monkeypatch):
         assert sorted(fingerprints([one])) == sorted(fingerprints(two))
 
 
+@pytest.mark.slow
 def test_two_input_pipelines_deal_the_batches_that_one_deals(records):
     steps = dealing.steps_dealt(BATCH)
     parts = halves(
@@ -212,6 +219,7 @@ def test_two_input_pipelines_deal_the_batches_that_one_deals(records):
         assert sorted(fingerprints([one])) == sorted(fingerprints(two))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("replicas", "parts"), [(1, 1), (2, 1), (2, 2)])
 def test_batches_and_their_parts_have_equally_many_tokens(records, replicas, parts):
     rows = BATCH // replicas

@@ -261,6 +261,7 @@ def rows_of_words(draw):
     return rows, [draw(keys) for _ in rows], wanted, slots
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(rows_of_words())
 def test_choices_against_a_walk_word_by_word(case):
@@ -312,6 +313,7 @@ def restored(batch) -> np.ndarray:
     return ids
 
 
+@pytest.mark.slow
 def test_batches_hold_the_text_of_the_static_ones(records):
     pairs = zip(take(records, 20), take(records, 20, is_dynamic=False), strict=True)
     for dynamic, static in pairs:
@@ -319,6 +321,7 @@ def test_batches_hold_the_text_of_the_static_ones(records):
         assert (dynamic["masked_lm_positions"] != static["masked_lm_positions"]).any()
 
 
+@pytest.mark.slow
 def test_epochs_differ(records):
     an_epoch = records.instances
     batches = take(records, 3 * an_epoch, batch=1)
@@ -330,6 +333,7 @@ def test_epochs_differ(records):
     assert sum(map(len, masks.values())) > 0.9 * len(batches)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole_words", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_resumed_batches_are_the_same(records, whole_words):
     records = with_parameters(records, do_whole_word_mask=whole_words)
@@ -344,6 +348,7 @@ def test_spans_are_not_drawn_anew(records):
         take(with_parameters(records, do_span_mask=True), 1)
 
 
+@pytest.mark.slow
 def test_the_seed_decides_the_masks(records):
     one_file = dataclasses.replace(
         records, info=dataclasses.replace(records.info, files=records.info.files[:1])
@@ -353,6 +358,7 @@ def test_the_seed_decides_the_masks(records):
     assert (one["input_ids"] != other["input_ids"]).any()
 
 
+@pytest.mark.slow
 def test_hosts_share_the_masks_of_one(records):
     """The same rows with the same masks, dealt to the steps in another order."""
     steps = dealing.steps_dealt(8)

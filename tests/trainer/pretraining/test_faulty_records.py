@@ -84,6 +84,7 @@ def forge(path, number: int, size: int) -> None:
     told(path.parent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2**25, 2**62, 2**64 - 1])
 def test_a_length_in_the_midst_of_a_file(folder, size):
     """TensorFlow's reader ends the process at 2**62."""
@@ -144,6 +145,7 @@ def test_a_file_that_must_not_be_read(folder, monkeypatch):
         open_records(str(folder), "--data")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("feature", "value"),
     [

@@ -67,6 +67,7 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(without_dropout, rec
             np.testing.assert_allclose(mine, theirs, atol=5e-4)
 
 
+@pytest.mark.slow
 def test_every_part_of_a_batch_draws_its_own_masks(small_config):
     seeds = []
 
@@ -151,6 +152,7 @@ def test_the_events_are_those_of_the_metrics_file(elsewhere):
         assert found == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_lost_model_folder_continues_from_its_checkpoints(
     elsewhere, records_folder, small_config_file, tmp_path, capsys
 ):

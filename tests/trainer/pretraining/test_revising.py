@@ -180,6 +180,7 @@ def test_a_training_is_finished_early_and_extended(run, tmp_path, capsys):
     assert "nothing to do" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_flags_that_are_not_given_stay_those_of_the_training(run, records_folder, tmp_path):
     """A training of 20 steps is no training of the recipe's 18,000."""
     folder = tmp_path / "model"

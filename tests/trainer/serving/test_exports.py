@@ -175,6 +175,7 @@ def test_an_export_that_fails_leaves_nothing(classifier_folder, tmp_path, monkey
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
 
 
+@pytest.mark.slow
 def test_what_a_killed_export_left_is_deleted(classifier_folder, tmp_path, capsys):
     (tmp_path / "_tmp-0123-1").mkdir()
     export_main([f"--model={classifier_folder}", f"--output={tmp_path}"])
@@ -182,6 +183,7 @@ def test_what_a_killed_export_left_is_deleted(classifier_folder, tmp_path, capsy
     assert "left by" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_export_of_an_encoder(encoder_folder, tmp_path, small_config):
     export_main([f"--model={encoder_folder}", f"--output={tmp_path}"])
     encode = tf.saved_model.load(tmp_path / "1").signatures["serving_default"]
@@ -192,6 +194,7 @@ def test_export_of_an_encoder(encoder_folder, tmp_path, small_config):
     assert answer["input_mask"].numpy().sum(axis=1).tolist() == [5, 2, 32]
 
 
+@pytest.mark.slow
 def test_export_answers_a_text(classifier_folder, tmp_path, capsys):
     export_main([f"--model={classifier_folder}", f"--output={tmp_path}", "--text=River city!"])
     lines = capsys.readouterr().out.splitlines()

@@ -31,6 +31,7 @@ def publish(temporary, output, number=None):
     return publishing.publish(temporary, output, lambda: number or versions.next_version(output))
 
 
+@pytest.mark.slow
 def test_two_at_once_make_two_versions(output):
     """Each has all files of one model, whoever was first."""
     temporaries = {mark: write_model(output, mark) for mark in "ab"}
@@ -70,6 +71,7 @@ def test_the_graph_comes_last_where_files_come_one_by_one(gs, tmp_path, monkeypa
     assert "saved_model.pb" in files.list_folder(f"{output}/1")
 
 
+@pytest.mark.slow
 def test_a_number_that_is_taken(output):
     publish(write_model(output, "a"), output, 5)
     with pytest.raises(InputError, match="serving/5: exists already; leave --version out"):

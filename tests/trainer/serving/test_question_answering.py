@@ -72,6 +72,7 @@ def trained_path(model, text_features, questions, allows_no_answer):
     return decode(numbered, windows, *logits, allows_no_answer, DecodingParameters()), windows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allows_no_answer", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_answers_equal_those_of_the_trained_path(
     model, text_features, questions, allows_no_answer, monkeypatch, tmp_path
@@ -105,6 +106,7 @@ def test_answers_equal_those_of_the_trained_path(
         assert "null_odds" not in found
 
 
+@pytest.mark.slow
 def test_bytes_that_are_no_text_and_nothing_to_answer(model, text_features):
     module = AnswerModule(model, text_features, allows_no_answer=False)
     serve = module.functions["serving_default"]
@@ -117,6 +119,7 @@ def test_bytes_that_are_no_text_and_nothing_to_answer(model, text_features):
     ].shape == (0,)
 
 
+@pytest.mark.slow
 def test_predict_answers_questions(model, text_features, tmp_path):
     """The batch pipeline over tables, with the columns of SQuAD or others."""
     folder = tmp_path / "reader"
@@ -139,6 +142,7 @@ def test_predict_answers_questions(model, text_features, tmp_path):
     assert "line 4: has an empty 'context'" in rejects.read_text()
 
 
+@pytest.mark.slow
 def test_starts_that_go_with_no_end(text_features, monkeypatch):
     """As in decoding: the best of all spans where those of the best starts and ends are none."""
 
