@@ -6,7 +6,9 @@ a text have it: to lose a book costs less than to learn from one with wrong lett
 
 import codecs
 import dataclasses
+import io
 import re
+from collections import Counter
 from itertools import chain
 
 import charset_normalizer
@@ -237,10 +239,10 @@ def utf8_lines_of_mixed(raw: bytes) -> int:
 
     A line of another encoding is hardly ever UTF-8, unless it is a short word of Korean, say.
     """
-    beyond = [line for line in raw.splitlines() if not line.isascii()]
-    are_utf8 = sum(can_decode(line, "utf-8") for line in beyond)
-    is_mixed = are_utf8 < len(beyond) and are_utf8 >= max(2, _LEAST_OF_MIXED * len(beyond))
-    return are_utf8 if is_mixed else 0
+    # The lines of a large file are never held together.
+    beyond = Counter(can_decode(line, "utf-8") for line in io.BytesIO(raw) if not line.isascii())
+    is_mixed = beyond[False] > 0 and beyond[True] >= max(2, _LEAST_OF_MIXED * beyond.total())
+    return beyond[True] if is_mixed else 0
 
 
 def detect_encoding(raw: bytes) -> str | None:

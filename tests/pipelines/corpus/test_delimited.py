@@ -81,7 +81,7 @@ def test_other_encodings():
         (b"id,body\n", r"--text_column=text: no such column; name one of id, body, or give"),
         (
             b"<HEADLINE>\t\t\n",
-            r"no such column; the first line has tabs: give --format=tsv or text$",
+            r"--text_column=text: no such column; the first line has tabs: give --format=tsv",
         ),
         (b"text,text\n", r"--text_column=text: two columns have that name; rename one"),
     ],
