@@ -19,6 +19,8 @@ _SERVED = (
 )
 # Number of people whose changes of one control are answered at once.
 _AT_ONCE = 8
+# Time that a browser takes to show the page.
+SECONDS_OF_A_BROWSER = 2.0
 # Colours of a light page, and those of a dark one.
 _COLOURS = {
     "body_text_color_subdued": "#4b5563",
@@ -120,8 +122,11 @@ def serve(material: Material, host: str, port: int) -> None:
       InputError: see `open_page`.
     """
     print(f"page: {open_page(material, host, port)} (Ctrl-C ends it)", flush=True)
-    # What takes long to load is loaded while the reader reads.
-    threading.Thread(target=_warm_up, args=(material,), daemon=True).start()
+    # What takes long to load is loaded while the reader reads. A browser on this machine needs the
+    # processors first.
+    waiting = threading.Timer(SECONDS_OF_A_BROWSER, _warm_up, args=(material,))
+    waiting.daemon = True
+    waiting.start()
     threading.Event().wait()
 
 
