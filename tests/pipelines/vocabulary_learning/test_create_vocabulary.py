@@ -4,9 +4,13 @@ import json
 import random
 
 import pytest
+from apache_beam.pvalue import TaggedOutput
 from support.sample_text import make_document
 
+from beambert.pipelines.corpus.reading import ReadOptions, split_file
+from beambert.pipelines.corpus.transforms import REJECTS
 from beambert.pipelines.create_vocabulary import main
+from beambert.pipelines.jobs.input_files import match_inputs
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.vocabulary_learning import run, word_counts
 from beambert.pipelines.wordpiece.tokenization import Tokenizer, word_splitter
@@ -248,3 +252,22 @@ def test_what_shows_at_once_is_refused_before_any_file_is_read(capsys, tmp_path,
     result = vocab(capsys, tmp_path / "v.txt", f"--input={tmp_path}/empty.txt")
     refused(result, "no words in 1 file")
     assert result[1] == "" and not (tmp_path / "v.txt.json").exists()
+
+
+def test_many_rejects_are_passed_on_together(tmp_path):
+    """One by one they cost more than the reading of their lines."""
+    path = tmp_path / "a.jsonl"
+    path.write_text("{|\n" * 2500)
+    (file,) = match_inputs([str(path)])
+    options = ReadOptions("jsonl")
+    count = word_counts.CountWords(True, options)
+    count.setup()
+    count.start_bundle()
+    passed = [
+        output.value
+        for part in split_file(file, options)
+        for output in count.process(part)
+        if isinstance(output, TaggedOutput) and output.tag == REJECTS
+    ]
+    assert list(map(len, passed)) == [1000, 1000, 500]
+    assert json.loads(passed[-1][-1])["line"] == 2500
