@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from beambert.explore.embeddings import compose
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.prediction.answers import ANSWERS
 from beambert.pipelines.prediction.saved_models import Model
@@ -72,15 +73,16 @@ class Explainer:
           label: index of the label; None for the likeliest.
         """
         wanted = tf.constant(-1 if label is None else label)
-        ids, scores, chosen = self._graph(wanted, *(tf.constant([text]) for text in texts))
-        return Attribution(ids.numpy(), scores.numpy(), int(chosen))
+        outputs = self._graph(wanted, *(tf.constant([text]) for text in texts))
+        ids, segments, gradient, chosen = (output.numpy() for output in outputs)
+        total = compose(self._model.encoder, ids, segments).total
+        return Attribution(ids, (gradient * total).sum(axis=1), int(chosen))
 
     def _explain(self, wanted: tf.Tensor, *texts: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Returns the ids [tokens], their scores [tokens] and the label's index."""
+        """Returns the ids and segments [tokens], the gradient [tokens, H] and the label's index."""
         inputs = self._features(*texts)
         length = tf.reduce_sum(inputs["input_mask"])
-        tables = self._model.encoder.embeddings
-        positions = tables.position_embeddings
+        positions = self._model.encoder.embeddings.position_embeddings
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(positions.value)
             logits = self._model(inputs)[0]
@@ -88,6 +90,4 @@ class Explainer:
             logit = logits[chosen]
         ids, segments = (inputs[name][0, :length] for name in ("input_ids", "segment_ids"))
         gradient = tf.convert_to_tensor(tape.gradient(logit, positions.value))[:length]
-        total = tf.gather(tables.word_embeddings_VH, ids) + positions[:length]
-        total += tf.gather(tables.token_type_embeddings_SH, segments)
-        return ids, tf.reduce_sum(gradient * total, axis=1), chosen
+        return ids, segments, gradient, chosen

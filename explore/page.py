@@ -38,7 +38,7 @@ def build_page(material: Material) -> gr.Blocks:
             if material.pretrained:
                 with gr.Tab("Attention and layers") as tab:
                     model_tabs.layers(tab, material)
-            asked = list(material.finetuned)
+            asked = material.finetuned
             if asked or material.evaluations:
                 with gr.Tab("Ask the task") as tab:
                     if asked:

@@ -31,8 +31,6 @@ _TEXTS_OF_A_FILE = 100
 BEGINNING_BYTES = 1 << 19
 # Number of rejects that a job lists. All are counted.
 MOST_REJECTS = 10_000
-# Number of rejects that a step passes on at once.
-REJECTS_AT_A_TIME = 1000
 
 
 @dataclasses.dataclass(frozen=True)

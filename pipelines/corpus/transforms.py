@@ -6,16 +6,39 @@ import apache_beam as beam
 
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.parts import FilePart
-from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
+from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row, split_file
 from beambert.pipelines.jobs.input_files import InputFile
 from beambert.pipelines.jobs.input_list import InputList
 from beambert.pipelines.shared.progress import ProgressTally
 
 # Tags of the side outputs of the steps that read documents.
 COUNTS, REJECTS = "counts", "rejects"
+# Number of rejects that a step passes on at once. One by one they cost more than their reading.
+REJECTS_AT_A_TIME = 1000
 
 # Type of the input of those steps: a part of a file, or the text of one document.
 Source = FilePart | str
+
+
+class RejectLists:
+    """Makes the outputs for `REJECTS` of a source's rejects."""
+
+    def __init__(self, source: Source):
+        """Takes the source."""
+        self._source = source
+        self._rows: list[str] = []
+
+    def add(self, reject: Reject) -> Iterator[beam.pvalue.TaggedOutput]:
+        """Adds a reject, and yields an output when there are enough."""
+        self._rows.append(reject_row(self._source, reject))
+        if len(self._rows) == REJECTS_AT_A_TIME:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[beam.pvalue.TaggedOutput]:
+        """Yields an output of those that are left, if there are any."""
+        if self._rows:
+            yield beam.pvalue.TaggedOutput(REJECTS, self._rows)
+            self._rows = []
 
 
 class SplitFiles(beam.DoFn):

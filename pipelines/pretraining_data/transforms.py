@@ -14,8 +14,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beambert.pipelines.corpus.coverage import coverage
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
-from beambert.pipelines.corpus.reading import REJECTS_AT_A_TIME, ReadOptions, reject_row
-from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, Source, read_source
+from beambert.pipelines.corpus.reading import ReadOptions
+from beambert.pipelines.corpus.transforms import COUNTS, RejectLists, Source, read_source
 from beambert.pipelines.instances.building import (
     DocumentCounts,
     InstanceCounts,
@@ -126,17 +126,14 @@ class TokenizeSources(beam.DoFn):
 
     def _read(self, source: Source) -> Iterator[Any]:
         self._clock.start()
-        rejects: list[str] = []
+        rejects = RejectLists(source)
         number = 0 if isinstance(source, str) else self._sources.number_of(source.file.path)
         for document in read_source(source, self._read_options, self._progress):
             self._counts["read"] += 1
             self._progress.add(documents=1)
             if isinstance(document, Reject):
                 self._counts["rejected " + document.reason] += 1
-                rejects.append(reject_row(source, document))
-                if len(rejects) == REJECTS_AT_A_TIME:
-                    yield beam.pvalue.TaggedOutput(REJECTS, rejects)
-                    rejects = []
+                yield from rejects.add(document)
             elif isinstance(document, Skip):
                 self._counts["dropped " + document.reason] += 1
             else:
@@ -152,8 +149,7 @@ class TokenizeSources(beam.DoFn):
                     tokens = sum(len(batch.tokens) for batch in self._tokenized)
                     if tokens >= self._shuffle.tokens_at_a_time:
                         yield from self._send()
-        if rejects:
-            yield beam.pvalue.TaggedOutput(REJECTS, rejects)
+        yield from rejects.rest()
         if not isinstance(source, str):
             self._counts["coverage"] += coverage(source)
         self._clock.lap("read")

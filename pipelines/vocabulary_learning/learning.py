@@ -210,9 +210,9 @@ def _learn_pieces(words: list[tuple[str, int]], room: int) -> list[str]:
     low, high = 0, words[0][1] + 1
     threshold = min(max(1, round(FIRST_THRESHOLD * last_count)), high - 1)
     pieces: list[str] = []
-    for trial in itertools.count(1):
-        if not low < threshold < high:
-            break
+    trials = 0
+    while low < threshold < high:
+        trials += 1
         found = _pieces_from(words, threshold)
         if len(found) >= room:
             low, pieces = threshold, found
@@ -224,7 +224,7 @@ def _learn_pieces(words: list[tuple[str, int]], room: int) -> list[str]:
                 pieces = found
         ratio = max(len(found), 1) / (room * (1 + SURPLUS / 2))
         threshold = round(threshold * ratio ** (1 / THRESHOLD_POWER))
-        if trial >= ESTIMATES:
+        if trials >= ESTIMATES:
             threshold = (low + high) // 2
         threshold = min(max(threshold, low + 1), high - 1)
     return pieces[:room]

@@ -16,13 +16,11 @@ from apache_beam.transforms.window import GlobalWindows
 
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.reading import (
-    REJECTS_AT_A_TIME,
     ReadOptions,
     check_rejects,
     counts_by_reason,
-    reject_row,
 )
-from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, Source, read_source
+from beambert.pipelines.corpus.transforms import COUNTS, RejectLists, Source, read_source
 from beambert.pipelines.jobs.files import delete_quietly, write_bytes
 from beambert.pipelines.jobs.input_files import InputFile, check_unchanged
 from beambert.pipelines.jobs.running import library_versions
@@ -192,7 +190,7 @@ class CountWords(beam.DoFn):
     def process(self, source: Source) -> Iterator[Any]:
         """Counts the words of one source, and yields the counts when there are enough."""
         counts: Counter[str] = Counter()
-        rejects: list[str] = []
+        rejects = RejectLists(source)
         for document in read_source(source, self._options, self._progress):
             counts["read"] += 1
             self._progress.add(documents=1)
@@ -208,12 +206,8 @@ class CountWords(beam.DoFn):
                 counts["skipped"] += 1
             elif isinstance(document, Reject):
                 counts["rejected"] += 1
-                rejects.append(reject_row(source, document))
-                if len(rejects) == REJECTS_AT_A_TIME:
-                    yield beam.pvalue.TaggedOutput(REJECTS, rejects)
-                    rejects = []
-        if rejects:
-            yield beam.pvalue.TaggedOutput(REJECTS, rejects)
+                yield from rejects.add(document)
+        yield from rejects.rest()
         yield beam.pvalue.TaggedOutput(COUNTS, counts)
 
     def finish_bundle(self) -> Iterator[Any]:
