@@ -149,7 +149,9 @@ def damage_value(generator: random.Random, value: Any) -> Any:
             value = [value]
         return value
     if isinstance(value, int | float) and not isinstance(value, bool) and generator.random() < 0.5:
-        return generator.choice((-value, value + 1, value * 1000, value + 0.5, str(value)))
+        # A whole number may be too great for a float.
+        other = value + 0.5 if abs(value) < 2**53 else 0.5
+        return generator.choice((-value, value + 1, value * 1000, other, str(value)))
     if isinstance(value, str) and generator.random() < 0.3:
         return generator.choice((value[:-1], value * 2, value.upper(), value + "\n", "../" + value))
     return generator.choice(ODD_VALUES)
