@@ -7,6 +7,7 @@ import gradio as gr
 
 from beambert.explore import playgrounds
 from beambert.explore.drawing import refused, said, whole
+from beambert.explore.libraries import load_libraries
 from beambert.explore.material import Material
 from beambert.pipelines.shared.errors import InputError
 
@@ -34,11 +35,15 @@ def shows(
         if any(value is None for value in values):
             yield whole(said("Give every field a value."))
             return
+        load_libraries()
         try:
             found = function(*values)
             yield from [found] if isinstance(found, str) else found
         except InputError as error:
             yield refused(error)
+        except Exception:
+            yield whole(said("This could not be computed; the command's console says why."))
+            raise
 
     gr.on(
         triggers,

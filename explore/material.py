@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from beambert.explore.evaluations import open_evaluation
+from beambert.explore.libraries import importing, load_libraries
 from beambert.model.config import BertConfig
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
-from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.given_paths import check_folder, is_local
 from beambert.pipelines.storage.weights import CONFIG_FILE, TRAINING_FILE
 from beambert.pipelines.tasks.task import CHOICE, SPAN
@@ -162,7 +162,7 @@ class Material:
         language = self.language_of(name)
 
         def make() -> "Tokenizer":
-            with loading():
+            with importing():
                 from beambert.pipelines.wordpiece.tokenization import Tokenizer
             return Tokenizer(language.vocabulary, language.do_lower_case)
 
@@ -185,7 +185,7 @@ class Material:
             return None
 
         def make() -> "BertPretrainer":
-            with loading():
+            with importing():
                 from beambert.model.pretrainer import BertPretrainer
                 from beambert.trainer import model_folders
             found = model_folders.open_model(self.models[name].path, "--model")
@@ -207,7 +207,7 @@ class Material:
         """
 
         def make() -> tuple[Any, Any]:
-            with loading():
+            with importing():
                 from beambert.pipelines.prediction import saved_models
             found = saved_models.find_model(self.models[name].path)
             return found, saved_models.load(found)
@@ -222,7 +222,7 @@ class Material:
         """
 
         def make() -> "Explainer":
-            with loading():
+            with importing():
                 from beambert.explore.answers import Explainer
                 from beambert.pipelines.model_inputs.texts import TextFeatures
                 from beambert.trainer import model_folders
@@ -250,7 +250,7 @@ class Material:
         """
 
         def make() -> "dict[str, tuple[RecordBrowser, MadeWith]]":
-            with loading():
+            with importing():
                 from beambert.explore.records import RecordBrowser
                 from beambert.pipelines.records.statistics import VocabularyIds
                 from beambert.pipelines.verification.found_folders import find_folders
@@ -281,7 +281,7 @@ class Material:
         Raises:
           InputError: a file cannot be used.
         """
-        with loading():
+        with importing():
             from collections import Counter
             from itertools import islice
 
@@ -308,6 +308,7 @@ class Material:
 
     def warm_up(self) -> None:
         """Loads TensorFlow and the first model ahead of the first question."""
+        load_libraries()
         self.tokenizer(NO_MODEL).tokenize_batch(["a"])
         if self.pretrained:
             self.model(self.pretrained[0])

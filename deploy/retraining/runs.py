@@ -102,7 +102,7 @@ class Retraining:
         """
         try:
             found = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # a number may have too many digits
             raise InputError(f"--config={path}: is not TOML ({error})") from error
         fields = {field.name: field for field in dataclasses.fields(cls)}
         for name in found:

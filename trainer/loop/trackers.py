@@ -22,6 +22,9 @@ from beambert.trainer.loop.services import SERVICES
 # The end of a training waits so long for a service that has not taken all metrics yet. A machine
 # that is taken away leaves about as much time.
 SECONDS_TO_FINISH = 30.0
+# Largest number of characters of a metric's name in a line that isn't damaged. A plot with a longer
+# title takes minutes.
+_LONGEST_NAME = 200
 
 
 class Tracker(Protocol):
@@ -243,10 +246,22 @@ def _rows_until(path: str, step: int) -> list[dict[str, Any]]:
     return [row for row in rows_of(data) if row["step"] <= step]
 
 
+def _is_row(row: Any) -> bool:
+    return (
+        isinstance(row, dict)
+        and isinstance(row.get("split"), str)
+        and isinstance(row.get("step"), int)
+        and all(len(name) <= _LONGEST_NAME for name in row)
+    )
+
+
 def rows_of(data: bytes) -> list[dict[str, Any]]:
     """Returns the lines of metrics.jsonl up to a damaged one, which must not end a training."""
     rows = []
     with contextlib.suppress(ValueError):
         for line in data.splitlines():
-            rows.append(json.loads(line))
+            row = json.loads(line)
+            if not _is_row(row):
+                break
+            rows.append(row)
     return rows

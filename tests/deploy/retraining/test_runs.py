@@ -231,6 +231,7 @@ BAD = {
     ("vocab_file =", "least = 7\nvocab_file ="): "evaluate: --threshold=7: cannot be reached",
     ("max_seq_length = 32", "max_seq_length = 'a,b'"): "one length, or a short and a long one",
     ("vocab_file =", f"least = {'[' * 9999}\nvocab_file ="): "is not TOML",
+    ("vocab_file =", f"least = {'1' * 9999}\nvocab_file ="): "is not TOML",
     ("[evaluate]", "[evaluate]\nmin_change = 'much'"): "min_change=much: must be a number",
     ("[evaluate]", "[evaluate]\nmetric = 'f1'"): "is set by each run",
     ("vocab_file =", "alert_days = true\nvocab_file ="): "alert_days: must be a number",

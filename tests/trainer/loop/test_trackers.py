@@ -11,7 +11,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.loop import services, trackers
 from beambert.trainer.loop.config import TRACKERS, LoopConfig
 from beambert.trainer.loop.settings import flat_settings
-from beambert.trainer.loop.trackers import open_trackers
+from beambert.trainer.loop.trackers import open_trackers, rows_of
 from beambert.trainer.model_folders import TrainingFolders
 
 CONFIGURATION = {"kind": "pretraining", "loop": {"dtype": "float32"}, "data": ["/records"]}
@@ -195,3 +195,16 @@ def test_a_real_wandb(tmp_path, monkeypatch):
     run_id = json.loads((tmp_path / "encoder" / "tracker.json").read_text())["wandb"]
     files = list((tmp_path / "wandb").glob(f"offline-run-*/run-{run_id}.wandb"))
     assert files and b"masked_lm_accuracy" in files[0].read_bytes()
+
+
+@pytest.mark.parametrize(
+    "line", ["[1]", '{"step": 2, "split": 3}', '{"split": "eval"}', '{"split": "eval", "st']
+)
+def test_lines_end_at_a_damaged_one(line):
+    good = '{"split": "train", "step": 1, "loss": 2.5}'
+    assert rows_of(f"{good}\n{line}\n{good}\n".encode()) == [json.loads(good)]
+
+
+def test_a_name_of_a_megabyte_is_damage():
+    line = json.dumps({"split": "eval", "step": 1, "a" * 2**20: 1.0})
+    assert rows_of(line.encode()) == []
