@@ -46,6 +46,7 @@ def test_help_lists_every_command(arguments):
         assert f"\n  {name} " in run.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_help_of_a_command(command):
     """With an example to copy, and at once, as nothing heavy is loaded for it."""

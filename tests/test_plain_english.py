@@ -54,6 +54,7 @@ def test_errors_are_found():
     assert len(list(errors())) > 150
 
 
+@pytest.mark.slow
 def test_errors_begin_with_the_flag_or_file():
     """`--flag=value: what is wrong; what to do`, so that one sees at once where to look."""
 
@@ -93,6 +94,7 @@ def test_attributes_are_described_by_sentences_or_nouns(top):
     assert found == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("top", TOPS)
 def test_comments_have_a_subject(top):
     """Not "Of tokens: …" or "That share …", which hang on the name below them."""

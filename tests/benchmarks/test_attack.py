@@ -83,6 +83,7 @@ def attempt(trial):
     return "refused"
 
 
+@pytest.mark.slow
 def test_every_fault_is_seen_and_the_others_go_on(tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "MOST_BYTES", workers._peak("self") + (100 << 20))
     family = Family("plain", 1.0, attempt)

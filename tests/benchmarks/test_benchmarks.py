@@ -119,6 +119,7 @@ def stand_in(tmp_path) -> pathlib.Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_help_says_what_is_asked_and_how(name):
     done = run(name, "--help", process=subprocess.run)
@@ -127,6 +128,7 @@ def test_help_says_what_is_asked_and_how(name):
     assert f"python -m benchmarks.{name}" in done.stdout.split("examples:")[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_wrong_flag_is_one_sentence(name):
     done = run(name, "--nonsense=1", process=subprocess.run)

@@ -27,6 +27,7 @@ def test_the_answer_is_that_of_the_saved_model(material):
     assert sum(answer["probabilities"].values()) == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_gradient_times_input_is_the_slope_of_the_logit(classifier):
     """The input of one token is scaled a little, and the logit computed again."""
     network, features = classifier
@@ -53,6 +54,7 @@ def test_gradient_times_input_is_the_slope_of_the_logit(classifier):
         assert score == pytest.approx(slope, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_the_likeliest_label_is_the_default(classifier):
     network, features = classifier
     logits = network(features(tf.constant(["made music"])))[0]

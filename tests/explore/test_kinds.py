@@ -62,6 +62,7 @@ def shown(material, first, second="", endings="") -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", drawn)).split())
 
 
+@pytest.mark.slow
 def test_a_pair(of_model):
     labels = stand_in_models.LABELS
     material = of_model(CLASSIFICATION, stand_in_models.Classifier(), labels, is_pair=True)
@@ -94,11 +95,13 @@ def test_an_ending(of_model, is_pair):
         )
 
 
+@pytest.mark.slow
 def test_a_number(of_model):
     said = shown(of_model(REGRESSION, stand_in_models.Regressor()), "the river city")
     assert "Answer: 1.400" in said and "Which tokens mattered for the number" in said
 
 
+@pytest.mark.slow
 def test_several_labels(of_model):
     labels = ("negative", "positive", "z")
     material = of_model(MULTI_LABEL, stand_in_models.MultiLabeller(), labels)

@@ -124,6 +124,7 @@ def shown_with(material, typed):
     yield drawing.pieces([drawing.Piece(typed, under=typed)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("typed", [SCRIPT, '"><img src=x onerror=alert(1)>', "</div><b>"])
 def test_typed_text_is_never_html(material, typed):
     for shown in shown_with(material, typed):

@@ -62,6 +62,7 @@ def test_no_seed_or_no_rate_is_identity():
     assert dropout(x, 0.0, tf.constant([1, 2]), 0) is x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("integers", ["int32", "int64"])
 def test_same_mask_eagerly_in_a_graph_and_compiled(integers):
     seed = tf.constant([3, 4], integers)

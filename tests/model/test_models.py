@@ -223,6 +223,7 @@ def test_sequences_longer_than_the_positions_are_refused(pretrainer):
         pretrainer(make_features(length=21))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [36, 31])
 def test_the_logits_of_windows_are_averaged(length):
     """Three windows, the last not full; two; and a short text in one window."""

@@ -60,6 +60,7 @@ def sums_and_gradients(sums, model, features):
 
 
 # Rows that just suffice, rows to spare, a row for every position.
+@pytest.mark.slow
 @pytest.mark.parametrize(("spare_tokens", "spare_predictions"), [(0, 0), (3, 2), (None, None)])
 @pytest.mark.parametrize("lengths", [[12, 3, 7, 12], [1, 2, 12, 5], [12, 12, 12, 12]])
 def test_sums_and_gradients_are_those_of_the_padded_batch(

@@ -92,6 +92,7 @@ FOUND = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda of: of.__name__)
 def test_the_example_of_the_docstring(transform, folder):
     FOUND.get(transform.__name__, lambda folder: None)(folder)

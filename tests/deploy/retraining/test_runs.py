@@ -81,6 +81,7 @@ def test_a_year_of_runs(tmp_path, config, commands, capsys):
     assert served(config)["3"] == f"{config.workspace}/runs/000004/classifier"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("when", ["before", "half-way", "after"])
 def test_killed_at_any_step(tmp_path, config, commands, step, when):

@@ -266,6 +266,7 @@ def test_a_plan_on_a_bucket(gs, tmp_path, capsys):
     assert "has ended the run" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "outcome"),
     [("CANCELLED", "new"), ("FAILED", "new"), ("RUNNING", "busy"), ("PAUSED", "busy")],

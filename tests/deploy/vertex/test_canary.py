@@ -100,6 +100,7 @@ def slow(answer):
     return slowly
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "fault"),
     [

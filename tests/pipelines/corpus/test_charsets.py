@@ -80,6 +80,7 @@ def encodings_of(text: str) -> list[str]:
 CASES = [(language, codec) for language, text in SENTENCES.items() for codec in encodings_of(text)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("language", "codec"), CASES)
 @pytest.mark.parametrize("times", [1, 30])
 def test_read_back_exactly_or_not_at_all(language, codec, times):

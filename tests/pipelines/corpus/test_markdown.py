@@ -172,6 +172,7 @@ def is_read_or_rejected_within(seconds: float, marker: str, size: int) -> bool:
     return is_known and time.process_time() - started < seconds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("marker", MARKERS)
 def test_a_file_of_one_marker_is_read_or_rejected_at_once(marker):
     assert is_read_or_rejected_within(2, marker, 20_000)

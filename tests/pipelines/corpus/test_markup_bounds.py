@@ -41,6 +41,7 @@ MARKERS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("marker", MARKERS)
 def test_a_page_of_one_marker_is_read_or_rejected_at_once(marker):
     for size in (8_000, 200_000):

@@ -164,6 +164,7 @@ def unsigned(number: int) -> bytes:
     return bytes([*data, number])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd"])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("encoding", ["PLAIN", "DELTA_BYTE_ARRAY", "RLE_DICTIONARY"])

@@ -87,6 +87,7 @@ def test_text_alone_cannot_be_cut():
     assert set(LINES) == divisible
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LINES)
 @exact
 @given(st.data())

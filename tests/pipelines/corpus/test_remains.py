@@ -104,6 +104,7 @@ MARKERS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("marker", MARKERS)
 def test_the_time_grows_with_the_length(marker):
     """Not with its square, which would take minutes; a busy machine takes half a second."""

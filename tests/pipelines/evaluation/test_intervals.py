@@ -55,6 +55,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("found", "name"), CASES)
 def test_intervals_equal_scipys_bootstrap(found, name):
     """SciPy draws otherwise, so that ends differ by the noise of 1,000 draws."""

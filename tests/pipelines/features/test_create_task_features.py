@@ -164,6 +164,7 @@ def records_of(output, split):
             yield from read_records(file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SOME_KINDS)
 def test_the_schema_fits_every_split(made, kind):
     """TFX's decoder takes it, and values are inside of what it says."""
@@ -307,6 +308,7 @@ def test_what_was_made_from_something_else_is_refused(made, folder, vocabulary):
             opened.check(made_from(*given[:place], value, *given[place + 1 :]))
 
 
+@pytest.mark.slow
 def test_damaged_folders_are_refused(made, tmp_path):
     copy = tmp_path / "features"
     shutil.copytree(made("choice"), copy)
@@ -326,6 +328,7 @@ def test_damaged_folders_are_refused(made, tmp_path):
         open_features(str(copy), "--features")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["choice", "tagging"])
 def test_records_in_any_order_and_compressed(made, folder, vocabulary, tmp_path, kind):
     """As TFX's ImportExampleGen leaves them."""

@@ -120,6 +120,7 @@ class TestCompactDocuments:
         assert plain(found) == [rows[i] for i in order]
         assert np.array_equal(found.hashes, packed.hashes[np.array(order, np.int64)])
 
+    @pytest.mark.slow
     @exact
     @given(documents, documents)
     def test_concatenate(self, one, other):

@@ -171,6 +171,7 @@ def corpus_named(name):
 
 
 class TestStatistics:
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["wiki_like", "book_like", "short_documents"])
     def test_half_is_next(self, name):
         is_next = total = forced = 0

@@ -19,6 +19,7 @@ COMPRESS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", COMPRESS)
 @pytest.mark.parametrize("size", [0, 1, 1 << 20, (1 << 20) + 1, 5 << 20])
 def test_any_size_is_read_back(ending, size):
@@ -37,6 +38,7 @@ def bomb(ending: str, megabytes: int) -> bytes:
     return b"".join(stream.compress(bytes(1 << 20)) for _ in range(megabytes)) + stream.flush()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", COMPRESS)
 def test_a_bomb_takes_little_memory(ending):
     stored = io.BytesIO(bomb(ending, 60))

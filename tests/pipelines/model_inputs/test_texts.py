@@ -88,6 +88,7 @@ def test_words_fall_into_the_pieces_of_the_data_pipeline(text_features, tokenize
     check(text_features(tf.constant(texts)), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 3, 10, 11, 18, 19, 26, 27, 50])
 def test_windows_of_a_text(vocabulary, tokenize, count):
     """Word by word; each window of ten begins with the last two of the one before."""

@@ -132,6 +132,7 @@ def test_a_file_that_is_not_text_is_a_reject(classifier, tmp_path):
     assert len(rejects) == 1 and "b.txt, line 1, byte 3: not UTF-8" in rejects[0]["reason"]
 
 
+@pytest.mark.slow
 def test_files_in_the_encoding_of_their_folder(classifier, tmp_path, capsys):
     """A single pound sign tells nothing by itself; the files beside it do."""
     text = "The price of it was what they’d paid for the house – “more” than it was worth to them."

@@ -25,6 +25,7 @@ class TestRejects:
         path.write_bytes(text + b'<doc id="9" title="y">\nfine\ncaf\xe9 bad\n</doc>\n')
         return path
 
+    @pytest.mark.slow
     def test_undecodable_bytes(self, capsys, tmp_path, broken, vocab_file):
         output = tmp_path / "out"
         line = broken.read_bytes().split(b"\xe9")[0].count(b"\n") + 1
@@ -96,6 +97,7 @@ class TestBadInput:
         flags = ["--input", corpus_file, tmp_path / "nothing"]
         refused(data(capsys, vocab_file, tmp_path / "out", *flags), tmp_path / "nothing")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("content", [b"", b"\n \n\n", b"\0" * 1000])
     def test_empty_corpus(self, capsys, tmp_path, vocab_file, content):
         (tmp_path / "empty.txt").write_bytes(content)

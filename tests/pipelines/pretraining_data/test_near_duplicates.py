@@ -55,6 +55,7 @@ def test_signature_is_the_librarys():
     assert minhash(hashes, SETTINGS).tolist() == plain.hashvalues.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("similarity", [0.0, 0.5, 0.8, 0.95])
 def test_odds_of_meeting_and_estimate(similarity):
     draw, trials = random.Random(2), 400

@@ -89,6 +89,7 @@ def test_rows_have_schemas_and_deterministic_coders(row):
     assert [field.name for field in coder.schema.fields] == list(row._fields)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "duplicates, given",
     [

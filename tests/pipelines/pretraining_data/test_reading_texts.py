@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from support import data_command
 from support.data_command import data, info, refused
 
@@ -17,6 +18,7 @@ NEWS = (
 )
 
 
+@pytest.mark.slow
 def test_encodings_are_told_and_counted(capsys, tmp_path, vocab_file):
     texts = tmp_path / "texts"
     texts.mkdir()

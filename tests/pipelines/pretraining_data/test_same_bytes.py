@@ -55,6 +55,7 @@ class TestSameBytes:
         assert hashes(output / "eval") == hashes(records / "eval")
         assert len(info(output)["inputs"]) == 3
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("ending", ["", ".bz2"])
     def test_parts_of_files_and_many_spills(
         self, capsys, tmp_path, records, corpus, vocab_file, monkeypatch, ending

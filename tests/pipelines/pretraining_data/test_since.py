@@ -117,6 +117,7 @@ def test_unfinished_folders_have_taken_nothing(tmp_path, write, run):
     assert not (tmp_path / "records" / "2").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["nowhere", "corpus", "nowhere/*"])
 def test_bad_pattern(tmp_path, write, run, pattern):
     """A slip of the pen must not make everything new."""

@@ -158,6 +158,7 @@ interrupts.finish(3)
     process.communicate()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_child_saves_first(number, status, tmp_path):
     saved = tmp_path / "saved"

@@ -213,6 +213,7 @@ def test_missing_folder_file_and_split(tmp_path):
 
 
 # The counts are those of the GLUE release.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "folder", "split", "count", "labelled"),
     [

@@ -44,6 +44,7 @@ def test_cases_differ():
     assert any(found["v1"]["f1"] < found["v1"]["exact_match"] for found in scores)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "predictions", "expected"),
     [

@@ -92,6 +92,7 @@ def test_words_of_scripts_without_spaces():
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cased", "uncased"])
 def test_tokens_of_real_files_stay(shared_data, name):
     tokens = next(shared_data.glob(f"vocab/*[-_]{name}*.txt")).read_text("utf-8").splitlines()

@@ -321,6 +321,7 @@ class TestOthersRecords:
         status, printed, _ = verify(capsys, original, f"--vocab_file={tmp_path / 'moved.txt'}")
         assert status == 1 and "105 records do not begin with the vocabulary's [CLS]" in printed
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "renamed",
         [

@@ -61,6 +61,7 @@ def learned(tmp_path_factory, documents):
     return output, source
 
 
+@pytest.mark.slow
 def test_what_is_assumed_of_the_text_is_said(capsys, tmp_path, documents):
     """A table, and letters that become other ones without their marks."""
     thanks = "ありがとう " * 9
@@ -109,6 +110,7 @@ def test_order_of_files_and_documents_doesnt_matter(capsys, tmp_path, learned, d
     assert (tmp_path / "v.txt").read_bytes() == learned[0].read_bytes()
 
 
+@pytest.mark.slow
 def test_workers_and_flushes_dont_matter(capsys, tmp_path, monkeypatch, learned, documents):
     monkeypatch.setattr(word_counts, "MOST_WORDS", 10)
     monkeypatch.setattr(word_counts, "BATCH_CHARACTERS", 100)
@@ -200,6 +202,7 @@ def test_bad_flags(capsys, tmp_path, learned, flags, parts):
     assert not (tmp_path / "v.txt").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", ["", "\n\n", "\x00\x01\n"])
 def test_no_words(capsys, tmp_path, content):
     (tmp_path / "empty.txt").write_text(content)
@@ -222,6 +225,7 @@ def test_unwritable_output_is_refused_before_the_work(capsys, tmp_path, learned)
     assert result[1] == ""
 
 
+@pytest.mark.slow
 def test_rejects_are_said_and_listed(capsys, tmp_path):
     rows = [json.dumps({"text": "a river in the north"}), '{"text": 1}', '{"text": "a city"}']
     (tmp_path / "a.jsonl").write_text("\n".join(rows) + "\n")

@@ -230,6 +230,7 @@ def test_frequent_characters_count_more_than_a_share():
 # Learning
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vocab_size", [100, 300, 1000, 2500])
 def test_size_is_exact_and_every_word_has_pieces(vocab_size):
     counts = english()

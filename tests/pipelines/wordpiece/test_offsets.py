@@ -75,6 +75,7 @@ def check(found, texts: list[str], tokenizer: OffsetTokenizer, plain: Tokenizer)
     return compared
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lower", [True, False])
 def test_original_cases(lower, tokenizers, plain_tokenizers):
     """On texts whose pieces the original release's code gave."""

@@ -133,6 +133,7 @@ def test_every_character_is_lowered():
     assert different <= NEW_CAPITALS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lower", [True, False])
 @settings(derandomize=True, max_examples=300, deadline=None, database=None)
 @given(

@@ -35,6 +35,7 @@ def test_the_bias_alone_gives_known_probabilities(folder, vocabulary):
         assert other == pytest.approx(1 / (len(vocabulary) + 2), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_the_command(folder, tmp_path, capsys):
     text = "the [MASK] of [MASK]"
     assert run(["fill", f"--model={folder}", text, "--top=3"]) == 0

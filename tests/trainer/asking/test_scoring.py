@@ -37,6 +37,7 @@ def test_an_encoder_that_knows_nothing_is_as_perplexed_as_its_vocabulary_is_larg
         assert each.pseudo_log_likelihood == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_each_token_is_masked_alone(folder, vocabulary):
     """Equal to one pass for each token, written out."""
     encoder = open_encoder(str(folder), MASKED_LM_HEAD)
@@ -57,6 +58,7 @@ def test_each_token_is_masked_alone(folder, vocabulary):
     assert found.pseudo_log_likelihood == pytest.approx(total, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_many_texts_are_scored_lot_by_lot(folder, monkeypatch):
     texts = ["the river", "a", "a b c d", "b a", "the river of a b"]
     expected, seen = score(str(folder), texts), []
@@ -68,6 +70,7 @@ def test_many_texts_are_scored_lot_by_lot(folder, monkeypatch):
     assert len(seen) > 2 and seen[-1] == (14, 14) and seen == sorted(seen)
 
 
+@pytest.mark.slow
 def test_the_second_text_is_the_second_segment(folder, vocabulary):
     encoder = open_encoder(str(folder), NEXT_SENTENCE_HEAD)
     ids = [vocabulary.id_of(w) for w in ("[CLS]", "a", "[SEP]", "the", "river", "[SEP]")]
@@ -85,6 +88,7 @@ def test_the_second_text_is_the_second_segment(folder, vocabulary):
     assert found == pytest.approx(score_next(str(folder), pairs))
 
 
+@pytest.mark.slow
 def test_the_command(folder, tmp_path, capsys):
     assert run(["score", f"--model={folder}", "the river", "a b"]) == 0
     header, first, _ = capsys.readouterr().out.splitlines()
@@ -102,6 +106,7 @@ def test_the_command(folder, tmp_path, capsys):
     assert run(["score", f"--model={folder}", "--next", f"--input={texts}"]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "told"),
     [

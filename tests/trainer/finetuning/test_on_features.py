@@ -168,6 +168,7 @@ def test_run_fn(features, flags, without_features, tmp_path, monkeypatch):
     assert answer(text=tf.constant(["the river"]))["tags"].shape == (1, 2)
 
 
+@pytest.mark.slow
 def test_run_fn_refuses_another_schema(features, flags, tmp_path):
     config = flags("tagging", features=features("tagging"))
     arguments = types.SimpleNamespace(

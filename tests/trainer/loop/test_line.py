@@ -65,6 +65,7 @@ def train_line(trainer, batches_from, config, folder) -> dict[str, float]:
     return train(trainer, [phase], config, TrainingFolders.of(str(folder)))
 
 
+@pytest.mark.slow
 def test_an_interrupt_of_the_last_call_counts(tmp_path, monkeypatch, capsys):
     train_steps = Trainer.train_steps
 
@@ -123,6 +124,7 @@ def test_storage_that_is_away_is_no_damaged_file():
     assert "verify" not in str(raised.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("bad_step", [3, 5])
 def test_a_loss_that_is_no_number_stops(tmp_path, value, bad_step):

@@ -207,6 +207,7 @@ def test_a_signal_saves_and_the_same_command_continues(
     assert "continuing from step 7" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stops", [False, True])
 def test_checkpoints_that_are_written_aside(run, whole, tmp_path, monkeypatch, stops):
     """As on TPUs: the same ones, also if the training is stopped and goes on."""

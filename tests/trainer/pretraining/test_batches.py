@@ -148,6 +148,7 @@ def test_the_stream_from_any_record_is_the_rest_of_the_stream(many_files):
         assert rows(first, count) == whole[first : first + count], first
 
 
+@pytest.mark.slow
 def test_a_far_step_opens_no_file_that_is_done(records, tmp_path):
     copy = split_again(records, tmp_path, [6] * (2 * FILES_AT_ONCE))
     done = FILES_AT_ONCE * 6
@@ -173,6 +174,7 @@ def test_four_hosts_of_two_replicas_share_the_batches_of_one(many_files, monkeyp
         assert sorted(fingerprints(of_step)) == sorted(fingerprints([whole]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [1, 9, 18, 33])
 def test_any_batch_can_be_dealt(records, batch_size):
     batch = next(iter(training_batches(records, batch_size, SEED)))
@@ -275,6 +277,7 @@ def test_two_input_pipelines_evaluate_every_record_once(records, records_folder,
     assert sorted(fingerprints(both)) == sorted(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("instances", [1, 2, 9, 16, 17])
 def test_pipelines_evaluate_equally_many_batches(records, instances, tmp_path):
     few = split_again(records, tmp_path, [instances])

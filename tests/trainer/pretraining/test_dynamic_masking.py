@@ -375,6 +375,7 @@ def test_hosts_share_the_masks_of_one(records):
     assert rows[0] == rows[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole_words", [False, True])
 def test_shapes_are_static(records, whole_words):
     records = with_parameters(records, do_whole_word_mask=whole_words)

@@ -173,6 +173,7 @@ def test_values_out_of_range(folder, feature, value):
         list(evaluation_batches(records, 8))
 
 
+@pytest.mark.slow
 def test_a_record_whose_bytes_are_no_text(folder):
     """TensorFlow quotes it, and fails to raise its error: the quotation isn't UTF-8."""
     path = folder / "part-00001-of-00003.tfrecord"

@@ -24,6 +24,7 @@ from beambert.trainer.pretraining.stretches import Stretch, stretches
 PLANNED = 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("optimizer", "start"), [("adamw", 0), ("adamw_corrected", 10)])
 def test_the_rates_of_a_revised_schedule(optimizer, start):
     revisions = (Revision(FINISH, 50, 60), Revision(EXTEND, 60, 200, 14))

@@ -47,6 +47,7 @@ def probabilities_of(folder, examples) -> np.ndarray:
     return tf.nn.softmax(model(batch)).numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     ["classifier_folder", pytest.param("pair_classifier_folder", marks=pytest.mark.slow)],
@@ -129,6 +130,7 @@ def test_the_card_of_a_version_loads_it(classifier_folder, tmp_path):
     assert f'"accuracy": {results(classifier_folder)["accuracy"]}' in card
 
 
+@pytest.mark.slow
 def test_a_version_says_which_model_it_is_of(classifier_folder, tmp_path):
     assert served_model(str(tmp_path / "serving")) is None
     model = str(classifier_folder)
@@ -154,6 +156,7 @@ def test_two_exports_at_once_are_two_versions(classifier_folder, tmp_path, monke
     assert sorted(path.name for path in (tmp_path / "serving").iterdir()) == ["1", "2"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "error", [OSError(28, "No space left on device"), KeyboardInterrupt(), ValueError("ours")]
 )
