@@ -5,11 +5,13 @@ TESTS = {
     "pipelines/instances/pairs": [
         "tests/pipelines/instances/test_pairs.py",
         "tests/pipelines/instances/test_reference.py",
+        "tests/pipelines/instances/test_sentence_order.py",
     ],
     "pipelines/instances/masking": [
         "tests/pipelines/instances/test_masking.py",
         "tests/pipelines/instances/test_reference.py",
     ],
+    "pipelines/instances/packing": ["tests/pipelines/instances/test_packing.py"],
     "pipelines/instances/building": ["tests/pipelines/instances/test_building.py"],
     "pipelines/instances/compact_documents": ["tests/pipelines/instances/test_building.py"],
     "pipelines/text/filters": ["tests/pipelines/text/test_filters.py"],

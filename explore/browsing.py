@@ -15,6 +15,7 @@ from beambert.explore.drawing import (
     whole,
 )
 from beambert.explore.material import Material
+from beambert.pipelines.records.contract import label_words
 from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.report_page import Html, join, note, table, tag
 from beambert.pipelines.wordpiece.vocabulary import (
@@ -28,8 +29,9 @@ from beambert.pipelines.wordpiece.vocabulary import (
 
 # Number of records on a page.
 PAGE = 5
-ANY, IS_NEXT, RANDOM_NEXT = "any label", "is next (0)", "random next (1)"
-_LABELS = {ANY: None, IS_NEXT: True, RANDOM_NEXT: False}
+ANY = "any label"
+FIRST, SECOND = "is next, or in order (0)", "random next, or swapped (1)"
+_LABELS = {ANY: None, FIRST: True, SECOND: False}
 # The figures of the survey: name and attribute of the statistics.
 _HIDDEN = ("hidden_as_mask", "hidden_as_other", "hidden_as_same")
 
@@ -57,7 +59,7 @@ def show_records(
     Args:
       material: what the page shows.
       folder: name of one of the folders of `Material.browsers`.
-      label: one of `ANY`, `IS_NEXT` and `RANDOM_NEXT`.
+      label: one of `ANY`, `FIRST` and `SECOND`.
       least, most: number of filled positions.
       has_unknown: whether only records with [UNK] are shown.
       text: words that must stand in a record; "" for any.
@@ -65,7 +67,7 @@ def show_records(
     """
     from beambert.explore.records import Filter
 
-    browser, _ = material.browsers()[folder]
+    browser, made_with = material.browsers()[folder]
     wanted = Filter(_LABELS[label], int(least), int(most), has_unknown, text.strip())
     found = browser.search(wanted, at, PAGE)
     parts: list[object] = [
@@ -80,11 +82,11 @@ def show_records(
         parts.append(said(f"Damaged: {found.damage}", is_wrong=True))
     if not found.records and found.then:
         parts.append(said("None of these fits; press Next to look on."))
-    parts += [_record(record, browser.tokens) for record in found.records]
+    parts += [_record(record, browser.tokens, made_with.pairs) for record in found.records]
     return whole(*parts), found.then
 
 
-def _record(record, tokens) -> Html:
+def _record(record, tokens, pairs: str | None) -> Html:
     def name(index: int) -> str:
         return tokens[index] if tokens and 0 <= index < len(tokens) else str(index)
 
@@ -102,10 +104,13 @@ def _record(record, tokens) -> Html:
         elif shown == UNKNOWN_TOKEN:
             kind = UNKNOWN
         boxes.append(Piece(shown, kind, under))
-    says = "is next (0)" if record.is_next else "random next (1)"
+    says = ""
+    if record.is_next is not None:
+        label = int(not record.is_next)
+        says = f": {label_words(pairs)[label]} ({label})"
     file = record.path.rpartition("/")[2]
     return join(
-        tag("h3", f"Record {record.number:,} of {file}: {says}"),
+        tag("h3", f"Record {record.number:,} of {file}{says}"),
         note(
             f"{len(record.ids)} of {record.positions} positions filled, "
             f"{counted(len(labels), 'token')} to predict"
@@ -138,7 +143,7 @@ def show_survey(material: Material, folder: str) -> Html:
         parts.append(said("No warning and no fault in these records."))
     rows = [
         (name.replace("_", " "), f"{value:,.4g}" if isinstance(value, float) else str(value))
-        for name, value in figures(statistics).items()
+        for name, value in figures(statistics, browser.features.has_label).items()
         if isinstance(value, int | float)
     ]
     parts.append(table(("figure", "value"), rows, ("name", "number")))

@@ -16,7 +16,7 @@ from beambert.explore.drawing import (
 )
 from beambert.explore.masking import frame
 from beambert.explore.material import Material
-from beambert.explore.playgrounds import typed_ids
+from beambert.explore.playgrounds import NO_MASKED_LM_HEAD, typed_ids
 from beambert.pipelines.shared.report_page import Html, join, note, table, tag
 from beambert.pipelines.wordpiece.vocabulary import MASK
 
@@ -29,7 +29,9 @@ _READ = {
 }
 _SPLITS = {"train": "training data", "eval": "held-out data"}
 # The metrics of training data that have a plot; of held-out data all have one.
-_DRAWN = ("loss", "masked_lm_loss", "masked_lm_accuracy", "next_sentence_accuracy", "learning_rate")
+_DRAWN = ("loss", "masked_lm_loss", "masked_lm_accuracy", "next_sentence_accuracy")
+_DRAWN += ("sentence_order_accuracy", "replaced_token_loss", "replaced_token_accuracy")
+_DRAWN += ("learning_rate",)
 
 
 def _framed(material: Material, name: str, typed: str) -> np.ndarray:
@@ -96,6 +98,8 @@ def show_lens(material: Material, name: str, typed: str, place: int) -> Html:
     from beambert.explore.layers import layer_answers, read_layers, single
 
     model = material.model(name)
+    if not model.masked_lm_head:
+        return whole(said(NO_MASKED_LM_HEAD))
     framed = _framed(material, name, typed)[: model.config.max_position_embeddings]
     if len(framed) < 3:
         return whole(said("Type a text with at least one word."))

@@ -24,6 +24,7 @@ from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 if TYPE_CHECKING:
     from beambert.explore.answers import Explainer
     from beambert.explore.records import RecordBrowser
+    from beambert.model.electra import ElectraPretrainer
     from beambert.model.pretrainer import BertPretrainer
     from beambert.pipelines.instances.masking import TokenIds
     from beambert.pipelines.records.figures import MadeWith
@@ -72,7 +73,7 @@ class NamedModel:
 
     @property
     def is_pretrained(self) -> bool:
-        """Whether it has the two heads of pre-training."""
+        """Whether it has the heads of pre-training."""
         return self.training["kind"] == PRETRAINING
 
     @property
@@ -175,8 +176,10 @@ class Material:
         vocabulary = self.language_of(name).vocabulary
         return self._once(("ids", vocabulary.name), lambda: TokenIds.of(vocabulary))
 
-    def model(self, name: str) -> "BertPretrainer | None":
+    def model(self, name: str) -> "BertPretrainer | ElectraPretrainer | None":
         """Returns a pre-trained model with its weights; None for `NO_MODEL`.
+
+        Its `next_sentence_head` or `masked_lm_head` is None if it was pre-trained without.
 
         Raises:
           InputError: the folder or its weights cannot be used.
@@ -184,14 +187,11 @@ class Material:
         if name not in self.pretrained:
             return None
 
-        def make() -> "BertPretrainer":
+        def make() -> "BertPretrainer | ElectraPretrainer":
             with importing():
-                from beambert.model.pretrainer import BertPretrainer
                 from beambert.trainer import model_folders
-            found = model_folders.open_model(self.models[name].path, "--model")
-            model = BertPretrainer(found.config)
-            model_folders.load_weights(model, found.path)
-            return model
+                from beambert.trainer.pretrained_models import pretrained_model
+            return pretrained_model(model_folders.open_model(self.models[name].path, "--model"))
 
         return self._once(("model", name), make)
 

@@ -17,10 +17,10 @@ def records(tab: gr.Tab, material: Material) -> None:
             [], label="Folder", info="the records folders in --records", allow_custom_value=True
         )
         label = gr.Radio(
-            [browsing.ANY, browsing.IS_NEXT, browsing.RANDOM_NEXT],
+            [browsing.ANY, browsing.FIRST, browsing.SECOND],
             value=browsing.ANY,
             label="Label",
-            info="IsNext or NotNext in the paper (next_sentence_labels)",
+            info="IsNext or NotNext in the paper, the order in ALBERT's (next_sentence_labels)",
         )
     with gr.Row():
         least = gr.Number(0, label="Fewest tokens", info="filled positions", precision=0)

@@ -48,6 +48,15 @@ _KINDS = {AS_MASK: MASKED, AS_OTHER: OTHER, AS_SAME: SAME}
 _WORDS = {AS_MASK: "becomes [MASK]", AS_OTHER: "becomes a random token", AS_SAME: "stays the same"}
 # The word that stands below a chosen token, before the one to predict.
 _UNDER = {AS_MASK: "", AS_OTHER: "random: ", AS_SAME: "unchanged: "}
+# What is said of a model that fills in no masks, and of one that has no opinion about pairs.
+NO_MASKED_LM_HEAD = (
+    "This model has no head for masked LM: it was pre-trained with --objective=rtd, to find tokens "
+    "that were replaced."
+)
+_NO_HEAD = (
+    "This model has no head for next sentence prediction: it was pre-trained with another "
+    "--objective than bert."
+)
 ANY, IS_NEXT_ONLY, RANDOM_ONLY = "any", "is next", "random next"
 
 
@@ -141,6 +150,8 @@ def _model_answers(material: Material, name: str, masked, names) -> Html:
     model = material.model(name)
     if model is None:
         return join()
+    if not model.masked_lm_head:
+        return said(NO_MASKED_LM_HEAD)
     from beambert.explore.layers import masked_answers, single
 
     labels = masked.ids[masked.positions]
@@ -239,7 +250,9 @@ def show_pairs(
         tag("p", tag("b", "B: "), _described(pair.b)),
     ]
     model = material.model(name)
-    if model is not None:
+    if model is not None and not model.next_sentence_head:
+        parts.append(said(_NO_HEAD))
+    elif model is not None:
         share = _next_share(model, pair)
         is_right = (share >= 0.5) == pair.is_next
         parts += [
@@ -296,7 +309,7 @@ def quiz_pair(
 ) -> tuple[Html, bool | None, bool | None]:
     """Returns a pair without its label, the label, and whether the model says "is next".
 
-    The last two are None where there is no pair or no model.
+    The last two are None where there is no pair or no model with a head for it.
     """
     sentences, pairs, _ = pairs_of(material, name, typed, length, 0.1, seed)
     if len(sentences) < 2 or not pairs:
@@ -306,9 +319,12 @@ def quiz_pair(
             None,
         )
     pair = pairs[(number * 7) % len(pairs)]
-    model = material.model(name)
-    guess = None if model is None else _next_share(model, pair) >= 0.5
-    return whole(pair_pieces(material, name, pair)), pair.is_next, guess
+    model, shown = material.model(name), pair_pieces(material, name, pair)
+    if model is None:
+        return whole(shown), pair.is_next, None
+    if not model.next_sentence_head:
+        return whole(shown, said(_NO_HEAD)), pair.is_next, None
+    return whole(shown), pair.is_next, _next_share(model, pair) >= 0.5
 
 
 def show_inputs(

@@ -16,11 +16,10 @@ from typing import BinaryIO
 
 import numpy as np
 
-from beambert.pipelines.records.contract import IS_NEXT, LABEL_FEATURE
 from beambert.pipelines.records.decoding import RecordFeatures, decode_rows
 from beambert.pipelines.records.figures import MadeWith, warn
 from beambert.pipelines.records.reading import CorruptRecordsError, read_records
-from beambert.pipelines.records.samples import SampledRecord
+from beambert.pipelines.records.samples import SampledRecord, says_next
 from beambert.pipelines.records.statistics import (
     RecordStatistics,
     VocabularyIds,
@@ -99,7 +98,7 @@ class Filter:
     """What a record must have to be shown.
 
     Attributes:
-      is_next: value of its label; None for any.
+      is_next: whether its label says that B follows A; None for any, also for none.
       least, most: its number of filled positions.
       has_unknown: whether it must have an [UNK].
       text: words that must stand in it, in any case; "" for any.
@@ -198,7 +197,8 @@ class RecordBrowser:
         filled = (rows["input_mask"] != 0).sum(axis=1)
         fits = (filled >= wanted.least) & (filled <= wanted.most)
         if wanted.is_next is not None:
-            fits &= (rows[LABEL_FEATURE][:, 0] == IS_NEXT) == wanted.is_next
+            labels = [says_next(rows, row) for row in range(len(fits))]
+            fits &= np.array(labels) == wanted.is_next
         restored = restore_ids(rows)
         if wanted.has_unknown:
             fits &= (restored == (self.ids.unknown if self.ids else -1)).any(axis=1)
@@ -262,7 +262,7 @@ def as_record(rows: Mapping[str, np.ndarray], row: int, path: str, number: int) 
         tuple(rows["input_ids"][row][filled].tolist()),
         tuple(rows["segment_ids"][row][filled].tolist()),
         tuple(zip(*(values.tolist() for values in predicted), strict=True)),
-        bool(rows[LABEL_FEATURE][row, 0] == IS_NEXT),
+        says_next(rows, row),
     )
 
 

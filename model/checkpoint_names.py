@@ -12,6 +12,9 @@ import re
 _ORIGINAL_HEADS = {
     "cls/seq_relationship/kernel": ("cls/seq_relationship/output_weights", True),
     "cls/seq_relationship/bias": ("cls/seq_relationship/output_bias", False),
+    # The head of sentence-order prediction has the same form, and takes its place there.
+    "cls/sentence_order/kernel": ("cls/seq_relationship/output_weights", True),
+    "cls/sentence_order/bias": ("cls/seq_relationship/output_bias", False),
     # run_classifier.py, create_model.
     "classifier/kernel": ("output_weights", True),
     "classifier/bias": ("output_bias", False),
@@ -36,12 +39,37 @@ def hugging_face_name(path: str) -> tuple[str, bool]:
     """Returns a variable's name in Hugging Face's BertForPreTraining, and whether to transpose."""
     if path == "cls/predictions/output_bias":
         return "cls.predictions.bias", False
+    path = path.replace("cls/sentence_order/", "cls/seq_relationship/")
     name = re.sub(r"/layer_(\d+)/", r"/layer/\1/", path).replace("layer_norm", "LayerNorm")
     owner, _, leaf = name.replace("/", ".").rpartition(".")
     if leaf.endswith("_embeddings"):
         return f"{owner}.{leaf}.weight", False
     leaf = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": "bias"}[leaf]
     return f"{owner}.{leaf}", path.endswith("/kernel")
+
+
+def discriminator_name(path: str) -> tuple[str, bool] | None:
+    """Returns a variable's name in Hugging Face's ElectraForPreTraining, and whether to transpose.
+
+    Returns None for the variables of the generator.
+    """
+    if path.startswith("generator"):
+        return None
+    name, is_transposed = hugging_face_name(path)
+    return re.sub(r"^bert\.", "electra.", name), is_transposed
+
+
+def generator_name(path: str) -> tuple[str, bool] | None:
+    """Returns a variable's name in Hugging Face's ElectraForMaskedLM, and whether to transpose.
+
+    Returns None for the variables of the discriminator alone; the embeddings are of both.
+    """
+    if path == "generator_predictions/output_bias":
+        return "generator_lm_head.bias", False
+    if not path.startswith(("generator", "bert/embeddings/")):
+        return None
+    name, is_transposed = hugging_face_name(path)
+    return re.sub(r"^(bert|generator)\.", "electra.", name), is_transposed
 
 
 def plain_hugging_face_name(name: str) -> str:

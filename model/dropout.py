@@ -20,13 +20,13 @@ _FIRST_MULTIPLIER = 0x7FEB352D
 _SECOND_MULTIPLIER = 0x846CA68B
 
 # The index of an element is an int32.
-_MOST_ELEMENTS = 2**31 - 1
+MOST_ELEMENTS = 2**31 - 1
 
 
 def most_rows(config: BertConfig, length: int) -> int:
     """Returns the greatest number of sequences of a length that dropout can take at once."""
     weights = config.num_attention_heads * length * length
-    return _MOST_ELEMENTS // max(weights, length * config.hidden_size)
+    return MOST_ELEMENTS // max(weights, length * config.hidden_size)
 
 
 def dropout(
@@ -46,11 +46,11 @@ def dropout(
     if seed is None or rate == 0:
         return x
     threshold = _uint32(round(rate * 2**32))
-    keep = ops.greater_equal(_random_bits(ops.shape(x), seed, site), threshold)
+    keep = ops.greater_equal(random_bits(ops.shape(x), seed, site), threshold)
     return ops.where(keep, x * ops.cast(1 / (1 - rate), x.dtype), ops.zeros((), x.dtype))
 
 
-def _random_bits(shape: tuple, seed: keras.KerasTensor, site: int) -> keras.KerasTensor:
+def random_bits(shape: tuple, seed: keras.KerasTensor, site: int) -> keras.KerasTensor:
     """Returns 32 uniform bits for each element, as uint32 of the given shape."""
     # One key word enters before the first round and another between the rounds. With a single one,
     # added or xored to the counter, the masks of two seeds would be permutations of each other.
@@ -68,12 +68,13 @@ def _random_bits(shape: tuple, seed: keras.KerasTensor, site: int) -> keras.Kera
 def _keys(seed: keras.KerasTensor, site: int) -> tuple[keras.KerasTensor, keras.KerasTensor]:
     """Returns two key words, hashed from the seed and the site."""
     words = ops.cast(seed, "uint32")
-    first = _finalize(words[0] + _uint32(site))
-    second = _finalize(ops.bitwise_xor(words[1], first))
-    return _finalize(first + second), second
+    first = finalize(words[0] + _uint32(site))
+    second = finalize(ops.bitwise_xor(words[1], first))
+    return finalize(first + second), second
 
 
-def _finalize(word: keras.KerasTensor) -> keras.KerasTensor:
+def finalize(word: keras.KerasTensor) -> keras.KerasTensor:
+    """Returns a hash of every element of a uint32 tensor; different words have different hashes."""
     word = _mix(word + _uint32(0x9E3779B9), _FIRST_MULTIPLIER, 16)
     return _xor_shift(_mix(word, _SECOND_MULTIPLIER, 15), 16)
 

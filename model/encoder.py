@@ -281,7 +281,7 @@ class BertLayer(keras.layers.Layer):
 
 
 class BertEncoder(keras.Model):
-    """The encoder of Devlin et al. 2019 with its pooler; the constructor creates every variable.
+    """The encoder of Devlin et al. 2019 and its pooler; the constructor creates every variable.
 
     Example:
 
@@ -291,12 +291,14 @@ class BertEncoder(keras.Model):
     ```
     """
 
-    def __init__(self, config: BertConfig, seed: int = 0):
+    def __init__(self, config: BertConfig, seed: int = 0, has_pooler: bool = True):
         """Creates the encoder and its variables.
 
         Args:
           config: sizes, activation and dropout rates.
           seed: seed of every initial weight; Keras's global seed has no influence.
+          has_pooler: whether there is a pooler. A model that reads no pooled output has none, since
+            weight decay alone would wear it away.
         """
         super().__init__(name="bert")
         self.config = config
@@ -305,9 +307,11 @@ class BertEncoder(keras.Model):
         self.encoder_layers = [
             BertLayer(config, encoder_seed, index) for index in range(config.num_hidden_layers)
         ]
-        self.pooler = BertDense(
-            config.hidden_size, config, fold_seed(seed, "pooler"), "dense", activation="tanh"
-        )
+        self.pooler = None
+        if has_pooler:
+            self.pooler = BertDense(
+                config.hidden_size, config, fold_seed(seed, "pooler"), "dense", activation="tanh"
+            )
         self.build()
 
     def build(self, input_shape: tuple | None = None) -> None:
@@ -316,8 +320,9 @@ class BertEncoder(keras.Model):
         with keras.name_scope("encoder"):
             for layer in self.encoder_layers:
                 layer.build()
-        with keras.name_scope("pooler"):
-            self.pooler.build((None, self.config.hidden_size))
+        if self.pooler:
+            with keras.name_scope("pooler"):
+                self.pooler.build((None, self.config.hidden_size))
 
     @property
     def word_embeddings(self) -> keras.Variable:
@@ -334,14 +339,15 @@ class BertEncoder(keras.Model):
           dropout_seed: integer [2], another for every step and replica; None switches dropout off.
 
         Returns:
-          sequence_output [B, L, H] and pooled_output [B, H], in the policy's compute dtype.
+          sequence_output [B, L, H] and pooled_output [B, H], in the policy's compute dtype; the
+          second is None without a pooler.
 
         Raises:
           ValueError: L is not static or is more than `max_position_embeddings`.
         """
         x_TH = self.encode(input_ids, input_mask, segment_ids, dropout_seed)
         sequence_BLH = ops.reshape(x_TH, (-1, input_ids.shape[1], self.config.hidden_size))
-        return sequence_BLH, self.pooler(sequence_BLH[:, 0])
+        return sequence_BLH, self.pooler(sequence_BLH[:, 0]) if self.pooler else None
 
     def encode(
         self,

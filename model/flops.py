@@ -26,9 +26,37 @@ def training_flops(
       predictions: prediction slots of a sequence; 0 without a masked-LM head.
       capacity: numbers of rows that are computed, except in attention; None if all are.
     """
-    h, f = config.hidden_size, config.intermediate_size
+    h = config.hidden_size
     capacity = capacity or Capacity(sequences * length, sequences * predictions)
+    head = capacity.predictions * (h * h + h * config.vocab_size)
+    return 3 * 2 * (_layers(config, sequences, length, capacity) + head)
+
+
+def electra_flops(
+    config: BertConfig,
+    generator: BertConfig,
+    sequences: int,
+    length: int,
+    predictions: int,
+    capacity: Capacity | None = None,
+) -> float:
+    """Returns the floating-point operations of an update of a discriminator and its generator.
+
+    Args:
+      config, generator: configurations of the two; the embeddings are the discriminator's.
+      sequences, length, predictions, capacity: see `training_flops`.
+    """
+    h, g = config.hidden_size, generator.hidden_size
+    capacity = capacity or Capacity(sequences * length, sequences * predictions)
+    layers = sum(_layers(of, sequences, length, capacity) for of in (config, generator))
+    projection = capacity.tokens * (h * g if h != g else 0)
+    heads = capacity.tokens * h * h + capacity.predictions * (g * h + h * config.vocab_size)
+    return 3 * 2 * (layers + projection + heads)
+
+
+def _layers(config: BertConfig, sequences: int, length: int, capacity: Capacity) -> float:
+    """Returns the multiplications of the layers in the forward pass."""
+    h, f = config.hidden_size, config.intermediate_size
     by_row = capacity.tokens * (4 * h * h + 2 * h * f)
     attention = sequences * length * 2 * length * h
-    head = capacity.predictions * (h * h + h * config.vocab_size)
-    return 3 * 2 * (config.num_hidden_layers * (by_row + attention) + head)
+    return config.num_hidden_layers * (by_row + attention)

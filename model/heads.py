@@ -49,7 +49,7 @@ class MaskedLMHead(keras.layers.Layer):
 
 
 class NextSentenceHead(BertDense):
-    """Scores "is next" (0) against "random" (1) from the pooled output."""
+    """Scores "is next" (0) against "random" (1), or "in order" against "swapped", for a pair."""
 
     def __init__(self, config: BertConfig, seed: int, name: str = "seq_relationship"):
         """Creates the layer without its variables."""

@@ -9,21 +9,41 @@ _COPIES = 4
 
 def parameters(config: BertConfig) -> int:
     """Returns the number of weights of the pre-training model."""
-    h, f, v = config.hidden_size, config.intermediate_size, config.vocab_size
-    embeddings = (v + config.max_position_embeddings + config.type_vocab_size + 2) * h
-    layer = 4 * h * (h + 1) + 2 * h * f + f + h + 4 * h
+    h, v = config.hidden_size, config.vocab_size
     heads = 2 * h * (h + 1) + 2 * h + v + 2 * (h + 1)
-    return embeddings + config.num_hidden_layers * layer + heads
+    return _embeddings(config) + _layers(config) + heads
 
 
-def state_bytes(config: BertConfig, parts: int = 1) -> int:
+def electra_parameters(config: BertConfig, generator: BertConfig) -> int:
+    """Returns the number of weights of a discriminator and its generator.
+
+    Args:
+      config, generator: their configurations; the embeddings are the discriminator's.
+    """
+    h, g, v = config.hidden_size, generator.hidden_size, config.vocab_size
+    projection = (h + 1) * g if h != g else 0
+    heads = (g + 1) * h + 2 * h + v + (h + 1) * (h + 1)
+    return _embeddings(config) + _layers(config) + projection + _layers(generator) + heads
+
+
+def _embeddings(config: BertConfig) -> int:
+    rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
+    return (rows + 2) * config.hidden_size
+
+
+def _layers(config: BertConfig) -> int:
+    h, f = config.hidden_size, config.intermediate_size
+    return config.num_hidden_layers * (4 * h * (h + 1) + 2 * h * f + f + h + 4 * h)
+
+
+def state_bytes(weights: int, parts: int = 1) -> int:
     """Returns the bytes of weights, gradients and moments.
 
     Args:
-      config: configuration of the model.
+      weights: number of weights of the model.
       parts: number of parts of a batch; of several the gradients are added up in a further copy.
     """
-    return (_COPIES + (parts > 1)) * _FLOAT_BYTES * parameters(config)
+    return (_COPIES + (parts > 1)) * _FLOAT_BYTES * weights
 
 
 def activation_bytes(config: BertConfig, length: int, predictions: int) -> int:

@@ -1,4 +1,4 @@
-"""BERT with its two pre-training heads.
+"""BERT with its pre-training heads: masked LM, and next sentence prediction unless left out.
 
 Shape suffixes: B batch, L sequence length, T = B * L, H hidden size, P predictions per sequence,
 V vocabulary size; C rows for tokens and K rows for predictions, both without padding.
@@ -11,11 +11,18 @@ from beambert.model.config import BertConfig
 from beambert.model.encoder import BertEncoder
 from beambert.model.heads import MaskedLMHead, NextSentenceHead, flat_positions
 from beambert.model.initialization import fold_seed
+from beambert.model.objectives import BERT, MLM, SOP
 from beambert.model.packing import Capacity, Packing
 
 
 class BertPretrainer(keras.Model):
     """Masked-LM and next-sentence logits; the constructor creates every variable.
+
+    Attributes:
+      encoder: the encoder.
+      masked_lm_head: head of masked LM.
+      next_sentence_head: head of next sentence prediction; None for other objectives.
+      sentence_order_head: head of sentence-order prediction, of the same form; None likewise.
 
     Example:
 
@@ -26,23 +33,31 @@ class BertPretrainer(keras.Model):
     ```
     """
 
-    def __init__(self, config: BertConfig, seed: int = 0):
+    def __init__(self, config: BertConfig, seed: int = 0, objective: str = BERT):
         """Creates the model and its variables.
 
         Args:
           config: sizes, activation and dropout rates.
           seed: seed of every initial weight; the encoder is as `BertEncoder(config, seed)`.
+          objective: `BERT`, `SOP` or `MLM`. The last has no pooler and no head but that of masked
+            LM (Liu et al. 2019, arXiv 1907.11692, section 4.2).
         """
         super().__init__(name="bert_pretrainer")
         self.config = config
-        self.encoder = BertEncoder(config, seed)
+        self.encoder = BertEncoder(config, seed, has_pooler=objective != MLM)
         heads_seed = fold_seed(seed, "cls")
         self.masked_lm_head = MaskedLMHead(config, heads_seed)
-        self.next_sentence_head = NextSentenceHead(config, heads_seed)
+        pair_head = None
+        if objective != MLM:
+            name = "sentence_order" if objective == SOP else "seq_relationship"
+            pair_head = NextSentenceHead(config, heads_seed, name)
+        self.next_sentence_head = pair_head if objective == BERT else None
+        self.sentence_order_head = pair_head if objective == SOP else None
         # In `build` the variables' paths would start with this model's name.
         with keras.name_scope("cls"):
             self.masked_lm_head.build()
-            self.next_sentence_head.build((None, config.hidden_size))
+            if pair_head:
+                pair_head.build((None, config.hidden_size))
         self.built = True
 
     def call(self, features, dropout_seed=None):
@@ -54,7 +69,8 @@ class BertPretrainer(keras.Model):
           dropout_seed: integer [2], another for every step and replica; None switches dropout off.
 
         Returns:
-          `masked_lm_logits` float32 [B, P, V] and `next_sentence_logits` float32 [B, 2].
+          `masked_lm_logits` float32 [B, P, V] and `next_sentence_logits` or
+          `sentence_order_logits` float32 [B, 2]; for `MLM` only the first.
         """
         inputs = (features["input_ids"], features["input_mask"], features["segment_ids"])
         positions_BP = features["masked_lm_positions"]
@@ -76,7 +92,7 @@ class BertPretrainer(keras.Model):
         Returns:
           `masked_lm_logits` float32 [K, V], where K is `capacity.predictions`; `prediction_slots`
           int32 [K], the slot b * P + p of each row, with the unused slots last; and
-          `next_sentence_logits` float32 [B, 2].
+          `next_sentence_logits` float32 [B, 2], if there is the head.
         """
         inputs = (features["input_ids"], features["input_mask"], features["segment_ids"])
         batch, length = inputs[0].shape
@@ -92,7 +108,8 @@ class BertPretrainer(keras.Model):
     def _logits(self, x_TH, rows_K, first_BH):
         """Applies the masked-LM head to some rows, and the other head to each sequence's first."""
         table_VH = ops.convert_to_tensor(self.encoder.word_embeddings)
-        return {
-            "masked_lm_logits": self.masked_lm_head(ops.take(x_TH, rows_K, axis=0), table_VH),
-            "next_sentence_logits": self.next_sentence_head(self.encoder.pooler(first_BH)),
-        }
+        logits = {"masked_lm_logits": self.masked_lm_head(ops.take(x_TH, rows_K, axis=0), table_VH)}
+        for name in ("next_sentence", "sentence_order"):
+            if head := getattr(self, f"{name}_head"):
+                logits[f"{name}_logits"] = head(self.encoder.pooler(first_BH))
+        return logits

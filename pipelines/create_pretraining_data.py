@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from beambert.pipelines.corpus.flags import add_input_flags
-from beambert.pipelines.instances.parameters import BALANCED, CORPUS, REFERENCE, SOURCE
+from beambert.pipelines.instances.parameters import CORPUS, RECORDED_PAIRS, SOURCE
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.records.contract import EVAL_FOLDER
@@ -84,7 +84,11 @@ def build_parser() -> FlagParser:
     )
     for name, meaning in (
         ("masked_lm_prob", "share of the tokens to mask"),
-        ("short_seq_prob", "share of the instances that are made shorter than max_seq_length"),
+        (
+            "short_seq_prob",
+            "share of the instances that are made shorter than max_seq_length; none with "
+            "--pairs=none",
+        ),
     ):
         text = f"{meaning} (default: %(default)s)"
         add(f"--{name}", type=float, default=getattr(defaults, name), help=text)
@@ -110,11 +114,14 @@ def build_parser() -> FlagParser:
     )
     add(
         "--pairs",
-        choices=[BALANCED, REFERENCE],
+        choices=list(RECORDED_PAIRS),
         default=defaults.pairs,
-        help="rules for pairs and masks; balanced: half of the pairs are next sentences, and [UNK] "
-        "and other special tokens are neither predicted nor put in place of a masked token; "
-        "reference: the rules of the original script, including its flaws (default: %(default)s)",
+        help="rules for pairs and masks; next (or balanced, its older name): half of the pairs are "
+        "next sentences, and [UNK] and other special tokens are neither predicted nor put in place "
+        "of a masked token; reference: the rules of the original script, including its flaws; "
+        "none: no pairs and no label, but full sentences of one or more documents, as RoBERTa has "
+        "them; sop: half of the pairs are in order and half swapped, as ALBERT has them (default: "
+        "%(default)s)",
     )
     add(
         "--random_next",

@@ -48,13 +48,14 @@ PIPELINES = {
 # The same of `trainer`; modules at its top count as rooms of their own.
 TRAINER = {
     "model_folders": "",
+    "pretrained_models": "model_folders",
     "task_models": "model_folders",
     "loop": "model_folders",
-    "weights": "model_folders task_models",
-    "serving": "model_folders task_models weights",
-    "pretraining": "loop model_folders weights",
+    "weights": "model_folders pretrained_models task_models",
+    "serving": "model_folders pretrained_models task_models weights",
+    "pretraining": "loop model_folders pretrained_models weights",
     "finetuning": "loop model_folders serving task_models weights",
-    "comparison": "loop model_folders",
+    "comparison": "loop model_folders pretrained_models",
     "asking": "weights",
     "commands": "asking comparison finetuning loop model_folders pretraining serving weights",
     "task": "commands",

@@ -162,6 +162,8 @@ def claim(
       InputError: a folder holds something else, or cannot be made.
     """
     path = output.model
+    if os.path.isfile(path):
+        raise InputError(f"--model_dir={path}: is a file; name a folder")
     names = tensorflow_files.list_folder(path)
 
     def read(name: str) -> bytes:

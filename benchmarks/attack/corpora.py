@@ -75,8 +75,9 @@ def _content(trial: Trial, data: bytes, ending: str, is_text: bool) -> tuple[byt
         return mutators.damage(generator, mutators.compress(ending, data))[1], None
     _, data = mutators.damage(generator, data, is_text)
     is_plain = not data.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\0\0"))
-    lines = sum(1 for line in data.split(b"\n") if line.strip()) if is_plain else None
-    return mutators.compress(ending, data), lines
+    # Of UTF-16, a zero byte is left of a blank line.
+    lines = sum(1 for line in data.split(b"\n") if line.strip(b" \t\r\v\f\0"))
+    return mutators.compress(ending, data), lines if is_plain else None
 
 
 FAMILY = Family("corpora", 0.11, _attempt)

@@ -68,13 +68,23 @@ _MAIL = (
     + rb")){3}"
 )
 
+# Two marks of reStructuredText: a directive, a label or a substitution that begins a line, or an
+# inline role (docutils, "reStructuredText Markup Specification"). Nothing is given back of them.
+_RST_MARK = (
+    rb"(?:(?<![^\n])[ \t]*\.\. "
+    rb"(?:[a-z][\w:+.-]*::|_[^\r\n]+:[ \t]*\r?\n|\|[^|\r\n]+\| [\w-]+::)"
+    rb"|:[a-z][a-z:+-]{1,30}:`[^`\r\n])"
+)
+_RST = rb"(?>.*?" + _RST_MARK + rb"){2}"
+
 
 class Foreign(Format):
     """A format whose files are recognised only to be rejected."""
 
-    def __init__(self, name: str, beginning: bytes, detail: str):
-        """Takes the format's name, its beginning, and what the files are and what to do."""
+    def __init__(self, name: str, beginning: bytes, detail: str, endings: tuple[str, ...] = ()):
+        """Takes the attributes, and what the files are and what to do."""
         self.name = name
+        self.endings = endings
         self.beginning = re.compile(beginning, re.IGNORECASE | re.DOTALL)
         self._detail = detail
 
@@ -148,6 +158,13 @@ FOREIGN = (
         BEFORE_TEXT + rb"(?:%[^\r\n]*\r?\n\s*)*\\(?:document(?:class|style)|begin\{document\})",
         "is LaTeX; take the text out of it with a tool such as pandoc, or give --format=text to "
         "learn from its commands, too",
+    ),
+    Foreign(
+        "rst",
+        _RST,
+        "is reStructuredText; take the text out of it with a tool such as pandoc, or give "
+        "--format=text to learn from its marks, too",
+        (".rst",),
     ),
     Foreign(
         "gettext",

@@ -13,9 +13,10 @@ import numpy as np
 
 from beambert.pipelines.instances.compact_documents import HASH_BYTES, CompactDocuments
 from beambert.pipelines.instances.masking import TokenIds, assemble_rows, mask_rows, with_frame
+from beambert.pipelines.instances.packing import PackedRows, assemble_packed, pack_documents
 from beambert.pipelines.instances.pairs import Balance, PairCounts, Partners, build_pairs
-from beambert.pipelines.instances.parameters import BALANCED, SOURCE, InstanceParameters
-from beambert.pipelines.records.contract import LABEL_FEATURE
+from beambert.pipelines.instances.parameters import REFERENCE, SOURCE, InstanceParameters
+from beambert.pipelines.records.contract import LABEL_FEATURE, NONE, SOP
 from beambert.pipelines.shared.errors import InputError
 
 # Number of rows made and encoded at a time: enough for numpy to be fast, few enough for the cache.
@@ -194,8 +195,8 @@ def pair_documents(
     parameters: InstanceParameters,
     stream: int,
     counts: InstanceCounts,
-) -> np.ndarray:
-    """Pairs the sentences of a shard in `dupe_factor` passes.
+) -> np.ndarray | PackedRows:
+    """Pairs, or packs, the sentences of a shard in `dupe_factor` passes.
 
     Args:
       documents: documents of the shard, see `order_documents`.
@@ -204,12 +205,14 @@ def pair_documents(
       counts: counts that are filled in here.
 
     Returns:
-      int32 [pairs, 5], see `pairs.build_pairs`, pass after pass.
+      int32 [pairs, 5], see `pairs.build_pairs`, pass after pass; without pairs the packed rows.
     """
+    if parameters.pairs == NONE:
+        return _pack_documents(documents, parameters, stream)
     lengths = documents.sentence_lengths.tolist()
     sentences = documents.document_sentences.tolist()
     passes = []
-    balance = Balance() if parameters.pairs == BALANCED else None
+    balance = None if parameters.pairs == REFERENCE else Balance()
     partners = find_partners(documents, parameters.random_next == SOURCE)
     for duplicate in range(parameters.dupe_factor):
         pairs, pair_counts = build_pairs(
@@ -220,6 +223,7 @@ def pair_documents(
             balance=balance,
             random=Random(f"pairs {parameters.random_seed} {stream} {duplicate}"),
             partners=partners,
+            swaps=parameters.pairs == SOP,
         )
         pair_counts.random_next_other_source = _from_another_source(documents, pairs)
         passes.append(pairs)
@@ -228,9 +232,25 @@ def pair_documents(
     return np.concatenate(passes)
 
 
+def _pack_documents(
+    documents: CompactDocuments, parameters: InstanceParameters, stream: int
+) -> PackedRows:
+    return PackedRows.concatenate(
+        [
+            pack_documents(
+                documents.sentence_lengths,
+                documents.document_sentences,
+                max_seq_length=parameters.max_seq_length,
+                random=Random(f"pack {parameters.random_seed} {stream} {duplicate}"),
+            )
+            for duplicate in range(parameters.dupe_factor)
+        ]
+    )
+
+
 def build_instances(
     tokens: np.ndarray,
-    pairs: np.ndarray,
+    pairs: np.ndarray | PackedRows,
     ids: TokenIds,
     parameters: InstanceParameters,
     stream: int,
@@ -240,7 +260,7 @@ def build_instances(
 
     Args:
       tokens: tokens of the shard's documents.
-      pairs: pairs that `pair_documents` returned.
+      pairs: pairs, or packed rows, that `pair_documents` returned.
       ids: ids of the vocabulary.
       parameters: parameters of the job.
       stream: number of the shard, see `pair_documents`.
@@ -250,11 +270,7 @@ def build_instances(
       name -> array [rows, length] of every feature of the record contract.
     """
     random = np.random.Generator(np.random.PCG64([parameters.random_seed, stream]))
-    shuffled = random.permutation(pairs)
-    framed = with_frame(tokens, parameters.max_seq_length)
-    for first in range(0, len(shuffled), ROWS_AT_A_TIME):
-        chunk = shuffled[first : first + ROWS_AT_A_TIME]
-        rows = assemble_rows(framed, chunk, parameters.max_seq_length, ids)
+    for rows, labels in _assemble(tokens, pairs, ids, parameters.max_seq_length, random):
         rows |= mask_rows(
             rows["input_ids"],
             rows["input_mask"],
@@ -265,8 +281,30 @@ def build_instances(
             random=random,
             do_span_mask=parameters.do_span_mask,
         )
-        rows[LABEL_FEATURE] = chunk[:, 4:]
-        counts.instances += len(chunk)
+        rows |= labels
+        counts.instances += len(rows["input_ids"])
         counts.filled_tokens += int(rows["input_mask"].sum())
         counts.predictions += int(rows["masked_lm_weights"].sum())
         yield rows
+
+
+def _assemble(
+    tokens: np.ndarray,
+    pairs: np.ndarray | PackedRows,
+    ids: TokenIds,
+    max_seq_length: int,
+    random: np.random.Generator,
+) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
+    """Yields the features of shuffled rows before masking, and their labels if they have any."""
+    if isinstance(pairs, PackedRows):
+        order = random.permutation(len(pairs))
+        for first in range(0, len(order), ROWS_AT_A_TIME):
+            packed = pairs.take(order[first : first + ROWS_AT_A_TIME])
+            yield assemble_packed(tokens, packed, max_seq_length, ids), {}
+        return
+    shuffled = random.permutation(pairs)
+    framed = with_frame(tokens, max_seq_length)
+    for first in range(0, len(shuffled), ROWS_AT_A_TIME):
+        chunk = shuffled[first : first + ROWS_AT_A_TIME]
+        rows = assemble_rows(framed, chunk, max_seq_length, ids)
+        yield rows, {LABEL_FEATURE: chunk[:, 4:]}

@@ -4,6 +4,12 @@ This is the original's algorithm (create_pretraining_data.py, create_instances_f
 without two of its flaws. The original labels every chunk of one sentence "random next", so that
 more than half of its pairs have that label. And after ten unlucky draws it takes a "random" B from
 A's own document. `--pairs=reference` asks for the algorithm with both flaws.
+
+`--pairs=sop` asks for sentence-order prediction (ALBERT, Lan et al. 2020, arXiv 1909.11942,
+section 3.1): A and B are consecutive, and half of the pairs are swapped. A chunk of one sentence
+has nothing to swap. As in ALBERT's script its B comes from another document, and its label is that
+of swapped pairs. That script's coin is fair, so that more than half of its pairs have this label;
+here the coin's bias makes up for them.
 """
 
 import dataclasses
@@ -71,9 +77,10 @@ class PairCounts:
 
     Attributes:
       is_next: number of pairs whose B follows A.
-      random_next: number of pairs whose B comes from another document.
+      random_next: number of pairs whose B comes from another document, or that are swapped.
       random_next_other_source: number of those whose B comes from another --input than A.
-      forced_random_next: number of `random_next` pairs whose chunk had only one sentence.
+      forced_random_next: number of `random_next` pairs whose chunk had only one sentence. Their B
+        comes from another document, also where pairs are swapped.
       without_partner: number of one-sentence chunks left out because there was no other document.
       truncated_tokens: number of tokens cut off to fit the sequence length.
     """
@@ -95,6 +102,7 @@ def build_pairs(
     balance: Balance | None,
     random: Random,
     partners: Sequence[Partners] | None = None,
+    swaps: bool = False,
 ) -> tuple[np.ndarray, PairCounts]:
     """Goes over the documents once and pairs their sentences.
 
@@ -119,6 +127,7 @@ def build_pairs(
         own document.
       random: source of every draw.
       partners: documents that each document may take a random B from; None for all others.
+      swaps: whether a pair that is not "is next" has A and B swapped, instead of a random B.
 
     Returns:
       int32 [n, 5] and the counts. The columns are start and end of A, start and end of B (offsets
@@ -164,7 +173,7 @@ def build_pairs(
             elif sentences > 1:
                 free += counts_for_rate
                 share = 0.5 * (1 + forced / free) + 0.5 * ahead / horizon
-                is_next = draw() < share or is_alone
+                is_next = draw() < share or (is_alone and not swaps)
             elif is_alone and not is_reference:
                 counts.without_partner += 1
                 sentence = chunk_end
@@ -177,6 +186,11 @@ def build_pairs(
             if is_next:
                 ahead -= 1
                 b_start, b_end = a_end, starts[chunk_end]
+                sentence = chunk_end
+            elif swaps and sentences > 1:
+                ahead += 1
+                b_start, b_end = a_start, a_end
+                a_start, a_end = a_end, starts[chunk_end]
                 sentence = chunk_end
             else:
                 ahead += 1

@@ -2,8 +2,13 @@
 
 import dataclasses
 
-# Values of --pairs.
-BALANCED, REFERENCE = "balanced", "reference"
+from beambert.pipelines.records.contract import NONE, SOP
+
+# Values of --pairs, besides `NONE` and `SOP`.
+NEXT, BALANCED, REFERENCE = "next", "balanced", "reference"
+# Value of --pairs -> the one in info.json and in the marker. The default had another name once, and
+# the folders from that time are still those of the same job.
+RECORDED_PAIRS = {NEXT: BALANCED} | {name: name for name in (BALANCED, REFERENCE, NONE, SOP)}
 # Values of --random_next.
 CORPUS, SOURCE = "corpus", "source"
 
@@ -16,13 +21,14 @@ class InstanceParameters:
       max_seq_length: tokens of a record, special tokens and padding included.
       max_predictions_per_seq: prediction slots of a record.
       masked_lm_prob: share of the tokens to predict.
-      short_seq_prob: share of the documents whose pairs aim at a shorter length.
+      short_seq_prob: share of the documents whose pairs aim at a shorter length; 0 without pairs.
       dupe_factor: number of passes over the documents, each with other pairs and masks.
       do_whole_word_mask: whether to hide all pieces of a word or none.
       do_span_mask: whether to hide spans of whole words.
       random_seed: seed of every draw.
       random_next: "corpus", or "source" to draw a random B from a document of A's own --input.
-      pairs: "balanced", or "reference" for the original's distribution of pairs and masks.
+      pairs: "balanced"; "reference" for the original's distribution of pairs and masks; "none" for
+        full sentences without pairs, see `packing`; "sop" for pairs in order and swapped ones.
     """
 
     max_seq_length: int = 128

@@ -24,7 +24,7 @@ from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.examples import Example, TaggedExample
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import TAGGING
-from beambert.pipelines.tasks.word_tags import WORDS_ENDING, sentences_of
+from beambert.pipelines.tasks.word_tags import WORDS_ENDINGS, sentences_of
 
 # Greatest number of rows that a model answers at once.
 BATCH_SIZE = 64
@@ -125,8 +125,9 @@ def read_rows(
     Line 0 stands for a whole file, or for the rest of one that cannot be read.
 
     Args:
-      file: a .csv, .tsv or .jsonl file with named columns, or for a tagging a .conll file with the
-        words of sentences in its first column; any other has a text on each line, or is one text.
+      file: a .csv, .tsv or .jsonl file with named columns, or for a tagging a .conll or .conllu
+        file with the words of sentences in a column; any other has a text on each line, or is one
+        text.
       reading: how the fields become examples.
       progress: tally of the rows and bytes that were read.
     """
@@ -177,7 +178,7 @@ def _rows(
         rows = enumerate(_with_columns(file.path, of_file, reading), start=1)
         return text, (({"line": line, "row": row}, fields) for row, (line, fields) in rows)
     column = reading.text_columns[0]
-    if reading.kind == TAGGING and path.suffix == WORDS_ENDING:
+    if reading.kind == TAGGING and path.suffix in WORDS_ENDINGS:
         sentences = sentences_of(path, text, None)
         return text, (({"line": line}, _words(column, found)) for line, found in sentences)
     if reading.unit == FILE:
@@ -238,6 +239,8 @@ def _example(
         raise fields
     _check_columns(where, fields, reading)
     for name in (*reading.text_columns, *reading.choice_columns):
+        if isinstance(fields[name], tables.JsonText):
+            raise InputError(f"{where}: has a list or an object in {name!r}; write one text")
         if not fields[name].strip():
             raise InputError(f"{where}: has an empty {name!r}; fill it in")
     texts = [fields[name] for name in reading.text_columns]

@@ -9,6 +9,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.corpus.coverage import expected_coverage
 from beambert.pipelines.corpus.reading import check_rejects, counts_by_reason
+from beambert.pipelines.instances.pairs import PairCounts
 from beambert.pipelines.jobs.files import (
     delete_prefixed,
     delete_quietly,
@@ -24,6 +25,7 @@ from beambert.pipelines.pretraining_data.plan import Manifest
 from beambert.pipelines.pretraining_data.shard_counts import FolderCounts, ShardCounts
 from beambert.pipelines.records.contract import (
     INFO_FILE,
+    NONE,
     REJECTS_FILE,
     STATISTICS_FILE,
     RecordsInfo,
@@ -35,6 +37,9 @@ from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
+
+# The counts that info.json leaves out where there are no pairs.
+COUNTS_OF_PAIRS = frozenset(PairCounts.__dataclass_fields__)
 
 
 class FinishFolders(beam.DoFn):
@@ -191,10 +196,11 @@ def finish_folder(
     def write(name: str, data: bytes) -> None:
         write_bytes(FileSystems.join(folder.path, name), data)
 
-    of_records = {"figures": figures(statistics), "counts": statistics.to_json()}
+    has_label = info.has_label
+    of_records = {"figures": figures(statistics, has_label), "counts": statistics.to_json()}
     write(STATISTICS_FILE, (json.dumps(of_records, indent=1) + "\n").encode())
     lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
-    schema = records_schema(*lengths, len(manifest.vocabulary))
+    schema = records_schema(*lengths, len(manifest.vocabulary), has_label)
     write(SCHEMA_FILE, serialize_schema(schema))
     write(VOCABULARY_FILE, manifest.vocabulary.serialize())
     write(INFO_FILE, info.to_json().encode())
@@ -272,10 +278,11 @@ def _record_counts(
     documents: Mapping[str, int], instances: Mapping[str, int], parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
     totals = {name: documents[name] for name in ("sentences", "tokens", "unknown_tokens")}
-    totals |= dict(instances)
+    has_label = parameters["pairs"] != NONE
+    totals |= {n: v for n, v in instances.items() if has_label or n not in COUNTS_OF_PAIRS}
     count = max(instances["instances"], 1)
-    shares = {
-        "is_next_share": instances["is_next"] / count,
+    of_pairs = {"is_next_share": instances["is_next"] / count} if has_label else {}
+    shares = of_pairs | {
         "filled_share": instances["filled_tokens"] / (count * parameters["max_seq_length"]),
         "unknown_share": documents["unknown_tokens"] / max(documents["tokens"], 1),
         "predictions_per_instance": instances["predictions"] / count,

@@ -3,8 +3,13 @@
 import dataclasses
 import math
 
-from beambert.pipelines.instances.parameters import InstanceParameters
-from beambert.pipelines.records.contract import LONGEST_SEQUENCE
+from beambert.pipelines.instances.parameters import (
+    CORPUS,
+    NEXT,
+    RECORDED_PAIRS,
+    InstanceParameters,
+)
+from beambert.pipelines.records.contract import LONGEST_SEQUENCE, NONE
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import check_minimum, check_shares
 from beambert.pipelines.text.sentences import check_language
@@ -37,8 +42,9 @@ class PretrainingDataJob:
       max_seq_length: number of tokens in an instance; several lengths make a folder each.
       max_predictions_per_seq: one number for each length; None for the share `masked_lm_prob` of
         the length, rounded up.
-      masked_lm_prob, short_seq_prob, dupe_factor, do_whole_word_mask, do_span_mask, pairs,
-        random_next, random_seed: see `parameters.InstanceParameters`.
+      masked_lm_prob, short_seq_prob, dupe_factor, do_whole_word_mask, do_span_mask, random_next,
+        random_seed: see `parameters.InstanceParameters`.
+      pairs: "next" (or "balanced", its older name), "reference", "none" or "sop".
       num_shards: number of files to write; None for the default, see `plan.default_num_shards`.
       eval_fraction, compression: see `layout.Layout`.
       shuffle: "auto", "runner" or "files", see `shuffle.choose`; the records are the same.
@@ -69,7 +75,7 @@ class PretrainingDataJob:
     dupe_factor: int = _DEFAULTS.dupe_factor
     do_whole_word_mask: bool = _DEFAULTS.do_whole_word_mask
     do_span_mask: bool = _DEFAULTS.do_span_mask
-    pairs: str = _DEFAULTS.pairs
+    pairs: str = NEXT
     random_next: str = _DEFAULTS.random_next
     random_seed: int = _DEFAULTS.random_seed
     num_shards: int | None = None
@@ -117,6 +123,23 @@ class PretrainingDataJob:
         check_shares(
             self, "masked_lm_prob", "short_seq_prob", "eval_fraction", "max_reject_fraction"
         )
+        self._check_pairs()
+
+    def _check_pairs(self) -> None:
+        if self.pairs not in RECORDED_PAIRS:
+            raise InputError(f"--pairs={self.pairs}: must be one of {', '.join(RECORDED_PAIRS)}")
+        if self.pairs != NONE:
+            return
+        if self.random_next != CORPUS:
+            raise InputError(
+                f"--random_next={self.random_next}: cannot be given beside --pairs=none, which "
+                "draws no B; leave it out"
+            )
+        if self.short_seq_prob not in (0.0, _DEFAULTS.short_seq_prob):
+            raise InputError(
+                f"--short_seq_prob={self.short_seq_prob}: cannot be given beside --pairs=none, "
+                "which fills all records, as RoBERTa does; leave it out"
+            )
 
     def lengths(self) -> tuple[InstanceParameters, ...]:
         """Returns the parameters of every sequence length."""
@@ -126,6 +149,10 @@ class PretrainingDataJob:
         names = {field.name for field in dataclasses.fields(InstanceParameters)}
         names -= {"max_seq_length", "max_predictions_per_seq"}
         same = {name: getattr(self, name) for name in names}
+        same["pairs"] = RECORDED_PAIRS[self.pairs]
+        if self.pairs == NONE:
+            # RoBERTa (arXiv 1907.11692), section 3.1: "we do not randomly inject short sequences".
+            same["short_seq_prob"] = 0.0
         return tuple(
             InstanceParameters(max_seq_length=length, max_predictions_per_seq=most, **same)
             for length, most in zip(self.max_seq_length, predictions, strict=True)

@@ -32,6 +32,7 @@ from beambert.pipelines.pretraining_data.plan import Plan, make_plan
 from beambert.pipelines.pretraining_data.rows import InstanceRow, TokenizedRow
 from beambert.pipelines.pretraining_data.shard_counts import FolderCounts, ShardCounts, add_shards
 from beambert.pipelines.pretraining_data.text_parts import count
+from beambert.pipelines.records.contract import NONE, feature_shapes
 from beambert.pipelines.records.figures import total
 from beambert.pipelines.records.statistics import (
     FAULTS,
@@ -56,7 +57,7 @@ _NOTHING = (0, 0, b"")
 @beam.typehints.with_input_types(TokenizedRow)
 @beam.typehints.with_output_types(InstanceRow)
 class MakeBertInstances(beam.PTransform):
-    """Makes the instances of tokenized documents: pairs of segments with masked tokens.
+    """Makes the instances of tokenized documents: pairs of segments, or packed text, with masks.
 
     They depend on the documents and the job alone, and equal those of `CreatePretrainingData`.
 
@@ -135,7 +136,7 @@ class BuildInstances(beam.DoFn):
             for rows in build_instances(
                 documents.tokens, pairs, self._ids, folder.parameters, shard, counts
             ):
-                columns = [rows[name].tolist() for name in FEATURES]
+                columns = [rows[name].tolist() for name in FEATURES if name in rows]
                 for features in zip(*columns, strict=True):
                     yield InstanceRow(shard, next(places), *features)
             count({"instances": counts.instances})
@@ -264,7 +265,9 @@ class WriteInstances(beam.DoFn):
         from beambert.pipelines.records.encoding import RecordWriter
 
         lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
-        features = RecordFeatures({name: name for name in FEATURES}, *lengths)
+        has_label = folder.parameters.pairs != NONE
+        names = feature_shapes(*lengths, has_label)
+        features = RecordFeatures({name: name for name in names}, *lengths)
         statistics = RecordStatistics.empty(*lengths)
         path = FileSystems.join(folder.path, name)
         with open_atomically(path) as file:
@@ -280,10 +283,13 @@ class WriteInstances(beam.DoFn):
                     "MakeBertInstances and WriteRecords"
                 )
             writer.finish()
-        counts = {
-            "instances": statistics.instances,
+        of_pairs = {
             "is_next": statistics.instances - statistics.random_next,
             "random_next": statistics.random_next,
+        }
+        counts = {
+            "instances": statistics.instances,
+            **(of_pairs if has_label else {}),
             "filled_tokens": total(statistics.filled),
             "predictions": total(statistics.predictions),
         }
@@ -339,8 +345,9 @@ def _encode_rows(rows: Sequence[InstanceRow]) -> Iterator[tuple[int, tuple[int, 
     for row in rows:
         lengths = tuple(len(getattr(row, name)) for name in FEATURES)
         by_lengths.setdefault(lengths, []).append(row)
-    for same in by_lengths.values():
-        columns = {name: np.array([getattr(row, name) for row in same]) for name in FEATURES}
+    for lengths, same in by_lengths.items():
+        names = [name for name, length in zip(FEATURES, lengths, strict=True) if length]
+        columns = {name: np.array([getattr(row, name) for row in same]) for name in names}
         for row, example in zip(same, encode_examples(columns), strict=True):
             yield row.shard, (len(row.input_ids), row.place, example)
 

@@ -79,7 +79,8 @@ class InstanceRow(NamedTuple):
       input_ids, input_mask, segment_ids: one number for each of `max_seq_length` positions.
       masked_lm_positions, masked_lm_ids, masked_lm_weights: one number for each of
         `max_predictions_per_seq` predictions.
-      next_sentence_labels: one number, 0 if B follows A and 1 if B is random.
+      next_sentence_labels: one number, 0 if B follows A and 1 if B is random or, with
+        `pairs="sop"`, if A follows B; none where there are no pairs.
     """
 
     shard: int
@@ -90,7 +91,7 @@ class InstanceRow(NamedTuple):
     masked_lm_positions: Sequence[int]
     masked_lm_ids: Sequence[int]
     masked_lm_weights: Sequence[float]
-    next_sentence_labels: Sequence[int]
+    next_sentence_labels: Sequence[int] = ()
 
 
 for _kind in (DocumentRow, RejectRow, SentencesRow, TokenizedRow, InstanceRow):

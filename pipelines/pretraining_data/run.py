@@ -34,7 +34,13 @@ from beambert.pipelines.pretraining_data.split_shares import (
     held_out_shares,
     share_warning,
 )
-from beambert.pipelines.records.contract import EVAL_FOLDER, INFO_FILE, STATISTICS_FILE, RecordsInfo
+from beambert.pipelines.records.contract import (
+    EVAL_FOLDER,
+    INFO_FILE,
+    SOP,
+    STATISTICS_FILE,
+    RecordsInfo,
+)
 from beambert.pipelines.records.figures import MadeWith, warn
 from beambert.pipelines.records.statistics import RecordStatistics
 from beambert.pipelines.shared.console import counted, duration, size
@@ -43,6 +49,7 @@ from beambert.pipelines.shared.interrupts import undone_at_end
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import Describe
 from beambert.pipelines.storage import locks
+from beambert.pipelines.text.divided_words import divided_word_notes
 from beambert.pipelines.text.languages import language_notes
 from beambert.pipelines.text.preparation import LINE
 from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
@@ -157,7 +164,7 @@ def _notes(plan: Plan) -> list[str]:
     documents = sample_documents(inputs, plan.read_options())
     if plan.job.sentences != LINE:
         whole = [document.text for document in documents if not document.is_split]
-        notes += language_notes(whole, plan.job.language)
+        notes += language_notes(whole, plan.job.language) + divided_word_notes(whole)
     if plan.job.do_lower_case:
         notes += warn_of_lost_marks([document.text for document in documents])
     return notes
@@ -255,18 +262,28 @@ def summarize(info: RecordsInfo, folder: str) -> str:
         left_out += f", {elsewhere:,} {'in training' if is_eval else 'held out'}"
     stored = sum(file["bytes"] for file in info.files)
     cleaned = describe_cleaning(documents.get("cleaned", {}))
-    # An instance has three special tokens.
-    kept = counts["filled_tokens"] - 3 * counts["instances"]
-    cut = counts["truncated_tokens"]
     return (
         f"{folder}: {counted(counts['instances'], 'instance')} in "
         f"{counted(len(info.files), 'file')} ({size(stored)}) "
         f"from {documents['used']:,} of {counted(documents['read'], 'document')} "
         f"({left_out}{cleaned}); "
-        f"{counts['is_next_share']:.2%} of the instances are next, "
-        f"{counts['filled_share']:.1%} of the positions filled, "
-        f"{cut / max(cut + kept, 1):.1%} of the pairs' tokens cut off to fit, "
+        f"{_describe_instances(info)}, "
         f"{counts['unknown_share']:.3%} of the documents' tokens [UNK]"
+    )
+
+
+def _describe_instances(info: RecordsInfo) -> str:
+    counts = info.counts
+    filled = f"{counts['filled_share']:.1%} of the positions filled"
+    if not info.has_label:
+        return filled
+    are = "in order" if info.parameters["pairs"] == SOP else "next"
+    # An instance has three special tokens.
+    kept = counts["filled_tokens"] - 3 * counts["instances"]
+    cut = counts["truncated_tokens"]
+    return (
+        f"{counts['is_next_share']:.2%} of the instances are {are}, {filled}, "
+        f"{cut / max(cut + kept, 1):.1%} of the pairs' tokens cut off to fit"
     )
 
 

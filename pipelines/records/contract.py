@@ -8,6 +8,10 @@ A records folder holds:
 - `schema.pbtxt` and `statistics.json`, the features and statistics of their values;
 - `_SUCCESS`, the marker, which is written last and holds the job that made the folder.
 
+A record has the features of the original release. With `--pairs=none` it has no
+`next_sentence_labels`: it is [CLS], full sentences of one or more documents, and [SEP], with one
+more [SEP] between two documents. All its segment ids are 0.
+
 This module needs only the standard library, so that a machine that trains can read a folder without
 Beam and tfx-bsl.
 """
@@ -32,19 +36,41 @@ EVAL_FOLDER = "eval"
 LONGEST_SEQUENCE = (1 << 12) - 1
 # A record of the longest sequence has less than a hundredth of this number of bytes.
 MOST_RECORD_BYTES = 1 << 24
-# Values of next_sentence_labels, as in the original create_pretraining_data.py.
+# Values of next_sentence_labels, as in the original create_pretraining_data.py. With --pairs=sop
+# they say that the segments are in order or swapped, as in ALBERT's script of the same name.
 IS_NEXT, RANDOM_NEXT = 0, 1
 SEQUENCE_FEATURES = ("input_ids", "input_mask", "segment_ids")
 PREDICTION_FEATURES = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
 LABEL_FEATURE = "next_sentence_labels"
+# Values of --pairs, and of `pairs` in info.json: of records without `LABEL_FEATURE`, and of those
+# whose label tells the order of the segments (sentence-order prediction).
+NONE, SOP = "none", "sop"
 
 
-def feature_shapes(max_seq_length: int, max_predictions_per_seq: int) -> dict[str, tuple[int, str]]:
-    """Returns feature -> (length, type), as the original release writes its records."""
+def label_words(pairs: str | None) -> tuple[str, str]:
+    """Returns what the labels 0 and 1 say, for people.
+
+    Args:
+      pairs: the records' parameter `pairs`; None if it is unknown.
+    """
+    return ("in order", "swapped") if pairs == SOP else ("is next", "random next")
+
+
+def feature_shapes(
+    max_seq_length: int, max_predictions_per_seq: int, has_label: bool = True
+) -> dict[str, tuple[int, str]]:
+    """Returns feature -> (length, type), as the original release writes its records.
+
+    Args:
+      max_seq_length: tokens of a record, padding included.
+      max_predictions_per_seq: prediction slots of a record.
+      has_label: whether the records have `LABEL_FEATURE`.
+    """
     shapes = dict.fromkeys(SEQUENCE_FEATURES, (max_seq_length, "int64"))
     shapes |= dict.fromkeys(PREDICTION_FEATURES, (max_predictions_per_seq, "int64"))
     shapes["masked_lm_weights"] = (max_predictions_per_seq, "float32")
-    shapes[LABEL_FEATURE] = (1, "int64")
+    if has_label:
+        shapes[LABEL_FEATURE] = (1, "int64")
     return shapes
 
 
@@ -134,6 +160,11 @@ class RecordsInfo(FolderInfo):
     files: Sequence[Mapping[str, Any]]
     counts: Mapping[str, Any]
     versions: Mapping[str, str]
+
+    @property
+    def has_label(self) -> bool:
+        """Whether the records have `LABEL_FEATURE`."""
+        return self.parameters.get("pairs") != NONE
 
     def fault(self) -> str:
         """Returns a length or number of records that cannot be, "" if there is none."""

@@ -14,6 +14,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders import example_coder
 
 from beambert.pipelines.records.artefacts import ArtefactCounts, TokenTable, count_artefacts
+from beambert.pipelines.records.contract import LABEL_FEATURE
 from beambert.pipelines.records.reading import CorruptRecordsError, open_hashed, read_records
 from beambert.pipelines.records.repeats import (
     HashCounts,
@@ -52,7 +53,7 @@ class RecordFeatures:
     """Names and lengths of the features of a folder's records.
 
     Attributes:
-      names: our feature -> its name in the folder's records.
+      names: our feature -> its name in the folder's records; without the label if they have none.
       max_seq_length: tokens of a record, padding included.
       max_predictions_per_seq: prediction slots of a record.
     """
@@ -61,9 +62,15 @@ class RecordFeatures:
     max_seq_length: int
     max_predictions_per_seq: int
 
+    @property
+    def has_label(self) -> bool:
+        """Whether the records have a label."""
+        return LABEL_FEATURE in self.names
+
     def decoding_schema(self) -> schema_pb2.Schema:
         """Returns the features and types to decode, under their names in the records."""
-        schema = records_schema(self.max_seq_length, self.max_predictions_per_seq, 1)
+        lengths = (self.max_seq_length, self.max_predictions_per_seq)
+        schema = records_schema(*lengths, 1, self.has_label)
         for feature in schema.feature:
             feature.name = self.names[feature.name]
         return schema
@@ -122,6 +129,8 @@ def find_features(record: bytes, path: str) -> RecordFeatures:
     found = {name for name in columns.schema.names if columns.column(name)[0].as_py()}
     for renamed in ({}, *OTHER_NAMES.values()):
         names = {name: renamed.get(name, name) for name in FEATURES}
+        if names[LABEL_FEATURE] not in found:
+            del names[LABEL_FEATURE]
         if set(names.values()) <= found:
             length, predictions = (
                 len(columns.column(names[name])[0]) for name in ("input_ids", "masked_lm_ids")
@@ -294,7 +303,7 @@ def check_encoded(
     first = {name: array[:CHECKED_RECORDS] for name, array in rows.items()}
     expected = count_records(first, restore_ids(first), vocabulary)
     lengths = (first["input_ids"].shape[1], first["masked_lm_ids"].shape[1])
-    features = RecordFeatures({name: name for name in FEATURES}, *lengths)
+    features = RecordFeatures({name: name for name in rows}, *lengths)
     found, _ = count_batch(examples[:CHECKED_RECORDS], features, vocabulary, limit=None)
     if found.to_json() != expected.to_json():
         raise RuntimeError("records that were read back differ from what was encoded")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from beambert.pipelines.records.contract import NONE, SOP, label_words
 from beambert.pipelines.records.repeats import OPENING_TOKENS, HashCounts
 from beambert.pipelines.records.statistics import RecordStatistics
 
@@ -49,7 +50,7 @@ class MadeWith:
       dupe_factor: number of passes over the documents.
       documents: number of documents that the records are made of.
       vocab_size: number of tokens in the vocabulary.
-      pairs: value of --pairs.
+      pairs: value of --pairs in info.json; `NONE` of any records without a label.
       eval_fraction: share of the text that was held out.
       duplicates: value of --duplicates.
       do_span_mask: whether spans of tokens are hidden alike.
@@ -74,23 +75,35 @@ def _share(part: int, whole: int) -> float | None:
     return round(part / whole, 6) if whole else None
 
 
-def figures(statistics: RecordStatistics) -> dict[str, Any]:
-    """Returns name -> shares and averages; None where there is nothing to divide by."""
+def figures(statistics: RecordStatistics, has_label: bool = True) -> dict[str, Any]:
+    """Returns name -> shares and averages; None where there is nothing to divide by.
+
+    Args:
+      statistics: statistics of records.
+      has_label: whether the records have a label. Those without one have figures of documents in
+        place of figures of pairs.
+    """
     records, text = statistics.measured, text_tokens(statistics)
     length = len(statistics.mask_positions)
     filled, predictions = total(statistics.filled), total(statistics.predictions)
     with_vocabulary = statistics.with_vocabulary > 0
     hidden = {name: getattr(statistics, f"hidden_as_{name}") for name in ("mask", "other", "same")}
     of_hidden = sum(hidden.values())
-    return {
+    pairs = records if has_label else 0
+    of_documents = {}
+    if not has_label:
+        # A record has [CLS] besides a [SEP] for each document.
+        documents = filled - text - records if with_vocabulary else 0
+        of_documents["documents_average"] = _share(documents, records) if documents else None
+    return of_documents | {
         "instances": statistics.instances,
         "max_seq_length": length,
         "max_predictions_per_seq": len(statistics.predictions) - 1,
-        "is_next_share": _share(records - statistics.random_next, records),
-        "random_next_share": _share(statistics.random_next, records),
+        "is_next_share": _share(pairs - statistics.random_next, pairs),
+        "random_next_share": _share(statistics.random_next, pairs),
         "filled_share": _share(filled, records * length),
         "a_tokens_average": _share(total(statistics.a_tokens), records),
-        "b_tokens_average": _share(total(statistics.b_tokens), records),
+        "b_tokens_average": _share(total(statistics.b_tokens), pairs),
         "predictions_average": _share(predictions, records),
         "predictions_at_maximum_share": _share(int(statistics.predictions[-1]), records),
         "predictions_per_filled_position": _share(predictions, filled),
@@ -136,7 +149,7 @@ def warn(
     if not statistics.measured:
         return []
     found = [
-        _single_document_warning(made_with) or _label_warning(statistics, made_with),
+        _pairs_warning(statistics, made_with),
         _hidden_warning(statistics, made_with),
         _unknown_warning(statistics),
         _filled_warning(statistics),
@@ -146,28 +159,43 @@ def warn(
     return [text for text in found if text]
 
 
+def _pairs_warning(statistics: RecordStatistics, made_with: MadeWith) -> str:
+    if made_with.pairs == NONE:
+        return ""
+    if made_with.pairs == SOP:  # B comes from A's own document.
+        return _label_warning(statistics, made_with)
+    return _single_document_warning(made_with) or _label_warning(statistics, made_with)
+
+
 def _label_warning(statistics: RecordStatistics, made_with: MadeWith) -> str:
     share = statistics.random_next / statistics.measured
+    first, second = label_words(made_with.pairs)
     tolerance = BALANCE_TOLERANCE + _bound(0.5, statistics.measured)
     if share >= ONE_SENTENCE_SHARE:
         return (
-            f"{share:.1%} of the labels are random next, so almost every document has one "
+            f"{share:.1%} of the labels are {second}, so almost every document has one "
             "sentence, as if a blank line followed every sentence; put blank lines between "
             "documents only"
         )
-    if share > 0.5 + tolerance and made_with.documents is not None:
+    is_ours = made_with.documents is not None or made_with.pairs == SOP
+    if share > 0.5 + tolerance and is_ours:
         remedy = "raise --max_seq_length or --dupe_factor, or give longer documents"
         if made_with.pairs == "reference":
             remedy = "leave --pairs=reference out, which labels every such chunk so"
         return (
-            f"{share:.1%} of the labels are random next, because too many chunks have one sentence "
-            f"only, and a model that always predicts random next would be right so often; {remedy}"
+            f"{share:.1%} of the labels are {second}, because too many chunks have one sentence "
+            f"only, and a model that always predicts {second} would be right so often; {remedy}"
         )
     if share > 0.5 + tolerance:
         return (
             f"{share:.1%} of the labels are random next, as the original script labels every chunk "
             "of one sentence, and a model that always predicts random next would be right so "
             "often; make the records with `beambert data`, or give the script longer documents"
+        )
+    if share < 0.5 - tolerance and made_with.pairs == SOP:
+        return (
+            f"only {share:.1%} of the labels are {second}, and a model that always predicts "
+            f"{first} would be right about all others; make the records again with `beambert data`"
         )
     if share < 0.5 - tolerance:
         return (

@@ -31,7 +31,8 @@ class SampledRecord:
       ids: ids of the filled positions.
       segments: segment of each of them.
       predictions: position -> label, for the tokens to predict.
-      is_next: whether the label says that B follows A.
+      is_next: whether the label says that B follows A, rather than that B is random or that A
+        follows B; None of a record without a label.
     """
 
     hash: int
@@ -41,7 +42,12 @@ class SampledRecord:
     ids: tuple[int, ...]
     segments: tuple[int, ...]
     predictions: tuple[tuple[int, int], ...]
-    is_next: bool
+    is_next: bool | None
+
+
+def says_next(rows: Mapping[str, np.ndarray], row: int) -> bool | None:
+    """Returns whether the label of a row says that B follows A; None without a label."""
+    return int(rows[LABEL_FEATURE][row, 0]) == IS_NEXT if LABEL_FEATURE in rows else None
 
 
 def sample_rows(
@@ -69,7 +75,7 @@ def sample_rows(
                 tuple(rows["input_ids"][row][filled].tolist()),
                 tuple(rows["segment_ids"][row][filled].tolist()),
                 tuple(zip(*(values.tolist() for values in predicted), strict=True)),
-                int(rows[LABEL_FEATURE][row, 0]) == IS_NEXT,
+                says_next(rows, row),
             )
         )
     return drawn
@@ -94,7 +100,8 @@ def decode_record(record: SampledRecord, tokens: Sequence[str] | None) -> dict[s
 
     Returns:
       `file`, `number`, `is_next`, `filled`, `positions`, `predictions` (their number), and `a` and
-      `b`, the text of the segments. A predicted piece is shown as `[shown→label]`.
+      `b`, the text of the segments. A predicted piece is shown as `[shown→label]`. In a record
+      without a label, whose text is all in `a`, [SEP] stands between two documents.
     """
 
     def name(index: int) -> str:
@@ -111,7 +118,9 @@ def decode_record(record: SampledRecord, tokens: Sequence[str] | None) -> dict[s
             shown = piece.strip("[]") if piece == MASK else piece
             piece = f"{continues}[{shown}→{label}]"
         elif piece in (CLASSIFY, SEPARATE, PADDING):
-            continue
+            is_last = position == len(record.ids) - 1
+            if piece != SEPARATE or is_last or record.is_next is not None:
+                continue
         segments[segment != 0].append(piece)
     return {
         "file": record.path,

@@ -9,7 +9,7 @@ SCHEMA_FILE = "schema.pbtxt"
 
 
 def records_schema(
-    max_seq_length: int, max_predictions_per_seq: int, vocab_size: int
+    max_seq_length: int, max_predictions_per_seq: int, vocab_size: int, has_label: bool = True
 ) -> schema_pb2.Schema:
     """Returns the schema of a records folder.
 
@@ -17,6 +17,7 @@ def records_schema(
       max_seq_length: tokens of a record, padding included.
       max_predictions_per_seq: prediction slots of a record.
       vocab_size: number of ids.
+      has_label: whether the records have `LABEL_FEATURE`.
 
     Returns:
       every feature with its type, its fixed shape, and the range of its values.
@@ -24,14 +25,15 @@ def records_schema(
     highest = {
         "input_ids": vocab_size - 1,
         "input_mask": 1,
-        "segment_ids": 1,
+        "segment_ids": int(has_label),
         "masked_lm_positions": max_seq_length - 1,
         "masked_lm_ids": vocab_size - 1,
         "masked_lm_weights": 1,
         LABEL_FEATURE: 1,
     }
     schema = schema_pb2.Schema()
-    for name, (length, kind) in feature_shapes(max_seq_length, max_predictions_per_seq).items():
+    shapes = feature_shapes(max_seq_length, max_predictions_per_seq, has_label)
+    for name, (length, kind) in shapes.items():
         feature = schema.feature.add(name=name)
         feature.shape.dim.add(size=length)
         # Every record has the feature.

@@ -34,10 +34,12 @@ FAULTS = {
     "not_an_example": "cannot be parsed, or have a feature of another type",
     "wrong_lengths": "lack a feature, or have one of another length than in the first record",
     "input_mask": "have an input_mask that is not ones and then zeros",
-    "segment_ids": "have segment_ids that are not zeros and then ones over the filled positions",
+    "segment_ids": "have segment_ids that are not zeros and then ones over the filled positions "
+    "(zeros alone without a label)",
     "padding": "have an id or a segment that is not 0 where input_mask is 0",
     "classify_first": "do not begin with the vocabulary's [CLS]",
-    "separators": "do not have the vocabulary's [SEP] at the ends of A and B, and only there",
+    "separators": "do not have the vocabulary's [SEP] at the ends of A and B, and only there "
+    "(at the end and between documents without a label)",
     "ids": "have an id below 0 or beyond the vocabulary; check that the vocabulary is the one that "
     "the records were made with",
     "weights": "have masked_lm_weights that are not ones and then zeros",
@@ -88,7 +90,7 @@ class RecordStatistics:
       measured: number of records that have all features in the right lengths. All counts below are
         of these.
       with_vocabulary: number of measured records that were compared with a vocabulary.
-      random_next: number of measured records with label 1.
+      random_next: number of measured records with label 1; 0 of records without a label.
       hidden_as_mask, hidden_as_other, hidden_as_same: number of predicted tokens that were replaced
         by [MASK], replaced by another token, and left as they were.
       reserved_replacements: number of special and unused tokens in `hidden_as_other`.
@@ -97,7 +99,8 @@ class RecordStatistics:
       filled: int64 [L + 1], number of records by their number of filled positions.
       predictions: int64 [P + 1], number of records by their number of predictions.
       a_tokens, b_tokens: int64 [L + 1], number of records by the length of the segment, without
-        special tokens.
+        special tokens. A record without a label is all A; the [SEP] between its documents count as
+        tokens where there is no vocabulary.
       mask_positions: int64 [L], number of predictions by position.
       faults: kind -> number of records, see `FAULTS`.
     """
@@ -172,7 +175,7 @@ def restore_ids(rows: Mapping[str, np.ndarray]) -> np.ndarray:
     """Returns input_ids before masking, int64 [N, L].
 
     Args:
-      rows: feature -> [N, L or P or 1], for all of `FEATURES`.
+      rows: feature -> [N, L or P or 1], for all of `FEATURES`; records may lack the label.
     """
     restored_NL = rows["input_ids"].copy()
     row_K, slot_K, position_K = _predictions(rows)
@@ -195,7 +198,7 @@ def count_records(
 
     Args:
       rows: feature -> [N, L or P or 1], for all of `FEATURES`; any integer type, and float32 for
-        the weights.
+        the weights. Records may lack the label.
       restored_NL: ids before masking, see `restore_ids`.
       vocabulary: ids of the vocabulary; None leaves out the counts that need them.
     """
@@ -207,24 +210,30 @@ def count_records(
     is_filled_NL = rows["input_mask"] != 0
     is_b_NL = is_filled_NL & (rows["segment_ids"] != 0)
     filled_N, b_N = np.count_nonzero(is_filled_NL, axis=1), np.count_nonzero(is_b_NL, axis=1)
+    has_label = LABEL_FEATURE in rows
+    if not has_label:
+        b_N = np.zeros_like(b_N)
     a_N = filled_N - b_N  # [CLS] and [SEP] counted
+    text_N = a_N - 2
+    if not has_label and vocabulary is not None:
+        text_N = text_N - _between_documents(restored_NL, filled_N, vocabulary).sum(axis=1)
     row_K, slot_K, position_K = _predictions(rows)
     counted = dataclasses.replace(
         empty,
         instances=count,
         measured=count,
-        random_next=int((rows[LABEL_FEATURE] == 1).sum()),
+        random_next=int((rows[LABEL_FEATURE] == 1).sum()) if has_label else 0,
         lowest_id=int(min(ids_NL.min(), label_NP.min())),
         highest_id=int(max(ids_NL.max(), label_NP.max())),
         filled=np.bincount(filled_N, minlength=length + 1),
         predictions=np.bincount(
             np.count_nonzero(rows["masked_lm_weights"], axis=1), minlength=slots + 1
         ),
-        a_tokens=np.bincount(np.maximum(a_N - 2, 0), minlength=length + 1),
+        a_tokens=np.bincount(np.maximum(text_N, 0), minlength=length + 1),
         b_tokens=np.bincount(np.maximum(b_N - 1, 0), minlength=length + 1),
         mask_positions=np.bincount(position_K, minlength=length),
     )
-    faults = _structure_faults(rows, is_filled_NL, is_b_NL, filled_N, a_N)
+    faults = _structure_faults(rows, is_filled_NL, filled_N, a_N)
     hidden_K, label_K = ids_NL[row_K, position_K], label_NP[row_K, slot_K]
     if vocabulary is None:
         padding = ids_NL != 0
@@ -233,15 +242,30 @@ def count_records(
         padding = (ids_NL != 0) & (ids_NL != vocabulary.padding)
         hidden = _vocabulary_counts(restored_NL, hidden_K, label_K, is_filled_NL, vocabulary)
         faults |= _vocabulary_faults(rows, restored_NL, filled_N, a_N, vocabulary)
+        if not has_label:
+            faults["positions_special"] |= _predicts_separator(rows, vocabulary)
     faults["padding"] = ((padding | (rows["segment_ids"] != 0)) & ~is_filled_NL).any(axis=1)
     found = {kind: int(faults[kind].sum()) for kind in FAULTS if kind in faults}
     return dataclasses.replace(counted, **hidden, faults={k: n for k, n in found.items() if n})
 
 
+def _between_documents(
+    restored_NL: np.ndarray, filled_N: np.ndarray, vocabulary: VocabularyIds
+) -> np.ndarray:
+    """Returns where records without a label have a [SEP] that is not their last, bool [N, L]."""
+    is_inside_NL = np.arange(restored_NL.shape[1])[None] < filled_N[:, None] - 1
+    return (restored_NL == vocabulary.separate) & is_inside_NL
+
+
+def _predicts_separator(rows: Mapping[str, np.ndarray], vocabulary: VocabularyIds) -> np.ndarray:
+    """Returns whether each record predicts a [SEP], bool [N]."""
+    is_separator_NP = rows["masked_lm_ids"] == vocabulary.separate
+    return (is_separator_NP & (rows["masked_lm_weights"] != 0)).any(axis=1)
+
+
 def _structure_faults(
     rows: Mapping[str, np.ndarray],
     is_filled_NL: np.ndarray,
-    is_b_NL: np.ndarray,
     filled_N: np.ndarray,
     a_N: np.ndarray,
 ) -> dict[str, np.ndarray]:
@@ -260,11 +284,16 @@ def _structure_faults(
         | (position_NP == a_N[:, None] - 1)
         | (position_NP == filled_N[:, None] - 1)
     )
-    label_N = rows[LABEL_FEATURE][:, 0]
     wrong_segment_NL = is_filled_NL & (rows["segment_ids"] != should_b_NL)
+    wrong_segment_N = wrong_segment_NL.any(axis=1)
+    wrong_label_N = np.zeros_like(wrong_segment_N)
+    if LABEL_FEATURE in rows:
+        wrong_segment_N |= (a_N == 0) | (a_N == filled_N)
+        label_N = rows[LABEL_FEATURE][:, 0]
+        wrong_label_N = (label_N != 0) & (label_N != 1)
     return {
         "input_mask": (rows["input_mask"] != should_fill_NL).any(axis=1) | (filled_N == 0),
-        "segment_ids": wrong_segment_NL.any(axis=1) | (a_N == 0) | (a_N == filled_N),
+        "segment_ids": wrong_segment_N,
         "weights": (weight_NP != should_use_NP).any(axis=1),
         "unused_predictions": (
             ((position_NP != 0) | (rows["masked_lm_ids"] != 0)) & ~is_used_NP
@@ -272,7 +301,7 @@ def _structure_faults(
         "positions_order": descends_NP.any(axis=1),
         "positions_outside": (is_outside_NP & is_used_NP).any(axis=1),
         "positions_special": (is_special_NP & is_used_NP).any(axis=1),
-        "labels": (label_N != 0) & (label_N != 1),
+        "labels": wrong_label_N,
     }
 
 
@@ -286,13 +315,19 @@ def _vocabulary_faults(
     """Returns kind of fault -> bool [N], for the faults that only a vocabulary shows."""
     row_N = np.arange(len(restored_NL))
     is_separator_NL = restored_NL == vocabulary.separate
+    if LABEL_FEATURE in rows:
+        wrong_separators_N = np.count_nonzero(is_separator_NL, axis=1) != 2
+    else:
+        # A record without a label is all A. None of its documents is without a token.
+        follows_NL = is_separator_NL[:, :-1] | (np.arange(restored_NL.shape[1] - 1) == 0)
+        wrong_separators_N = (is_separator_NL[:, 1:] & follows_NL).any(axis=1)
     beyond_NL, beyond_NP = (
         (rows[name] < 0) | (rows[name] >= vocabulary.size)
         for name in ("input_ids", "masked_lm_ids")
     )
     return {
         "classify_first": rows["input_ids"][:, 0] != vocabulary.classify,
-        "separators": (np.count_nonzero(is_separator_NL, axis=1) != 2)
+        "separators": wrong_separators_N
         | ~is_separator_NL[row_N, a_N - 1]
         | ~is_separator_NL[row_N, filled_N - 1],
         "ids": beyond_NL.any(axis=1) | beyond_NP.any(axis=1),

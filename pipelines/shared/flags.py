@@ -101,6 +101,8 @@ class FlagParser(argparse.ArgumentParser):
           add_help: True to add the flag `--help`.
         """
         self._known: dict[str, Flag] = {}
+        # Whether Beam has flags beside these.
+        self._takes_others = True
         super().__init__(
             prog=prog,
             description=description,
@@ -135,6 +137,7 @@ class FlagParser(argparse.ArgumentParser):
         Raises:
           InputError: a flag is unknown or missing, or has a value that it does not take.
         """
+        self._takes_others = False
         flags, unknown = self.parse_known_args(args, namespace)
         if unknown:
             raise unknown_flag(unknown[0], self.flags)
@@ -186,12 +189,15 @@ class FlagParser(argparse.ArgumentParser):
         flag, _, problem = message.removeprefix("argument ").partition(": ")
         if flag == _MISSING:
             # A flag that is written wrong may be the one that is missing.
-            for given in self._given:
-                is_unknown = given.partition("=")[0] not in self._option_string_actions
-                is_flag = given.startswith("--") and is_unknown
-                if is_flag and _nearest(given, self.flags, SIMILAR):
-                    raise unknown_flag(given, self.flags)
+            given = [word for word in self._given if word.startswith("--")]
+            known = self._option_string_actions
+            unknown = [word for word in given if word.partition("=")[0] not in known]
+            for word in unknown:
+                if _nearest(word, self.flags, SIMILAR):
+                    raise unknown_flag(word, self.flags)
             flag, problem = problem, "missing"
+            if unknown and not self._takes_others:
+                problem += f", and {unknown[0]} is no flag of this command"
         if found := re.fullmatch(r"invalid (int|float) value: '(.*)'", problem):
             kind, value = found.groups()
             raise InputError(f"{flag}={value}: must be {_KINDS[kind]}")

@@ -52,7 +52,7 @@ from beambert.pipelines.tasks.task import (
     ExampleFile,
     Task,
 )
-from beambert.pipelines.tasks.word_tags import WORDS_ENDING, read_sentences
+from beambert.pipelines.tasks.word_tags import WORDS_ENDINGS, read_sentences
 
 NO_ANSWER_REASON = "has no answer that is in its context"
 
@@ -270,7 +270,7 @@ class Tagging(Task):
     kind: str = dataclasses.field(default=TAGGING, init=False)
     metrics: tuple[str, ...] = ("entity_f1", "entity_precision", "entity_recall")
 
-    ENDINGS = (WORDS_ENDING, ".txt", ".tsv")
+    ENDINGS = (*WORDS_ENDINGS, ".txt", ".tsv")
     COLUMN_FLAGS = frozenset({"labels"})
 
     def read(

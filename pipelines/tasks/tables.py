@@ -42,13 +42,20 @@ def lacks_column(path: pathlib.Path, line: int, reason: str, remedy: str) -> Inp
     return bad if path.suffix == ".jsonl" else InputError(str(bad))
 
 
+class JsonText(str):
+    """A list or an object of a JSON row, as JSON, which must not pass as a text."""
+
+
 def filled(path: pathlib.Path, line: int, row: dict[str, str], name: str) -> str:
     """Returns a field of a row that must not be empty.
 
     Raises:
-      BadRow: the field is empty.
+      BadRow: the field is empty, or a list or an object of JSON.
       InputError: there is no such column.
     """
+    if isinstance(row.get(name), JsonText):
+        reason = f"has a list or an object in {name!r}"
+        raise BadRow(path, line, reason, "write one text, or a column for each")
     if not field(path, line, row, name).strip():
         raise BadRow(path, line, f"has an empty {name!r}", "fill it in or delete the row")
     return row[name]
@@ -242,4 +249,7 @@ def _json_row(path: pathlib.PurePath, number: int, line: str) -> dict[str, str] 
 def _json_field(value: object) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    text = json.dumps(value, ensure_ascii=False)
+    return JsonText(text) if isinstance(value, list | dict) else text

@@ -1,6 +1,7 @@
 """Reads sentences of words with tags from files of columns, such as CoNLL's."""
 
 import pathlib
+import re
 from collections.abc import Iterator, Sequence
 
 from beambert.pipelines.tasks import tables
@@ -9,14 +10,24 @@ from beambert.pipelines.tasks.tables import BadRow
 
 # CoNLL's files have this word between documents.
 _DOCUMENT_START = "-DOCSTART-"
-# Ending of files that certainly have columns of words; text files may also hold running text.
-WORDS_ENDING = ".conll"
+# Endings of files that certainly have columns of words; text files may also hold running text.
+WORDS_ENDINGS = (".conll", ".conllu")
+# The beginning of a file of CoNLL-U: comments, and ten columns for the first word, or for the first
+# words if they are written as one (universaldependencies.org, "CoNLL-U Format").
+_TREES = re.compile(r"(?:\s+|#[^\n]*\n)*+(?:1(?:-\d+)?|0\.1)\t(?:[^\t\n]*\t){8}[^\t\n]*(?:\n|\Z)")
+# Lines of CoNLL-U that are no words: comments, words written as one, and words not written.
+_NO_WORD = re.compile(r"#|\d+[-.]\d+\t")
+# The columns of a word and its universal part of speech (UPOS) among the ten, from 0.
+_TREE_COLUMNS, _TREE_WORD_AND_UPOS = 10, (1, 3)
 
 
 def read_sentences(
     path: pathlib.Path, labels: Sequence[str] | None, encoding: str = ""
 ) -> Iterator[TaggedExample | BadRow]:
-    """Yields the sentences of a file whose first column is the word and whose last is its tag."""
+    """Yields the sentences of a file whose first column is the word and whose last is its tag.
+
+    A word of CoNLL-U is the second of its columns, and its tag is the part of speech in the fourth.
+    """
     text = tables.read_text(path, encoding)
     return (sentence for _, sentence in sentences_of(path, text, labels))
 
@@ -29,9 +40,12 @@ def sentences_of(
     words: list[str] = []
     tags: list[str] = []
     bad: BadRow | None = None
-    width = None
+    is_tree = _TREES.match(text) is not None
+    columns, width = (_TREE_WORD_AND_UPOS, _TREE_COLUMNS) if is_tree else ((0, -1), 0)
     numbered = [*tables.lines(text), (0, "")]
     for number, line in numbered:
+        if is_tree and _NO_WORD.match(line):
+            continue
         # Columns are separated by tabs or by spaces.
         fields = line.split("\t") if "\t" in line else line.split()
         if not any(field.strip() for field in fields):
@@ -42,13 +56,16 @@ def sentences_of(
         if fields[0] == _DOCUMENT_START:
             continue
         width = width or len(fields)
-        word, tag = fields[0].strip(), fields[-1].strip()
+        word, tag = (fields[column].strip() if len(fields) == width else "" for column in columns)
         if len(fields) != width:
             remedy = "correct it, or put an empty line between sentences"
             found = BadRow(path, number, f"needs {width} columns but has {len(fields)}", remedy)
         elif len(word.split()) != 1:
             found = BadRow(
-                path, number, f"does not begin with a single word ({word!r})", "correct it"
+                path,
+                number,
+                f"has no single word in column {columns[0] + 1} ({word!r})",
+                "correct it",
             )
         elif not tag:
             found = BadRow(path, number, "has an empty tag", "fill it in")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.pipelines.records.artefacts import ArtefactCounts
-from beambert.pipelines.records.contract import INFO_FILE
+from beambert.pipelines.records.contract import INFO_FILE, NONE, label_words
 from beambert.pipelines.records.decoding import FileReport
 from beambert.pipelines.records.figures import (
     figures,
@@ -177,8 +177,10 @@ def _folder_result(
         result["faults"] = result["faults"] or [f"{folder.path}: has no records; make it again"]
         return result
     made_with = folder.made_with
+    has_label = made_with.pairs != NONE
     result["figures"] = {
-        **figures(statistics),
+        "labels": list(label_words(made_with.pairs)) if has_label else None,
+        **figures(statistics, has_label),
         **_shares_from_info(folder, statistics),
         "lost_predictions_share": lost_predictions_share(statistics, made_with.prediction_share),
         **repeat_shares(findings.repeats, made_with),
@@ -187,6 +189,8 @@ def _folder_result(
     tokens = folder.vocabulary and folder.vocabulary.tokens
     result["sample"] = [decode_record(record, tokens) for record in findings.sample]
     result["histograms"] = {name: getattr(statistics, name).tolist() for name in HISTOGRAMS}
+    if not has_label:
+        del result["histograms"]["b_tokens"]
     if not result["faults"]:  # other faults would explain different counts
         result["faults"] += _count_faults(folder, statistics)
     result["faults"] += _record_faults(findings)

@@ -12,7 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.jobs.files import STORAGE_ERRORS, read_bytes
-from beambert.pipelines.records.contract import EVAL_FOLDER, INFO_FILE, RecordsInfo
+from beambert.pipelines.records.contract import (
+    EVAL_FOLDER,
+    INFO_FILE,
+    LABEL_FEATURE,
+    NONE,
+    RecordsInfo,
+)
 from beambert.pipelines.records.decoding import RecordFeatures, find_features, first_record
 from beambert.pipelines.records.figures import MadeWith
 from beambert.pipelines.shared.errors import InputError
@@ -57,14 +63,15 @@ class FoundFolder:
     def made_with(self) -> MadeWith:
         """The parameters that the records were made with, as far as they are known."""
         vocab_size = len(self.vocabulary) if self.vocabulary else None
+        has_label = self.features is None or self.features.has_label
         if self.info is None:
-            return MadeWith(vocab_size=vocab_size)
+            return MadeWith(vocab_size=vocab_size, pairs=None if has_label else NONE)
         return MadeWith(
             self.info.parameters.get("masked_lm_prob"),
             self.info.parameters.get("dupe_factor"),
             self.info.counts.get("documents", {}).get("used"),
             vocab_size,
-            self.info.parameters.get("pairs"),
+            self.info.parameters.get("pairs") if has_label else NONE,
             self.info.parameters.get("eval_fraction"),
             self.info.parameters.get("duplicates"),
             bool(self.info.parameters.get("do_span_mask")),
@@ -240,6 +247,13 @@ def _folder(
                 faults.append(
                     f"{folder}: {INFO_FILE} says {name} is {said}, but the records have {there}"
                 )
+        if info.has_label != made.features.has_label:
+            said = info.parameters.get("pairs")
+            there = "have" if made.features.has_label else "lack"
+            faults.append(
+                f"{folder}: {INFO_FILE} says pairs is {said}, but the records {there} "
+                f"{LABEL_FEATURE}"
+            )
     return dataclasses.replace(made, faults=tuple(faults))
 
 

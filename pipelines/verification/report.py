@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from beambert.pipelines.records.artefacts import BROKEN_SHARE, PHRASE_TOKENS
+from beambert.pipelines.records.contract import label_words
 from beambert.pipelines.records.repeats import OPENING_TOKENS
 from beambert.pipelines.shared.report_page import (
     AMBER,
@@ -42,12 +43,14 @@ def figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     """
     length, most = figures["max_seq_length"], figures["max_predictions_per_seq"]
     shares = [figures[f"hidden_as_{name}_share"] for name in ("mask", "other", "same")]
+    first, second = figures["labels"] or label_words(None)
     rows = [
-        ("is next", _percent(figures["is_next_share"], 2)),
-        ("random next", _percent(figures["random_next_share"], 2)),
-        ("random next, forced", _percent(figures["forced_random_next_share"], 2)),
+        (first, _percent(figures["is_next_share"], 2)),
+        (second, _percent(figures["random_next_share"], 2)),
+        (f"{second}, forced", _percent(figures["forced_random_next_share"], 2)),
         ("filled", f"{_percent(figures['filled_share'], 1)} of {length} positions"),
-        ("tokens of A and B", _average(figures["a_tokens_average"], figures["b_tokens_average"])),
+        ("documents in a record", _number(figures.get("documents_average"))),
+        *_token_rows(figures),
         ("truncated", _count(figures["truncated_tokens"], "tokens")),
         (
             "predictions",
@@ -86,12 +89,22 @@ def figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     return [(name, value) for name, value in rows if not value.startswith(_UNKNOWN)]
 
 
+def _token_rows(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    a, b = figures["a_tokens_average"], figures["b_tokens_average"]
+    if b is None:
+        return [("tokens of the text", _number(a))]
+    return [("tokens of A and B", _average(a, b))]
+
+
 _UNKNOWN = "unknown"
 
 # Name of a row of `figure_rows` -> its meaning, where the name does not say it.
 _MEANINGS = {
     "random next, forced": "pairs from chunks of one sentence, which has no following B",
+    "swapped, forced": "pairs from chunks of one sentence; their B is of another document",
+    "documents in a record": "average number of documents that a record has sentences of",
     "tokens of A and B": "averages, without [CLS] and [SEP]",
+    "tokens of the text": "average, without [CLS] and [SEP]",
     "truncated": "tokens cut off to fit the length",
     "hidden": "the paper's shares are 80 / 10 / 10",
     "reserved replacements": "special and unused tokens among the replacements by another token",
@@ -101,7 +114,8 @@ _MEANINGS = {
     "the corpus make some",
     "repeated text, at least": f"records whose first {OPENING_TOKENS} tokens of A occur more often "
     "than the passes over the corpus explain",
-    "B of another source": "random next pairs whose B is of another pattern of --input than A",
+    "B of another source": "random next or swapped pairs whose B is of another pattern of --input "
+    "than A",
     "HTML entities": "records with an entity that was not decoded",
     "markup": "records with HTML tags or wiki markup",
     "undecodable": "records with characters in place of bytes that could not be decoded",
@@ -162,7 +176,7 @@ def _folder(folder: dict[str, Any]) -> Html:
     role = f", held out of {folder['held_out_of']}" if folder["held_out_of"] else ""
     found = folder["figures"]
     drawn = [_cards(found), figures(*_plots(folder)), _table(found)] if found else []
-    sample = [_sample(folder["sample"])] if folder["sample"] else []
+    sample = [_sample(folder["sample"], found["labels"])] if folder["sample"] else []
     files = _files(folder["files"])
     return section(folder["path"] + role, _findings(folder), *drawn, *sample, files)
 
@@ -191,7 +205,7 @@ def _cards(figures: dict[str, Any]) -> Html:
     return cards(
         (
             Card(f"{figures['instances']:,}", "instances"),
-            Card(_percent(figures["is_next_share"], 2), "is next"),
+            _pairs_card(figures),
             Card(_percent(figures["filled_share"], 1), f"of {figures['max_seq_length']} filled"),
             Card(
                 _number(figures["predictions_average"]),
@@ -201,6 +215,12 @@ def _cards(figures: dict[str, Any]) -> Html:
             Card(_percent(figures["unknown_share"], 3), "unknown tokens"),
         )
     )
+
+
+def _pairs_card(figures: Mapping[str, Any]) -> Card:
+    if (share := figures["is_next_share"]) is not None:
+        return Card(_percent(share, 2), figures["labels"][0])
+    return Card(_number(figures.get("documents_average")), "documents in a record")
 
 
 def _table(figures: dict[str, Any]) -> Html:
@@ -215,42 +235,48 @@ def _table(figures: dict[str, Any]) -> Html:
 _NOTATION = "[shown→label] is a predicted piece: what the model sees, and what it has to predict"
 
 
-def sample_lines(sample: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+def sample_lines(
+    sample: Sequence[Mapping[str, Any]], labels: Sequence[str] | None, width: int
+) -> list[str]:
     """Returns the lines that show records on the console.
 
     Args:
       sample: records of verification.json.
+      labels: what the labels 0 and 1 say; None if there are none.
       width: number of characters of a segment; the rest is left to the page.
     """
     lines = [f"  {plural(len(sample), 'record')}, drawn at random. {_NOTATION}."]
     for number, record in enumerate(sample, 1):
-        lines.append(f"  {number:>2}  {_about(record)}")
-        for name in ("a", "b"):
-            text = record[name]
+        lines.append(f"  {number:>2}  {_about(record, labels)}")
+        texts = {"": record["a"]}
+        if labels:
+            texts = {"A: ": record["a"], "B: ": record["b"]}
+        for name, text in texts.items():
             shown = text if len(text) <= width else text[: width - 1] + "…"
-            lines.append(f"      {name.upper()}: {shown}")
+            lines.append(f"      {name}{shown}")
     return lines
 
 
-def _about(record: Mapping[str, Any]) -> str:
+def _about(record: Mapping[str, Any], labels: Sequence[str] | None) -> str:
     """Describes a record in a line."""
-    label = "is next" if record["is_next"] else "random next"
+    label = labels[not record["is_next"]] + "; " if labels else ""
     name = record["file"].rpartition("/")[2]
     return (
-        f"{label}; {record['filled']} of {record['positions']} positions, "
+        f"{label}{record['filled']} of {record['positions']} positions, "
         f"{plural(record['predictions'], 'prediction')}; record {record['number']:,} of {name}"
     )
 
 
-def _sample(sample: Sequence[Mapping[str, Any]]) -> Html:
+def _sample(sample: Sequence[Mapping[str, Any]], labels: Sequence[str] | None) -> Html:
+    texts = {"a": "A", "b": "B"} if labels else {"a": "text"}
     rows = [
-        (str(number), _about(record), record["a"], record["b"])
+        (str(number), _about(record, labels), *(record[name] for name in texts))
         for number, record in enumerate(sample, 1)
     ]
-    classes = ("number", "short", "text", "text")
+    classes = ("number", "short", *("text" for _ in texts))
     return join(
         tag("p", f"{plural(len(sample), 'record')}, drawn at random. {_NOTATION}.", kind="soft"),
-        table(("", "record", "A", "B"), rows, classes),
+        table(("", "record", *texts.values()), rows, classes),
     )
 
 
@@ -271,13 +297,16 @@ def _files(files: Sequence[dict[str, Any]]) -> Html:
 def _plots(folder: dict[str, Any]) -> "list[Figure]":
     """Returns plots of a folder's histograms."""
     histograms = {name: np.array(counts) for name, counts in folder["histograms"].items()}
+    if "b_tokens" in histograms:
+        tokens = {"A": histograms["a_tokens"], "B": histograms["b_tokens"]}
+        of_text = _share_plot("tokens of a segment", tokens)
+    else:
+        of_text = _share_plot("tokens of the text", {"": histograms["a_tokens"]})
     return [
         _share_plot("filled positions", {"": histograms["filled"]}),
         _share_plot("predictions", {"": histograms["predictions"]}),
         _mask_plot(histograms),
-        _share_plot(
-            "tokens of a segment", {"A": histograms["a_tokens"], "B": histograms["b_tokens"]}
-        ),
+        of_text,
     ]
 
 

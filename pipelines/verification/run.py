@@ -80,8 +80,9 @@ def summarize(result: dict[str, Any]) -> str:
         lines += [f"  warning  {text}" for text in folder["warnings"]]
         lines += [f"  not checked: {text}" for text in folder["not_checked"]]
     # The console shows the records of one folder, and the page those of all.
-    if sample := next((folder["sample"] for folder in result["folders"] if folder["sample"]), None):
-        lines += sample_lines(sample, SEGMENT_CHARACTERS)
+    if folder := next((folder for folder in result["folders"] if folder["sample"]), None):
+        labels = folder["figures"]["labels"]
+        lines += sample_lines(folder["sample"], labels, SEGMENT_CHARACTERS)
     if result["hashes_sampled"] < 1:
         lines.append(
             f"repeats are counted in a sample of {result['hashes_sampled']:.2%} of the texts"

@@ -10,7 +10,7 @@ from beambert.pipelines.records.artefacts import (
     UNKNOWN_WORD,
     ArtefactCounts,
 )
-from beambert.pipelines.records.contract import RecordsInfo
+from beambert.pipelines.records.contract import SOP, RecordsInfo, label_words
 from beambert.pipelines.records.figures import MadeWith
 
 # WikiExtractor leaves wiki markup in 0.15 % of the records of English Wikipedia. Entities that were
@@ -70,7 +70,7 @@ def text_warnings(
     counts: ArtefactCounts | None, info: RecordsInfo | None, made_with: MadeWith
 ) -> list[str]:
     """Returns the warnings about the text of a folder's records, one sentence each."""
-    found = [_source_warning(info), _undecodable_warning(info)]
+    found = [_source_warning(info, made_with), _undecodable_warning(info)]
     if counts is not None and counts.records:
         found += [
             *(_artefact_warning(counts, kind) for kind in ARTEFACTS),
@@ -127,7 +127,9 @@ def _phrase_warning(counts: ArtefactCounts, info: RecordsInfo | None, made_with:
     share = number / max(counts.phrase_records, 1)
     drawn = 0.0
     if info is not None and made_with.documents:
-        drawn = info.counts.get("random_next", 0) / made_with.documents
+        # Where pairs are swapped, B is drawn only for those that had to be.
+        draws = "forced_random_next" if made_with.pairs == SOP else "random_next"
+        drawn = info.counts.get(draws, 0) / made_with.documents
     explained = (made_with.dupe_factor or _USUAL_PASSES) + drawn
     in_all = share * counts.records
     if share <= MOST_OF_A_PHRASE or in_all <= _BEYOND_CHANCE * explained:
@@ -138,14 +140,15 @@ def _phrase_warning(counts: ArtefactCounts, info: RecordsInfo | None, made_with:
     )
 
 
-def _source_warning(info: RecordsInfo | None) -> str:
+def _source_warning(info: RecordsInfo | None, made_with: MadeWith) -> str:
     share = _other_source_share(info) or 0.0
     if share <= MOST_FROM_ANOTHER_SOURCE:
         return ""
     return (
-        f"in {share:.1%} of the random next pairs B is of another --input than A, so a model that "
-        f"only tells the sources apart is right in {0.5 + share / 2:.1%} of the cases; if their "
-        "texts differ in kind, make the records with --random_next=source"
+        f"in {share:.1%} of the {label_words(made_with.pairs)[1]} pairs B is of another --input "
+        "than A, so a model that only tells the sources apart is right in "
+        f"{0.5 + share / 2:.1%} of the cases; if their texts differ in kind, make the records with "
+        "--random_next=source"
     )
 
 

@@ -149,6 +149,22 @@ def test_the_learning_curve_beside_random_weights(learned):
 
 
 @pytest.mark.slow
+def test_recipes_in_turns(learned, tmp_path):
+    done = run(
+        "recipes",
+        *(f"--data={learned / 'records' / '32'}", f"--output={tmp_path}", "--num_train_steps=4"),
+        *("--recipes", "paper", "muon", "--learning_rates", "0.001"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "| muon | 0.001 | " in done.stdout and "| one seed |" in done.stdout
+    rows = json.loads((tmp_path / "results.json").read_text())["result"]
+    assert [row["recipe"] for row in rows] == ["paper", "muon"]
+    assert rows[0]["masked_lm_loss"] != rows[1]["masked_lm_loss"] and rows[0]["seconds"] > 0
+    trained = json.loads((tmp_path / "muon 0.001 1" / "training.json").read_text())
+    assert trained["optimizer"]["optimizer"] == "muon"
+
+
+@pytest.mark.slow
 def test_glue_beside_random_weights(learned, glue, folder):
     output = folder / "glue-results"
     done = run(

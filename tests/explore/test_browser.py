@@ -191,7 +191,7 @@ def test_records_are_browsed(open_tab):
     page = open_tab(WIDE, "Records")
     page.get_by_role("button", name="Next", exact=True).click()
     page.get_by_text("Record 6 of part-0.tfrecord").wait_for()
-    page.get_by_label("is next (0)").check()
+    page.get_by_label("is next, or in order (0)").check()
     page.get_by_text("Record 3 of part-0.tfrecord").wait_for()
     page.get_by_text("Statistics, warnings and faults").click()
     page.get_by_role("button", name="Count").click()

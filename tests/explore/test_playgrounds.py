@@ -2,14 +2,18 @@
 
 import html
 import json
+import pathlib
 import re
 
 import numpy as np
 import pytest
+from support import record_files, untrained_models
 
 from beambert.explore import browsing, drawing, inside, playgrounds, report
 from beambert.explore.masking import PAPER
 from beambert.explore.material import NO_MODEL, Material
+from beambert.model.objectives import MLM, RTD
+from beambert.pipelines.records.contract import RecordsInfo
 from beambert.pipelines.shared.errors import InputError
 
 SCRIPT = "<script>alert(1)</script> river"
@@ -53,6 +57,34 @@ def test_the_quiz_hides_the_label(material):
     assert playgrounds.quiz_pair(material, NO_MODEL, "One.", 16, 1, 0)[1:] == (None, None)
 
 
+def test_a_model_without_the_head_says_so(tmp_path, vocabulary):
+    """Masked LM alone: everything else on the page works."""
+    (tmp_path / "mlm").mkdir()
+    untrained_models.save_encoder(tmp_path / "mlm", vocabulary, MLM)
+    material = Material(models=[str(tmp_path / "mlm")])
+    told = "This model has no head for next sentence prediction"
+    said = text_of(playgrounds.show_pairs(material, "mlm", DOCUMENTS, 16, 0.0, 1, "any", 1))
+    assert told in said and "Label" in said and "The model is" not in said
+    shown, label, guess = playgrounds.quiz_pair(material, "mlm", DOCUMENTS, 16, 1, 0)
+    assert told in text_of(shown) and label in (True, False) and guess is None
+    assert "mean loss" in text_of(playgrounds.show_masking(material, "mlm", "the river", PAPER))
+    assert told in text_of(report.render(material))
+
+
+def test_a_discriminator_fills_no_masks(tmp_path, vocabulary):
+    (tmp_path / "rtd").mkdir()
+    untrained_models.save_encoder(tmp_path / "rtd", vocabulary, RTD)
+    material = Material(models=[str(tmp_path / "rtd")])
+    told = "This model has no head for masked LM"
+    said = text_of(playgrounds.show_masking(material, "rtd", "the river", PAPER))
+    assert told in said and "to predict" in said
+    assert told in text_of(inside.show_lens(material, "rtd", "the [MASK] city", 1))
+    shown = inside.show_attention(material, "rtd", "the river", 1, 1, inside.MAP)
+    assert "Layer 1 of 2" in text_of(shown)
+    assert "layer norm of the sum" in text_of(playgrounds.show_inputs(material, "rtd", "a", "b", 1))
+    assert told in text_of(report.render(material))
+
+
 def test_inputs_show_segments_positions_and_embeddings(material):
     said = text_of(playgrounds.show_inputs(material, "encoder", "rivers", "music", 2))
     assert "segment B, position" in said and "layer norm of the sum" in said
@@ -94,6 +126,37 @@ def test_records_are_browsed_and_counted(material):
     assert "Record 1 of part-1.tfrecord" in text_of(shown)
     said = text_of(browsing.show_survey(material, folder))
     assert "600 records" in said and "Warning" in said
+
+
+@pytest.mark.parametrize(
+    ("pairs", "heading"),
+    [("sop", "Record 1 of a.tfrecord: swapped (1)"), ("none", "Record 1 of a.tfrecord 7 of 12")],
+)
+def test_records_of_other_pairs(tmp_path, vocabulary, pairs, heading):
+    """The label in the words of their kind, or no label, and [SEP] between documents."""
+    record = record_files.PACKED if pairs == "none" else record_files.RECORD
+    file = record_files.write(tmp_path / "a.tfrecord", [record] * 9)
+    content = pathlib.Path(file).read_bytes()
+    parameters = {"pairs": pairs, "max_seq_length": 12, "max_predictions_per_seq": 4}
+    info = RecordsInfo(
+        parameters | {"masked_lm_prob": 0.15, "dupe_factor": 1},
+        {"size": len(vocabulary), "sha256": vocabulary.sha256},
+        inputs=[],
+        files=[{"name": "a.tfrecord", "instances": 9, "bytes": len(content), "sha256": ""}],
+        counts={"documents": {"used": 3}},
+        versions={},
+    )
+    (tmp_path / "info.json").write_text(info.to_json())
+    (tmp_path / "vocab.txt").write_bytes(vocabulary.serialize())
+    (tmp_path / "_SUCCESS").touch()
+    material = Material(str(tmp_path), [])
+    folder = next(iter(material.browsers()))
+    shown = browsing.show_records(material, folder, browsing.ANY, 0, 99, False, "", (0, 0))[0]
+    assert heading in " ".join(text_of(shown).split())
+    chosen = browsing.show_records(material, folder, browsing.FIRST, 0, 99, False, "", (0, 0))[0]
+    assert "0 records shown" in text_of(chosen)
+    said = " ".join(text_of(browsing.show_survey(material, folder)).split())
+    assert ("documents average 2" in said) == (pairs == "none")
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Browsing record files by offsets."""
 
+import dataclasses
 import pathlib
 
 import pytest
@@ -114,6 +115,20 @@ def test_the_survey_finds_the_record_behind_a_fault(tmp_path, browse):
     survey = browse(path).survey(MadeWith())
     assert survey.statistics.faults == {"labels": 2}
     assert survey.behind == {"labels": (path, 124)}
+
+
+def test_records_without_a_label(tmp_path, browse):
+    """They fit any label, and neither of the two."""
+    path = record_files.write(tmp_path / "a", [record_files.PACKED] * 3)
+    browser = browse(path)
+    names = {name: name for name in record_files.PACKED}
+    browser.features = dataclasses.replace(browser.features, names=names)
+    found = browser.search(Filter(), (0, 0), 9).records
+    assert [record.is_next for record in found] == [None] * 3
+    for label in (True, False):
+        assert browser.search(Filter(is_next=label), (0, 0), 9).records == []
+    survey = browser.survey(MadeWith(pairs="none"))
+    assert survey.statistics.faults == {} and not any("next" in w for w in survey.warnings)
 
 
 def test_a_large_file_is_not_read_whole(tmp_path, browse):

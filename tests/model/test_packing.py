@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from beambert.model.config import BertConfig, preset
 from beambert.model.flops import training_flops
+from beambert.model.objectives import MLM
 from beambert.model.packing import Capacity, Packing
 from beambert.model.pretrainer import BertPretrainer
-from beambert.trainer.pretraining.objective import PretrainingObjective
+from beambert.trainer.pretraining.objective import MaskedLMObjective, PretrainingObjective
 
 LENGTH, SLOTS = 12, 4
 CONFIG = BertConfig(
@@ -51,10 +52,15 @@ def model():
     return BertPretrainer(CONFIG, seed=3)
 
 
+@pytest.fixture(scope="module")
+def masked_lm():
+    return BertPretrainer(CONFIG, seed=3, objective=MLM)
+
+
 def sums_and_gradients(sums, model, features):
     with tf.GradientTape() as tape:
         values = sums(model, features, None)
-        loss = values["masked_lm_loss"] + values["next_sentence_loss"]
+        loss = tf.add_n([value for name, value in values.items() if name.endswith("loss")])
     gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])
     return values, [tf.convert_to_tensor(gradient).numpy() for gradient in gradients]
 
@@ -81,6 +87,32 @@ def test_sums_and_gradients_are_those_of_the_padded_batch(
     assert sum(np.abs(gradient).sum() for gradient in padded_gradients) > 1
     for mine, theirs in zip(packed_gradients, padded_gradients, strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-5 * max(1, np.abs(theirs).max()))
+
+
+@pytest.mark.slow
+def test_masked_lm_alone_is_that_part_of_the_whole(model, masked_lm):
+    """With the padding and without; the gradients are those of the part's own loss."""
+    features = make_features([12, 3, 7, 12])
+    capacity = Capacity(36, int(features["masked_lm_weights"].numpy().sum()) + 1)
+    alone = MaskedLMObjective({LENGTH: capacity})
+    with tf.GradientTape() as tape:
+        both = PretrainingObjective().sums(model, features, None)
+        loss = both["masked_lm_loss"]
+    variables = {v.path: v for v in model.trainable_variables}
+    expected = tape.gradient(loss, {path: v.value for path, v in variables.items()})
+    for sums in alone.ways():
+        values, gradients = sums_and_gradients(sums, masked_lm, features)
+        assert set(values) == set(alone.weight_of) == {"masked_lm_loss", "masked_lm_accuracy"}
+        for name, value in values.items():
+            np.testing.assert_allclose(value, both[name], rtol=1e-5)
+        for variable, gradient in zip(masked_lm.trainable_variables, gradients, strict=True):
+            theirs = tf.convert_to_tensor(expected[variable.path]).numpy()
+            np.testing.assert_allclose(gradient, theirs, atol=1e-5 * max(1, np.abs(theirs).max()))
+    left_out = variables.keys() - {variable.path for variable in masked_lm.trainable_variables}
+    assert {path.rpartition("/")[0] for path in left_out} == {
+        "bert/pooler/dense",
+        "cls/seq_relationship",
+    }
 
 
 def test_a_batch_with_more_tokens_or_predictions_does_not_fit():

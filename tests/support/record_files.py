@@ -15,11 +15,20 @@ RECORD = {
     "masked_lm_weights": [1.0, 1.0, 1.0, 0.0],
     "next_sentence_labels": [1],
 }
+# A record of full sentences: two tokens of one document, two of the next, and no label.
+PACKED = {
+    "input_ids": [2, 10, 4, 3, 14, 15, 3, 0, 0, 0, 0, 0],
+    "input_mask": [1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0],
+    "segment_ids": [0] * 12,
+    "masked_lm_positions": [2, 0, 0, 0],
+    "masked_lm_ids": [12, 0, 0, 0],
+    "masked_lm_weights": [1.0, 0.0, 0.0, 0.0],
+}
 
 
-def changed(**features) -> dict:
+def changed(of=RECORD, **features) -> dict:
     """The record with values put in: feature={index: value}, or a whole list, or None."""
-    record = {name: list(values) for name, values in RECORD.items()}
+    record = {name: list(values) for name, values in of.items()}
     for name, values in features.items():
         if values is None:
             del record[name]

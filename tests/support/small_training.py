@@ -17,7 +17,9 @@ class Words(keras.Model):
         self.rate = rate
         normal = keras.initializers.RandomNormal(seed=SEED)
         self.table = self.add_weight(name="table", shape=(200, 16), initializer=normal)
-        self.kernel = self.add_weight(name="kernel", shape=(16, 2), initializer=normal)
+        # Muon takes it for a matrix of a layer.
+        with keras.name_scope("encoder"), keras.name_scope("layer_0"):
+            self.kernel = self.add_weight(name="kernel", shape=(16, 2), initializer=normal)
         self.built = True
 
     def call(self, features, dropout_seed=None):

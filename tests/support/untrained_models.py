@@ -3,10 +3,11 @@
 import pathlib
 
 from beambert.model.config import BertConfig
-from beambert.model.pretrainer import BertPretrainer
+from beambert.model.objectives import BERT
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.tasks.task import CLASSIFICATION
 from beambert.trainer import model_folders
+from beambert.trainer.pretrained_models import build_pretrainer
 from beambert.trainer.serving.saved_model import save_task_model
 from beambert.trainer.task_models import build_model
 
@@ -49,11 +50,14 @@ def _finish(model, folder, config, vocabulary, training) -> pathlib.Path:
     return folder
 
 
-def save_encoder(folder: pathlib.Path, vocabulary) -> pathlib.Path:
+def save_encoder(folder: pathlib.Path, vocabulary, objective: str = BERT) -> pathlib.Path:
     """Writes the folder of a pre-trained encoder."""
     config = small_config(vocabulary)
     training = {"kind": model_folders.PRETRAINING}
-    return _finish(BertPretrainer(config), folder, config, vocabulary, training)
+    if objective != BERT:
+        training |= {"objective": objective, "generator_size": 0.5}
+    model = build_pretrainer(training, config)
+    return _finish(model, folder, config, vocabulary, training)
 
 
 def save_classifier(folder: pathlib.Path, vocabulary) -> pathlib.Path:

@@ -1,6 +1,7 @@
-"""Makes golden_checkpoint/: a small BertForPreTraining of transformers, and what it computes.
+"""Makes folders of small models of transformers, and what they compute.
 
-    python make_golden_checkpoint.py golden_checkpoint
+    python make_golden_checkpoint.py BertForPreTraining golden_checkpoint
+    python make_golden_checkpoint.py BertForMaskedLM golden_masked_lm
 
 Needs torch and transformers (made with 2.15.0 and 5.23.0), which the tests do not.
 """
@@ -20,7 +21,7 @@ LENGTH = 10
 
 def main() -> None:
     """Writes model.safetensors, pytorch_model.bin, config.json, vocab.txt, outputs.npz."""
-    folder = pathlib.Path(sys.argv[1])
+    folder = pathlib.Path(sys.argv[2])
     torch.manual_seed(1)
     config = transformers.BertConfig(
         vocab_size=len(TOKENS),
@@ -31,7 +32,7 @@ def main() -> None:
         max_position_embeddings=12,
         initializer_range=0.5,
     )
-    model = transformers.BertForPreTraining(config).eval()
+    model = getattr(transformers, sys.argv[1])(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))  # biases and norms too
@@ -49,13 +50,11 @@ def main() -> None:
             attention_mask=torch.tensor(mask),
             token_type_ids=torch.tensor(segments),
         )
+    logits = {"masked_lm_logits": output[0].numpy()}
+    if "seq_relationship_logits" in output:
+        logits["next_sentence_logits"] = output.seq_relationship_logits.numpy()
     np.savez_compressed(
-        folder / "outputs.npz",
-        input_ids=ids,
-        input_mask=mask,
-        segment_ids=segments,
-        masked_lm_logits=output.prediction_logits.numpy(),
-        next_sentence_logits=output.seq_relationship_logits.numpy(),
+        folder / "outputs.npz", input_ids=ids, input_mask=mask, segment_ids=segments, **logits
     )
 
 

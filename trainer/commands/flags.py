@@ -43,7 +43,7 @@ def add_loop_flags(
         "--optimizer",
         default=optimizer,
         help=f"{', '.join(OPTIMIZERS)}: that of the original BERT, Adam with bias correction, one "
-        "for large batches (default: %(default)s)",
+        "for large batches, one that orthogonalizes the updates of matrices (default: %(default)s)",
     )
     add(
         "--gradient_accumulation_steps",

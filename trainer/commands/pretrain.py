@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
+from beambert.model.objectives import BERT, GENERATOR_SIZE, OBJECTIVES, RTD
 from beambert.pipelines.records.contract import check_finished
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser, read_job
@@ -19,6 +20,7 @@ from beambert.trainer.loop.config import (
     DYNAMIC,
     FINISHING_SHARE,
     RANDOM,
+    SCHEDULES,
     STATIC,
     LoopConfig,
     OptimizerConfig,
@@ -44,6 +46,9 @@ EXAMPLES = """examples:
   beambert pretrain --init=bert-base-uncased --data=records --model_dir=legal \\
       --num_train_steps=50000 --learning_rate=5e-5
 
+  # learn by replaced token detection, as ELECTRA
+  beambert pretrain --objective=rtd --recipe=tiny --data=records --model_dir=encoder
+
   # end a training early with what it has learned, and go on from a finished one to more steps
   beambert pretrain --recipe=tiny --data=records --model_dir=encoder --finish
   beambert pretrain --recipe=tiny --data=records --model_dir=encoder --extend=30000
@@ -56,7 +61,8 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
     """Returns the parser of the flags of `pretrain`, with the defaults of a recipe."""
     parser = FlagParser(
         prog="beambert pretrain",
-        description="Pre-trains BERT on records by masked LM and next sentence prediction.",
+        description="Pre-trains BERT on records by masked LM and next sentence prediction, or by "
+        "another --objective.",
         examples=EXAMPLES,
     )
     add = parser.add_argument
@@ -83,6 +89,22 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         type=float,
         default=recipe.long_data_share,
         help="share of the steps on --long_data (default: %(default)s)",
+    )
+    add(
+        "--objective",
+        choices=OBJECTIVES,
+        default=BERT,
+        help="bert: masked LM and next sentence prediction; mlm: masked LM alone, as RoBERTa; sop: "
+        "masked LM and sentence-order prediction, as ALBERT, on records of --pairs=sop; rtd: "
+        "replaced token detection, as ELECTRA; mlm and rtd also on records without pairs "
+        "(default: %(default)s)",
+    )
+    add(
+        "--generator_size",
+        type=float,
+        default=GENERATOR_SIZE,
+        help="width of the generator of --objective=rtd as a share of the encoder's "
+        "(default: %(default)s)",
     )
     add(
         "--masking",
@@ -144,6 +166,43 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         learning_rate=recipe.learning_rate,
         optimizer=OptimizerConfig.optimizer,
     )
+    add(
+        "--beta_1",
+        type=float,
+        default=OptimizerConfig.beta_1,
+        help="decay rate of the gradient's mean (default: %(default)s)",
+    )
+    add(
+        "--beta_2",
+        type=float,
+        default=OptimizerConfig.beta_2,
+        help="decay rate of the squared gradient's mean (default: %(default)s)",
+    )
+    add(
+        "--schedule",
+        choices=SCHEDULES,
+        default=OptimizerConfig.schedule,
+        help="how the learning rate falls after the warm-up: linear; cosine; trapezoid, which "
+        "stays at the peak and falls linearly at the end (default: %(default)s)",
+    )
+    add(
+        "--decay_share",
+        type=float,
+        default=OptimizerConfig.decay_share,
+        help="with --schedule=trapezoid: share of the steps in which the learning rate falls "
+        "(default: %(default)s)",
+    )
+    add(
+        "--dropout",
+        type=float,
+        metavar="RATE",
+        help="dropout of the layers and of attention (default: that of the model, 0.1)",
+    )
+    add(
+        "--initializer_range",
+        type=float,
+        help="standard deviation of the random weights (default: that of the model, 0.02)",
+    )
     return parser
 
 
@@ -170,8 +229,17 @@ def main(argv: Sequence[str]) -> None:
         raise InputError(
             f"--model={flags.model}: --init already sets the model; leave one of them out"
         )
+    if flags.init and flags.initializer_range is not None:
+        raise InputError(
+            f"--initializer_range={flags.initializer_range}: the weights are those of --init; "
+            "leave it out"
+        )
     if flags.init_positions != KEEP and not flags.init:
         raise InputError(f"--init_positions={flags.init_positions}: needs --init; leave it out")
+    if flags.generator_size != GENERATOR_SIZE and flags.objective != RTD:
+        raise InputError(
+            f"--generator_size={flags.generator_size}: needs --objective={RTD}; leave it out"
+        )
     if not 0 < flags.long_data_share < 1:
         raise InputError(f"--long_data_share={flags.long_data_share}: must be in (0, 1)")
     if flags.finish is not None and flags.extend is not None:
@@ -187,6 +255,10 @@ def main(argv: Sequence[str]) -> None:
         num_warmup_steps=warmup,
         weight_decay_rate=flags.weight_decay_rate,
         optimizer=flags.optimizer,
+        beta_1=flags.beta_1,
+        beta_2=flags.beta_2,
+        schedule=flags.schedule,
+        decay_share=flags.decay_share,
     )
     loop = loop_config(flags, eval_steps=flags.eval_steps)
     _check_paths(flags)

@@ -22,6 +22,7 @@ from beambert.pipelines.storage.weights import (
 from beambert.trainer import model_folders
 from beambert.trainer.loop.settings import flat_settings
 from beambert.trainer.loop.trackers import rows_of
+from beambert.trainer.pretrained_models import objective_of
 
 # A line of metrics.jsonl has these besides metrics.
 _PLACE = ("split", "step")
@@ -87,6 +88,8 @@ def read_run(folder: str) -> Run:
         newest = held_out[-1] if held_out else {}
         results = {name: value for name, value in newest.items() if name not in _PLACE}
     settings = flat_settings(training)
+    if settings.get("kind") == model_folders.PRETRAINING:
+        settings["objective"] = objective_of(training)
     if CONFIG_FILE in names:
         settings |= flat_settings(_read_json(folder, CONFIG_FILE), "encoder.")
     settings |= _of_records(training.get("data", []))

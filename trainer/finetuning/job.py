@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from beambert.model.flops import training_flops
-from beambert.model.memory import activation_bytes, state_bytes
+from beambert.model.memory import activation_bytes, parameters, state_bytes
 from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import LABELS_FILE, RESULTS_FILE, SAVED_MODEL_FOLDER
@@ -105,8 +105,8 @@ def _memory(plan: FinetuningPlan, strategy: tf.distribute.Strategy) -> Memory:
     here, longest = replicas_here(strategy), plan.text_features.longest
     sequences = plan.data.sequences * plan.data.task.windows
     return Memory(
-        here * state_bytes(plan.config),
-        here * state_bytes(plan.config, parts=2),
+        here * state_bytes(parameters(plan.config)),
+        here * state_bytes(parameters(plan.config), parts=2),
         sequences * activation_bytes(plan.config, longest, predictions=0),
         strategy.num_replicas_in_sync,
         here,

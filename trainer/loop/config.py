@@ -17,8 +17,11 @@ SEED_LIMIT = 2**31 - 1024 * REPLICA_SEED_STRIDE
 
 # The value of `--init` for random weights.
 RANDOM = "random"
-ADAMW, ADAMW_CORRECTED, LAMB = "adamw", "adamw_corrected", "lamb"
-OPTIMIZERS = (ADAMW, ADAMW_CORRECTED, LAMB)
+ADAMW, ADAMW_CORRECTED, LAMB, MUON = "adamw", "adamw_corrected", "lamb", "muon"
+OPTIMIZERS = (ADAMW, ADAMW_CORRECTED, LAMB, MUON)
+# Ways in which the learning rate falls after its peak, see `OptimizerConfig`.
+LINEAR, COSINE, TRAPEZOID = "linear", "cosine", "trapezoid"
+SCHEDULES = (LINEAR, COSINE, TRAPEZOID)
 # Masks of a training: those of the records, or others in every epoch (RoBERTa, arXiv 1907.11692,
 # section 4.1).
 STATIC, DYNAMIC = "static", "dynamic"
@@ -86,7 +89,7 @@ class Revision:
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerConfig:
-    """The optimizer and its learning rate, with linear warm-up and linear decay.
+    """The optimizer and its learning rate, with linear warm-up.
 
     The source of a default is the paper's appendix A.2 or the original's optimization.py
     (create_optimizer).
@@ -101,8 +104,15 @@ class OptimizerConfig:
       clip_norm: largest norm of the global gradient; create_optimizer.
       optimizer: "adamw", as the original's optimization.py; "adamw_corrected", with the bias
         correction of Kingma and Ba 2015, algorithm 1, and a decay of the learning rate that starts
-        where the warm-up ends; or "lamb", for large batches (You et al. 2020, arXiv 1904.00962,
-        algorithm 2), with the same decay.
+        where the warm-up ends; "lamb", for large batches (You et al. 2020, arXiv 1904.00962,
+        algorithm 2), with the same decay; or "muon", which orthogonalizes the updates of the
+        layers' matrices (Jordan et al. 2024, github.com/KellerJordan/Muon), and is
+        "adamw_corrected" for all other weights.
+      schedule: how the rate falls to 0 after the warm-up: "linear", "cosine" (Loshchilov and Hutter
+        2017, arXiv 1608.03983, without restarts) or "trapezoid": it stays at its peak, and falls
+        linearly in the last steps (Hägele et al. 2024, arXiv 2405.18392).
+      decay_share: share of the steps in which the rate of "trapezoid" falls; section 3.1 of
+        Hägele et al. takes 0.2.
       revisions: later changes of the schedule, in their order.
     """
 
@@ -115,6 +125,8 @@ class OptimizerConfig:
     epsilon: float = 1e-6
     clip_norm: float = 1.0
     optimizer: str = ADAMW
+    schedule: str = LINEAR
+    decay_share: float = 0.2
     revisions: tuple[Revision, ...] = ()
 
     @property
@@ -123,9 +135,15 @@ class OptimizerConfig:
         return self.revisions[-1].last_step if self.revisions else self.num_train_steps
 
     def settings(self) -> dict[str, Any]:
-        """Returns the values of the fields; revisions are named only if there are any."""
+        """Returns the values of the fields; what changes nothing is not named."""
         values = dataclasses.asdict(self)
-        return values if self.revisions else {n: v for n, v in values.items() if n != "revisions"}
+        if not self.revisions:
+            del values["revisions"]
+        if self.schedule != TRAPEZOID:
+            del values["decay_share"]
+        if self.schedule == LINEAR:
+            del values["schedule"]
+        return values
 
     def __post_init__(self) -> None:
         """Refuses values that cannot be trained with.
@@ -146,6 +164,13 @@ class OptimizerConfig:
             raise InputError(f"--learning_rate={self.learning_rate}: must be more than 0")
         if not 0 <= self.weight_decay_rate < math.inf:
             raise InputError(f"--weight_decay_rate={self.weight_decay_rate}: must be at least 0")
+        for name in ("beta_1", "beta_2"):
+            if not 0 < getattr(self, name) < 1:
+                raise InputError(f"--{name}={getattr(self, name)}: must be in (0, 1)")
+        if self.schedule not in SCHEDULES:
+            raise InputError(f"--schedule={self.schedule}: choose one of {', '.join(SCHEDULES)}")
+        if not 0 < self.decay_share <= 1:
+            raise InputError(f"--decay_share={self.decay_share}: must be more than 0, at most 1")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,18 +16,27 @@ class Objective(abc.ABC):
     Attributes:
       losses: names of the metrics whose means add up to the loss.
       weight_of: metric -> name of the weight that divides its sum.
+      factors: metric -> factor of its mean in the loss, for those that are not 1.
+      counts: names of weights that `sums` returns, since they follow from the model's answers; no
+        loss can have such a weight.
     """
 
     losses: tuple[str, ...]
     weight_of: dict[str, str]
+    factors: Mapping[str, float] = {}
+    counts: tuple[str, ...] = ()
 
     @abc.abstractmethod
     def weights(self, features: Features) -> Sums:
-        """Returns the weights that divide the sums; they follow from the features alone."""
+        """Returns the weights that divide the sums and follow from the features alone."""
 
     @abc.abstractmethod
     def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
-        """Returns the sum of every metric over a replica's batch."""
+        """Returns the sum of every metric over a replica's batch, and the `counts`."""
+
+    def factor(self, loss: str) -> float:
+        """Returns the factor of a loss's mean in the whole loss."""
+        return self.factors.get(loss, 1.0)
 
     def derived(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Returns further metrics of an evaluation, computed from the means."""
@@ -53,12 +62,13 @@ class Objective(abc.ABC):
 
 
 def means(totals: Mapping[str, float], objective: Objective) -> dict[str, float]:
-    """Returns each metric's mean, and the sum of the losses' means as `loss`."""
+    """Returns each metric's mean, and the sum of the losses' means, by their factors, as `loss`."""
     values = {
         name: float(totals[name]) / max(float(totals[weight]), 1.0)
         for name, weight in objective.weight_of.items()
     }
-    return {"loss": sum(values[name] for name in objective.losses)} | values
+    losses = (objective.factor(name) * values[name] for name in objective.losses)
+    return {"loss": sum(losses)} | values
 
 
 def example_weights(features: Features) -> tf.Tensor:

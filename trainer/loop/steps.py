@@ -106,7 +106,8 @@ class Trainer:
             sums = sums_of(self.model, features, dropout_seed)
             loss = tf.add_n(
                 [
-                    sums[name] / tf.maximum(loss_weights[self.objective.weight_of[name]], 1.0)
+                    self.objective.factor(name)
+                    * (sums[name] / tf.maximum(loss_weights[self.objective.weight_of[name]], 1.0))
                     for name in self.objective.losses
                 ]
             )
@@ -168,7 +169,7 @@ class Trainer:
             computed = self._by_way(self._gradients_by_way, some, loss_weights, seed)
             return part + 1, tf.nest.map_structure(tf.add, totals, computed)
 
-        names = self.objective.weight_of
+        names = [*self.objective.weight_of, *self.objective.counts]
         nothing = [tf.zeros(v.shape, v.dtype) for v in self._variables], dict.fromkeys(names, 0.0)
         # The parts run one at a time; together they would need the memory of the whole batch.
         _, totals = tf.while_loop(

@@ -8,11 +8,18 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from beambert.model.flops import training_flops
-from beambert.model.memory import activation_bytes, state_bytes
+from beambert.model.electra import most_rows
+from beambert.model.flops import electra_flops, training_flops
+from beambert.model.memory import (
+    activation_bytes,
+    electra_parameters,
+    parameters,
+    state_bytes,
+)
+from beambert.model.objectives import BERT
 from beambert.model.packing import Capacity
-from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.console import counted
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import RESULTS_FILE
@@ -30,9 +37,10 @@ from beambert.trainer.loop.strategy import (
     resolve_dtype,
 )
 from beambert.trainer.loop.workers import is_chief, lost_worker_told, wait_for_all
+from beambert.trainer.pretrained_models import build_pretrainer
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
 from beambert.trainer.pretraining.capacity import capacity_for
-from beambert.trainer.pretraining.objective import PretrainingObjective
+from beambert.trainer.pretraining.objective import make_objective
 from beambert.trainer.pretraining.plan import (
     FLAGS_OF,
     PhaseData,
@@ -89,6 +97,8 @@ def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
     parts = strategy.num_replicas_in_sync * loop.gradient_accumulation_steps
     longest = max(each.records.max_seq_length for each in plan.data)
     model_folders.check_rows(plan.config, longest, loop.train_batch_size, parts)
+    if plan.generator:
+        _check_draws(plan, loop.train_batch_size, parts)
     if job.finish is not None or job.extend is not None:
         plan = revise(plan, chief, lambda: wait_for_all(strategy))
     model_dir, identity = job.output.model, plan.identity
@@ -117,13 +127,37 @@ def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
         print(f"{model_dir}: finished", flush=True)
 
 
+def _check_draws(plan: PretrainingPlan, batch_size: int, parts: int) -> None:
+    """Refuses a batch whose parts are too large for the draws of a generator.
+
+    Raises:
+      InputError: a part is too large.
+    """
+    predictions = max(each.records.max_predictions_per_seq for each in plan.data)
+    most = most_rows(plan.config, predictions)
+    if batch_size // parts > most:
+        raise InputError(
+            f"--train_batch_size={batch_size}: the tokens of at most {most:,} sequences of "
+            f"{predictions} predictions can be drawn at once; take fewer, or raise "
+            "--gradient_accumulation_steps"
+        )
+
+
 def _memory(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Memory:
     longest = max((each.records for each in plan.data), key=lambda of: of.max_seq_length)
+    length, predictions = longest.max_seq_length, longest.max_predictions_per_seq
     here = replicas_here(strategy)
+    if plan.generator:
+        weights = electra_parameters(plan.config, plan.generator)
+        of_sequence = activation_bytes(plan.config, length, 0)
+        of_sequence += activation_bytes(plan.generator, length, predictions)
+    else:
+        weights = parameters(plan.config)
+        of_sequence = activation_bytes(plan.config, length, predictions)
     return Memory(
-        here * state_bytes(plan.config),
-        here * state_bytes(plan.config, parts=2),
-        activation_bytes(plan.config, longest.max_seq_length, longest.max_predictions_per_seq),
+        here * state_bytes(weights),
+        here * state_bytes(weights, parts=2),
+        of_sequence,
         strategy.num_replicas_in_sync,
         here,
         free_bytes(),
@@ -138,8 +172,8 @@ def _train(
     capacities = _capacities(plan.data, loop, strategy)
     trainer = Trainer(
         strategy,
-        lambda: BertPretrainer(plan.config, seed=loop.random_seed),
-        PretrainingObjective(capacities),
+        lambda: build_pretrainer(plan.training, plan.config, loop.random_seed),
+        make_objective(job.objective, capacities, plan.data[0].records.vocabulary),
         job.optimizer,
         loop.random_seed,
         gradient_accumulation_steps=loop.gradient_accumulation_steps,
@@ -199,8 +233,11 @@ def _phase(
 
     length, predictions = records.max_seq_length, records.max_predictions_per_seq
     parts = strategy.num_replicas_in_sync * loop.gradient_accumulation_steps
-    flops_a_part = training_flops(
-        plan.config, batch_size // parts, length, predictions, capacities.get(length)
+    shape = batch_size // parts, length, predictions, capacities.get(length)
+    flops_a_part = (
+        electra_flops(plan.config, plan.generator, *shape)
+        if plan.generator
+        else training_flops(plan.config, *shape)
     )
     return Phase(
         stretch.last_step,
@@ -215,9 +252,13 @@ def _phase(
 def _introduce(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
     """Returns the lines that describe a plan when its run begins."""
     job = plan.job
-    parameters = sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables)
+    weights = sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables)
     devices = describe_devices(trainer.strategy)
-    lines = [f"{job.init or job.model}: {parameters:,} parameters on {devices}, {job.loop.dtype}"]
+    lines = [f"{job.init or job.model}: {weights:,} parameters on {devices}, {job.loop.dtype}"]
+    if job.objective != BERT:
+        lines[0] += f", --objective={job.objective}"
+    if plan.generator:
+        lines[0] += f", generator of width {plan.generator.hidden_size}"
     for each in plan.data:
         records, held_out = each.records, each.held_out
         epochs = each.steps * job.loop.train_batch_size / records.instances

@@ -1,4 +1,8 @@
-"""The pre-training objective: masked LM and next sentence prediction."""
+"""The objectives of pre-training.
+
+They are masked LM, alone or with one of the two predictions about pairs, and replaced token
+detection.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -6,7 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 import keras
 import tensorflow as tf
 
+from beambert.model.objectives import BERT, MLM, RTD, SOP
 from beambert.model.packing import Capacity
+from beambert.pipelines.records.contract import LABEL_FEATURE
+from beambert.pipelines.wordpiece.vocabulary import MASK, Vocabulary
 from beambert.trainer.loop.objectives import (
     Features,
     Objective,
@@ -17,27 +24,19 @@ from beambert.trainer.loop.objectives import (
 )
 
 
-class PretrainingObjective(Objective):
-    """The sum of the mean losses of masked LM and next sentence prediction (run_pretraining.py)."""
+class MaskedLMObjective(Objective):
+    """The mean loss of masked LM (RoBERTa; Liu et al. 2019, arXiv 1907.11692, section 4.2)."""
 
-    losses = ("masked_lm_loss", "next_sentence_loss")
-    weight_of = {
-        "masked_lm_loss": "predictions",
-        "masked_lm_accuracy": "predictions",
-        "next_sentence_loss": "examples",
-        "next_sentence_accuracy": "examples",
-    }
+    losses = ("masked_lm_loss",)
+    weight_of = {"masked_lm_loss": "predictions", "masked_lm_accuracy": "predictions"}
 
     def __init__(self, capacities: Mapping[int, Capacity] | None = None):
         """Takes length -> numbers of rows, for the lengths whose padding is left out."""
         self._capacities = capacities or {}
 
     def weights(self, features: Features) -> Sums:
-        """Returns the number of predictions and of examples."""
-        return {
-            "predictions": tf.reduce_sum(features["masked_lm_weights"]),
-            "examples": tf.reduce_sum(example_weights(features)),
-        }
+        """Returns the number of predictions."""
+        return {"predictions": tf.reduce_sum(features["masked_lm_weights"])}
 
     def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
         """Returns the sums of the losses, in nats, and the numbers of correct predictions."""
@@ -82,12 +81,143 @@ class PretrainingObjective(Objective):
     def _sums(
         self, logits: Sums, tokens: tf.Tensor, weights: tf.Tensor, features: Features
     ) -> Sums:
-        token_logits, label_logits = logits["masked_lm_logits"], logits["next_sentence_logits"]
-        labels = features["next_sentence_labels"][:, 0]
-        rows = example_weights(features)
+        token_logits = logits["masked_lm_logits"]
         return {
             "masked_lm_loss": tf.reduce_sum(weights * cross_entropy(token_logits, tokens)),
             "masked_lm_accuracy": tf.reduce_sum(weights * is_correct(token_logits, tokens)),
-            "next_sentence_loss": tf.reduce_sum(rows * cross_entropy(label_logits, labels)),
-            "next_sentence_accuracy": tf.reduce_sum(rows * is_correct(label_logits, labels)),
         }
+
+
+class PretrainingObjective(MaskedLMObjective):
+    """The sum of the mean losses of masked LM and next sentence prediction (run_pretraining.py)."""
+
+    def __init__(
+        self,
+        capacities: Mapping[int, Capacity] | None = None,
+        pair_task: str = "next_sentence",
+    ):
+        """Takes the rows as `MaskedLMObjective` does.
+
+        Args:
+          capacities: length -> numbers of rows.
+          pair_task: "next_sentence", or "sentence_order" for that of ALBERT; the metrics are named
+            after it.
+        """
+        super().__init__(capacities)
+        self._loss, self._accuracy = f"{pair_task}_loss", f"{pair_task}_accuracy"
+        self._logits = f"{pair_task}_logits"
+        self.losses = (*super().losses, self._loss)
+        self.weight_of = super().weight_of | dict.fromkeys((self._loss, self._accuracy), "examples")
+
+    def weights(self, features: Features) -> Sums:
+        """Returns the number of predictions and of examples."""
+        return super().weights(features) | {"examples": tf.reduce_sum(example_weights(features))}
+
+    def _sums(
+        self, logits: Sums, tokens: tf.Tensor, weights: tf.Tensor, features: Features
+    ) -> Sums:
+        label_logits, labels = logits[self._logits], features[LABEL_FEATURE][:, 0]
+        rows = example_weights(features)
+        return super()._sums(logits, tokens, weights, features) | {
+            self._loss: tf.reduce_sum(rows * cross_entropy(label_logits, labels)),
+            self._accuracy: tf.reduce_sum(rows * is_correct(label_logits, labels)),
+        }
+
+
+class ReplacedTokenObjective(MaskedLMObjective):
+    """The mean losses of masked LM by the generator and of replaced token detection.
+
+    The sum is that of Clark et al. 2020 (arXiv 2003.10555, section 2). In contrast to BERT, the
+    generator reads [MASK] at every chosen position.
+    """
+
+    losses = ("masked_lm_loss", "replaced_token_loss")
+    weight_of = {
+        **MaskedLMObjective.weight_of,
+        "replaced_token_loss": "tokens",
+        "replaced_token_accuracy": "tokens",
+        "replaced_token_precision": "called_replaced",
+        "replaced_token_recall": "replaced",
+    }
+    # λ of section 2, disc_weight in configure_pretraining.py of the original.
+    factors = {"replaced_token_loss": 50.0}
+    counts = ("called_replaced", "replaced")
+
+    def __init__(self, mask_id: int, capacities: Mapping[int, Capacity] | None = None):
+        """Takes the id of [MASK], and the rows as `MaskedLMObjective` does."""
+        super().__init__(capacities)
+        self._mask_id = mask_id
+
+    def weights(self, features: Features) -> Sums:
+        """Returns the number of predictions and of tokens."""
+        tokens = tf.reduce_sum(tf.cast(features["input_mask"], tf.float32))
+        return super().weights(features) | {"tokens": tokens}
+
+    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
+        """Returns the sums of the losses, in nats, of correct predictions, and the `counts`."""
+        return self._sums_of(model, features, dropout_seed, None)
+
+    def _packed_sums(
+        self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
+    ) -> Sums:
+        capacity = self._capacities[features["input_ids"].shape[1]]
+        return self._sums_of(model, features, dropout_seed, capacity)
+
+    def _sums_of(
+        self,
+        model: keras.Model,
+        features: Features,
+        dropout_seed: tf.Tensor | None,
+        capacity: Capacity | None,
+    ) -> Sums:
+        hidden = {**features, "input_ids": with_masks(features, self._mask_id)}
+        logits = model(hidden, dropout_seed=dropout_seed, capacity=capacity)
+        tokens, weights = (
+            tf.gather(tf.reshape(features[name], [-1]), logits["prediction_slots"])
+            for name in ("masked_lm_ids", "masked_lm_weights")
+        )
+        is_token, is_replaced = (
+            tf.cast(logits[name], tf.float32) for name in ("is_token", "is_replaced")
+        )
+        scores = logits["replaced_token_logits"]
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(is_replaced, scores)
+        is_called = tf.cast(scores > 0, tf.float32)
+        found = tf.reduce_sum(is_token * is_called * is_replaced)
+        return self._sums(logits, tokens, weights, features) | {
+            "replaced_token_loss": tf.reduce_sum(is_token * losses),
+            "replaced_token_accuracy": tf.reduce_sum(
+                is_token * tf.cast(is_called == is_replaced, tf.float32)
+            ),
+            "replaced_token_precision": found,
+            "replaced_token_recall": found,
+            "called_replaced": tf.reduce_sum(is_token * is_called),
+            "replaced": tf.reduce_sum(is_token * is_replaced),
+        }
+
+
+def with_masks(features: Features, mask_id: int) -> tf.Tensor:
+    """Returns `input_ids` with [MASK] at every chosen position, int32 [B, L].
+
+    BERT's records have the token itself or a random one at a fifth of them.
+    """
+    ids_BL, positions_BP = features["input_ids"], features["masked_lm_positions"]
+    is_chosen_BP = features["masked_lm_weights"] > 0
+    is_chosen_BPL = (positions_BP[..., None] == tf.range(ids_BL.shape[1])) & is_chosen_BP[..., None]
+    return tf.where(tf.reduce_any(is_chosen_BPL, axis=1), mask_id, ids_BL)
+
+
+def make_objective(
+    name: str, capacities: Mapping[int, Capacity], vocabulary: Vocabulary
+) -> MaskedLMObjective:
+    """Returns an objective by its name.
+
+    Args:
+      name: one of `model.objectives.OBJECTIVES`.
+      capacities: length -> numbers of rows, for the lengths whose padding is left out.
+      vocabulary: vocabulary of the records.
+    """
+    if name == RTD:
+        return ReplacedTokenObjective(vocabulary.id_of(MASK), capacities)
+    if name == SOP:
+        return PretrainingObjective(capacities, "sentence_order")
+    return {BERT: PretrainingObjective, MLM: MaskedLMObjective}[name](capacities)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.model.config import BertConfig
+from beambert.model.electra import generator_config
+from beambert.model.objectives import BERT, GENERATOR_SIZE, OBJECTIVES, RTD
 from beambert.pipelines.records.contract import EVAL_FOLDER
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
@@ -22,6 +24,8 @@ from beambert.trainer.weights.positions import KEEP
 SEGMENTS = 2
 
 
+# A variable of the generator's width.
+_GENERATOR_NORM = "generator/encoder/layer_0/output/layer_norm/gamma"
 _BASE = recipes.bert_base()
 
 
@@ -35,12 +39,18 @@ class PretrainingJob:
       long_data: folder of records with longer sequences, for the last steps; None for none. Its
         held-out records are in `long_data`/eval, if that exists.
       long_data_share: share of the steps on `long_data`.
+      objective: what is learned from: "bert" for masked LM and next sentence prediction, "mlm" for
+        masked LM alone, "sop" for masked LM and sentence-order prediction, "rtd" for replaced
+        token detection.
+      generator_size: width of the generator of "rtd" as a share of the encoder's.
       masking: "static" for the records' masks, "dynamic" for others in every epoch.
       model: name of a published size or path of a bert_config.json; None takes that of `init`,
         or base where that is None too.
       init: weights to start from, see `initial.open_initial`; None starts from random ones.
       init_positions: what to do with positions on which the encoder of `init` was not trained, one
         of `positions.WAYS`.
+      dropout: rate of dropout in the layers and in attention; None for that of the model.
+      initializer_range: standard deviation of random weights; None for that of the model.
       output: folders to write to.
       optimizer: parameters of the optimizer.
       loop: parameters of the training loop.
@@ -53,10 +63,14 @@ class PretrainingJob:
     eval_data: str | None = None
     long_data: str | None = None
     long_data_share: float = _BASE.long_data_share
+    objective: str = BERT
+    generator_size: float = GENERATOR_SIZE
     masking: str = STATIC
     model: str | None = None
     init: str | None = None
     init_positions: str = KEEP
+    dropout: float | None = None
+    initializer_range: float | None = None
     output: model_folders.TrainingFolders
     optimizer: OptimizerConfig = OptimizerConfig(
         _BASE.learning_rate, _BASE.num_train_steps, _BASE.num_warmup_steps
@@ -72,9 +86,17 @@ FLAGS_OF = (
         "phases.0.records_sha256": "--data",
         "phases.1.records_sha256": "--long_data",
         "phases.0.eval_records_sha256": "--eval_data",
+        "objective": "--objective",
+        "generator_size": "--generator_size",
         "masking": "--masking",
         "optimizer.num_train_steps": "--num_train_steps",
         "optimizer.learning_rate": "--learning_rate",
+        "optimizer.schedule": "--schedule",
+        "optimizer.decay_share": "--decay_share",
+        "optimizer.beta_1": "--beta_1",
+        "optimizer.beta_2": "--beta_2",
+        "model.hidden_dropout_prob": "--dropout",
+        "model.initializer_range": "--initializer_range",
         **model_folders.TRAINING_FLAGS,
     },
     {
@@ -108,12 +130,14 @@ class PretrainingPlan:
       data: records of each phase.
       initial: weights to start from; None for random ones.
       config: configuration of the model.
+      generator: configuration of the generator; None for an objective without one.
     """
 
     job: PretrainingJob
     data: Sequence[PhaseData]
     initial: InitialWeights | None
     config: BertConfig
+    generator: BertConfig | None = None
 
     @functools.cached_property
     def training(self) -> Mapping[str, Any]:
@@ -132,6 +156,8 @@ def make_plan(job: PretrainingJob) -> PretrainingPlan:
     Raises:
       InputError: a parameter or the data cannot be used.
     """
+    if job.objective not in OBJECTIVES:
+        raise InputError(f"--objective={job.objective}: choose one of {', '.join(OBJECTIVES)}")
     data = _open_data(job)
     records = data[0].records
     initial = _open_initial(job, records)
@@ -143,18 +169,20 @@ def make_plan(job: PretrainingJob) -> PretrainingPlan:
         if initial
         else model_config(job.model or _BASE.model, len(records.vocabulary))
     )
+    config = _with_rates(config, job)
     _check_sizes(data, config)
-    return PretrainingPlan(job, data, initial, config)
+    generator = _generator(job, config, initial) if job.objective == RTD else None
+    return PretrainingPlan(job, data, initial, config, generator)
 
 
 def _open_data(job: PretrainingJob) -> list[PhaseData]:
     """Opens the records of each phase."""
     steps, revisions = job.optimizer.num_train_steps, job.optimizer.revisions
-    records = open_records(job.data, "--data")
-    held_out = _open_evaluation(records, job.eval_data)
+    records = open_records(job.data, "--data", job.objective)
+    held_out = _open_evaluation(records, job.eval_data, job.objective)
     if job.long_data is None:
         return [PhaseData(records, held_out, each) for each in stretches(steps, None, revisions)]
-    long_records = open_records(job.long_data, "--long_data")
+    long_records = open_records(job.long_data, "--long_data", job.objective)
     for name, short, long in (
         ("vocabulary", records.vocabulary.sha256[:12], long_records.vocabulary.sha256[:12]),
         ("do_lower_case", *(r.info.parameters["do_lower_case"] for r in (records, long_records))),
@@ -179,7 +207,7 @@ def _open_data(job: PretrainingJob) -> list[PhaseData]:
         )
     sources = {
         False: (records, held_out),
-        True: (long_records, _open_evaluation(long_records, None)),
+        True: (long_records, _open_evaluation(long_records, None, job.objective)),
     }
     return [
         PhaseData(*sources[each.is_long], each)
@@ -187,12 +215,12 @@ def _open_data(job: PretrainingJob) -> list[PhaseData]:
     ]
 
 
-def _open_evaluation(records: Records, folder: str | None) -> Records | None:
+def _open_evaluation(records: Records, folder: str | None, objective: str) -> Records | None:
     if folder is None:
         folder = f"{records.folder}/{EVAL_FOLDER}"
         if not tensorflow_files.exists(folder):
             return None
-    held_out = open_records(folder, "--eval_data")
+    held_out = open_records(folder, "--eval_data", objective)
     check_same(records, held_out)
     return held_out
 
@@ -212,6 +240,48 @@ def _open_initial(job: PretrainingJob, records: Records) -> InitialWeights | Non
             )
     initial.check("--init")
     return initial
+
+
+def _with_rates(config: BertConfig, job: PretrainingJob) -> BertConfig:
+    """Returns a configuration with the dropout and the random weights that the job asks for."""
+    if job.dropout is not None:
+        if not 0 <= job.dropout < 1:
+            raise InputError(f"--dropout={job.dropout}: must be at least 0 and less than 1")
+        rates = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+        config = dataclasses.replace(config, **dict.fromkeys(rates, job.dropout))
+    if job.initializer_range is not None:
+        if not 0 < job.initializer_range <= 1:
+            raise InputError(
+                f"--initializer_range={job.initializer_range}: must be more than 0, at most 1"
+            )
+        config = dataclasses.replace(config, initializer_range=job.initializer_range)
+    return config
+
+
+def _generator(
+    job: PretrainingJob, config: BertConfig, initial: InitialWeights | None
+) -> BertConfig:
+    """Returns the configuration of the generator.
+
+    Raises:
+      InputError: no generator has the size, or that of the initial weights has another one.
+    """
+    flag = f"--generator_size={job.generator_size}"
+    if not 0 < job.generator_size <= 1:
+        raise InputError(f"{flag}: must be more than 0 and at most 1")
+    try:
+        generator = generator_config(config, job.generator_size)
+    except ValueError as error:
+        raise InputError(
+            f"{flag}: no generator can be made so ({error}); choose another"
+        ) from error
+    there = initial.read().get(_GENERATOR_NORM) if initial else None
+    if there is not None and len(there) != generator.hidden_size:
+        raise InputError(
+            f"{flag}: makes a generator of width {generator.hidden_size}, but that of "
+            f"--init={job.init} has {len(there)}; give {len(there) / config.hidden_size:g}"
+        )
+    return generator
 
 
 def _check_sizes(data: Sequence[PhaseData], config: BertConfig) -> None:
@@ -236,6 +306,8 @@ def _training(
     records = data[-1].records
     trained = initial.trained_positions or 0 if initial else 0
     further = {
+        "objective": (job.objective, job.objective != BERT),
+        "generator_size": (job.generator_size, job.objective == RTD),
         "init_positions": (job.init_positions, job.init_positions != KEEP),
         "trained_positions": (trained, trained > records.max_seq_length),
     }

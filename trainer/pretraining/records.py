@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import tensorflow as tf
 
+from beambert.model.objectives import BERT, MLM, SOP
 from beambert.pipelines.records.contract import (
     INFO_FILE,
     LABEL_FEATURE,
@@ -14,6 +15,7 @@ from beambert.pipelines.records.contract import (
     check_finished,
     feature_shapes,
 )
+from beambert.pipelines.records.contract import SOP as SOP_PAIRS
 from beambert.pipelines.records.lengths import START_BYTES, check_lengths, check_start
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
@@ -34,11 +36,14 @@ class Records:
       folder: path of the folder.
       info: content of its info.json.
       vocabulary: vocabulary that the records' ids belong to.
+      has_labels: whether the labels of next sentence prediction are read. Records may lack them
+        where they are not.
     """
 
     folder: str
     info: RecordsInfo
     vocabulary: Vocabulary
+    has_labels: bool = True
 
     @property
     def max_seq_length(self) -> int:
@@ -66,15 +71,17 @@ class Records:
         return [f"{self.folder}/{f['name']}" for f in self.info.files if f["instances"]]
 
 
-def open_records(folder: str, flag: str) -> Records:
+def open_records(folder: str, flag: str, objective: str = BERT) -> Records:
     """Opens a records folder and checks that it is finished and complete.
 
     Args:
       folder: path of the folder, local or gs://.
       flag: name of the flag that gave the folder, for error messages.
+      objective: what is learned from them, one of `model.objectives.OBJECTIVES`.
 
     Raises:
-      InputError: the folder does not exist or is not finished, or a file is missing or cut off.
+      InputError: the folder does not exist or is not finished, a file is missing or cut off, or the
+        records have other labels than the objective needs.
     """
     folder = folder.rstrip("/")
     check_finished(folder, flag, tensorflow_files.exists, tensorflow_files.match)
@@ -100,7 +107,8 @@ def open_records(folder: str, flag: str) -> Records:
             raise InputError(
                 f"{folder}/{file['name']}: {has}, but {INFO_FILE} says {file['bytes']}; {_REMEDY}"
             )
-    records = Records(folder, info, vocabulary)
+    _check_pairs(info, f"{flag}={folder}", objective)
+    records = Records(folder, info, vocabulary, has_labels=objective in (BERT, SOP))
     if not records.instances:
         raise InputError(
             f"{flag}={folder}: has no records; make it again with `beambert data` from more text"
@@ -123,6 +131,27 @@ def _check_starts(records: Records) -> None:
 def _is_local(records: Records) -> bool:
     """Returns whether the records are on this machine, where reading them twice costs little."""
     return "://" not in records.folder
+
+
+def _check_pairs(info: RecordsInfo, name: str, objective: str) -> None:
+    """Refuses records whose labels are not those that an objective learns from."""
+    is_of_order = info.parameters.get("pairs") == SOP_PAIRS
+    if objective in (BERT, SOP) and not info.has_label:
+        raise InputError(
+            f"{name}: its records have no {LABEL_FEATURE}, which --objective={objective} learns "
+            f"from; give --objective={MLM}, or records that `beambert data` makes of pairs "
+            "(without --pairs=none)"
+        )
+    if objective == BERT and is_of_order:
+        raise InputError(
+            f"{name}: the labels of its records tell the order of two segments (--pairs=sop); give "
+            f"--objective={SOP}, or make the records without --pairs=sop"
+        )
+    if objective == SOP and not is_of_order:
+        raise InputError(
+            f"{name}: the labels of its records do not tell the order of two segments; make them "
+            f"with `beambert data --pairs=sop`, or give --objective={BERT}"
+        )
 
 
 def _check_first(records: Records) -> None:
@@ -274,7 +303,8 @@ def parse_batch(serialized: tf.Tensor, records: Records) -> dict[str, tf.Tensor]
 
 
 def _parse(serialized: tf.Tensor, records: Records) -> dict[str, tf.Tensor]:
-    shapes = feature_shapes(records.max_seq_length, records.max_predictions_per_seq)
+    lengths = records.max_seq_length, records.max_predictions_per_seq
+    shapes = feature_shapes(*lengths, records.has_labels)
     spec = {name: tf.io.FixedLenFeature([n], kind) for name, (n, kind) in shapes.items()}
     return tf.io.parse_example(serialized, spec)
 
@@ -285,7 +315,8 @@ def _limits(records: Records) -> dict[str, int]:
     limits = dict.fromkeys(("input_ids", "masked_lm_ids"), ids)
     limits["masked_lm_positions"] = records.max_seq_length
     # The mask, the two segments and the two labels.
-    return limits | dict.fromkeys(("input_mask", "segment_ids", LABEL_FEATURE), 2)
+    of_two = ("input_mask", "segment_ids", *([LABEL_FEATURE] if records.has_labels else []))
+    return limits | dict.fromkeys(of_two, 2)
 
 
 def compression_of(files: list[str]) -> str:

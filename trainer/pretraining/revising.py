@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from beambert.model.objectives import GENERATOR_SIZE
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import claims, tensorflow_files
@@ -20,10 +21,12 @@ from beambert.trainer.loop.checkpoints import checkpoint_steps
 from beambert.trainer.loop.config import (
     EXTEND,
     FINISH,
+    LINEAR,
     OptimizerConfig,
     Revision,
     default_warmup_steps,
 )
+from beambert.trainer.pretrained_models import objective_of
 from beambert.trainer.pretraining.plan import FLAGS_OF, PretrainingJob, PretrainingPlan, make_plan
 from beambert.trainer.weights.positions import KEEP
 
@@ -33,6 +36,8 @@ _OPTIMIZER_FLAGS = (
     "num_train_steps",
     "num_warmup_steps",
     "weight_decay_rate",
+    "beta_1",
+    "beta_2",
     "optimizer",
 )
 _LOOP_FLAGS = (
@@ -61,7 +66,12 @@ def recorded_flags(path: str, model: str | None, init: str | None) -> dict[str, 
         training = parse_object(tensorflow_files.read_bytes(f"{path}/{TRAINING_FILE}"))
         found = {name: training["optimizer"][name] for name in _OPTIMIZER_FLAGS}
         found |= {name: training["loop"][name] for name in _LOOP_FLAGS}
+        found["schedule"] = training["optimizer"].get("schedule", LINEAR)
+        if "decay_share" in training["optimizer"]:
+            found["decay_share"] = training["optimizer"]["decay_share"]
         found["masking"], from_init = training["masking"], training["init"]
+        found["objective"] = objective_of(training)
+        found["generator_size"] = training.get("generator_size", GENERATOR_SIZE)
     except (ValueError, LookupError, TypeError):
         return {}  # The marker decides what is refused.
     if from_init and not model:

@@ -143,7 +143,8 @@ class EncoderModule(tf.Module):
     """Takes raw text and returns the hidden states of an encoder.
 
     Its `serving_default` takes `text`, string [n], and returns `sequence_output`, float32
-    [n, L, H], `pooled_output`, float32 [n, H], and `input_mask`, int32 [n, L].
+    [n, L, H], `pooled_output`, float32 [n, H], if the encoder has a pooler, and `input_mask`, int32
+    [n, L].
     """
 
     def __init__(self, model: keras.Model, text_features: TextFeatures):
@@ -156,9 +157,10 @@ class EncoderModule(tf.Module):
     def _encode(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         features = self._text_features(text)
         sequence_output, pooled_output = self._encoder(**features)
+        pooled = {} if pooled_output is None else {"pooled_output": pooled_output}
         return {
             "sequence_output": sequence_output,
-            "pooled_output": pooled_output,
+            **pooled,
             "input_mask": features["input_mask"],
         }
 

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
@@ -13,6 +12,7 @@ from beambert.pipelines.storage import claims, locks, tensorflow_files, tensorfl
 from beambert.pipelines.storage.weights import RESULTS_FILE, SAVED_MODEL_FOLDER, weights_sha256
 from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL
 from beambert.trainer import model_folders
+from beambert.trainer.pretrained_models import pretrained_model
 from beambert.trainer.serving.card import CARD_FILE, model_card
 from beambert.trainer.serving.publishing import publish
 from beambert.trainer.serving.saved_model import EncoderModule, save_module
@@ -63,11 +63,9 @@ def export(model_dir: str, output: str, trusts: bool = False, number: int | None
 
 
 def _encoder_module(found: model_folders.ModelFolder) -> EncoderModule:
-    pretrained = BertPretrainer(found.config)
-    model_folders.load_weights(pretrained, found.path)
     length = found.training["max_seq_length"]
     text_features = TextFeatures(found.vocabulary, found.do_lower_case, length)
-    return EncoderModule(pretrained.encoder, text_features)
+    return EncoderModule(pretrained_model(found).encoder, text_features)
 
 
 def _evaluated_module(found: model_folders.ModelFolder, trusts: bool) -> Any:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from beambert.model.config import BertConfig
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
@@ -18,6 +17,7 @@ from beambert.pipelines.storage.weights import (
 )
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
 from beambert.trainer import model_folders
+from beambert.trainer.pretrained_models import build_pretrainer
 
 
 @contextlib.contextmanager
@@ -51,13 +51,13 @@ def model_at(path: str, step: int, checkpoints: str | None = None) -> Iterator[s
             raise InputError(
                 f"--checkpoint={step}: --model={path} is not a pre-training; leave it out"
             )
-        model_folders.save_weights(_restored(prefix, opened.config), made)
+        model_folders.save_weights(_restored(prefix, opened), made)
         yield made
 
 
-def _restored(prefix: str, config: BertConfig) -> BertPretrainer:
+def _restored(prefix: str, opened: model_folders.ModelFolder) -> BertPretrainer:
     """Returns the model of a checkpoint of `Trainer`, which has the variables by name."""
-    model = BertPretrainer(config)
+    model = build_pretrainer(opened.training, opened.config)
     variables = {variable.path: variable.value for variable in model.trainable_variables}
     try:
         status = tf.train.Checkpoint(model=variables).restore(prefix)

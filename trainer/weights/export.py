@@ -9,8 +9,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from beambert.model.checkpoint_names import hugging_face_name, original_name
-from beambert.model.pretrainer import BertPretrainer
+from beambert.model.checkpoint_names import (
+    discriminator_name,
+    generator_name,
+    hugging_face_name,
+    original_name,
+)
+from beambert.model.config import BertConfig
+from beambert.model.electra import generator_config
+from beambert.model.objectives import BERT, MLM, RTD, SOP
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import locks, tensorflow_files
 from beambert.pipelines.tasks.task import (
@@ -23,6 +30,7 @@ from beambert.pipelines.tasks.task import (
 )
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, VOCABULARY_FILE
 from beambert.trainer import model_folders
+from beambert.trainer.pretrained_models import objective_of, pretrained_model
 from beambert.trainer.task_models import task_model
 from beambert.trainer.weights.initial import CONFIG_FILES, SAFETENSORS_FILE
 from beambert.trainer.weights.tokenizer_files import TOKENIZER_CONFIG_FILE
@@ -52,9 +60,18 @@ class _HuggingFaceClass:
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
-# Kind of model -> class of `transformers`.
+# Objective of a pre-training -> class of `transformers`.
+HUGGING_FACE_PRETRAINING = {
+    BERT: _HuggingFaceClass("BertForPreTraining"),
+    MLM: _HuggingFaceClass("BertForMaskedLM"),
+    # Its head of two labels has the same form.
+    SOP: _HuggingFaceClass("BertForPreTraining"),
+    RTD: _HuggingFaceClass("ElectraForPreTraining"),
+}
+# Folder for the generator of replaced token detection, in that of its discriminator.
+GENERATOR_FOLDER = "generator"
+# Kind of fine-tuned model -> class of `transformers`.
 HUGGING_FACE = {
-    model_folders.PRETRAINING: _HuggingFaceClass("BertForPreTraining"),
     CLASSIFICATION: _HuggingFaceClass(
         "BertForSequenceClassification",
         names_labels=True,
@@ -76,7 +93,9 @@ HUGGING_FACE = {
 
 
 def export_hugging_face(model_dir: str, output: str) -> None:
-    """Writes a folder that `transformers` loads, as BertForPreTraining or as a task's class.
+    """Writes a folder that `transformers` loads, as the class of its objective or of its task.
+
+    Of replaced token detection it is the discriminator, with the generator in `GENERATOR_FOLDER`.
 
     Args:
       model_dir: folder of an encoder or a fine-tuned model.
@@ -86,7 +105,7 @@ def export_hugging_face(model_dir: str, output: str) -> None:
       InputError: the model cannot be used, or the output exists already.
     """
     found = model_folders.open_model(model_dir, "--model")
-    its_class = HUGGING_FACE[found.training["kind"]]
+    its_class = _class_of(found)
     if found.training.get("freeze_encoder"):
         raise InputError(
             f"--model={model_dir}: its classifier reads the encoder's last four layers, which no "
@@ -99,19 +118,46 @@ def export_hugging_face(model_dir: str, output: str) -> None:
         )
 
     def write(folder: str) -> None:
-        import safetensors.numpy
-
+        if its_class is HUGGING_FACE_PRETRAINING[RTD]:
+            _write_electra(folder, found)
+            return
         weights = _weights(_load(found), hugging_face_name)
         if not its_class.has_pooler:
             weights = {n: value for n, value in weights.items() if not n.startswith(_POOLER)}
         weights = {n.replace("classifier.", its_class.head): v for n, v in weights.items()}
-        data = safetensors.numpy.save(weights, metadata={"format": "pt"})
-        tensorflow_files.write_bytes(f"{folder}/{SAFETENSORS_FILE}", data)
-        _write_json(f"{folder}/{HUGGING_FACE_CONFIG_FILE}", _hugging_face_config(found))
-        _write_json(f"{folder}/{TOKENIZER_CONFIG_FILE}", _tokenizer_config(found))
-        tensorflow_files.write_bytes(f"{folder}/{VOCABULARY_FILE}", found.vocabulary.serialize())
+        _write_hugging_face(folder, weights, _hugging_face_config(found), found)
 
     _write_whole(output, write)
+
+
+def _write_hugging_face(
+    folder: str,
+    weights: dict[str, np.ndarray],
+    config: Mapping[str, Any],
+    found: model_folders.ModelFolder,
+) -> None:
+    """Writes the files of a model, and those of its tokenizer."""
+    import safetensors.numpy
+
+    data = safetensors.numpy.save(weights, metadata={"format": "pt"})
+    tensorflow_files.write_bytes(f"{folder}/{SAFETENSORS_FILE}", data)
+    _write_json(f"{folder}/{HUGGING_FACE_CONFIG_FILE}", config)
+    _write_json(f"{folder}/{TOKENIZER_CONFIG_FILE}", _tokenizer_config(found))
+    tensorflow_files.write_bytes(f"{folder}/{VOCABULARY_FILE}", found.vocabulary.serialize())
+
+
+def _write_electra(folder: str, found: model_folders.ModelFolder) -> None:
+    """Writes a discriminator, and its generator in a folder inside."""
+    model, width = _load(found), found.config.hidden_size
+    generator = generator_config(found.config, found.training["generator_size"])
+    for path, its_class, config, rename in (
+        (folder, "ElectraForPreTraining", found.config, discriminator_name),
+        (f"{folder}/{GENERATOR_FOLDER}", "ElectraForMaskedLM", generator, generator_name),
+    ):
+        tensorflow_files.make_folder(path)
+        described = _described(found, its_class, config)
+        described |= {"model_type": "electra", "embedding_size": width}
+        _write_hugging_face(path, _weights(model, rename), described, found)
 
 
 def export_tensorflow(model_dir: str, output: str) -> None:
@@ -142,43 +188,59 @@ def export_tensorflow(model_dir: str, output: str) -> None:
     _write_whole(output, write)
 
 
+def _class_of(found: model_folders.ModelFolder) -> _HuggingFaceClass:
+    if found.training["kind"] == model_folders.PRETRAINING:
+        return HUGGING_FACE_PRETRAINING[objective_of(found.training)]
+    return HUGGING_FACE[found.training["kind"]]
+
+
 def _load(found: model_folders.ModelFolder) -> keras.Model:
-    if found.training["kind"] != model_folders.PRETRAINING:
-        return task_model(found)
-    model = BertPretrainer(found.config)
-    model_folders.load_weights(model, found.path)
-    return model
+    if found.training["kind"] == model_folders.PRETRAINING:
+        return pretrained_model(found)
+    return task_model(found)
 
 
 def _weights(
-    model: keras.Model, rename: Callable[[str], tuple[str, bool]]
+    model: keras.Model, rename: Callable[[str], tuple[str, bool] | None]
 ) -> dict[str, np.ndarray]:
-    """Returns name -> array of a model's variables, with the names of another system."""
+    """Returns name -> array of a model's variables, with the names of another system.
+
+    Variables that have no name there are left out.
+    """
     weights = {}
     for variable in model.variables:
-        name, is_transposed = rename(variable.path)
+        renamed = rename(variable.path)
+        if renamed is None:
+            continue
+        name, is_transposed = renamed
         value = variable.numpy()
         weights[name] = np.ascontiguousarray(value.T) if is_transposed else value
     return weights
 
 
 def _hugging_face_config(found: model_folders.ModelFolder) -> dict[str, Any]:
-    its_class = HUGGING_FACE[found.training["kind"]]
-    config = {
-        "architectures": [its_class.name],
-        "model_type": "bert",
-        "layer_norm_eps": 1e-12,
-        "pad_token_id": found.vocabulary.id_of("[PAD]"),
-        "position_embedding_type": "absolute",
-        "torch_dtype": "float32",
-    }
+    its_class = _class_of(found)
+    config = _described(found, its_class.name, found.config)
     if its_class.names_labels:
         labels = found.training["labels"]
         config |= {
             "id2label": {str(index): label for index, label in enumerate(labels)},
             "label2id": {label: index for index, label in enumerate(labels)},
         }
-    return dataclasses.asdict(found.config) | config | dict(its_class.config)
+    return config | dict(its_class.config)
+
+
+def _described(
+    found: model_folders.ModelFolder, its_class: str, config: BertConfig
+) -> dict[str, Any]:
+    return dataclasses.asdict(config) | {
+        "architectures": [its_class],
+        "model_type": "bert",
+        "layer_norm_eps": 1e-12,
+        "pad_token_id": found.vocabulary.id_of("[PAD]"),
+        "position_embedding_type": "absolute",
+        "torch_dtype": "float32",
+    }
 
 
 def _tokenizer_config(found: model_folders.ModelFolder) -> dict[str, Any]:

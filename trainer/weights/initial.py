@@ -20,13 +20,13 @@ from beambert.model.checkpoint_names import (
     plain_hugging_face_name,
 )
 from beambert.model.config import BertConfig
-from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import check_names
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import CONFIG_FILE, TRAINING_FILE, WEIGHTS_FILE
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
+from beambert.trainer.pretrained_models import pretrained_model
 from beambert.trainer.weights.given_path import check_weights
 from beambert.trainer.weights.positions import INTERPOLATE, KEEP, TILE, fill_positions
 from beambert.trainer.weights.shapes import most_bytes, variable_shapes
@@ -292,9 +292,7 @@ def _open_own(path: str, flag: str) -> InitialWeights:
         raise InputError(f"{flag}={path}: is a fine-tuned model; give the folder of its encoder")
 
     def read() -> dict[str, np.ndarray]:
-        model = BertPretrainer(found.config)
-        model_folders.load_weights(model, found.path)
-        return {variable.path: variable.numpy() for variable in model.variables}
+        return {of.path: of.numpy() for of in pretrained_model(found).variables}
 
     sha256 = _sha256(f"{found.path}/{WEIGHTS_FILE}").hex()
     length = found.training["max_seq_length"]

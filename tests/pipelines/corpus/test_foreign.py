@@ -58,6 +58,11 @@ FILES = {
         b"% A comment\n\n\\documentclass[11pt]{article}\n\\begin{document}\nThe ship left.",
         b"\\begin{document}\nThe ship left.",
     ],
+    "rst": [
+        b".. _ships:\n\nShips\n=====\n\n.. note::\n\n   The ship left.\n",
+        b"Ships\r\n=====\r\n\r\nSee :ref:`sea` and :class:`~ships.Ship`.\r\n",
+        b"The ship left.\n\n  .. code-block:: python\n\n     leave()\n\n.. |a| image:: a.png\n",
+    ],
     "gettext": [b'# Ann, 2024.\nmsgid ""\nmsgstr ""\n\nmsgid "ship"\nmsgstr "Schiff"\n'],
     "subtitles": [
         b"1\r\n00:00:01,000 --> 00:00:02,000\r\nThe ship left.\r\n",
@@ -79,7 +84,9 @@ def test_many_comments_are_read_once():
 
 
 @pytest.mark.parametrize(
-    "repeated", [b" ", b"# O\n", b"<a>\n", b"O O\n# ", b"a ", b"a:\n", b"To: a\nb: c\n \t", b"1\t"]
+    "repeated",
+    [b" ", b"# O\n", b"<a>\n", b"O O\n# ", b"a ", b"a:\n", b"To: a\nb: c\n \t", b"1\t"]
+    + [b".. _a", b"\n.. _", b":a", b".. |a"],
 )
 def test_what_resembles_columns_or_mail_is_looked_at_once(repeated):
     started = time.process_time()
@@ -91,6 +98,12 @@ def test_what_resembles_columns_or_mail_is_looked_at_once(repeated):
 def test_columns_are_told_whatever_the_name():
     for path in ("a.csv", "a.tsv", "a.txt", "a.conllu", "a.md"):
         assert [recognise(sample, path=path).name for sample in FILES["conll"]] == ["conll"] * 8
+
+
+def test_restructuredtext_is_told_by_its_ending_too():
+    plain = b"Ships\n=====\n\nThe ship left *early*::\n\n  leave()\n"
+    assert recognise(plain, path="a.rst").name == "rst"
+    assert recognise(plain, path="a.txt").name == "text"
 
 
 @pytest.mark.parametrize(("name", "index"), CASES)
@@ -141,6 +154,8 @@ def test_all_others_may_be_named():
         "1\n00:00 the ship left --> home\n",
         "\\begin is a command.\n",
         "# msgid\nThe ship left.\n",
+        "The ship ..\n.. and the sea: they left ... :(\n.. note\n.. and so on ::\n",
+        "Smile :a:`, or :b:` if it left.\n",
     ],
 )
 def test_text_with_such_signs_is_text(text):

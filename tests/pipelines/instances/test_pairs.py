@@ -8,29 +8,16 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.pair_corpora import corpora, exact, pairs_of
 
-from beambert.pipelines.instances.pairs import Balance, _truncate, build_pairs
+from beambert.pipelines.instances.pairs import Balance, _truncate
 from beambert.pipelines.records.contract import IS_NEXT, RANDOM_NEXT
 
 GOLDEN_FOLDER = pathlib.Path(__file__).parents[2] / "golden"
 MAKE_GOLDEN = runpy.run_path(str(GOLDEN_FOLDER / "make_golden.py"))
 GOLDEN = json.loads((GOLDEN_FOLDER / "pairs.json").read_text())
-
-corpora = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=12), min_size=1, max_size=8)
-exact = settings(derandomize=True, max_examples=200, deadline=None, database=None)
-
-
-def pairs_of(corpus, max_seq_length=32, short_seq_prob=0.1, seed=0, balance=None):
-    return build_pairs(
-        [length for document in corpus for length in document],
-        [len(document) for document in corpus],
-        max_seq_length=max_seq_length,
-        short_seq_prob=short_seq_prob,
-        balance=balance or Balance(),
-        random=random.Random(seed),
-    )
 
 
 def places(corpus):

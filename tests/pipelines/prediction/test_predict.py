@@ -159,6 +159,7 @@ def test_a_line_that_is_not_json_is_one_reject(classifier, tmp_path):
         '{"text": "bad \\ud83d"}',
         '{"body": "x"}',
         '{"text": "bad"}',
+        '{"text": ["so", "good"]}',
     ]
     (tmp_path / "a.jsonl").write_text("".join(f"{line}\n" for line in lines))
     answers, rejects = run(classifier, tmp_path / "out", tmp_path / "a.jsonl")
@@ -168,6 +169,7 @@ def test_a_line_that_is_not_json_is_one_reject(classifier, tmp_path):
         "is not a JSON object; write one on each line",
         r"has half a character ('\ud83d'); correct the row",
         "has no column 'text' (it has body); name the columns with --text_columns",
+        "has a list or an object in 'text'; write one text",
     ]
     assert [row["reason"].split(f"line {row['line']}: ")[1] for row in rejects] == reasons
 
@@ -256,7 +258,7 @@ def test_pairs_numbers_and_tags(tmp_path):
         (4, ["him"], ["O"]),
     ]
     assert [row["line"] for row in rejects] == [6]
-    assert "b.conll, line 6: does not begin with a single word" in rejects[0]["reason"]
+    assert "b.conll, line 6: has no single word in column 1" in rejects[0]["reason"]
     with pytest.raises(InputError, match="--unit=file: a tagging model takes sentences"):
         run(tagger, tmp_path / "5", tmp_path / "a.txt", more=["--unit=file"])
 

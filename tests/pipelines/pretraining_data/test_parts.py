@@ -35,6 +35,7 @@ ROWS = [
     SentencesRow(["A river.", "Ä city."], "a.txt", 1),
     TokenizedRow(bytes(range(16)), [[5, 70_000], [7]], "a.txt", 1),
     InstanceRow(1, 2, [2, 5], [1, 1], [0, 1], [1], [6], [1.0], [0]),
+    InstanceRow(1, 2, [2, 5], [1, 1], [0, 0], [1], [6], [1.0], []),
 ]
 HELD_OUT = {
     "eval_fraction": 0.25,
@@ -95,6 +96,8 @@ def test_rows_have_schemas_and_deterministic_coders(row):
     [
         ("exact", HELD_OUT),
         ("keep", {"pairs": "reference", "random_next": "source", "num_shards": 12}),
+        ("exact", {"pairs": "none", "do_span_mask": True}),
+        ("keep", {"pairs": "sop", "random_next": "source", "num_shards": 12}),
     ],
 )
 def test_the_bytes_are_those_of_the_command(
@@ -126,8 +129,11 @@ def test_the_bytes_are_those_of_the_command(
         assert said["parameters"].items() <= expected["parameters"].items()
         assert "duplicates" not in said["parameters"]
         # It can be trained on.
-        assert open_records(str(mine), "--data").instances == expected["counts"]["instances"] > 0
-    assert 0 in [of["instances"] for of in expected["files"]] or given is HELD_OUT
+        objective = {"none": "mlm", "sop": "sop"}.get(given.get("pairs"), "bert")
+        made_records = open_records(str(mine), "--data", objective).instances
+        assert made_records == expected["counts"]["instances"] > 0
+    is_uneven = "random_next" in given
+    assert (0 in [of["instances"] for of in expected["files"]]) == is_uneven
 
 
 def test_instances_depend_on_nothing_but_the_documents(job):

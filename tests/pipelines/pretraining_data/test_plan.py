@@ -96,7 +96,8 @@ def test_a_million_inputs_make_a_small_job(tmp_path, vocabulary, vocab_file):
         about = json.dumps(plan.manifest.job(plan.layout.folders()[0]))
         parts = (pipeline.to_runner_api().SerializeToString(), pickle.dumps(plan.manifest), about)
         sizes.append([len(part) for part in parts])
-    assert max(abs(a - b) for a, b in zip(*sizes, strict=True)) < 100
+    # Each of 10,000 inputs would take some bytes; compressed pickles differ by a hundred.
+    assert max(abs(a - b) for a, b in zip(*sizes, strict=True)) < 1000
     assert sizes[1][0] < 200_000
 
 

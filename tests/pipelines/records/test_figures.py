@@ -110,6 +110,11 @@ class TestWarnings:
             ({"random_next": 3_000}, {}, ["30.0%", "documents", "--num_shards"]),
             ({"random_next": 4_590}, {}, ["45.9%", "documents", "--num_shards"]),
             ({}, {"documents": 1}, ["1 document"]),
+            # Half and half for pairs in order, too, and in their words.
+            ({"random_next": 5_410}, {"pairs": "sop"}, ["54.1%", "predicts swapped"]),
+            ({"random_next": 5_600}, {"pairs": "sop", "documents": 1}, ["--max_seq_length"]),
+            ({"random_next": 9_000}, {"pairs": "sop"}, ["are swapped", "blank line"]),
+            ({"random_next": 4_590}, {"pairs": "sop"}, ["only 45.9%", "predicts in order"]),
             # 18,000 of 180,000 have a standard error of 127: 4 of them are 0.28 %.
             ({"hidden_as_other": 18_600, "hidden_as_same": 17_400}, {}, ["10.33%", "0.28%"]),
             # 144,000 have one of 170: 4 of them are 0.38 %.
@@ -155,6 +160,9 @@ class TestWarnings:
             ({"random_next": 5_400}, {}),  # 2 % and 4 standard errors of 0.5 %
             ({"random_next": 5_400}, {"documents": 9}),
             ({"random_next": 4_600}, {}),
+            ({"random_next": 4_600}, {"pairs": "sop"}),
+            ({"random_next": 5_400}, {"pairs": "sop", "documents": 1}),
+            ({"random_next": 0}, {"pairs": "none", "documents": 1}),
             ({"hidden_as_other": 18_500, "hidden_as_same": 17_500}, {}),
             # Of 40 tokens, a random one is the same once in 40 times.
             ({"hidden_as_other": 17_000, "hidden_as_same": 19_000}, {"vocab_size": 40}),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.record_files import RECORD, changed, serialize
+from support.record_files import PACKED, RECORD, changed, serialize
 
 from beambert.pipelines.records.decoding import decode_rows, find_features
 from beambert.pipelines.records.repeats import hash_records
@@ -72,3 +72,12 @@ def test_text():
     }
     without = decode_record(record, None)
     assert without["a"] == "2 10 [4→11] 12 3"
+
+
+def test_text_of_a_record_without_a_label():
+    """[SEP] stands where a document ends, but not at the end."""
+    (record,) = draw([PACKED])
+    words = ["the", "##se", "red", ",", "houses", "of", "##fer"]
+    found = decode_record(record, [*SPECIAL_TOKENS, *"56789", *words, *"abcd"])
+    assert (found["a"], found["b"]) == ("the [MASK→red] [SEP] houses of", "")
+    assert found["is_next"] is None

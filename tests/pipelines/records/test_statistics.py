@@ -14,7 +14,16 @@ import tensorflow as tf
 from google.protobuf import text_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.record_files import GOLDEN, ORIGINAL, RECORD, changed, read, serialize, write
+from support.record_files import (
+    GOLDEN,
+    ORIGINAL,
+    PACKED,
+    RECORD,
+    changed,
+    read,
+    serialize,
+    write,
+)
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.public import tfxio
 
@@ -288,6 +297,67 @@ class TestRepeats:
         share = sample.beyond(1) / sample.total
         assert abs(share - 0.2) < 4 * (0.2 * 0.8 / sample.total) ** 0.5
         assert hash_limit(1000) == EVERY_HASH and hash_limit(1 << 22) == EVERY_HASH // 4
+
+
+class TestWithoutALabel:
+    """Records of full sentences."""
+
+    def test_one_record_by_hand(self):
+        found = statistics(PACKED, PACKED)
+        assert found.faults == {} and found.random_next == 0
+        assert sparse(found.filled) == {"7": 2}
+        assert sparse(found.a_tokens) == {"4": 2} and sparse(found.b_tokens) == {"0": 2}
+        shown = figures(found, has_label=False)
+        for name in ("is_next_share", "random_next_share", "b_tokens_average"):
+            assert shown[name] is None
+        assert shown["documents_average"] == 2.0 and shown["a_tokens_average"] == 4.0
+        assert shown["predictions_per_text_token"] == 0.25
+
+    def test_without_a_vocabulary_the_documents_are_unknown(self):
+        found = statistics(PACKED, vocabulary=None)
+        assert sparse(found.a_tokens) == {"5": 1} and found.faults == {}
+        assert figures(found, has_label=False)["documents_average"] is None
+
+    @pytest.mark.parametrize(
+        ("changes", "faults"),
+        [
+            ({"segment_ids": {5: 1}}, {"segment_ids"}),
+            ({"input_ids": {1: 3}}, {"separators"}),
+            ({"input_ids": {4: 3}}, {"separators"}),
+            ({"input_ids": {6: 17}}, {"separators"}),
+            ({"input_ids": {0: 17}}, {"classify_first"}),
+            ({"masked_lm_positions": {0: 3}, "masked_lm_ids": {0: 3}}, {"positions_special"}),
+            ({"masked_lm_positions": {0: 6}, "masked_lm_ids": {0: 3}}, {"positions_special"}),
+            ({"masked_lm_positions": {0: 0}, "masked_lm_ids": {0: 2}}, {"positions_special"}),
+            ({"masked_lm_positions": {0: 7}}, {"positions_outside"}),
+            ({"input_mask": {7: 1}}, {"separators"}),
+            ({"segment_ids": {9: 1}}, {"padding"}),
+        ],
+    )
+    def test_planted_faults(self, changes, faults):
+        found = statistics(PACKED, changed(PACKED, **changes))
+        assert found.faults.keys() == faults and set(found.faults.values()) == {1}
+
+    def test_no_word_of_labels_in_the_warnings(self):
+        found = statistics(*[PACKED] * 400)
+        for made_with in (MadeWith(pairs="none"), MadeWith(pairs="none", documents=1)):
+            assert not [
+                text for text in warn(found, {}, made_with) if "next" in text or "B" in text
+            ]
+        assert any("random next" in text for text in warn(found, {}, MadeWith()))
+
+    def test_schema(self):
+        """TFX's parser needs no label then."""
+        schema = records_schema(12, 4, 40, has_label=False)
+        names = {feature.name: feature for feature in schema.feature}
+        assert names.keys() == set(FEATURES) - {"next_sentence_labels"}
+        assert names["segment_ids"].int_domain.max == 0
+
+    def test_what_was_encoded_is_read_back(self):
+        features = find_features(serialize(PACKED), "a file")
+        rows, faults = decode_rows([serialize(PACKED)] * 3, features)
+        assert faults == {} and not features.has_label
+        check_encoded(rows, [serialize(PACKED)] * 3, IDS)
 
 
 class TestSchema:

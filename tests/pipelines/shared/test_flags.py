@@ -34,6 +34,12 @@ def refusal(command: str, *arguments: str) -> str:
         ("vocab", ["--input=x", "--outptu=y"], "--outptu=y: no such flag; did you mean --output?"),
         ("vocab", ["--output=y"], "--input: missing; see --help"),
         (
+            "pretrain",
+            ["--gpus=2", "--model_dir=y"],
+            "--data: missing, and --gpus=2 is no flag of this command; see --help",
+        ),
+        ("vocab", ["--output=y", "--region=us-east1"], "--input: missing; see --help"),
+        (
             "vocab",
             ["--input=x", "--output=y", "--vocab-size=9"],
             "--vocab-size=9: no such flag; did you mean --vocab_size?",

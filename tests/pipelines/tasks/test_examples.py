@@ -96,6 +96,12 @@ def test_csv_and_json_lines_read_the_same_pairs(tmp_path):
             "dev.jsonl: has 'text_b' in some rows only",
         ),
         ("dev.jsonl", "[1]\n", "line 1: is not a JSON object"),
+        (
+            "dev.jsonl",
+            '{"text": ["a"], "label": "x"}\n',
+            "line 1: has a list or an object in 'text'",
+        ),
+        ("dev.jsonl", '{"text": "a", "label": {}}\n', "line 1: has a list or an object in 'label'"),
         ("dev.csv", 'text,label\na,"x\ny"\n', "line 2: has a label of several lines"),
         ("dev.jsonl", '{"text": "a"}\n', "line 1: has no column 'label' (it has text)"),
         ("dev.jsonl", "[" * 100_000, "line 1: is not JSON (maximum recursion depth exceeded"),
@@ -190,7 +196,7 @@ def test_columns_of_words_and_tags(tmp_path):
     with refused("dev.conll, line 2: needs 3 columns but has 2"):
         examples.read_examples(declarations.TASKS["tagging"], folder, "dev")
     write(tmp_path, "dev.conll", "EU\tB-ORG\nthe lamb\tO\n")
-    with refused("dev.conll, line 2: does not begin with a single word ('the lamb')"):
+    with refused("dev.conll, line 2: has no single word in column 1 ('the lamb')"):
         examples.read_examples(declarations.TASKS["tagging"], folder, "dev")
     write(tmp_path, "dev.conll", "EU\tB-ORG\nrejects\t\n")
     with refused("dev.conll, line 2: has an empty tag"):

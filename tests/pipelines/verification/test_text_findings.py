@@ -84,6 +84,11 @@ def test_boilerplate():
     many = MadeWith(dupe_factor=10, documents=100)
     assert warnings(info(random_next=5000), many, **phrase(21)) == []
     assert len(warnings(info(random_next=5000), many, **phrase(25))) == 1
+    # Of swapped pairs only those of one sentence draw their B.
+    swapped = dataclasses.replace(many, pairs="sop")
+    assert len(warnings(info(random_next=5000), swapped, **phrase(21))) == 1
+    of_both = info(random_next=5000, forced_random_next=5000)
+    assert warnings(of_both, swapped, **phrase(21)) == []
 
 
 def test_sources():
@@ -93,6 +98,8 @@ def test_sources():
     (warning,) = warnings(many)
     assert "30.0% of the random next pairs" in warning and "65.0%" in warning
     assert "--random_next=source" in warning
+    (warning,) = warnings(many, MadeWith(pairs="sop"))
+    assert "30.0% of the swapped pairs" in warning
     assert text_figures(None, many)["random_next_other_source_share"] == 0.3
     assert text_figures(None, None)["random_next_other_source_share"] is None
 

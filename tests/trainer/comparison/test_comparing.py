@@ -97,8 +97,8 @@ def test_kinds_of_trainings_are_compared_by_what_they_share(runs, tmp_path):
     tuned = make_run(tmp_path / "tuned", task)
     found = compare([runs[0], tuned])
     assert set(found.settings) == {"kind", "optimizer.learning_rate"}
-    # The task; data, its checksum and two parameters of the records.
-    assert describe(found).endswith("\n5 settings left out that only some kinds of training have")
+    # The task; the objective, data, its checksum and two parameters of the records.
+    assert describe(found).endswith("\n6 settings left out that only some kinds of training have")
     # A setting in which two trainings of one kind differ stays, whatever the third has.
     assert "records.0.dupe_factor" in compare([*runs, tuned]).settings
     assert "left out" not in describe(compare(runs))

@@ -1,14 +1,24 @@
 """The optimizer against the original's formulas in float64 numpy."""
 
+import pathlib
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from beambert.model.config import BertConfig
 from beambert.model.pretrainer import BertPretrainer
 from beambert.trainer.loop.config import OptimizerConfig
-from beambert.trainer.loop.optimization import Optimizer, learning_rate_at, uses_weight_decay
+from beambert.trainer.loop.optimization import (
+    Optimizer,
+    is_hidden_matrix,
+    learning_rate_at,
+    orthogonalized,
+    uses_weight_decay,
+)
 
+GOLDEN_MUON = pathlib.Path(__file__).parent.parent / "golden_muon.npz"
 SHAPES = {
     "bert/dense/kernel": (4, 3),
     "bert/dense/bias": (3,),
@@ -209,3 +219,72 @@ def test_replicas_clip_and_apply_their_sum_once(two_devices):
     for name, variable in zip(SHAPES, variables, strict=True):
         for copy in strategy.experimental_local_results(variable):
             np.testing.assert_allclose(copy.numpy(), weights[name], rtol=1e-4, atol=1e-5)
+
+
+def test_hundred_updates_by_muon_equal_its_authors():
+    """Of matrices with more rows than columns, fewer, and as many; see make_golden_muon.py."""
+    golden = np.load(GOLDEN_MUON)
+    random = np.random.default_rng(7)
+    variables, gradients = [], []
+    for name in golden:
+        shape = golden[name].shape
+        variables.append(tf.Variable(tf.constant(random.standard_normal(shape), tf.float32)))
+        drawn = [random.standard_normal(shape) * 10.0 ** random.uniform(-3, 1) for _ in range(100)]
+        gradients.append(tf.constant(np.stack(drawn), tf.float32))
+    start = [variable.numpy() for variable in variables]
+    config = OptimizerConfig(0.02, 100, 0, weight_decay_rate=0.1, clip_norm=1e9, optimizer="muon")
+    paths = [f"encoder/layer_0/{name}/kernel" for name in golden]
+    apply = tf.function(Optimizer(paths, variables, config).apply)
+    for step in range(100):
+        apply([of[step] for of in gradients], tf.constant(step, tf.int64))
+    for name, variable, before in zip(golden, variables, start, strict=True):
+        assert np.abs(variable.numpy() - before).max() > 0.1
+        np.testing.assert_allclose(variable.numpy(), golden[name], rtol=1e-3, atol=1e-4)
+
+
+def test_muon_is_adamw_for_all_but_the_matrices_of_layers():
+    random = np.random.default_rng(8)
+    shapes = {"bert/encoder/layer_0/dense/kernel": (4, 3)} | SHAPES
+    start = {name: random.standard_normal(shape) for name, shape in shapes.items()}
+    gradients = {name: random.standard_normal(shape) for name, shape in shapes.items()}
+    results = {}
+    for name in ("muon", "adamw_corrected"):
+        config = OptimizerConfig(0.01, 10, 0, optimizer=name)
+        variables = [tf.Variable(array) for array in float32(start)]
+        Optimizer(list(shapes), variables, config).apply(
+            float32(gradients), tf.constant(0, tf.int64)
+        )
+        results[name] = [variable.numpy() for variable in variables]
+    equal = [np.array_equal(*pair) for pair in zip(*results.values(), strict=True)]
+    assert equal == [False] + [True] * len(SHAPES)
+    # An update is as large as one of AdamW, whose root of the mean square is 0.2 to 0.4.
+    change = results["muon"][0] - start["bert/encoder/layer_0/dense/kernel"]
+    assert 0.1 < np.sqrt((change**2).mean()) / 0.01 < 0.4
+
+
+def test_orthogonalized_matrices_have_singular_values_around_one():
+    random = np.random.default_rng(9)
+    for shape in ((64, 16), (16, 64), (32, 32)):
+        matrix = tf.constant(random.standard_normal(shape), tf.float32)
+        values = np.linalg.svd(orthogonalized(matrix).numpy(), compute_uv=False)
+        assert values.max() < 1.3 and np.median(values) > 0.6
+
+
+def test_muon_takes_the_matrices_of_the_layers_only():
+    model = BertPretrainer(BertConfig(30, 8, 2, 2, 16))
+    taken = {v.path for v in model.trainable_variables if is_hidden_matrix(v.path)}
+    assert len(taken) == 2 * 6  # query, key, value, output, intermediate, output
+    assert all(len(v.shape) == 2 for v in model.trainable_variables if v.path in taken)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_schedules_beside_their_formulas(optimizer):
+    def rates(schedule, **more):
+        config = OptimizerConfig(0.5, 100, 10, optimizer=optimizer, schedule=schedule, **more)
+        return [float(learning_rate_at(tf.constant(step), config)) for step in range(101)]
+
+    rise = [0.5 * step / 10 for step in range(10)]
+    cosine = [0.25 * (1 + np.cos(np.pi * (step - 10) / 90)) for step in range(10, 101)]
+    np.testing.assert_allclose(rates("cosine"), rise + cosine, atol=1e-6)
+    trapezoid = [0.5 * min(1, (100 - step) / 25) for step in range(10, 101)]
+    np.testing.assert_allclose(rates("trapezoid", decay_share=0.25), rise + trapezoid, atol=1e-6)

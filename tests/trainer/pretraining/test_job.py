@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
+from support import small_pretraining
 
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
@@ -23,15 +24,12 @@ STEPS = 150
 
 def flags(records, config, model_dir, **others) -> list[str]:
     values = {
-        "data": records,
-        "model": config,
-        "model_dir": model_dir,
         "num_train_steps": STEPS,
         "train_batch_size": 16,
-        "learning_rate": 5e-3,
         "eval_steps": 50,
+        "save_checkpoints_steps": None,
     } | others
-    return [f"--{name}={value}" for name, value in values.items()]
+    return small_pretraining.flags(records, config, model_dir, **values)
 
 
 def snapshot(folder) -> dict[str, bytes]:

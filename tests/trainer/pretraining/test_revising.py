@@ -106,8 +106,8 @@ def test_what_cannot_be_extended_is_refused():
 def run(records_folder, small_config_file, monkeypatch):
     """Runs the command; `stop_before` is the step at which it is interrupted."""
     train_steps = Trainer.train_steps
-    monkeypatch.setattr(job, "BertPretrainer", lambda config, seed: Words(rate=0.1))
-    monkeypatch.setattr(job, "PretrainingObjective", lambda _: NextSentenceObjective((32,)))
+    monkeypatch.setattr(job, "build_pretrainer", lambda *_: Words(rate=0.1))
+    monkeypatch.setattr(job, "make_objective", lambda *_: NextSentenceObjective((32,)))
     monkeypatch.setattr(progress, "SECONDS_A_CALL", 1e-9)  # one update a call
 
     def run_(folder, *more: str, stop_before: int | None = None, **others) -> None:
@@ -179,6 +179,38 @@ def test_a_training_is_finished_early_and_extended(run, tmp_path, capsys):
     capsys.readouterr()
     run(folder, "--extend=18")
     assert "nothing to do" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--optimizer=muon", "--schedule=trapezoid", "--decay_share=0.5", "--beta_2=0.98"],
+        ["--optimizer=lamb", "--schedule=cosine", "--dropout=0.2", "--initializer_range=0.05"],
+    ],
+)
+def test_recipes_of_ones_own_are_interrupted_extended_and_bound_to_their_folder(
+    flags, run, tmp_path
+):
+    folder, whole = tmp_path / "model", tmp_path / "whole"
+    run(whole, *flags)
+    with pytest.raises(Interrupted):
+        run(folder, *flags, stop_before=10)
+    for left_out in flags:
+        others = [flag for flag in flags if flag != left_out]
+        with pytest.raises(InputError, match=left_out.partition("=")[0]):
+            run(folder, *others)
+    run(folder, *flags)
+    for mine, theirs in zip(weights_of(folder), weights_of(whole), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    planned = json.loads((folder / "training.json").read_text())
+    pretrain_main(
+        ["--recipe=tiny", f"--data={planned['data'][0]}", f"--model_dir={folder}", "--extend=22"]
+    )
+    extended = json.loads((folder / "training.json").read_text())["optimizer"]
+    assert {name: extended[name] for name in planned["optimizer"]} == planned["optimizer"]
+    config = (folder / "bert_config.json").read_text()
+    assert config == (whole / "bert_config.json").read_text()
 
 
 @pytest.mark.slow

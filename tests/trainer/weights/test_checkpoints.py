@@ -9,9 +9,11 @@ import pytest
 import safetensors.numpy
 import tensorflow as tf
 
-from beambert.model.checkpoint_names import original_name
+from beambert.model.checkpoint_names import discriminator_name, generator_name, original_name
 from beambert.model.classifier import BertClassifier
 from beambert.model.config import BertConfig
+from beambert.model.electra import ElectraPretrainer
+from beambert.model.objectives import MLM
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer import model_folders
@@ -22,6 +24,8 @@ from beambert.trainer.weights.initial import open_initial
 from beambert.trainer.weights.shapes import variable_shapes
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden_checkpoint"
+GOLDEN_MASKED_LM = GOLDEN.with_name("golden_masked_lm")
+GOLDEN_ELECTRA = GOLDEN.with_name("golden_electra")
 
 
 @pytest.fixture
@@ -119,12 +123,13 @@ def test_a_damaged_index_is_named(sharded, text):
         open_initial(str(sharded), "--init")
 
 
-def make_folder(golden, folder, model, **training) -> pathlib.Path:
+def make_folder(golden, folder, model, config=None, **training) -> pathlib.Path:
     """A finished model folder of ours with a model's weights."""
     initial = open_initial(str(golden), "--init")
     folder.mkdir()
     training |= {"do_lower_case": True, "max_seq_length": 12}
-    model_folders.describe_model(str(folder), initial.config, initial.vocabulary, training)
+    config = config or initial.config
+    model_folders.describe_model(str(folder), config, initial.vocabulary, training)
     model_folders.save_weights(model, str(folder))
     (folder / "_UNFINISHED").write_bytes(b"")
     model_folders.finish(str(folder), {})
@@ -151,6 +156,68 @@ def test_hugging_face_and_back_is_the_same_to_the_bit(own_folder, golden, tmp_pa
     assert unequal <= {"torch_dtype"} and mine["architectures"] == ["BertForPreTraining"]
     assert (tmp_path / "out" / "vocab.txt").read_bytes() == (golden / "vocab.txt").read_bytes()
     assert_golden_outputs(load(tmp_path / "out"))
+
+
+def test_masked_lm_alone_is_bert_for_masked_lm(tmp_path):
+    """The same weights by name, configuration and logits as transformers has written."""
+    initial = open_initial(str(GOLDEN_MASKED_LM), "--init")
+    model = BertPretrainer(initial.config, objective=MLM)
+    assert initial.load_into(model, "--init") == []
+    golden = np.load(GOLDEN_MASKED_LM / "outputs.npz")
+    positions = np.tile(np.arange(golden["input_ids"].shape[1]), (3, 1))
+    names = ("input_ids", "input_mask", "segment_ids")
+    logits = model({n: golden[n] for n in names} | {"masked_lm_positions": positions})
+    is_token = golden["input_mask"] > 0
+    actual, expected = (of["masked_lm_logits"][is_token] for of in (logits, golden))
+    np.testing.assert_allclose(actual, expected, atol=1e-5)
+    own = make_folder(
+        GOLDEN_MASKED_LM, tmp_path / "own", model, kind="pretraining", objective="mlm"
+    )
+    export_hugging_face(str(own), str(tmp_path / "out"))
+    mine, theirs = (
+        safetensors.numpy.load_file(folder / "model.safetensors")
+        for folder in (tmp_path / "out", GOLDEN_MASKED_LM)
+    )
+    assert mine.keys() == theirs.keys()
+    for name, value in theirs.items():
+        np.testing.assert_array_equal(mine[name], value, err_msg=name)
+    mine, theirs = (
+        json.loads((folder / "config.json").read_text())
+        for folder in (tmp_path / "out", GOLDEN_MASKED_LM)
+    )
+    unequal = {name for name in mine if name in theirs and mine[name] != theirs[name]}
+    assert not unequal and mine["architectures"] == ["BertForMaskedLM"]
+
+
+def test_replaced_token_detection_is_electra(tmp_path):
+    """The weights of both models by name and their configurations, as transformers has written."""
+    config = json.loads((GOLDEN_ELECTRA / "config.json").read_text()) | {"model_type": "bert"}
+    model = ElectraPretrainer(BertConfig.from_json(json.dumps(config)), generator_size=0.5)
+    parts = {"": discriminator_name, "generator": generator_name}
+    for part, rename in parts.items():
+        theirs = safetensors.numpy.load_file(GOLDEN_ELECTRA / part / "model.safetensors")
+        for variable in model.variables:
+            if renamed := rename(variable.path):
+                value = theirs[renamed[0]]
+                variable.assign(value.T if renamed[1] else value)
+    training = {"kind": "pretraining", "objective": "rtd", "generator_size": 0.5}
+    own = make_folder(GOLDEN, tmp_path / "own", model, **training, config=model.config)
+    export_hugging_face(str(own), str(tmp_path / "out"))
+    for part in parts:
+        mine, theirs = (
+            safetensors.numpy.load_file(folder / part / "model.safetensors")
+            for folder in (tmp_path / "out", GOLDEN_ELECTRA)
+        )
+        assert mine.keys() == theirs.keys()
+        for name, value in theirs.items():
+            np.testing.assert_array_equal(mine[name], value, err_msg=name)
+        mine, theirs = (
+            json.loads((folder / part / "config.json").read_text())
+            for folder in (tmp_path / "out", GOLDEN_ELECTRA)
+        )
+        unequal = {name for name in mine if name in theirs and mine[name] != theirs[name]}
+        assert not unequal and mine["architectures"] == theirs["architectures"]
+        assert (tmp_path / "out" / part / "vocab.txt").exists()
 
 
 def test_tensorflow_and_back(own_folder, tmp_path):

@@ -1,0 +1,308 @@
+"""ELECTRA: a discriminator that says which tokens a small generator has replaced.
+
+Clark et al. 2020 (arXiv 2003.10555). The discriminator is a `BertEncoder`, so it serves wherever
+one does. The generator reads the discriminator's embeddings, as in the original's
+run_pretraining.py.
+
+Shape suffixes: B batch, L sequence length, T = B * L, H hidden size, G that of the generator, P
+predictions per sequence, K predictions, V vocabulary size; R rows for tokens, T of them, or fewer
+without padding.
+"""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from beambert.model.config import BertConfig
+from beambert.model.dropout import MOST_ELEMENTS, finalize, random_bits
+from beambert.model.encoder import (
+    BertDense,
+    BertEncoder,
+    BertLayer,
+    bert_layer_norm,
+    score_bias,
+)
+from beambert.model.heads import flat_positions
+from beambert.model.initialization import fold_seed
+from beambert.model.objectives import GENERATOR_SIZE
+from beambert.model.packing import Capacity, Packing
+
+# Width of an attention head of the generator (`get_generator_config` of the original).
+_HEAD_WIDTH = 64
+# The sites of draws in a model count dropouts from 0, far below this one.
+_SAMPLING_SITE = 1 << 20
+
+
+def generator_config(config: BertConfig, size: float) -> BertConfig:
+    """Returns the configuration of the generator: as many layers, narrower ones.
+
+    The embeddings are the discriminator's; only the layers have the generator's width
+    (`get_generator_config` of the original's run_pretraining.py).
+
+    Args:
+      config: configuration of the discriminator.
+      size: width of the generator as a share of the discriminator's.
+
+    Raises:
+      ValueError: no generator has that size.
+    """
+    width = round(config.hidden_size * size)
+    return dataclasses.replace(
+        config,
+        hidden_size=width,
+        intermediate_size=4 * width,
+        num_attention_heads=max(1, width // _HEAD_WIDTH),
+    )
+
+
+def most_rows(config: BertConfig, predictions: int) -> int:
+    """Returns the greatest number of sequences whose predictions can be drawn at once."""
+    return MOST_ELEMENTS // (predictions * config.vocab_size)
+
+
+class ElectraGenerator(keras.layers.Layer):
+    """The layers of the generator, on top of the discriminator's embeddings."""
+
+    def __init__(self, config: BertConfig, embedding_size: int, seed: int, name: str = "generator"):
+        """Creates the layers without their variables.
+
+        Args:
+          config: configuration of the generator.
+          embedding_size: width of the embeddings, H.
+          seed: seed of the pre-training model.
+          name: name of the layer.
+        """
+        super().__init__(name=name)
+        seed = fold_seed(seed, name)
+        self.embedding_size = embedding_size
+        self.embeddings_project = None
+        if embedding_size != config.hidden_size:
+            name = "embeddings_project"
+            self.embeddings_project = BertDense(config.hidden_size, config, seed, name)
+        self.encoder_layers = [
+            BertLayer(config, fold_seed(seed, "encoder"), index)
+            for index in range(config.num_hidden_layers)
+        ]
+
+    def build(self, input_shape: tuple | None = None) -> None:
+        """Creates the projection and the layers."""
+        if self.embeddings_project:
+            self.embeddings_project.build((None, self.embedding_size))
+        with keras.name_scope("encoder"):
+            for layer in self.encoder_layers:
+                layer.build()
+
+    def call(self, x_RH, score_bias_B11L, dropout_seed=None, packing=None):
+        """Returns x_RG, the output of the last layer, of embeddings x_RH."""
+        x_RG = self.embeddings_project(x_RH) if self.embeddings_project else x_RH
+        for layer in self.encoder_layers:
+            x_RG = layer(x_RG, score_bias_B11L, dropout_seed=dropout_seed, packing=packing)
+        return x_RG
+
+
+class GeneratorHead(keras.layers.Layer):
+    """Scores the vocabulary at the masked positions; its matrix is the word embedding table."""
+
+    def __init__(
+        self,
+        config: BertConfig,
+        embedding_size: int,
+        seed: int,
+        name: str = "generator_predictions",
+    ):
+        """Creates the layer without its variables; the arguments are `ElectraGenerator`'s."""
+        super().__init__(name=name)
+        self.config = config
+        self.embedding_size = embedding_size
+        # ElectraGeneratorPredictions of transformers has this activation whatever hidden_act is.
+        seed = fold_seed(seed, name)
+        self.dense = BertDense(embedding_size, config, seed, "dense", activation="gelu")
+        self.layer_norm = bert_layer_norm()
+
+    def build(self, input_shape: tuple | None = None) -> None:
+        """Creates the transform and the output bias."""
+        self.dense.build((None, self.config.hidden_size))
+        self.layer_norm.build((None, self.embedding_size))
+        self.output_bias_V = self.add_weight(
+            name="output_bias", shape=(self.config.vocab_size,), initializer="zeros", autocast=False
+        )
+
+    def call(self, x_KG, word_embeddings_VH):
+        """Returns float32 logits [K, V] of the vectors at the predicted positions."""
+        x_KH = self.layer_norm(self.dense(x_KG))
+        table_HV = ops.transpose(ops.cast(word_embeddings_VH, self.compute_dtype))
+        return ops.cast(ops.matmul(x_KH, table_HV), "float32") + self.output_bias_V
+
+
+class ReplacedTokenHead(keras.layers.Layer):
+    """Scores every token: the more, the likelier it was replaced."""
+
+    def __init__(self, config: BertConfig, seed: int, name: str = "discriminator_predictions"):
+        """Creates the layer without its variables."""
+        super().__init__(name=name)
+        seed = fold_seed(seed, name)
+        self.width = config.hidden_size
+        self.dense = BertDense(self.width, config, seed, "dense", activation=config.hidden_act)
+        self.dense_prediction = BertDense(1, config, seed, "dense_prediction")
+
+    def build(self, input_shape: tuple | None = None) -> None:
+        """Creates the two layers."""
+        self.dense.build((None, self.width))
+        self.dense_prediction.build((None, self.width))
+
+    def call(self, x_RH):
+        """Returns float32 logits [R]."""
+        return ops.cast(self.dense_prediction(self.dense(x_RH))[:, 0], "float32")
+
+
+def sample(logits_KV: keras.KerasTensor, seed: keras.KerasTensor) -> keras.KerasTensor:
+    """Draws a token from the softmax of each row, int32 [K].
+
+    The largest sum of a logit and Gumbel noise is such a draw (`sample_from_softmax` of the
+    original's pretrain_helpers.py). The noise is a function of the seed and the place, as dropout
+    is, so a repeated step draws the same tokens.
+
+    Args:
+      logits_KV: float32 [K, V] with fewer than 2**31 elements.
+      seed: integer [2], another for every step and replica.
+    """
+    # In a million draws the bits of dropout show slight dependencies; another round removes them.
+    bits_KV = finalize(random_bits(ops.shape(logits_KV), seed, _SAMPLING_SITE))
+    # Small values keep all of their digits, and these decide: they are the largest noise.
+    uniform_KV = (ops.cast(bits_KV, "float32") + 0.5) * 2.0**-32
+    noise_KV = -ops.log(-ops.log1p(-uniform_KV))
+    return ops.cast(ops.argmax(logits_KV + noise_KV, axis=-1), "int32")
+
+
+def put(values_T, positions_K, new_K, is_used_K):
+    """Returns integers [T] with new ones at some positions [K]; unused ones change nothing."""
+    old_K = ops.take(values_T, positions_K)
+    # Several unused places may name one position, so that differences are added up.
+    changes_K = ops.where(is_used_K, new_K - old_K, ops.zeros_like(old_K))
+    return values_T + ops.segment_sum(changes_K, positions_K, num_segments=values_T.shape[0])
+
+
+class ElectraPretrainer(keras.Model):
+    """The generator's and the discriminator's logits; the constructor creates every variable.
+
+    Attributes:
+      encoder: the discriminator's encoder.
+      masked_lm_head, next_sentence_head: None; the encoder has neither of these heads.
+    """
+
+    masked_lm_head = None
+    next_sentence_head = None
+
+    def __init__(self, config: BertConfig, generator_size: float = GENERATOR_SIZE, seed: int = 0):
+        """Creates the model and its variables.
+
+        Args:
+          config: configuration of the discriminator.
+          generator_size: width of the generator as a share of the discriminator's.
+          seed: seed of every initial weight; the encoder is as `BertEncoder(config, seed)`.
+
+        Raises:
+          ValueError: no generator has that size.
+        """
+        super().__init__(name="electra_pretrainer")
+        self.config = config
+        self.encoder = BertEncoder(config, seed, has_pooler=False)
+        generator, width = generator_config(config, generator_size), config.hidden_size
+        self.generator = ElectraGenerator(generator, width, seed)
+        self.generator_head = GeneratorHead(generator, width, seed)
+        self.replaced_token_head = ReplacedTokenHead(config, seed)
+        # In `build` the variables' paths would start with this model's name.
+        self.generator.build()
+        self.generator_head.build()
+        self.replaced_token_head.build()
+        self.built = True
+
+    def call(self, features, dropout_seed=None, capacity: Capacity | None = None):
+        """Computes the logits of a batch, in which the generator replaces the masked tokens.
+
+        Args:
+          features: `input_ids`, `input_mask` and `segment_ids` [B, L] as in `BertEncoder`, with
+            [MASK] at every chosen position; `masked_lm_positions`, `masked_lm_ids` and
+            `masked_lm_weights` [B, P], the weights 0 for padding. Other keys are ignored; B and L
+            are static.
+          dropout_seed: integer [2] of numbers that are not negative, another for every step and
+            replica. None switches dropout off; what is drawn then follows from the batch.
+          capacity: numbers of rows without the padding of sequences and of predictions, at least
+            the tokens and predictions of the batch; None computes the padding too.
+
+        Returns:
+          `masked_lm_logits` float32 [K, V], and `prediction_slots` int32 [K], the slot b * P + p of
+          each row; `replaced_token_logits` float32 [R], and for the same rows `is_replaced` and
+          `is_token`, int32 [R], which is 0 for padding.
+        """
+        ids_BL, mask_BL, segments_BL = (
+            ops.cast(features[name], "int32") for name in ("input_ids", "input_mask", "segment_ids")
+        )
+        length = ids_BL.shape[1]
+        is_used_BP = features["masked_lm_weights"] > 0
+        packing = None
+        slots_K = ops.arange(is_used_BP.shape[0] * is_used_BP.shape[1], dtype="int32")
+        if capacity:
+            packing = Packing.of(mask_BL, capacity.tokens)
+            slots_K = Packing.of(is_used_BP, capacity.predictions).positions_C
+        positions_K = ops.take(flat_positions(features["masked_lm_positions"], length), slots_K)
+        is_used_K, labels_K = (
+            ops.take(ops.reshape(of, (-1,)), slots_K)
+            for of in (is_used_BP, ops.cast(features["masked_lm_ids"], "int32"))
+        )
+
+        seeds = _seeds(dropout_seed, ids_BL)
+        # Embeddings and layers of the generator drop other elements than the discriminator's.
+        x_RH = self.encoder.embeddings(
+            ids_BL, segments_BL, dropout_seed=seeds["generator"], packing=packing
+        )
+        bias_B11L = score_bias(mask_BL, length)
+        x_RG = self.generator(x_RH, bias_B11L, dropout_seed=seeds["generator"], packing=packing)
+        rows_K = ops.take(packing.rows_T, positions_K) if packing else positions_K
+        table_VH = ops.convert_to_tensor(self.encoder.word_embeddings)
+        logits_KV = self.generator_head(ops.take(x_RG, rows_K, axis=0), table_VH)
+
+        sampled_K = self.sample(logits_KV, seeds["sampling"])
+        ids_T = put(ops.reshape(ids_BL, (-1,)), positions_K, sampled_K, is_used_K)
+        # A draw of the token itself is no replacement (section 2 of the paper).
+        is_other_K = ops.logical_and(is_used_K, sampled_K != labels_K)
+        is_replaced_T = put(ops.zeros_like(ids_T), positions_K, 1, is_other_K)
+
+        ids_BL = ops.reshape(ids_T, (-1, length))
+        x_RH = self.encoder.encode(ids_BL, mask_BL, segments_BL, dropout_seed, packing)
+        is_token_T = ops.reshape(mask_BL, (-1,))
+        is_replaced_R, is_token_R = (
+            ops.take(of, packing.positions_C) if packing else of
+            for of in (is_replaced_T, is_token_T)
+        )
+        return {
+            "masked_lm_logits": logits_KV,
+            "prediction_slots": slots_K,
+            "replaced_token_logits": self.replaced_token_head(x_RH),
+            "is_replaced": is_replaced_R,
+            "is_token": is_token_R,
+        }
+
+    def sample(self, logits_KV, seed):
+        """Returns the generator's tokens, int32 [K], see `sample`."""
+        return sample(ops.stop_gradient(logits_KV), seed)
+
+
+def _seeds(dropout_seed, ids_BL) -> dict[str, keras.KerasTensor | None]:
+    """Returns the seeds of the generator's dropout and of its draws.
+
+    A seed of dropout has no negative number, so that these are no other step's or replica's.
+    """
+    if dropout_seed is None:
+        # All evaluations of a batch draw the same, and another batch draws otherwise.
+        place_L = ops.arange(1, ids_BL.shape[1] + 1, dtype="int32")
+        return {
+            "generator": None,
+            "sampling": ops.stack([ops.sum(ids_BL), ops.sum(ids_BL * place_L)]),
+        }
+    seed = ops.cast(dropout_seed, "int32")
+    return {
+        "generator": ops.stack([-1 - seed[0], seed[1]]),
+        "sampling": ops.stack([seed[0], -1 - seed[1]]),
+    }

@@ -1,0 +1,199 @@
+"""ELECTRA beside transformers, and what the generator draws."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import tensorflow as tf
+
+from beambert.model.checkpoint_names import discriminator_name, generator_name
+from beambert.model.config import BertConfig, preset
+from beambert.model.electra import ElectraPretrainer, generator_config, put, sample
+from beambert.model.flops import electra_flops, training_flops
+from beambert.model.memory import electra_parameters
+from beambert.model.packing import Capacity
+from beambert.trainer.pretraining.objective import ReplacedTokenObjective, with_masks
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "trainer" / "golden_electra"
+MASK = 4
+NAMES = {"discriminator": discriminator_name, "generator": generator_name}
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[str, np.ndarray]:
+    return dict(np.load(GOLDEN / "arrays.npz"))
+
+
+@pytest.fixture(scope="module")
+def features(golden) -> dict[str, tf.Tensor]:
+    return {
+        name.removeprefix("features/"): tf.constant(
+            value if value.dtype == np.float32 else value.astype(np.int32)
+        )
+        for name, value in golden.items()
+        if name.startswith("features/")
+    }
+
+
+def in_our_form(arrays, rename, path):
+    """The array of another system that belongs to one of our variables; None if none does."""
+    renamed = rename(path)
+    if renamed is None:
+        return None
+    name, is_transposed = renamed
+    return arrays[name].T if is_transposed else arrays[name]
+
+
+@pytest.fixture(scope="module")
+def model(golden) -> ElectraPretrainer:
+    """The weights of transformers; the tokens that the generator draws are those of the file."""
+    fields = json.loads((GOLDEN / "config.json").read_text()) | {"model_type": "bert"}
+    model = ElectraPretrainer(BertConfig.from_json(json.dumps(fields)), generator_size=0.5)
+    theirs = {
+        name: safetensors.numpy.load_file(GOLDEN / folder / "model.safetensors")
+        for name, folder in (("discriminator", ""), ("generator", "generator"))
+    }
+    seen = set()
+    for variable in model.variables:
+        values = [in_our_form(theirs[name], NAMES[name], variable.path) for name in NAMES]
+        values = [value for value in values if value is not None]
+        assert values
+        for value in values:
+            variable.assign(value)
+        seen |= {(n, NAMES[n](variable.path)[0]) for n in NAMES if NAMES[n](variable.path)}
+    assert seen == {(name, variable) for name in theirs for variable in theirs[name]}
+    return model
+
+
+def objective(capacity: Capacity | None = None) -> ReplacedTokenObjective:
+    return ReplacedTokenObjective(MASK, {10: capacity} if capacity else {})
+
+
+def means_of(found, features):
+    tokens = float(np.sum(features["input_mask"]))
+    predictions = float(np.sum(features["masked_lm_weights"]))
+    return found["masked_lm_loss"] / predictions, found["replaced_token_loss"] / tokens
+
+
+# 21 tokens and 6 predictions: with the padding, with rows that just suffice, with rows to spare.
+@pytest.mark.parametrize("capacity", [None, Capacity(21, 6), Capacity(26, 8)])
+def test_losses_and_gradients_are_those_of_transformers(
+    model, golden, features, capacity, monkeypatch
+):
+    sampled = tf.reshape(features["sampled"], [-1])
+    slots = []
+
+    def draw(logits, seed):
+        slots.append(len(logits))
+        used = tf.reshape(features["masked_lm_weights"], [-1]) > 0
+        order = tf.argsort(tf.cast(~used, tf.int32), stable=True)[: len(logits)]
+        return tf.gather(sampled, order) if capacity else sampled
+
+    monkeypatch.setattr(model, "sample", draw)
+    sums = objective(capacity).ways()[int(capacity is not None)]
+    variables = {variable.path: variable.value for variable in model.trainable_variables}
+    with tf.GradientTape() as tape:
+        found = sums(model, features, None)
+        masked_lm, detection = means_of(found, features)
+        loss = masked_lm + objective().factors["replaced_token_loss"] * detection
+    assert slots == [capacity.predictions if capacity else 9]
+    np.testing.assert_allclose(masked_lm, golden["masked_lm_loss"], rtol=1e-5)
+    np.testing.assert_allclose(detection, golden["replaced_token_loss"], rtol=1e-5)
+    gradients = tape.gradient(loss, variables)
+    for name, rename in NAMES.items():
+        prefix = f"gradients/{name}/"
+        theirs = {n.removeprefix(prefix): v for n, v in golden.items() if n.startswith(prefix)}
+        assert theirs.keys() == {rename(path)[0] for path in gradients if rename(path)}
+        for path, gradient in gradients.items():
+            expected = in_our_form(theirs, rename, path)
+            if expected is not None:
+                scale = max(1, np.abs(expected).max())
+                np.testing.assert_allclose(gradient, expected, atol=1e-5 * scale, err_msg=path)
+
+
+def test_metrics_count_what_the_discriminator_says(model, golden, features, monkeypatch):
+    monkeypatch.setattr(model, "sample", lambda *_: tf.reshape(features["sampled"], [-1]))
+    found = objective().sums(model, features, None)
+    is_token = golden["features/input_mask"] > 0
+    called = golden["replaced_token_logits"][is_token] > 0
+    replaced = golden["is_replaced"][is_token]
+    assert 0 < replaced.sum() < is_token.sum() and called.sum() > 0
+    assert found["replaced_token_accuracy"] == (called == replaced).sum()
+    assert found["replaced_token_precision"] == (called & replaced).sum()
+    assert found["replaced_token_recall"] == (called & replaced).sum()
+    assert found["called_replaced"] == called.sum() and found["replaced"] == replaced.sum()
+
+
+def test_the_generator_reads_masks_at_every_chosen_position(features, golden):
+    expected = golden["features/original"].copy()
+    rows, _ = np.nonzero(golden["features/masked_lm_weights"])
+    used = golden["features/masked_lm_weights"] > 0
+    expected[rows, golden["features/masked_lm_positions"][used]] = MASK
+    np.testing.assert_array_equal(with_masks(features, MASK), expected)
+
+
+def test_unused_places_put_nothing():
+    values = tf.constant([5, 6, 7, 8])
+    is_used = tf.constant([True, False, True, False])
+    found = put(values, tf.constant([1, 1, 3, 1]), tf.constant([9, 4, 2, 4]), is_used)
+    np.testing.assert_array_equal(found, [5, 9, 7, 2])
+
+
+def test_draws_have_the_probabilities_of_the_softmax():
+    """Frequencies of 200,000 draws: a sum of squares like that of chi-squared with 5 degrees."""
+    logits = np.log([0.5, 0.25, 0.15, 0.07, 0.0299, 0.0001]).astype(np.float32)
+    rows = 200_000
+    drawn = sample(tf.tile(tf.constant(logits)[None], [rows, 1]), tf.constant([7, -3]))
+    expected = rows * np.exp(logits)
+    counts = np.bincount(drawn, minlength=6)
+    assert ((counts - expected) ** 2 / expected).sum() < 25.7  # one run in 10,000 has more
+    again = sample(tf.tile(tf.constant(logits)[None], [rows, 1]), tf.constant([7, -3]))
+    np.testing.assert_array_equal(drawn, again)
+
+
+@pytest.mark.parametrize("seed", [[8, -3], [7, -4], [7, 3], [-7, 3]])
+def test_other_seeds_draw_others(seed):
+    logits = tf.zeros([500, 20])
+    drawn = sample(logits, tf.constant([7, -3]))
+    share = np.mean(sample(logits, tf.constant(seed)).numpy() == drawn.numpy())
+    assert abs(share - 1 / 20) < 5 * np.sqrt(0.05 * 0.95 / 500)
+
+
+def test_steps_and_replicas_draw_their_own_tokens_and_dropout(features):
+    config = BertConfig(58, 16, 1, 2, 24, max_position_embeddings=12)
+    model = ElectraPretrainer(config, seed=3)
+    seen, seeds = [], ([1, 0], [1, 0], [1, 1], [2, 0])
+    for seed in seeds:
+        found = model(features, dropout_seed=tf.constant(seed))
+        seen.append(found["masked_lm_logits"].numpy())
+    np.testing.assert_array_equal(seen[0], seen[1])
+    assert np.abs(seen[0] - seen[2]).max() > 1e-3 and np.abs(seen[0] - seen[3]).max() > 1e-3
+    # Without dropout all evaluations of a batch are the same.
+    first, second = (model(features) for _ in range(2))
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, second[name], err_msg=name)
+
+
+def test_the_generator_is_as_deep_and_narrower():
+    """The published base: 12 layers of 256, 4 heads, 1,024 between (table 6 of the paper)."""
+    found = generator_config(preset("base"), 1 / 3)
+    sizes = found.hidden_size, found.num_attention_heads, found.intermediate_size
+    assert (found.num_hidden_layers, *sizes) == (12, 256, 4, 1024)
+    assert generator_config(preset("tiny"), 0.25).num_attention_heads == 1
+    with pytest.raises(ValueError, match="hidden_size must be a positive integer"):
+        generator_config(preset("tiny"), 0.001)
+
+
+@pytest.mark.parametrize("size", [0.25, 1.0])
+def test_parameters_and_operations_are_counted(size):
+    config = BertConfig(58, 16, 2, 2, 24, max_position_embeddings=12)
+    model = ElectraPretrainer(config, size)
+    generator = generator_config(config, size)
+    weights = sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
+    assert electra_parameters(config, generator) == weights
+    layers = [training_flops(of, 4, 10, 0) for of in (config, generator)]
+    width = generator.hidden_size
+    rest = 40 * (16 * 16 + (16 * width if width != 16 else 0)) + 8 * (16 * width + 16 * 58)
+    assert electra_flops(config, generator, 4, 10, 2) == sum(layers) + 6 * rest

@@ -1,0 +1,24 @@
+"""Lengths of the sentences of small corpora, and the pairs that are made of them."""
+
+import random
+
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from beambert.pipelines.instances.pairs import Balance, build_pairs
+
+corpora = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=12), min_size=1, max_size=8)
+exact = settings(derandomize=True, max_examples=200, deadline=None, database=None)
+
+
+def pairs_of(corpus, max_seq_length=32, short_seq_prob=0.1, seed=0, balance=None, swaps=False):
+    """Returns what `build_pairs` does with the documents of a corpus."""
+    return build_pairs(
+        [length for document in corpus for length in document],
+        [len(document) for document in corpus],
+        max_seq_length=max_seq_length,
+        short_seq_prob=short_seq_prob,
+        balance=balance or Balance(),
+        random=random.Random(seed),
+        swaps=swaps,
+    )

@@ -1,0 +1,70 @@
+"""The flags of a small pre-training, and the weights that it leaves."""
+
+import pathlib
+
+import h5py
+import numpy as np
+import pytest
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer.commands.pretrain import main as pretrain_main
+from beambert.trainer.pretraining import job
+
+STEPS = 6
+
+
+def flags(records, config, model_dir, **others) -> list[str]:
+    """Returns the command line; None leaves a flag out."""
+    values = {
+        "data": records,
+        "model": config,
+        "model_dir": model_dir,
+        "num_train_steps": STEPS,
+        "train_batch_size": 8,
+        "learning_rate": 5e-3,
+        "eval_steps": 3,
+        "save_checkpoints_steps": 3,
+    } | others
+    return [f"--{name}={value}" for name, value in values.items() if value is not None]
+
+
+def weights_of(folder: pathlib.Path) -> dict[str, np.ndarray]:
+    """Returns the arrays in the file of weights of a model folder."""
+    found = {}
+
+    def see(name, item):
+        if isinstance(item, h5py.Dataset):
+            found[name] = item[()]
+
+    with h5py.File(folder / "model.weights.h5") as file:
+        file.visititems(see)
+    return found
+
+
+def without_last_checkpoint(folder: pathlib.Path) -> None:
+    """Takes an unfinished training back to its last checkpoint but one."""
+    for path in (folder / "checkpoints").glob(f"ckpt-{STEPS}.*"):
+        path.unlink()
+    (folder / "checkpoints" / "checkpoint").unlink()
+
+
+def interrupted_and_continued(arguments: list[str], folder: pathlib.Path, monkeypatch) -> None:
+    """Trains, stops before the weights are saved, and continues from a checkpoint before."""
+
+    def stop(*_):
+        raise InputError("stopped")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(job.model_folders, "save_weights", stop)
+        with pytest.raises(InputError, match="stopped"):
+            pretrain_main(arguments)
+    without_last_checkpoint(folder)
+    pretrain_main(arguments)
+
+
+def assert_same_weights(mine: pathlib.Path, theirs: pathlib.Path) -> None:
+    """Compares the weights of two model folders to the bit."""
+    found, expected = weights_of(mine), weights_of(theirs)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)

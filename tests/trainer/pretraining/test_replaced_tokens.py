@@ -1,0 +1,243 @@
+"""`beambert pretrain --objective=rtd` from end to end, and the use of its models."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import tensorflow as tf
+from support import small_finetuning, small_pretraining
+from support.small_pretraining import STEPS
+
+from beambert.model.electra import ElectraPretrainer
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer.asking.filling import fill
+from beambert.trainer.commands.export import main as export_main
+from beambert.trainer.commands.finetune import main as finetune_main
+from beambert.trainer.commands.pretrain import main as pretrain_main
+from beambert.trainer.comparison.comparing import compare
+from beambert.trainer.loop.config import OptimizerConfig
+from beambert.trainer.loop.steps import Trainer
+from beambert.trainer.pretraining.batches import training_batches
+from beambert.trainer.pretraining.objective import ReplacedTokenObjective
+from beambert.trainer.pretraining.records import open_records
+from beambert.trainer.weights.initial import open_initial
+
+SIZE = 0.5
+
+
+def flags(records, config, model_dir, **others) -> list[str]:
+    given = {"objective": "rtd", "generator_size": SIZE} | others
+    return small_pretraining.flags(records, config, model_dir, **given)
+
+
+@pytest.fixture(scope="module")
+def electra_folder(records_folder, small_config_file, tmp_path_factory):
+    """A finished encoder of replaced token detection."""
+    folder = tmp_path_factory.mktemp("rtd") / "encoder"
+    pretrain_main(flags(records_folder, small_config_file, folder))
+    return folder
+
+
+def test_results_are_those_of_the_saved_weights(
+    electra_folder, records_folder, read_rows, small_config, vocabulary
+):
+    """All held-out records in the batches of the evaluation, counted with numpy."""
+    rows = read_rows(records_folder / "eval")
+    model = ElectraPretrainer(small_config, SIZE, seed=99)
+    model.load_weights(electra_folder / "model.weights.h5")
+    found = {name: [] for name in ("scores", "replaced", "nll", "right")}
+    for first in range(0, len(rows), 8):
+        part = rows[first : first + 8]
+        features = {name: np.stack([row[name] for row in part]) for name in part[0]}
+        padding = [(0, 8 - len(part)), (0, 0)]
+        features = {name: np.pad(value, padding) for name, value in features.items()}
+        used = features["masked_lm_weights"] > 0
+        row, _ = np.nonzero(used)
+        features["input_ids"][row, features["masked_lm_positions"][used]] = vocabulary.id_of(
+            "[MASK]"
+        )
+        answer = {n: value.numpy() for n, value in model(features).items()}
+        is_token = answer["is_token"] > 0
+        found["scores"].append(answer["replaced_token_logits"][is_token])
+        found["replaced"].append(answer["is_replaced"][is_token] > 0)
+        logits, labels = answer["masked_lm_logits"][used.ravel()], features["masked_lm_ids"][used]
+        log_probabilities = tf.nn.log_softmax(logits).numpy()
+        found["nll"].append(-log_probabilities[np.arange(len(labels)), labels])
+        found["right"].append(logits.argmax(-1) == labels)
+    scores, replaced, nll, right = (np.concatenate(values) for values in found.values())
+    assert 0 < replaced.mean() < 0.2
+    called = scores > 0
+    losses = np.logaddexp(0, np.where(replaced, -scores, scores))
+    results = json.loads((electra_folder / "results.json").read_text())
+    expected = {
+        "masked_lm_loss": nll.mean(),
+        "masked_lm_accuracy": right.mean(),
+        "replaced_token_loss": losses.mean(),
+        "replaced_token_accuracy": (called == replaced).mean(),
+        "replaced_token_precision": (called & replaced).sum() / max(called.sum(), 1),
+        "replaced_token_recall": (called & replaced).sum() / replaced.sum(),
+        "loss": nll.mean() + 50 * losses.mean(),
+        "masked_lm_perplexity": np.exp(nll.mean()),
+    }
+    assert {name: results[name] for name in expected} == pytest.approx(expected, rel=1e-4)
+
+
+def test_it_learns(electra_folder):
+    rows = [json.loads(line) for line in (electra_folder / "metrics.jsonl").open()]
+    losses = [row["loss"] for row in rows if row["split"] == "train"]
+    assert losses[-1] < losses[0] - 1
+    assert not [name for row in rows for name in row if "next" in name]
+
+
+@pytest.mark.slow
+def test_an_interrupted_training_goes_on_to_the_same_weights(
+    electra_folder, records_folder, small_config_file, tmp_path, monkeypatch
+):
+    """The tokens that are drawn follow from the step, as dropout does."""
+    arguments = flags(records_folder, small_config_file, tmp_path / "encoder")
+    small_pretraining.interrupted_and_continued(arguments, tmp_path / "encoder", monkeypatch)
+    small_pretraining.assert_same_weights(tmp_path / "encoder", electra_folder)
+
+
+@pytest.mark.slow
+def test_parts_of_a_batch_are_counted_and_draw_their_own(records_folder, small_config, vocabulary):
+    records, drawn = open_records(str(records_folder), "--data", objective="rtd"), []
+
+    class Recording(ElectraPretrainer):
+        def sample(self, logits_KV, seed):
+            tf.py_function(lambda of: drawn.append(tuple(of.numpy())), [seed], [])
+            return super().sample(logits_KV, seed)
+
+    trainer = Trainer(
+        tf.distribute.get_strategy(),
+        lambda: Recording(small_config, SIZE, seed=3),
+        ReplacedTokenObjective(vocabulary.id_of("[MASK]")),
+        OptimizerConfig(1e-3, num_train_steps=50, num_warmup_steps=0),
+        3,
+        gradient_accumulation_steps=2,
+    )
+    batches = training_batches(records, 12, 3, gradient_accumulation_steps=2)
+    metrics = trainer.train_steps(iter(batches), 3)
+    assert len(drawn) == len(set(drawn)) == 6
+    assert metrics["loss"] == pytest.approx(
+        metrics["masked_lm_loss"] + 50 * metrics["replaced_token_loss"]
+    )
+    assert 0 < metrics["replaced_token_recall"] < 1
+
+
+def test_the_settings_belong_to_the_training(
+    electra_folder, encoder_folder, records_folder, small_config_file, capsys
+):
+    training = json.loads((electra_folder / "training.json").read_text())
+    assert (training["objective"], training["generator_size"]) == ("rtd", SIZE)
+    pretrain_main(flags(records_folder, small_config_file, electra_folder))
+    assert "already finished by the same command" in capsys.readouterr().out
+    with pytest.raises(InputError, match=r"--generator_size there 0\.5, here 0\.25"):
+        pretrain_main(flags(records_folder, small_config_file, electra_folder, generator_size=0.25))
+    found = compare([str(electra_folder), str(encoder_folder)])
+    assert found.settings["objective"] == ["rtd", "bert"]
+    assert found.settings["generator_size"] == [SIZE, None]
+
+
+@pytest.mark.slow
+def test_an_extended_training_keeps_its_generator(electra_folder, records_folder, tmp_path, capsys):
+    folder = shutil.copytree(electra_folder, tmp_path / "encoder")
+    pretrain_main([f"--data={records_folder}", f"--model_dir={folder}", f"--extend={STEPS + 1}"])
+    said = capsys.readouterr().out
+    assert f"continuing from step {STEPS}" in said and "generator of width 16" in said
+
+
+@pytest.mark.parametrize(
+    ("others", "message"),
+    [
+        ({"generator_size": 0.0}, "=0.0: must be more than 0 and at most 1"),
+        ({"generator_size": 1.5}, "=1.5: must be more than 0 and at most 1"),
+        ({"generator_size": 0.001}, "=0.001: no generator can be made so .hidden_size must be a"),
+        ({"objective": "mlm"}, "=0.5: needs --objective=rtd; leave it out"),
+    ],
+)
+def test_impossible_generators_are_refused(
+    others, message, records_folder, small_config_file, tmp_path
+):
+    with pytest.raises(InputError, match=f"^--generator_size{message}"):
+        pretrain_main(flags(records_folder, small_config_file, tmp_path / "m", **others))
+    assert not (tmp_path / "m").exists()
+
+
+def test_more_draws_than_can_be_numbered_are_refused(records_folder, small_config, tmp_path):
+    (tmp_path / "config.json").write_text(
+        dataclasses.replace(small_config, vocab_size=10_000_000).to_json()
+    )
+    # 5 predictions of 10,000,000 tokens each; 2**31 - 1 numbers.
+    given = records_folder, tmp_path / "config.json", tmp_path / "m"
+    with pytest.raises(InputError, match="size=43: the tokens of at most 42 sequences of 5 pred"):
+        pretrain_main(flags(*given, train_batch_size=43))
+    assert not (tmp_path / "m").exists()
+
+
+def test_it_fills_no_masks(electra_folder):
+    with pytest.raises(InputError, match="lacks the head that this needs .cls/predictions"):
+        fill(str(electra_folder), ["the [MASK] of a"])
+
+
+def test_exports(electra_folder, tmp_path):
+    """Of a finished training and of a running one; the encoder is the same in both formats."""
+    out, tf1 = tmp_path / "hf", tmp_path / "tf1"
+    export_main([f"--model={electra_folder}", "--to=huggingface", f"--output={out}"])
+    running = shutil.copytree(electra_folder, tmp_path / "running")
+    (running / "_SUCCESS").rename(running / "_UNFINISHED")
+    step = ["--to=huggingface", f"--output={tmp_path / 'step'}", f"--checkpoint={STEPS}"]
+    export_main([f"--model={running}", *step])
+    export_main([f"--model={electra_folder}", "--to=tf1", f"--output={tf1}"])
+    for part in ("", "generator"):
+        finished, at_step = (
+            safetensors.numpy.load_file(folder / part / "model.safetensors")
+            for folder in (out, tmp_path / "step")
+        )
+        assert finished.keys() == at_step.keys()
+        assert all((finished[name] == value).all() for name, value in at_step.items())
+    own, read = (open_initial(str(path), "--init").read() for path in (electra_folder, tf1))
+    for name, value in own.items():
+        if name.startswith("bert/"):
+            np.testing.assert_array_equal(read[name], value, err_msg=name)
+
+
+@pytest.mark.slow
+def test_weights_go_from_one_objective_to_the_other(
+    electra_folder, encoder_folder, records_folder, tmp_path, capsys
+):
+    """A generator goes on where there is one of this width."""
+    for number, (init, objective, said) in enumerate(
+        (
+            (encoder_folder, "rtd", "lacks generator/embeddings_project/kernel"),
+            (electra_folder, "mlm", "has generator/embeddings_project/kernel"),
+            (electra_folder, "rtd", ""),
+        )
+    ):
+        folder = tmp_path / str(number)
+        given = {"init": init, "objective": objective, "learning_rate": 1e-9, "num_train_steps": 1}
+        size = SIZE if objective == "rtd" else None
+        pretrain_main(flags(records_folder, None, folder, generator_size=size, **given))
+        told = capsys.readouterr().out
+        assert f"{init}: {said}" in told if said else f"{init}: lacks" not in told
+        before, after = (open_initial(str(path), "--init").read() for path in (init, folder))
+        for name in before.keys() & after.keys():
+            np.testing.assert_allclose(after[name], before[name], atol=1e-7, err_msg=name)
+    with pytest.raises(InputError, match=r"width 8, but that of --init=.* has 16; give 0\.5$"):
+        given = {"init": electra_folder, "generator_size": 0.25}
+        pretrain_main(flags(records_folder, None, tmp_path / "other", **given))
+
+
+@pytest.mark.slow
+def test_it_is_fine_tuned_and_exported_as_a_bert(electra_folder, task_folder, tmp_path, capsys):
+    folder, out = tmp_path / "classifier", tmp_path / "out"
+    finetune_main(small_finetuning.flags(task_folder, electra_folder, folder))
+    assert f"{electra_folder}: lacks bert/pooler/dense/kernel" in capsys.readouterr().out
+    assert small_finetuning.results(folder)["accuracy"] > 0.5
+    export_main([f"--model={folder}", "--to=huggingface", f"--output={out}"])
+    config = json.loads((out / "config.json").read_text())
+    assert config["architectures"] == ["BertForSequenceClassification"]
+    assert config["model_type"] == "bert" and "embedding_size" not in config
