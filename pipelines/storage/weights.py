@@ -16,6 +16,8 @@ TRAINING_FILE = "training.json"
 RESULTS_FILE = "results.json"
 # The learning curves: one line for each logged step.
 CURVES_FILE = "metrics.jsonl"
+# The time that all processes of a training with `--budget` have taken.
+SPENT_FILE = "time_spent.json"
 # The labels of a classifier, one a line, in the order of its logits.
 LABELS_FILE = "labels.txt"
 SAVED_MODEL_FOLDER = "saved_model"

@@ -1,6 +1,7 @@
 """The command `beambert pretrain`."""
 
 import argparse
+import math
 from collections.abc import Sequence
 
 from beambert.model.objectives import BERT, GENERATOR_SIZE, OBJECTIVES, RTD
@@ -26,6 +27,7 @@ from beambert.trainer.loop.config import (
     OptimizerConfig,
     default_warmup_steps,
 )
+from beambert.trainer.pretraining.budget import Budget
 from beambert.trainer.pretraining.recipes import RECIPES, Recipe, bert_base
 from beambert.trainer.weights.given_path import check_weights
 from beambert.trainer.weights.positions import KEEP
@@ -41,6 +43,13 @@ EXAMPLES = """examples:
       --output=gs://bucket/records
   beambert pretrain --recipe=bert_base --data=gs://bucket/records/128 \\
       --long_data=gs://bucket/records/512 --model_dir=gs://bucket/base --tpu=local --dtype=bfloat16
+
+  # use this machine for half an hour, whatever number of steps that is
+  beambert pretrain --recipe=tiny --data=records --model_dir=encoder --budget=30min
+
+  # what it would take, on this machine and on eight chips of a TPU
+  beambert pretrain --recipe=tiny --data=records --model_dir=encoder --dry_run
+  beambert pretrain --data=records --model_dir=base --dry_run --device=v5e-8 --price_per_hour=9.6
 
   # continue from a published encoder on your own text, with records made with its vocab.txt
   beambert pretrain --init=bert-base-uncased --data=records --model_dir=legal \\
@@ -129,6 +138,30 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         "--num_train_steps",
         type=int,
         help=f"number of steps (default: {recipe.num_train_steps})",
+    )
+    add(
+        "--budget",
+        metavar="AMOUNT",
+        help="time (90s, 30min, 6h, 2d) or operations (1e17flops) of the training, in place of "
+        "--num_train_steps; the learning rate falls to 0 when it is spent. Time counts from the "
+        "beginning to the finished model, and what an interrupted training has spent counts",
+    )
+    add(
+        "--dry_run",
+        action="store_true",
+        help="say what the training would take: steps, operations, memory, and the time, which a "
+        "few seconds of training measure; writes nothing",
+    )
+    add(
+        "--device",
+        metavar="NAME",
+        help="with --dry_run: another device, such as v5e-8 or a100, whose time is estimated from "
+        "its published peak (default: this machine, measured)",
+    )
+    add(
+        "--price_per_hour",
+        type=float,
+        help="with --dry_run: price of an hour of all devices, for the price of the training",
     )
     add(
         "--num_warmup_steps",
@@ -246,6 +279,8 @@ def main(argv: Sequence[str]) -> None:
         raise InputError(f"--extend={flags.extend}: excludes --finish; leave one of them out")
     if flags.finish is not None and not 0 <= flags.finish < 1:
         raise InputError(f"--finish={flags.finish}: must be at least 0 and less than 1")
+    _check_budget(flags)
+    _check_dry_run(flags)
     steps, warmup = flags.num_train_steps, flags.num_warmup_steps
     if warmup is None:
         warmup = recipe.num_warmup_steps if steps is None else default_warmup_steps(steps)
@@ -269,12 +304,55 @@ def main(argv: Sequence[str]) -> None:
     job = read_job(
         PretrainingJob,
         flags,
+        budget=Budget.parse(flags.budget) if flags.budget else None,
         model=flags.model or (None if flags.init else recipe.model),
         output=TrainingFolders.of(flags.model_dir, flags.checkpoint_dir, flags.tensorboard_dir),
         optimizer=optimizer,
         loop=loop,
     )
-    pretrain(job, make_strategy(flags.strategy, flags.tpu))
+    strategy = make_strategy(flags.strategy, flags.tpu)
+    if flags.dry_run:
+        with loading():
+            from beambert.trainer.pretraining.estimate import estimate
+        lines = estimate(job, strategy, device=flags.device, price_per_hour=flags.price_per_hour)
+        print("\n".join(lines))
+    else:
+        pretrain(job, strategy)
+
+
+def _check_budget(flags: argparse.Namespace) -> None:
+    """Refuses flags that a budget takes the place of.
+
+    Raises:
+      InputError: such a flag is given, or the budget is none.
+    """
+    if flags.budget is None:
+        return
+    Budget.parse(flags.budget)
+    for name in ("num_train_steps", "num_warmup_steps", "finish", "extend"):
+        value = getattr(flags, name)
+        if value is not None:
+            raise InputError(
+                f"--{name}={value}: --budget={flags.budget} decides the number of steps; leave one "
+                "of them out"
+            )
+
+
+def _check_dry_run(flags: argparse.Namespace) -> None:
+    """Refuses flags that belong to a dry run alone, or that it cannot serve.
+
+    Raises:
+      InputError: there is such a flag.
+    """
+    for name in ("device", "price_per_hour"):
+        value = getattr(flags, name)
+        if value is not None and not flags.dry_run:
+            raise InputError(f"--{name}={value}: needs --dry_run; leave it out")
+    if flags.price_per_hour is not None and not 0 < flags.price_per_hour < math.inf:
+        raise InputError(f"--price_per_hour={flags.price_per_hour}: must be more than 0")
+    for name in ("finish", "extend"):
+        if flags.dry_run and getattr(flags, name) is not None:
+            raise InputError(f"--{name}: excludes --dry_run; leave one of them out")
 
 
 def _check_paths(flags: argparse.Namespace) -> None:

@@ -114,6 +114,8 @@ class OptimizerConfig:
       decay_share: share of the steps in which the rate of "trapezoid" falls; section 3.1 of
         Hägele et al. takes 0.2.
       revisions: later changes of the schedule, in their order.
+      budget_seconds: time of the whole training; `num_train_steps` is then an estimate, and the
+        loop goes through the schedule as fast as the time asks for. None for the given number.
     """
 
     learning_rate: float
@@ -128,6 +130,7 @@ class OptimizerConfig:
     schedule: str = LINEAR
     decay_share: float = 0.2
     revisions: tuple[Revision, ...] = ()
+    budget_seconds: float | None = None
 
     @property
     def last_step(self) -> int:
@@ -139,6 +142,8 @@ class OptimizerConfig:
         values = dataclasses.asdict(self)
         if not self.revisions:
             del values["revisions"]
+        if self.budget_seconds is None:
+            del values["budget_seconds"]
         if self.schedule != TRAPEZOID:
             del values["decay_share"]
         if self.schedule == LINEAR:

@@ -3,11 +3,12 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.progress import ProgressLine
+from beambert.pipelines.shared.progress import Pace, ProgressLine
 from beambert.trainer import model_folders
 from beambert.trainer.loop.best import BestWeights, best_step, is_over, needed_steps
 from beambert.trainer.loop.checkpoints import (
@@ -19,7 +20,7 @@ from beambert.trainer.loop.checkpoints import (
     wait,
 )
 from beambert.trainer.loop.config import LoopConfig
-from beambert.trainer.loop.optimization import learning_rate_at
+from beambert.trainer.loop.course import TimeSpent, updates_left
 from beambert.trainer.loop.phase import Phase
 from beambert.trainer.loop.progress import (
     EvaluationProgress,
@@ -87,6 +88,7 @@ def train(
     output: model_folders.TrainingFolders,
     configuration: Mapping[str, Any] | None = None,
     check_lock: Callable[[], None] = lambda: None,
+    spent: TimeSpent | None = None,
 ) -> dict[str, float]:
     """Trains to the last step, from the newest checkpoint in the folder if there is one.
 
@@ -100,6 +102,7 @@ def train(
       configuration: content of training.json, for the trackers; None for nothing.
       check_lock: called before anything is saved; raises an `InputError` if another process has
         taken the folders.
+      spent: time of the training so far, which a trainer with a course needs.
 
     Returns:
       the metrics of the model on all held-out data of the last phase; empty if there are none.
@@ -109,7 +112,7 @@ def train(
         has taken the folders.
       Interrupted: SIGTERM or Ctrl-C ended the training, and everything is saved.
     """
-    run = _Training(trainer, phases, config, output, check_lock)
+    run = _Training(trainer, phases, config, output, check_lock, spent)
     run.log.start(configuration or {}, trainer.steps_done)
     with run.log:
         with _Stop() as stop:
@@ -128,6 +131,7 @@ class _Training:
         config: LoopConfig,
         output: model_folders.TrainingFolders,
         check_lock: Callable[[], None],
+        spent: TimeSpent | None,
     ):
         """Restores the newest checkpoint."""
         self._trainer = trainer
@@ -141,7 +145,11 @@ class _Training:
         if path := restore_newest(trainer.checkpoint, self._manager):
             print(f"continuing from step {trainer.steps_done:,} ({path})", flush=True)
         check_same_step(trainer.strategy, trainer.steps_done)
-        self._last = phases[-1].last_step
+        self._spent = spent
+        if spent:
+            spent.read()
+        # Batches a second of the newest evaluation.
+        self._evaluation_rate: float | None = None
         self._chief = is_chief(trainer.strategy)
         self.log = open_trackers(output, config.tracker) if self._chief else Trackers([])
         # All hosts know them, since they decide together when to stop.
@@ -226,8 +234,29 @@ class _Training:
         )
         return True
 
+    @property
+    def _last(self) -> int:
+        return self._end_of(self._phases[-1])
+
+    def _end_of(self, phase: Phase) -> int:
+        course = self._trainer.course
+        return course.step_at(phase.last_step) if course else phase.last_step
+
     def _phase_at(self, step: int) -> Phase:
-        return next(phase for phase in self._phases if step < phase.last_step)
+        return next(phase for phase in self._phases if step < self._end_of(phase))
+
+    def _keep_to_budget(self, step: int) -> None:
+        """Plans the rest of the training anew, by the newest rates."""
+        course, rate, phases = self._trainer.course, self._meter.rate, self._phases
+        if not (course and rate):
+            return
+        left = self._trainer.optimizer_config.budget_seconds - self._spent.seconds
+        if step < course.last:
+            # A forward pass takes a third of an update.
+            evaluation_rate = self._evaluation_rate or 3 * rate
+            seconds = left - phases[-1].evaluation_batches / evaluation_rate
+            course.change(step, updates_left(course, step, phases, 1 / rate, seconds))
+        self._meter.plan(course.last, max(left, 0.0))
 
     def _meter_of(self, phase: Phase) -> Meter:
         later = self._phases[self._phases.index(phase) + 1 :]
@@ -243,7 +272,10 @@ class _Training:
             print(line, flush=True)
 
     def _next_boundary(self, step: int, phase: Phase) -> int:
-        boundaries = [phase.last_step, _next_multiple(step, self._config.save_checkpoints_steps)]
+        boundaries = [
+            self._end_of(phase),
+            _next_multiple(step, self._config.save_checkpoints_steps),
+        ]
         if phase.evaluation:
             boundaries.append(_next_multiple(step, self._config.eval_steps))
         return min(boundaries)
@@ -268,11 +300,14 @@ class _Training:
         except NotFinite as error:
             raise self._not_finite(error) from error
         step += steps
-        rate = float(learning_rate_at(step - 1, self._trainer.optimizer_config))
+        rate = self._trainer.learning_rate(step - 1)
         speed = self._meter.update(step, steps)
         self.log.log(step, "train", metrics | {"learning_rate": rate} | speed)
+        self._keep_to_budget(step)
         if self._chief and (self._meter.is_due() or step == self._last):
             self._progress.show(self._meter.line(step, metrics, rate))
+            if self._spent:
+                self._spent.save()
 
     def _not_finite(self, error: NotFinite) -> InputError:
         batch, metrics = self._config.train_batch_size, error.metrics
@@ -290,7 +325,12 @@ class _Training:
         is_saved = step % config.save_checkpoints_steps == 0 or step == self._last
         if phase.evaluation and step % config.eval_steps == 0 and step < self._last:
             batches = phase.evaluation(config.max_eval_batches)
-            held_out = self._trainer.evaluate(batches, score=phase.score)
+            pace = Pace()
+
+            def see(done: int) -> None:
+                self._evaluation_rate = pace.of(done, time.monotonic()) or self._evaluation_rate
+
+            held_out = self._trainer.evaluate(batches, see, phase.score)
             self._log_evaluation(step, held_out)
             self._say(f"held out at step {step:,}: {describe_metrics(held_out)}")
             if self._best and self._chief:
@@ -314,6 +354,8 @@ class _Training:
     def _save(self, step: int) -> None:
         self._check_lock()
         self.log.save()
+        if self._spent:
+            self._spent.save()
         save(self._manager, step, self._saves_aside)
 
     def _await_saved(self, step: int) -> None:

@@ -34,7 +34,7 @@ _ROOT_MEAN_SQUARE = 0.2
 
 
 def learning_rate_at(step: tf.Tensor, config: OptimizerConfig) -> tf.Tensor:
-    """Returns the learning rate of update `step`, counted from 0.
+    """Returns the learning rate at a step of the schedule, counted from 0.
 
     The rate grows linearly from 0 in the warm-up, then decays to 0 at `num_train_steps`. The linear
     decay of the original counts from step 0 (optimization.py), so where the warm-up ends, the rate
@@ -99,7 +99,7 @@ def _update_matrix(
     parameter: tf.Tensor,
     mean: tf.Tensor,
     gradient: tf.Tensor,
-    step: tf.Tensor,
+    scheduled: tf.Tensor,
     config: OptimizerConfig,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns a matrix and its momentum after an update by Muon (`muon_update` of muon.py)."""
@@ -107,7 +107,7 @@ def _update_matrix(
     # Nesterov's momentum.
     update = orthogonalized(_MOMENTUM * mean + (1.0 - _MOMENTUM) * gradient)
     update *= _ROOT_MEAN_SQUARE * math.sqrt(max(parameter.shape))
-    rate = learning_rate_at(step, config)
+    rate = learning_rate_at(scheduled, config)
     return parameter - rate * (update + config.weight_decay_rate * parameter), mean
 
 
@@ -116,8 +116,9 @@ def _update(
     mean: tf.Tensor,
     variance: tf.Tensor,
     gradient: tf.Tensor,
-    step: tf.Tensor,
+    scheduled: tf.Tensor,
     config: OptimizerConfig,
+    step: tf.Tensor,
     decays: bool,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns a variable and its two moments after an update, by the configured optimizer.
@@ -127,7 +128,7 @@ def _update(
     """
     mean = config.beta_1 * mean + (1.0 - config.beta_1) * gradient
     variance = config.beta_2 * variance + (1.0 - config.beta_2) * tf.square(gradient)
-    rate = learning_rate_at(step, config)
+    rate = learning_rate_at(scheduled, config)
     if config.optimizer == ADAMW:
         update = mean / (tf.sqrt(variance) + config.epsilon)
     else:
@@ -179,13 +180,19 @@ class Optimizer:
     def _zeros(variable: tf.Variable, shape: Sequence[int]) -> tf.Variable:
         return tf.Variable(tf.zeros(shape, variable.dtype), trainable=False)
 
-    def apply(self, gradients: Sequence[tf.Tensor], step: tf.Tensor) -> tf.Tensor:
+    def apply(
+        self,
+        gradients: Sequence[tf.Tensor],
+        step: tf.Tensor,
+        scheduled: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Updates every variable; call in replica context.
 
         Args:
           gradients: this replica's share of the global gradient. The shares are summed over the
             replicas, and the sum is clipped.
           step: number of this update, counted from 0.
+          scheduled: step of the schedule at which the update stands; None for its number.
 
         Returns:
           The norm of the global gradient before clipping.
@@ -197,12 +204,20 @@ class Optimizer:
         # Keras updates mirrored variables from identical gradients in the same way. There is no
         # second reduction.
         tf.__internal__.distribute.interim.maybe_merge_call(
-            self._update_all, context.strategy, clipped, step
+            self._update_all,
+            context.strategy,
+            clipped,
+            step,
+            step if scheduled is None else scheduled,
         )
         return norm
 
     def _update_all(
-        self, strategy: tf.distribute.Strategy, gradients: Sequence[tf.Tensor], step: tf.Tensor
+        self,
+        strategy: tf.distribute.Strategy,
+        gradients: Sequence[tf.Tensor],
+        step: tf.Tensor,
+        scheduled: tf.Tensor,
     ) -> None:
         moments = zip(self.means, self.variances, strict=True)
         for variable, (mean, variance), gradient, decays, is_matrix in zip(
@@ -211,7 +226,7 @@ class Optimizer:
             strategy.extended.update(
                 variable,
                 self._update_one,
-                args=(mean, variance, gradient, step),
+                args=(mean, variance, gradient, step, scheduled),
                 kwargs={"decays": decays, "is_matrix": is_matrix},
                 group=False,
             )
@@ -223,14 +238,15 @@ class Optimizer:
         variance: tf.Variable,
         gradient: tf.Tensor,
         step: tf.Tensor,
+        scheduled: tf.Tensor,
         decays: bool,
         is_matrix: bool,
     ) -> None:
         if is_matrix:
             state, update, more = (variable, mean), self._update_matrix, ()
         else:
-            state, update, more = (variable, mean, variance), self._update, (decays,)
+            state, update, more = (variable, mean, variance), self._update, (step, decays)
         old = [each.read_value() for each in state]
-        new = update(*old, gradient, step, self._config, *more)
+        new = update(*old, gradient, scheduled, self._config, *more)
         for target, value in zip(state, new, strict=True):
             target.assign(value)

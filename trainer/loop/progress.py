@@ -60,6 +60,8 @@ class Meter:
         # for the first batches.
         self._pace = Pace()
         self._seconds_left: float | None = None
+        # Updates a second, the time of evaluations and checkpoints included.
+        self.rate: float | None = None
         self._reported = -SECONDS_A_REPORT
 
     def is_due(self) -> bool:
@@ -100,15 +102,20 @@ class Meter:
         # Other programs may have disturbed the measurement of the peak when the training began.
         self._peak = max(self._peak, self._phase.flops_a_step / self._seconds_a_step)
         # The time of evaluations and checkpoints is included, since there will be more of them.
-        if rate := self._pace.of(step, now):
+        self.rate = self._pace.of(step, now)
+        if self.rate:
             tokens = (self._phase.last_step - step) * self._phase.tokens_a_step + self._tokens_later
-            self._seconds_left = tokens / (rate * self._phase.tokens_a_step)
+            self._seconds_left = tokens / (self.rate * self._phase.tokens_a_step)
         return {
             "seconds_per_step": self._seconds_a_step,
             "sequences_per_second": self._batch_size / self._seconds_a_step,
             "tokens_per_second": self._phase.tokens_a_step / self._seconds_a_step,
             "flop_utilisation": self._flop_utilisation(),
         }
+
+    def plan(self, last_step: int, seconds_left: float) -> None:
+        """Takes the end of a training that keeps to a budget, after each call."""
+        self._last_step, self._seconds_left = last_step, seconds_left
 
     def _flop_utilisation(self) -> float:
         return self._phase.flops_a_step / self._seconds_a_step / self._peak

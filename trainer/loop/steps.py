@@ -17,8 +17,9 @@ import tensorflow as tf
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.trainer.loop.config import REPLICA_SEED_STRIDE, OptimizerConfig
+from beambert.trainer.loop.course import Course
 from beambert.trainer.loop.objectives import Objective, means
-from beambert.trainer.loop.optimization import Optimizer
+from beambert.trainer.loop.optimization import Optimizer, learning_rate_at
 from beambert.trainer.loop.strategy import must_compile
 from beambert.trainer.loop.workers import are_several
 
@@ -59,6 +60,7 @@ class Trainer:
             paths = [v.path for v in self.model.trainable_variables]
             self._optimizer = Optimizer(paths, self._variables, optimizer)
             self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
+            self.course = Course(optimizer) if optimizer.budget_seconds is not None else None
         # Variables are saved by name rather than by place in a list, so that other programs can
         # read a checkpoint.
         self.checkpoint = tf.train.Checkpoint(
@@ -66,6 +68,7 @@ class Trainer:
             model=dict(zip(paths, self._variables, strict=True)),
             adam_m=dict(zip(paths, self._optimizer.means, strict=True)),
             adam_v=dict(zip(paths, self._optimizer.variances, strict=True)),
+            **({"course": self.course.variable} if self.course else {}),
         )
         weights = dict.fromkeys(objective.weight_of.values())
         self._total_names = [*objective.weight_of, *weights, "gradient_norm"]
@@ -142,7 +145,8 @@ class Trainer:
         gradients, sums = self._gradients_of_parts(
             features, global_weights, replica_seed, first_part
         )
-        norm = self._optimizer.apply(gradients, step)
+        scheduled = self.course.at(step) if self.course else step
+        norm = self._optimizer.apply(gradients, step, scheduled)
         totals = sums | weights | {"gradient_norm": norm / context.num_replicas_in_sync}
         return tf.stack([totals[name] for name in self._total_names])
 
@@ -176,6 +180,11 @@ class Trainer:
             lambda part, _: part < parts, add_part, (0, nothing), parallel_iterations=1
         )
         return totals
+
+    def learning_rate(self, step: int) -> float:
+        """Returns the learning rate of an update, counted from 0."""
+        scheduled = self.course.position(step) if self.course else step
+        return float(learning_rate_at(scheduled, self.optimizer_config))
 
     @property
     def steps_done(self) -> int:

@@ -2,44 +2,42 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from beambert.model.electra import most_rows
-from beambert.model.flops import electra_flops, training_flops
-from beambert.model.memory import (
-    activation_bytes,
-    electra_parameters,
-    parameters,
-    state_bytes,
-)
 from beambert.model.objectives import BERT
-from beambert.model.packing import Capacity
-from beambert.pipelines.shared.console import counted
+from beambert.pipelines.shared.console import counted, duration
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import RESULTS_FILE
 from beambert.trainer import model_folders
-from beambert.trainer.loop.config import DYNAMIC, FINISH, LoopConfig
+from beambert.trainer.loop.config import DYNAMIC, FINISH
+from beambert.trainer.loop.course import TimeSpent
 from beambert.trainer.loop.loop import train
-from beambert.trainer.loop.memory import Memory, free_bytes, memory_told
+from beambert.trainer.loop.memory import memory_told
 from beambert.trainer.loop.phase import Phase
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.loop.strategy import (
     check_batch,
     describe_devices,
     make_strategy,
-    replicas_here,
     resolve_dtype,
 )
 from beambert.trainer.loop.workers import is_chief, lost_worker_told, wait_for_all
 from beambert.trainer.pretrained_models import build_pretrainer
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
-from beambert.trainer.pretraining.capacity import capacity_for
+from beambert.trainer.pretraining.cost import (
+    capacities_of,
+    memory_of,
+    parts_of,
+    step_flops,
+    with_steps_of_budget,
+)
 from beambert.trainer.pretraining.objective import make_objective
 from beambert.trainer.pretraining.plan import (
     FLAGS_OF,
@@ -92,9 +90,10 @@ def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
     chief = is_chief(strategy)
     loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
     job = dataclasses.replace(job, loop=loop)
-    plan = make_plan(with_recorded_revisions(job))
     check_batch(strategy, loop.train_batch_size, loop.gradient_accumulation_steps)
-    parts = strategy.num_replicas_in_sync * loop.gradient_accumulation_steps
+    spent = TimeSpent(job.output.model) if job.budget and job.budget.seconds else None
+    plan = make_plan(with_recorded_revisions(with_steps_of_budget(job, strategy)))
+    parts = parts_of(plan, strategy)
     longest = max(each.records.max_seq_length for each in plan.data)
     model_folders.check_rows(plan.config, longest, loop.train_batch_size, parts)
     if plan.generator:
@@ -110,12 +109,12 @@ def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
             vocabulary = plan.data[0].records.vocabulary
             model_folders.describe_model(model_dir, plan.config, vocabulary, plan.training)
         folders = [each.records for each in plan.data] + [each.held_out for each in plan.data]
-        memory = _memory(plan, strategy)
+        memory = memory_of(plan, strategy)
         sizes = loop.train_batch_size, loop.gradient_accumulation_steps
         if chief and (warning := memory.warning(*sizes)):
             print(f"warning: {warning}", flush=True)
         with faults_named(filter(None, folders)), memory_told(memory, *sizes):
-            trainer, results = _train(plan, strategy, check_lock)
+            trainer, results = _train(plan, strategy, check_lock, spent)
         if not chief:
             return
         check_lock()
@@ -124,7 +123,15 @@ def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
             f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode()
         )
         model_folders.finish(model_dir, identity)
-        print(f"{model_dir}: finished", flush=True)
+        print(f"{model_dir}: finished{_told(spent, trainer, plan.job)}", flush=True)
+
+
+def _told(spent: TimeSpent | None, trainer: Trainer, job: PretrainingJob) -> str:
+    if not spent:
+        return ""
+    spent.save()
+    budget = duration(job.optimizer.budget_seconds)
+    return f" after {counted(trainer.steps_done, 'step')}, {duration(spent.seconds)} of {budget}"
 
 
 def _check_draws(plan: PretrainingPlan, batch_size: int, parts: int) -> None:
@@ -143,47 +150,20 @@ def _check_draws(plan: PretrainingPlan, batch_size: int, parts: int) -> None:
         )
 
 
-def _memory(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Memory:
-    longest = max((each.records for each in plan.data), key=lambda of: of.max_seq_length)
-    length, predictions = longest.max_seq_length, longest.max_predictions_per_seq
-    here = replicas_here(strategy)
-    if plan.generator:
-        weights = electra_parameters(plan.config, plan.generator)
-        of_sequence = activation_bytes(plan.config, length, 0)
-        of_sequence += activation_bytes(plan.generator, length, predictions)
-    else:
-        weights = parameters(plan.config)
-        of_sequence = activation_bytes(plan.config, length, predictions)
-    return Memory(
-        here * state_bytes(weights),
-        here * state_bytes(weights, parts=2),
-        of_sequence,
-        strategy.num_replicas_in_sync,
-        here,
-        free_bytes(),
-    )
-
-
 def _train(
-    plan: PretrainingPlan, strategy: tf.distribute.Strategy, check_lock: Callable[[], None]
+    plan: PretrainingPlan,
+    strategy: tf.distribute.Strategy,
+    check_lock: Callable[[], None],
+    spent: TimeSpent | None,
 ) -> tuple[Trainer, dict[str, float]]:
     """Trains to the end; returns the trainer and the metrics on held-out data."""
     job, loop, chief = plan.job, plan.job.loop, is_chief(strategy)
-    capacities = _capacities(plan.data, loop, strategy)
-    trainer = Trainer(
-        strategy,
-        lambda: build_pretrainer(plan.training, plan.config, loop.random_seed),
-        make_objective(job.objective, capacities, plan.data[0].records.vocabulary),
-        job.optimizer,
-        loop.random_seed,
-        gradient_accumulation_steps=loop.gradient_accumulation_steps,
-        dtype=loop.dtype,
-    )
+    trainer = make_trainer(plan, strategy)
     notes = plan.initial.load_into(trainer.model, "--init") if plan.initial else []
     if chief:
-        print("\n".join([*_introduce(plan, trainer), *notes]), flush=True)
-    phases = [_phase(each, plan, capacities, strategy) for each in plan.data]
-    results = train(trainer, phases, loop, job.output, plan.training, check_lock)
+        print("\n".join([*introduction(plan, trainer), *notes]), flush=True)
+    phases = [make_phase(each, plan, strategy) for each in plan.data]
+    results = train(trainer, phases, loop, job.output, plan.training, check_lock, spent)
     if chief and (held_out := plan.data[-1].held_out):
         results["commonest_token_accuracy"] = commonest_token_accuracy(held_out)
         share = results["commonest_token_accuracy"]
@@ -191,27 +171,27 @@ def _train(
     return trainer, results
 
 
-def _capacities(
-    data: Sequence[PhaseData], loop: LoopConfig, strategy: tf.distribute.Strategy
-) -> dict[int, Capacity]:
-    """Returns length -> numbers of rows, for lengths where leaving out padding is worthwhile."""
-    parts = strategy.num_replicas_in_sync * loop.gradient_accumulation_steps
-    capacities = {
-        each.records.max_seq_length: capacity_for(each.records, loop.train_batch_size // parts)
-        for each in data
-    }
-    return {length: capacity for length, capacity in capacities.items() if capacity}
+def make_trainer(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Trainer:
+    """Returns the trainer of a plan, with random weights."""
+    job, loop = plan.job, plan.job.loop
+    vocabulary = plan.data[0].records.vocabulary
+    return Trainer(
+        strategy,
+        lambda: build_pretrainer(plan.training, plan.config, loop.random_seed),
+        make_objective(job.objective, capacities_of(plan, strategy), vocabulary),
+        job.optimizer,
+        loop.random_seed,
+        gradient_accumulation_steps=loop.gradient_accumulation_steps,
+        dtype=loop.dtype,
+    )
 
 
-def _phase(
-    data: PhaseData,
-    plan: PretrainingPlan,
-    capacities: Mapping[int, Capacity],
-    strategy: tf.distribute.Strategy,
-) -> Phase:
+def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Phase:
+    """Returns the phase of the training for a stretch of a plan."""
     job, loop = plan.job, plan.job.loop
     batch_size, seed = loop.train_batch_size, loop.random_seed
     records, stretch = data.records, data.stretch
+    by_time = job.optimizer.budget_seconds is not None
 
     def batches_from(step: int) -> Any:
         return strategy.distribute_datasets_from_function(
@@ -219,7 +199,8 @@ def _phase(
                 records,
                 batch_size,
                 seed,
-                stretch.batches_before + step - stretch.first_step,
+                # A budget moves the beginnings of stretches.
+                step if by_time else stretch.batches_before + step - stretch.first_step,
                 context,
                 gradient_accumulation_steps=loop.gradient_accumulation_steps,
                 do_dynamic_masking=job.masking == DYNAMIC,
@@ -231,25 +212,17 @@ def _phase(
             lambda context: evaluation_batches(data.held_out, batch_size, max_batches, context)
         )
 
-    length, predictions = records.max_seq_length, records.max_predictions_per_seq
-    parts = strategy.num_replicas_in_sync * loop.gradient_accumulation_steps
-    shape = batch_size // parts, length, predictions, capacities.get(length)
-    flops_a_part = (
-        electra_flops(plan.config, plan.generator, *shape)
-        if plan.generator
-        else training_flops(plan.config, *shape)
-    )
     return Phase(
         stretch.last_step,
         batches_from,
         evaluation if data.held_out else None,
-        batch_size * length,
-        parts * flops_a_part,
+        batch_size * records.max_seq_length,
+        step_flops(plan, records, strategy),
         -(-data.held_out.instances // batch_size) if data.held_out else 0,
     )
 
 
-def _introduce(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
+def introduction(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
     """Returns the lines that describe a plan when its run begins."""
     job = plan.job
     weights = sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables)
@@ -266,6 +239,11 @@ def _introduce(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
             f"{counted(each.steps, 'step')} on {counted(records.instances, 'instance')} of "
             f"{records.max_seq_length} tokens ({epochs:.2f} epochs), "
             + (f"{held_out.instances:,} held out" if held_out else "none held out")
+        )
+    if job.optimizer.budget_seconds is not None:
+        lines.append(
+            f"{duration(job.optimizer.budget_seconds)} in all: the rate that is measured decides "
+            "the number of steps"
         )
     for each in job.optimizer.revisions:
         what = "the rate falls to 0 by" if each.kind == FINISH else "the training goes on to"

@@ -15,6 +15,7 @@ from beambert.trainer import model_folders
 from beambert.trainer.loop.config import STATIC, LoopConfig, OptimizerConfig
 from beambert.trainer.model_folders import model_config
 from beambert.trainer.pretraining import recipes
+from beambert.trainer.pretraining.budget import Budget
 from beambert.trainer.pretraining.records import Records, check_same, open_records
 from beambert.trainer.pretraining.stretches import Stretch, stretches
 from beambert.trainer.weights.initial import InitialWeights, open_initial
@@ -54,6 +55,8 @@ class PretrainingJob:
       output: folders to write to.
       optimizer: parameters of the optimizer.
       loop: parameters of the training loop.
+      budget: time or operations of the training, from which the number of steps follows; None for
+        that of `optimizer`.
       finish: end the training in the folder early: take the rate to 0 in this share of the steps
         that are done; 0 ends it at once; None does not.
       extend: go on from the finished training in the folder to so many steps; None does not.
@@ -76,6 +79,7 @@ class PretrainingJob:
         _BASE.learning_rate, _BASE.num_train_steps, _BASE.num_warmup_steps
     )
     loop: LoopConfig = LoopConfig(_BASE.train_batch_size)
+    budget: Budget | None = None
     finish: float | None = None
     extend: int | None = None
 
@@ -90,6 +94,7 @@ FLAGS_OF = (
         "generator_size": "--generator_size",
         "masking": "--masking",
         "optimizer.num_train_steps": "--num_train_steps",
+        "optimizer.budget_seconds": "--budget",
         "optimizer.learning_rate": "--learning_rate",
         "optimizer.schedule": "--schedule",
         "optimizer.decay_share": "--decay_share",

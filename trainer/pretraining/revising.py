@@ -7,7 +7,7 @@ it, with or without `--finish` and `--extend`.
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from beambert.model.objectives import GENERATOR_SIZE
@@ -89,6 +89,8 @@ def with_recorded_revisions(job: PretrainingJob) -> PretrainingJob:
       InputError: the training in the folder was planned for another number of steps.
     """
     settings = _recorded(job.output.model).get("optimizer", {})
+    if settings.get("budget_seconds") is not None:
+        return _with_recorded_budget(job, settings)
     asked, planned = job.optimizer.num_train_steps, settings.get("num_train_steps")
     if planned not in (None, asked):
         if job.finish is not None or job.extend is not None:
@@ -104,6 +106,27 @@ def with_recorded_revisions(job: PretrainingJob) -> PretrainingJob:
         )
     revisions = tuple(Revision(**values) for values in settings.get("revisions", ()))
     return _with_revisions(job, revisions)
+
+
+def _with_recorded_budget(job: PretrainingJob, settings: Mapping[str, Any]) -> PretrainingJob:
+    """Returns the job with the schedule of the training by time that its folder records.
+
+    Raises:
+      InputError: the job has another budget, or none.
+    """
+    seconds, path = settings["budget_seconds"], job.output.model
+    if job.budget is None or job.budget.seconds != seconds:
+        flag = "--budget is missing" if job.budget is None else "--budget is another one"
+        raise InputError(
+            f"--model_dir={path}: holds a training of --budget={seconds:g}s, and {flag}; give that "
+            "one, or another folder, which --init can start from the model of this one"
+        )
+    optimizer = dataclasses.replace(
+        job.optimizer,
+        num_train_steps=settings["num_train_steps"],
+        num_warmup_steps=settings["num_warmup_steps"],
+    )
+    return dataclasses.replace(job, optimizer=optimizer)
 
 
 def revise(plan: PretrainingPlan, chief: bool, wait_for_all: Callable[[], None]) -> PretrainingPlan:

@@ -16,7 +16,7 @@ from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import SEED_LIMIT, LoopConfig
 from beambert.trainer.loop.memory import PROGRAM_BYTES
-from beambert.trainer.pretraining import job
+from beambert.trainer.pretraining import cost, job
 from beambert.trainer.task import main
 
 STEPS = 150
@@ -91,7 +91,7 @@ def test_too_little_memory_is_foreseen_and_told(
     def fail(*_):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
 
-    monkeypatch.setattr(job, "free_bytes", lambda: PROGRAM_BYTES + 1_000_000)
+    monkeypatch.setattr(cost, "free_bytes", lambda: PROGRAM_BYTES + 1_000_000)
     monkeypatch.setattr(job, "train", fail)
     with pytest.raises(InputError, match=r"size=16: the memory is not enough .OOM .*_steps=\d"):
         pretrain_main(flags(records_folder, small_config_file, tmp_path / "model"))

@@ -1,0 +1,204 @@
+"""`beambert pretrain --budget` and `--dry_run`."""
+
+import json
+import re
+import types
+
+import pytest
+from support import small_pretraining
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer.commands.pretrain import main as pretrain_main
+from beambert.trainer.loop import course, progress
+from beambert.trainer.loop.steps import Trainer
+from beambert.trainer.pretraining import cost, estimate, job
+from beambert.trainer.pretraining.budget import Budget
+from beambert.trainer.pretraining.devices import find_devices
+
+
+def flags(records, config, model_dir, **others) -> list[str]:
+    others = {"num_train_steps": None} | others
+    return small_pretraining.flags(records, config, model_dir, **others)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "operations"),
+    [
+        ("90s", 90, None),
+        ("30min", 1800, None),
+        ("1.5h", 5400, None),
+        ("2d", 172_800, None),
+        ("1e17flops", None, 1e17),
+        ("2.5e+3flops", None, 2500),
+    ],
+)
+def test_budgets_are_read(text, seconds, operations):
+    assert Budget.parse(text) == Budget(seconds, operations)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "30", "min", "-5min", "0h", "1e17", "nanh", "1e999flops", "5s"]
+)
+def test_other_texts_are_refused(text):
+    with pytest.raises(InputError, match=f"--budget={re.escape(text)}: must be"):
+        Budget.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("others", "message"),
+    [
+        ({"num_train_steps": 5}, "--num_train_steps=5: --budget=1h decides the number of steps"),
+        ({"num_warmup_steps": 5}, "--num_warmup_steps=5: --budget=1h decides"),
+        ({"finish": 0.1}, "--finish=0.1: --budget=1h decides"),
+        ({"extend": 9}, "--extend=9: --budget=1h decides"),
+        ({"device": "v5e-8"}, "--device=v5e-8: needs --dry_run"),
+        ({"price_per_hour": 2}, "--price_per_hour=2.0: needs --dry_run"),
+        ({"budget": "3e5flops"}, "--budget: is enough for about 0 steps"),
+    ],
+)
+def test_what_a_budget_excludes(records_folder, small_config_file, tmp_path, others, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        pretrain_main(
+            flags(records_folder, small_config_file, tmp_path / "m", **{"budget": "1h"} | others)
+        )
+    assert not (tmp_path / "m").exists()
+
+
+def shape_flops(config_file, records_folder, batch: int = 8) -> float:
+    """Returns the operations of an update, of padded batches (Kaplan et al. 2020)."""
+    config = json.loads(config_file.read_text())
+    info = json.loads((records_folder / "info.json").read_text())["parameters"]
+    h, f, v = (config[name] for name in ("hidden_size", "intermediate_size", "vocab_size"))
+    length, slots = info["max_seq_length"], info["max_predictions_per_seq"]
+    token = config["num_hidden_layers"] * (4 * h * h + 2 * h * f + 2 * length * h)
+    return 6 * batch * (length * token + slots * (h * h + h * v))
+
+
+@pytest.mark.slow
+def test_a_budget_of_operations_is_a_number_of_steps(
+    records_folder, small_config_file, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(cost, "capacity_for", lambda *_: None)
+    budget = 20.5 * shape_flops(small_config_file, records_folder)
+    arguments = flags(
+        records_folder, small_config_file, tmp_path / "m", budget=f"{budget:.0f}flops"
+    )
+    pretrain_main(arguments)
+    settings = json.loads((tmp_path / "m" / "training.json").read_text())["optimizer"]
+    assert (settings["num_train_steps"], settings["num_warmup_steps"]) == (20, 2)
+    assert "budget_seconds" not in settings
+    assert not (tmp_path / "m" / "time_spent.json").exists()
+    given = flags(records_folder, small_config_file, tmp_path / "n", num_train_steps=20)
+    pretrain_main(given)
+    small_pretraining.assert_same_weights(tmp_path / "m", tmp_path / "n")
+    capsys.readouterr()
+    pretrain_main(arguments)
+    assert "already finished" in capsys.readouterr().out
+
+
+SECONDS_A_STEP = 0.05
+
+
+@pytest.fixture(scope="module")
+def timed(records_folder, small_config_file, tmp_path_factory):
+    """A training of 15 seconds that stops after a third, and then goes on at half the speed.
+
+    The clock goes on with the updates alone, so that the test doesn't depend on the machine.
+    """
+    folder = tmp_path_factory.mktemp("timed") / "m"
+    others = {"budget": "15s", "eval_steps": 10**6, "save_checkpoints_steps": 40}
+    arguments = flags(records_folder, small_config_file, folder, **others)
+    now, speed, train_steps = [0.0], [1.0], Trainer.train_steps
+    clock = types.SimpleNamespace(monotonic=lambda: now[0])
+
+    def timed_steps(self, iterator, steps):
+        now[0] += steps * SECONDS_A_STEP / speed[0]
+        return train_steps(self, iterator, steps)
+
+    class Spent(course.TimeSpent):
+        def __init__(self, folder):
+            super().__init__(folder, clock.monotonic)
+
+    class Stopped(Spent):
+        def save(self):
+            super().save()
+            if self.seconds > 5:
+                raise InputError("stopped")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "train_steps", timed_steps)
+        patch.setattr(progress, "time", clock)
+        patch.setattr(progress, "SECONDS_A_REPORT", 0.5)
+        patch.setattr(progress, "SECONDS_A_CALL", 0.2)
+        patch.setattr(job, "TimeSpent", Stopped)
+        with pytest.raises(InputError, match="stopped"):
+            pretrain_main(arguments)
+        stopped, speed[0] = now[0], 0.5
+        patch.setattr(job, "TimeSpent", Spent)
+        pretrain_main(arguments)
+    return arguments, folder, stopped, now[0]
+
+
+@pytest.mark.slow
+def test_a_time_is_kept_by_two_processes(timed):
+    _, folder, stopped, ended = timed
+    spent = json.loads((folder / "time_spent.json").read_text())["seconds"]
+    assert 5 < stopped < 6
+    assert ended == pytest.approx(15, rel=0.03)
+    assert spent == pytest.approx(ended)
+
+
+@pytest.mark.slow
+def test_the_learning_rate_falls_to_zero_when_the_time_is_over(timed):
+    _, folder, _, _ = timed
+    rows = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    rates = [row["learning_rate"] for row in rows if row["split"] == "train"]
+    peak = rates.index(max(rates))
+    assert max(rates) == pytest.approx(5e-3, rel=0.15)
+    assert sorted(rates[peak:], reverse=True) == rates[peak:]
+    assert rates[-1] < 0.02 * max(rates)
+
+
+@pytest.mark.slow
+def test_the_folder_of_a_time_keeps_its_budget(timed, capsys):
+    arguments, folder, _, _ = timed
+    capsys.readouterr()
+    pretrain_main(arguments)
+    assert "already finished" in capsys.readouterr().out
+    plain = [each for each in arguments if "budget" not in each]
+    for others, what in (([], "missing"), (["--budget=20s"], "another one")):
+        with pytest.raises(InputError, match=f"holds a training of --budget=15s, and .*{what}"):
+            pretrain_main([*plain, *others])
+
+
+@pytest.mark.slow
+def test_a_dry_run_says_what_a_training_would_take(
+    records_folder, small_config_file, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(estimate, "SECONDS_MEASURED", 0.3)
+    monkeypatch.setattr(cost, "capacity_for", lambda *_: None)
+    arguments = flags(
+        records_folder, small_config_file, tmp_path / "m", num_train_steps=1000, dry_run=""
+    )
+    arguments = [each.removesuffix("=") for each in arguments]
+    pretrain_main([*arguments, "--price_per_hour=3600"])
+    lines = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    assert not (tmp_path / "m").exists()
+    flops = shape_flops(small_config_file, records_folder)
+    assert float(lines["operations"]) == pytest.approx(1000 * flops, rel=0.01)
+    rate = float(re.match(r"([\d.e+,]+) steps/s", lines["rate"])[1].replace(",", ""))
+    # A second costs 1.
+    assert float(lines["price"].replace(",", "")) == pytest.approx(1000 / rate, rel=0.02)
+    pretrain_main([*arguments, "--device=v5e-8"])
+    lines = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    rate = float(re.match(r"([\d.e+,]+) steps/s", lines["rate"])[1].replace(",", ""))
+    assert rate == pytest.approx(0.4 * 8 * 197e12 / flops, rel=0.01)
+    assert "an estimate" in lines["rate"]
+
+
+def test_devices_are_named():
+    assert (find_devices("a100").count, find_devices("v5e-16").count) == (1, 16)
+    assert find_devices("v5e-16").peak == 16 * 197e12
+    for name in ("a1000", "v5e-0", "v5e-", "8xa100", ""):
+        with pytest.raises(InputError, match=f"--device={name}: is unknown"):
+            find_devices(name)

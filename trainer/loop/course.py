@@ -1,0 +1,131 @@
+"""A training that is planned by time: how fast it goes through its schedule."""
+
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.weights import SPENT_FILE
+from beambert.trainer.loop.config import OptimizerConfig
+from beambert.trainer.loop.phase import Phase
+
+_SECONDS = "seconds"
+
+
+class Course:
+    """At which step of its schedule a training stands at each update.
+
+    From the update `first` on, when it stood at the step `position`, it goes evenly to the end of
+    the schedule, which it reaches after the update `last`. The three numbers are in a variable, so
+    that a checkpoint has them and a new course compiles nothing anew.
+    """
+
+    def __init__(self, optimizer: OptimizerConfig):
+        """Begins with as many updates as the schedule has steps; call under the strategy's scope.
+
+        Args:
+          optimizer: the schedule.
+        """
+        self.end = optimizer.num_train_steps
+        self.variable = tf.Variable(
+            [0.0, 0.0, float(self.end)], trainable=False, dtype=tf.float32, name="course"
+        )
+
+    def at(self, step: tf.Tensor) -> tf.Tensor:
+        """Returns the step of the schedule at an update, as a float."""
+        first, position, last = tf.unstack(self.variable.read_value())
+        share = (tf.cast(step, tf.float32) - first) / (last - first)
+        return position + share * (self.end - position)
+
+    def position(self, step: int) -> float:
+        """Returns the same outside of a graph."""
+        return float(self.at(tf.constant(step)))
+
+    @property
+    def last(self) -> int:
+        """Number of updates of the whole training, as planned now."""
+        return int(self.variable.numpy()[2])
+
+    def step_at(self, position: float) -> int:
+        """Returns the first update at which the training stands at a step of the schedule."""
+        first, then, last = self.variable.numpy().tolist()
+        share = (position - then) / (self.end - then)
+        # Numbers of 32 bits end a little before or behind the step.
+        return min(math.ceil(first + share * (last - first) - 1e-3), int(last))
+
+    def change(self, step: int, updates: int) -> None:
+        """Goes evenly to the end of the schedule in so many updates from a step on."""
+        self.variable.assign([float(step), self.position(step), float(step + updates)])
+
+
+def updates_left(
+    course: Course, step: int, phases: Sequence[Phase], seconds_a_step: float, seconds: float
+) -> int:
+    """Returns the number of updates to the end of the schedule, at least 1, that a time allows.
+
+    Args:
+      course: where the training stands.
+      step: number of updates that are done.
+      phases: phases of the training by steps of the schedule. Their updates take times that are
+        proportional to their operations.
+      seconds_a_step: time of an update in the phase of that step.
+      seconds: time that is left for all updates.
+    """
+    position = course.position(step)
+    left = [
+        (phase.last_step - max(position, first), phase.flops_a_step)
+        for first, phase in zip([0, *(p.last_step for p in phases)], phases, strict=False)
+        if phase.last_step > position
+    ]
+    here = left[0][1]
+    rest = sum(steps for steps, _ in left)
+    mean_seconds = seconds_a_step * sum(steps * flops for steps, flops in left) / (here * rest)
+    return max(int(seconds / mean_seconds), 1)
+
+
+class TimeSpent:
+    """The time that a training has taken, in this process and in earlier ones."""
+
+    def __init__(self, folder: str, clock: Callable[[], float] = time.monotonic):
+        """Starts the clock of this process.
+
+        Args:
+          folder: the model folder.
+          clock: returns the seconds since any fixed moment.
+        """
+        self._path = f"{folder}/{SPENT_FILE}"
+        self._clock = clock
+        self._started = clock()
+        self._before = 0.0
+
+    def read(self) -> None:
+        """Adds the time of earlier processes.
+
+        Raises:
+          InputError: the file is damaged.
+        """
+        if not tensorflow_files.exists(self._path):
+            return
+        try:
+            content: Any = json.loads(tensorflow_files.read_bytes(self._path))
+            self._before = float(content[_SECONDS])
+            if not 0 <= self._before < math.inf:
+                raise ValueError
+        except (ValueError, LookupError, TypeError) as error:
+            raise InputError(
+                f"{self._path}: is damaged; delete it, and the time of --budget counts anew"
+            ) from error
+
+    @property
+    def seconds(self) -> float:
+        """The time so far."""
+        return self._before + self._clock() - self._started
+
+    def save(self) -> None:
+        """Writes the time so far to the folder."""
+        tensorflow_files.write_bytes(self._path, json.dumps({_SECONDS: self.seconds}).encode())

@@ -1,0 +1,121 @@
+"""What a pre-training takes: operations, memory, and the steps that a budget allows."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from beambert.model.flops import electra_flops, training_flops
+from beambert.model.memory import (
+    activation_bytes,
+    electra_parameters,
+    parameters,
+    state_bytes,
+)
+from beambert.model.packing import Capacity
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer.loop.config import default_warmup_steps
+from beambert.trainer.loop.memory import Memory, free_bytes
+from beambert.trainer.loop.strategy import matmul_peak, replicas_here
+from beambert.trainer.loop.workers import are_several
+from beambert.trainer.pretraining.capacity import capacity_for
+from beambert.trainer.pretraining.plan import PretrainingJob, PretrainingPlan, make_plan
+from beambert.trainer.pretraining.records import Records
+
+# The share of the peak of matrix products that a training reaches, for the first guess of the
+# number of steps in a time; tiny reaches half of it on two cores. The rate then corrects the guess.
+USUAL_UTILISATION = 0.5
+# With fewer steps nothing is learned and no rate is measured.
+LEAST_STEPS = 10
+
+
+def parts_of(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> int:
+    """Returns the number of parts of a batch that are computed by themselves."""
+    return strategy.num_replicas_in_sync * plan.job.loop.gradient_accumulation_steps
+
+
+def capacities_of(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> dict[int, Capacity]:
+    """Returns length -> numbers of rows, for lengths where leaving out padding is worthwhile."""
+    rows = plan.job.loop.train_batch_size // parts_of(plan, strategy)
+    capacities = {
+        each.records.max_seq_length: capacity_for(each.records, rows) for each in plan.data
+    }
+    return {length: capacity for length, capacity in capacities.items() if capacity}
+
+
+def step_flops(plan: PretrainingPlan, records: Records, strategy: tf.distribute.Strategy) -> float:
+    """Returns the floating-point operations of an update on records."""
+    length, predictions = records.max_seq_length, records.max_predictions_per_seq
+    parts = parts_of(plan, strategy)
+    capacity = capacities_of(plan, strategy).get(length)
+    shape = plan.job.loop.train_batch_size // parts, length, predictions, capacity
+    if plan.generator:
+        return parts * electra_flops(plan.config, plan.generator, *shape)
+    return parts * training_flops(plan.config, *shape)
+
+
+def total_flops(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> float:
+    """Returns the floating-point operations of all updates."""
+    return sum(each.steps * step_flops(plan, each.records, strategy) for each in plan.data)
+
+
+def weights_of(plan: PretrainingPlan) -> int:
+    """Returns the number of weights that are trained."""
+    if plan.generator:
+        return electra_parameters(plan.config, plan.generator)
+    return parameters(plan.config)
+
+
+def memory_of(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Memory:
+    """Returns the memory that a training takes and has."""
+    longest = max((each.records for each in plan.data), key=lambda of: of.max_seq_length)
+    length, predictions = longest.max_seq_length, longest.max_predictions_per_seq
+    here = replicas_here(strategy)
+    weights = weights_of(plan)
+    if plan.generator:
+        of_sequence = activation_bytes(plan.config, length, 0)
+        of_sequence += activation_bytes(plan.generator, length, predictions)
+    else:
+        of_sequence = activation_bytes(plan.config, length, predictions)
+    return Memory(
+        here * state_bytes(weights),
+        here * state_bytes(weights, parts=2),
+        of_sequence,
+        strategy.num_replicas_in_sync,
+        here,
+        free_bytes(),
+    )
+
+
+def with_steps_of_budget(job: PretrainingJob, strategy: tf.distribute.Strategy) -> PretrainingJob:
+    """Returns the job with the number of steps that its budget allows; itself if it has none.
+
+    Raises:
+      InputError: the budget is too small, or a time is given to several machines.
+    """
+    if job.budget is None:
+        return job
+    seconds, operations = job.budget.seconds, job.budget.operations
+    if seconds is not None and are_several(strategy):
+        raise InputError(
+            "--budget: several machines cannot keep to a time; give operations, such as "
+            "1e17flops, or --num_train_steps"
+        )
+    plan = make_plan(job)
+    mean_flops = total_flops(plan, strategy) / job.optimizer.num_train_steps
+    if operations is None:
+        peak = matmul_peak(strategy, job.loop.dtype)
+        operations = seconds * USUAL_UTILISATION * peak
+    steps = int(operations / mean_flops)
+    if steps < LEAST_STEPS:
+        raise InputError(
+            f"--budget: is enough for about {steps} steps of {mean_flops:.1e} operations each; "
+            f"give more than {LEAST_STEPS * mean_flops:.1e}flops or a longer time, or a smaller "
+            "--model or --train_batch_size"
+        )
+    optimizer = dataclasses.replace(
+        job.optimizer,
+        num_train_steps=steps,
+        num_warmup_steps=default_warmup_steps(steps),
+        budget_seconds=seconds,
+    )
+    return dataclasses.replace(job, optimizer=optimizer)
