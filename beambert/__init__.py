@@ -55,12 +55,14 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.trainer.loop.config import LoopConfig as LoopConfig
     from beambert.trainer.loop.config import OptimizerConfig as OptimizerConfig
     from beambert.trainer.model_folders import TrainingFolders as TrainingFolders
+    from beambert.trainer.pretraining.budget import Budget as Budget
     from beambert.trainer.pretraining.job import pretrain as pretrain
     from beambert.trainer.pretraining.plan import PretrainingJob as PretrainingJob
     from beambert.trainer.serving.versions import export as export
 
 # name -> the module that has it
 _MODULES = {
+    "Budget": "beambert.trainer.pretraining.budget",
     "CreatePretrainingData": "beambert.pipelines.pretraining_data.graph",
     "CreateTaskFeatures": "beambert.pipelines.features.graph",
     "Deduplicate": "beambert.pipelines.pretraining_data.text_parts",

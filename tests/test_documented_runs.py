@@ -41,6 +41,8 @@ NOT_RUN = {
         "--finish": "tests/trainer/pretraining/test_revising.py ends and extends small trainings",
         "--extend": "see --finish",
         "--checkpoint=": "needs a training at work; tests/trainer/weights has one",
+        "--budget": "tests/trainer/pretraining/test_budget.py keeps to small budgets",
+        "--dry_run": "trains the real size of tiny for seconds; test_budget.py has a small one",
         "--strategy=auto": "for a machine with GPUs; elsewhere as the README's, which is run",
         "other-encoder": "needs a second encoder; tests/trainer/comparison has one",
         "--init=bert-base-uncased": "needs weights of Hugging Face; tests/trainer/weights has some",

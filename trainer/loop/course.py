@@ -69,7 +69,7 @@ def updates_left(
     """Returns the number of updates to the end of the schedule, at least 1, that a time allows.
 
     Args:
-      course: where the training stands.
+      course: the place of the training in its schedule.
       step: number of updates that are done.
       phases: phases of the training by steps of the schedule. Their updates take times that are
         proportional to their operations.
