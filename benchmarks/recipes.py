@@ -1,12 +1,14 @@
-"""What is each element of a recipe worth, at the same number of steps and equal search?
+"""What is each element of a recipe worth, at the same budget and equal search?
 
-    python -m benchmarks.recipes --data=records --output=recipes --num_train_steps=1500
-    python -m benchmarks.recipes --data=records --output=recipes --recipes paper muon --num_seeds=3
+    python -m benchmarks.recipes --data=records --output=recipes --budgets 5min 15min 45min
+    python -m benchmarks.recipes --data=records --output=recipes --models tiny mini \\
+        --budgets 5e13flops --recipes paper muon --num_seeds=3 --glue=glue
 
-Pre-trains BERT tiny on the same records by each recipe, at each learning rate and with each seed,
-in turns. Each recipe adds to the one before it, but the last two differ by the optimizer alone. All
-steps are the commands that a user runs. After an interruption the same command continues. Prints a
-table of the results on the held-out records, and writes them to OUTPUT/results.json.
+Pre-trains each model on the same records by each recipe, at each learning rate and with each seed,
+in turns, to the end of each budget. Each recipe adds to the one before it, but the last two differ
+by the optimizer alone. With --glue, the best rate of each recipe is fine-tuned on GLUE. All steps
+are the commands that a user runs. After an interruption the same command continues. Prints a table
+of the results on the held-out records, and writes them to OUTPUT/results.json.
 """
 
 import json
@@ -27,41 +29,75 @@ RECIPES = {
     "muon": (*_TRAPEZOID, "--optimizer=muon"),
 }
 LEARNING_RATES = (1e-3, 3e-3, 1e-2)
+# What all trainings with one learning rate have in common.
+_GROUP = ("model", "budget", "recipe", "learning_rate")
 
 
 def pretrain(flags: Sequence[str], folder: pathlib.Path) -> dict[str, float]:
-    """Returns the held-out results of a training, and its seconds without compiling."""
+    """Returns the held-out results of a training, its updates and its seconds without compiling."""
     beambert("pretrain", "--recipe=tiny", f"--model_dir={folder}", *flags)
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    training = json.loads((folder / "training.json").read_text())
     results = json.loads((folder / "results.json").read_text())
     of_step = [row["seconds_per_step"] for row in rows if "seconds_per_step" in row]
-    return results | {
-        "seconds": training["optimizer"]["num_train_steps"] * statistics.median(of_step)
-    }
+    steps = rows[-1]["step"]
+    return results | {"steps": steps, "seconds": steps * statistics.median(of_step)}
+
+
+def glue(encoder: pathlib.Path, data: str, seed: int, others: Sequence[str]) -> float:
+    """Returns the average of an encoder's results on GLUE, fine-tuned with a seed."""
+    output = pathlib.Path(f"{encoder} glue {seed}")
+    beambert(
+        "glue",
+        *(f"--init={encoder}", f"--data_dir={data}", f"--output={output}"),
+        *(*measuring.SMALL_ENCODER, f"--random_seed={seed}", *others),
+    )
+    return json.loads((output / "glue.json").read_text())["average"]
+
+
+def groups(results: Sequence[Mapping]) -> dict[tuple, list[Mapping]]:
+    """Returns the rows of each model, budget, recipe and rate, which differ by their seeds."""
+    found: dict[tuple, list[Mapping]] = {}
+    for row in results:
+        found.setdefault(tuple(row[name] for name in _GROUP), []).append(row)
+    return found
+
+
+def best(results: Sequence[Mapping]) -> list[Mapping]:
+    """Returns the rows of the rate with the least loss, of each model, budget and recipe."""
+    by_recipe: dict[tuple, list[list[Mapping]]] = {}
+    for key, rows in groups(results).items():
+        by_recipe.setdefault(key[:-1], []).append(rows)
+    return [row for rates in by_recipe.values() for row in min(rates, key=_mean_loss)]
+
+
+def _mean_loss(rows: Sequence[Mapping]) -> float:
+    return statistics.fmean(row["masked_lm_loss"] for row in rows)
 
 
 def table(results: Sequence[Mapping]) -> str:
-    """Returns the mean results of each recipe and rate as a table in Markdown, in their order."""
-    groups: dict[tuple[str, float], list[Mapping]] = {}
-    for row in results:
-        groups.setdefault((row["recipe"], row["learning_rate"]), []).append(row)
-    lines = [
-        "| recipe | learning rate | masked LM loss | deviation | masked LM accuracy | seconds |",
-        "|---|---|---|---|---|---|",
-    ]
-    for (recipe, rate), rows in groups.items():
+    """Returns the mean results of each model, budget, recipe and rate as a table in Markdown."""
+    names = ("model", "budget", "recipe", "learning rate", "steps", "seconds", "masked LM loss")
+    names = (*names, "deviation", "masked LM accuracy", "GLUE")
+    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+    for (*of_group, rate), rows in groups(results).items():
         losses = [row["masked_lm_loss"] for row in rows]
-        deviation = f"{statistics.stdev(losses):.3f}" if len(losses) > 1 else "one seed"
-        accuracy, seconds = (
+        scores = [score for row in rows for score in row.get("glue", ())]
+        steps, seconds, loss, accuracy = (
             statistics.fmean(row[name] for row in rows)
-            for name in ("masked_lm_accuracy", "seconds")
+            for name in ("steps", "seconds", "masked_lm_loss", "masked_lm_accuracy")
         )
-        lines.append(
-            f"| {recipe} | {rate:g} | {statistics.fmean(losses):.3f} | {deviation} "
-            f"| {accuracy:.1%} | {seconds:.0f} |"
-        )
+        deviation = f"{statistics.stdev(losses):.3f}" if len(losses) > 1 else "one seed"
+        cells = [*of_group, f"{rate:g}", f"{steps:,.0f}", f"{seconds:.0f}", f"{loss:.3f}"]
+        cells += [deviation, f"{accuracy:.1%}", _mean_and_deviation(scores)]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _mean_and_deviation(scores: Sequence[float]) -> str:
+    if not scores:
+        return "-"
+    mean = f"{100 * statistics.fmean(scores):.1f}"
+    return f"{mean} ± {100 * statistics.stdev(scores):.1f}" if len(scores) > 1 else mean
 
 
 def main(argv: Sequence[str]) -> None:
@@ -74,6 +110,7 @@ def main(argv: Sequence[str]) -> None:
     add = parser.add_argument
     add("--data", required=True, metavar="DIR", help="records folder with held-out records in eval")
     add("--output", required=True, metavar="DIR", help="folder for the models and results.json")
+    add("--models", nargs="+", default=["tiny"], help="sizes (default: %(default)s)")
     add("--recipes", nargs="+", default=[*RECIPES], choices=RECIPES, help="default: %(default)s")
     add(
         "--learning_rates",
@@ -82,20 +119,55 @@ def main(argv: Sequence[str]) -> None:
         default=LEARNING_RATES,
         help="peaks to try with each recipe (default: %(default)s)",
     )
-    add("--num_train_steps", type=int, default=1500, help="default: %(default)s")
+    add(
+        "--budgets",
+        nargs="+",
+        default=["1500"],
+        help="each a number of steps, or what `beambert pretrain --budget` takes "
+        "(default: %(default)s)",
+    )
     add("--num_seeds", type=int, default=1, help="trainings of each (default: %(default)s)")
-    flags = parser.parse_args(list(argv))
+    add("--glue", metavar="DIR", help="folder that holds CoLA, SST-2 and so on")
+    add(
+        "--num_finetuning_seeds",
+        type=int,
+        default=1,
+        help="with --glue: fine-tunings of each encoder (default: %(default)s)",
+    )
+    flags, others = parser.parse_known_args(list(argv))
     output = pathlib.Path(flags.output)
     output.mkdir(parents=True, exist_ok=True)
-    same = (f"--data={flags.data}", f"--num_train_steps={flags.num_train_steps}")
     results = []
+    # Of what is compared, each is trained in turn.
     for seed in range(1, flags.num_seeds + 1):
         for rate in flags.learning_rates:
-            for recipe in flags.recipes:
-                of_run = (*RECIPES[recipe], f"--learning_rate={rate}", f"--random_seed={seed}")
-                found = pretrain((*same, *of_run), output / f"{recipe} {rate:g} {seed}")
-                results.append({"recipe": recipe, "learning_rate": rate, "seed": seed} | found)
-    results.sort(key=lambda row: (flags.recipes.index(row["recipe"]), row["learning_rate"]))
+            for model, budget, recipe in (
+                (model, budget, recipe)
+                for model in flags.models
+                for budget in flags.budgets
+                for recipe in flags.recipes
+            ):
+                amount = "--num_train_steps" if budget.isdigit() else "--budget"
+                folder = output / f"{model} {budget} {recipe} {rate:g} {seed}"
+                of_run = (f"--data={flags.data}", f"--model={model}", f"{amount}={budget}")
+                of_run += (*RECIPES[recipe], f"--learning_rate={rate}", f"--random_seed={seed}")
+                row = {"model": model, "budget": budget, "recipe": recipe, "learning_rate": rate}
+                row |= {"seed": seed, "folder": str(folder)}
+                results.append(row | pretrain(of_run, folder))
+    if flags.glue:
+        for row in best(results):
+            seeds = range(1, flags.num_finetuning_seeds + 1)
+            encoder = pathlib.Path(row["folder"])
+            row["glue"] = [glue(encoder, flags.glue, seed, others) for seed in seeds]
+    order = (flags.models, flags.budgets, flags.recipes)
+    results.sort(
+        key=lambda row: (
+            *(of.index(row[name]) for of, name in zip(order, _GROUP, strict=False)),
+            row["learning_rate"],
+        )
+    )
+    for row in results:
+        del row["folder"]  # It says where the machine had the models.
     measuring.write_results(output / "results.json", parser, argv, results)
     print(table(results))
 

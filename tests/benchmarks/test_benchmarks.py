@@ -15,7 +15,7 @@ import pytest
 from support import forked
 from support.sample_text import WORDS, make_document
 
-from benchmarks import start_up
+from benchmarks import recipes, start_up
 
 ROOT = pathlib.Path(__file__).parents[2]
 SHARED = {"__init__", "equivalent_mutations", "measuring", "peer"}
@@ -149,19 +149,42 @@ def test_the_learning_curve_beside_random_weights(learned):
 
 
 @pytest.mark.slow
-def test_recipes_in_turns(learned, tmp_path):
+def test_recipes_in_turns(learned, glue, tmp_path):
     done = run(
         "recipes",
-        *(f"--data={learned / 'records' / '32'}", f"--output={tmp_path}", "--num_train_steps=4"),
-        *("--recipes", "paper", "muon", "--learning_rates", "0.001"),
+        *(f"--data={learned / 'records' / '32'}", f"--output={tmp_path}", "--budgets", "4"),
+        *("--recipes", "paper", "muon", "--learning_rates", "0.001", f"--glue={glue}"),
+        *("--tasks=mrpc", "--num_train_epochs=1", "--max_seq_length=16"),
     )
     assert done.returncode == 0, done.stderr
-    assert "| muon | 0.001 | " in done.stdout and "| one seed |" in done.stdout
+    assert "| tiny | 4 | muon | 0.001 | 4 | " in done.stdout and "| one seed |" in done.stdout
     rows = json.loads((tmp_path / "results.json").read_text())["result"]
     assert [row["recipe"] for row in rows] == ["paper", "muon"]
     assert rows[0]["masked_lm_loss"] != rows[1]["masked_lm_loss"] and rows[0]["seconds"] > 0
-    trained = json.loads((tmp_path / "muon 0.001 1" / "training.json").read_text())
+    trained = json.loads((tmp_path / "tiny 4 muon 0.001 1" / "training.json").read_text())
     assert trained["optimizer"]["optimizer"] == "muon"
+    of_task = json.loads((tmp_path / "tiny 4 muon 0.001 1 glue 1" / "glue.json").read_text())
+    assert rows[1]["glue"] == [of_task["average"]]
+
+
+def test_the_best_rate_of_each_recipe_is_that_of_the_least_mean_loss():
+    rows = [
+        {"model": "tiny", "budget": "4", "recipe": recipe, "learning_rate": rate}
+        | {"masked_lm_loss": loss, "seed": seed}
+        for recipe, rate, losses in (
+            ("paper", 1e-3, (6.0, 6.2)),
+            ("paper", 3e-3, (5.0, 9.0)),
+            ("muon", 1e-3, (5.5, 5.5)),
+            ("muon", 3e-3, (5.0, 5.1)),
+        )
+        for seed, loss in enumerate(losses)
+    ]
+    assert [(row["recipe"], row["learning_rate"], row["seed"]) for row in recipes.best(rows)] == [
+        ("paper", 1e-3, 0),
+        ("paper", 1e-3, 1),
+        ("muon", 3e-3, 0),
+        ("muon", 3e-3, 1),
+    ]
 
 
 @pytest.mark.slow

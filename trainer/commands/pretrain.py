@@ -197,7 +197,7 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         parser,
         batch_size=recipe.train_batch_size,
         learning_rate=recipe.learning_rate,
-        optimizer=OptimizerConfig.optimizer,
+        optimizer=recipe.optimizer,
     )
     add(
         "--beta_1",
@@ -208,13 +208,13 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
     add(
         "--beta_2",
         type=float,
-        default=OptimizerConfig.beta_2,
+        default=recipe.beta_2,
         help="decay rate of the squared gradient's mean (default: %(default)s)",
     )
     add(
         "--schedule",
         choices=SCHEDULES,
-        default=OptimizerConfig.schedule,
+        default=recipe.schedule,
         help="how the learning rate falls after the warm-up: linear; cosine; trapezoid, which "
         "stays at the peak and falls linearly at the end (default: %(default)s)",
     )
@@ -229,14 +229,21 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         "--dropout",
         type=float,
         metavar="RATE",
-        help="dropout of the layers and of attention (default: that of the model, 0.1)",
+        default=recipe.dropout,
+        help="dropout of the layers and of attention "
+        f"(default: {_or_model(recipe.dropout, 'that of the model, 0.1')})",
     )
     add(
         "--initializer_range",
         type=float,
-        help="standard deviation of the random weights (default: that of the model, 0.02)",
+        help="standard deviation of the random weights "
+        f"(default: {_or_model(recipe.initializer_range, 'that of the model, 0.02')})",
     )
     return parser
+
+
+def _or_model(value: float | None, of_model: str) -> str:
+    return of_model if value is None else f"{value:g}"
 
 
 def main(argv: Sequence[str]) -> None:
@@ -306,6 +313,9 @@ def main(argv: Sequence[str]) -> None:
         flags,
         budget=Budget.parse(flags.budget) if flags.budget else None,
         model=flags.model or (None if flags.init else recipe.model),
+        initializer_range=recipe.initializer_range
+        if flags.initializer_range is None and not flags.init
+        else flags.initializer_range,
         output=TrainingFolders.of(flags.model_dir, flags.checkpoint_dir, flags.tensorboard_dir),
         optimizer=optimizer,
         loop=loop,
