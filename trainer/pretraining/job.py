@@ -154,9 +154,13 @@ def _memory(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Memory:
     else:
         weights = parameters(plan.config)
         of_sequence = activation_bytes(plan.config, length, predictions)
+    taught = 0
+    if plan.teacher:
+        taught, of_taught = plan.teacher.memory(length, predictions)
+        of_sequence += of_taught
     return Memory(
-        here * state_bytes(weights),
-        here * state_bytes(weights, parts=2),
+        here * (state_bytes(weights) + taught),
+        here * (state_bytes(weights, parts=2) + taught),
         of_sequence,
         strategy.num_replicas_in_sync,
         here,
@@ -170,10 +174,13 @@ def _train(
     """Trains to the end; returns the trainer and the metrics on held-out data."""
     job, loop, chief = plan.job, plan.job.loop, is_chief(strategy)
     capacities = _capacities(plan.data, loop, strategy)
+    objective = make_objective(job.objective, capacities, plan.data[0].records.vocabulary)
+    if plan.teacher:
+        objective = plan.teacher.objective(objective, strategy, loop.dtype)
     trainer = Trainer(
         strategy,
         lambda: build_pretrainer(plan.training, plan.config, loop.random_seed),
-        make_objective(job.objective, capacities, plan.data[0].records.vocabulary),
+        objective,
         job.optimizer,
         loop.random_seed,
         gradient_accumulation_steps=loop.gradient_accumulation_steps,
@@ -239,6 +246,8 @@ def _phase(
         if plan.generator
         else training_flops(plan.config, *shape)
     )
+    if plan.teacher:
+        flops_a_part += plan.teacher.flops(*shape)
     return Phase(
         stretch.last_step,
         batches_from,
@@ -259,6 +268,8 @@ def _introduce(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
         lines[0] += f", --objective={job.objective}"
     if plan.generator:
         lines[0] += f", generator of width {plan.generator.hidden_size}"
+    if plan.teacher:
+        lines.append(plan.teacher.description())
     for each in plan.data:
         records, held_out = each.records, each.held_out
         epochs = each.steps * job.loop.train_batch_size / records.instances
