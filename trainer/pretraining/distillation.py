@@ -50,13 +50,16 @@ class Teacher:
     has_head: bool
 
     @classmethod
-    def of(cls, weights: InitialWeights, student: BertConfig, length: int) -> "Teacher":
+    def of(
+        cls, weights: InitialWeights, student: BertConfig, length: int, segments: int
+    ) -> "Teacher":
         """Returns the teacher for a student.
 
         Args:
           weights: weights of the teacher, of the student's vocabulary.
           student: configuration of the student.
           length: tokens of the longest sequence.
+          segments: number of segments of a sequence.
 
         Raises:
           InputError: it cannot read what the student reads, or cannot say what the student says.
@@ -65,16 +68,17 @@ class Teacher:
         head = [path for path in variable_shapes(theirs) if path.startswith(_HEAD)]
         has_head = not set(head) - weights.read().keys()
         given = f"{FLAG}={weights.path}"
-        if theirs.max_position_embeddings < length:
+        there = theirs.max_position_embeddings
+        positions = min(weights.trained_positions or there, there)
+        if positions < length:
             raise InputError(
-                f"{given}: its max_position_embeddings is {theirs.max_position_embeddings}, but "
-                f"the max_seq_length of the records is {length}; choose another teacher, or make "
-                "shorter records"
+                f"{given}: it has {positions} trained positions, but the max_seq_length of the "
+                f"records is {length}; choose another teacher, or make shorter records"
             )
-        if theirs.type_vocab_size < student.type_vocab_size:
+        if theirs.type_vocab_size < segments:
             raise InputError(
-                f"{given}: its type_vocab_size is {theirs.type_vocab_size}, but the student's is "
-                f"{student.type_vocab_size}; choose another teacher"
+                f"{given}: its type_vocab_size is {theirs.type_vocab_size}, but the records have "
+                f"{segments} segments; choose another teacher"
             )
         if has_head and theirs.vocab_size != student.vocab_size:
             raise InputError(
@@ -107,8 +111,9 @@ class Teacher:
         """Returns the operations that it adds to an update; see `flops.training_flops`."""
         if self.has_head:
             return forward_flops(self.config, sequences, length, predictions, capacity)
+        rows = Capacity(capacity.tokens, 0) if capacity else None
         relations = relation_flops(self.student, self.config, sequences, length)
-        return forward_flops(self.config, sequences, length, 0, capacity) + relations
+        return forward_flops(self.config, sequences, length, 0, rows) + relations
 
     def memory(self, length: int, predictions: int) -> tuple[int, int]:
         """Returns the bytes that it adds to the state, and to each sequence of a batch."""

@@ -263,7 +263,7 @@ def _open_teacher(
             f"{', '.join(_TAUGHT)}, or leave {flag} out"
         )
     weights = _open_weights(job.distill_from, flag, job, records)
-    return distillation.Teacher.of(weights, config, longest) if weights else None
+    return distillation.Teacher.of(weights, config, longest, SEGMENTS) if weights else None
 
 
 def _with_rates(config: BertConfig, job: PretrainingJob) -> BertConfig:
