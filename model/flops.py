@@ -47,8 +47,8 @@ def relation_flops(student: BertConfig, teacher: BertConfig, sequences: int, len
     """Returns the floating-point operations of the relations of queries, keys and values.
 
     Args:
-      student: configuration of the model whose relations also have a backward pass.
-      teacher: that of the model to which they are compared.
+      student: configuration of the student, whose relations also have a backward pass.
+      teacher: configuration of the teacher, whose relations have none.
       sequences, length: see `training_flops`.
     """
     widths = 3 * student.hidden_size + teacher.hidden_size
