@@ -363,7 +363,8 @@ class BertEncoder(keras.Model):
         Args:
           input_ids, input_mask, segment_ids, dropout_seed: see `call`.
           packing: rows of the tokens without padding; None computes the padding too.
-          last_layers: number of last layers, whose outputs are put side by side.
+          last_layers: number of last layers, whose outputs are put side by side; the embeddings
+            count as the layer before the first.
 
         Returns:
           [T, last_layers * H]; with a packing, [C, last_layers * H].
@@ -376,7 +377,7 @@ class BertEncoder(keras.Model):
             dropout_seed=dropout_seed,
             packing=packing,
         )
-        outputs = []
+        outputs = [x_TH]
         for layer in self.encoder_layers:
             x_TH = layer(x_TH, score_bias_B11L, dropout_seed=dropout_seed, packing=packing)
             outputs.append(x_TH)

@@ -26,10 +26,33 @@ def training_flops(
       predictions: prediction slots of a sequence; 0 without a masked-LM head.
       capacity: numbers of rows that are computed, except in attention; None if all are.
     """
+    return 3 * forward_flops(config, sequences, length, predictions, capacity)
+
+
+def forward_flops(
+    config: BertConfig,
+    sequences: int,
+    length: int,
+    predictions: int,
+    capacity: Capacity | None = None,
+) -> float:
+    """Returns the floating-point operations of the forward pass; see `training_flops`."""
     h = config.hidden_size
     capacity = capacity or Capacity(sequences * length, sequences * predictions)
     head = capacity.predictions * (h * h + h * config.vocab_size)
-    return 3 * 2 * (_layers(config, sequences, length, capacity) + head)
+    return 2 * (_layers(config, sequences, length, capacity) + head)
+
+
+def relation_flops(student: BertConfig, teacher: BertConfig, sequences: int, length: int) -> float:
+    """Returns the floating-point operations of the relations of queries, keys and values.
+
+    Args:
+      student: configuration of the student, whose relations also have a backward pass.
+      teacher: configuration of the teacher, whose relations have none.
+      sequences, length: see `training_flops`.
+    """
+    widths = 3 * student.hidden_size + teacher.hidden_size
+    return 2 * 3 * sequences * length * length * widths
 
 
 def electra_flops(

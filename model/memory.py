@@ -46,6 +46,21 @@ def state_bytes(weights: int, parts: int = 1) -> int:
     return (_COPIES + (parts > 1)) * _FLOAT_BYTES * weights
 
 
+def teacher_bytes(config: BertConfig) -> int:
+    """Returns the bytes of the weights of a model that is not trained."""
+    return _FLOAT_BYTES * parameters(config)
+
+
+def relation_bytes(heads: int, length: int) -> int:
+    """Returns the bytes of the relations of a sequence, student's and teacher's.
+
+    Args:
+      heads: number of relation heads.
+      length: tokens of a sequence, padding included.
+    """
+    return 3 * 2 * _FLOAT_BYTES * heads * length * length
+
+
 def activation_bytes(config: BertConfig, length: int, predictions: int) -> int:
     """Returns the bytes that the forward pass of a sequence leaves for the backward pass.
 

@@ -115,7 +115,7 @@ def job_identity(training: Mapping[str, Any], config: BertConfig) -> dict[str, A
       config: configuration of the encoder.
     """
     # Inputs are compared by their SHA-256, so that they may be moved to other paths.
-    paths = ("data", "data_dir", "init")
+    paths = ("data", "data_dir", "init", "distill_from")
     job = {name: value for name, value in training.items() if name not in paths}
     loop = {name: training["loop"][name] for name in _DECISIVE}
     patience = training["loop"].get("patience")

@@ -58,6 +58,9 @@ EXAMPLES = """examples:
   # learn by replaced token detection, as ELECTRA
   beambert pretrain --objective=rtd --recipe=tiny --data=records --model_dir=encoder
 
+  # learn also from a larger encoder, with records made with its vocab.txt
+  beambert pretrain --distill_from=bert-base-uncased --model=mini --data=records --model_dir=mini
+
   # end a training early with what it has learned, and go on from a finished one to more steps
   beambert pretrain --recipe=tiny --data=records --model_dir=encoder --finish
   beambert pretrain --recipe=tiny --data=records --model_dir=encoder --extend=30000
@@ -133,6 +136,13 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         "(default: random weights)",
     )
     add_positions_flag(parser)
+    add(
+        "--distill_from",
+        metavar="PATH",
+        help="teacher of the encoder, with the vocabulary of the records: any path that --init "
+        "takes; its masked-LM distribution and hidden states are learned beside --objective, or "
+        "the relations in its last layer if it has no masked-LM head (default: no teacher)",
+    )
     add_output_flags(parser)
     add(
         "--num_train_steps",
@@ -375,8 +385,10 @@ def _check_paths(flags: argparse.Namespace) -> None:
         folder = getattr(flags, name)
         if folder is not None and is_local(folder):
             check_finished(folder, f"--{name}")
-    if flags.init and is_local(flags.init):
-        check_weights(flags.init, "--init")
+    for name in ("init", "distill_from"):
+        path = getattr(flags, name)
+        if path and is_local(path):
+            check_weights(path, f"--{name}")
     check_config(flags.model)
 
 

@@ -54,7 +54,7 @@ class Trainer:
         self.dtype = dtype
         self._random_seed = random_seed
         self._parts = gradient_accumulation_steps
-        with strategy.scope(), _dtype_policy(dtype):
+        with strategy.scope(), dtype_policy(dtype):
             self.model = build_model()
             self._variables = [v.value for v in self.model.trainable_variables]
             paths = [v.path for v in self.model.trainable_variables]
@@ -334,7 +334,7 @@ def _reading(strategy: tf.distribute.Strategy) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _dtype_policy(dtype: str) -> Iterator[None]:
+def dtype_policy(dtype: str) -> Iterator[None]:
     """Sets the type that Keras layers compute in, for layers made inside the context."""
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_bfloat16" if dtype == "bfloat16" else dtype)

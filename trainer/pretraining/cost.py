@@ -50,7 +50,8 @@ def step_flops(plan: PretrainingPlan, records: Records, strategy: tf.distribute.
     shape = plan.job.loop.train_batch_size // parts, length, predictions, capacity
     if plan.generator:
         return parts * electra_flops(plan.config, plan.generator, *shape)
-    return parts * training_flops(plan.config, *shape)
+    of_teacher = plan.teacher.flops(*shape) if plan.teacher else 0.0
+    return parts * (training_flops(plan.config, *shape) + of_teacher)
 
 
 def total_flops(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> float:
@@ -76,9 +77,13 @@ def memory_of(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Memory
         of_sequence += activation_bytes(plan.generator, length, predictions)
     else:
         of_sequence = activation_bytes(plan.config, length, predictions)
+    of_teacher = 0
+    if plan.teacher:
+        of_teacher, of_taught = plan.teacher.memory(length, predictions)
+        of_sequence += of_taught
     return Memory(
-        here * state_bytes(weights),
-        here * state_bytes(weights, parts=2),
+        here * (state_bytes(weights) + of_teacher),
+        here * (state_bytes(weights, parts=2) + of_teacher),
         of_sequence,
         strategy.num_replicas_in_sync,
         here,

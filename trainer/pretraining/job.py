@@ -175,10 +175,13 @@ def make_trainer(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Tra
     """Returns the trainer of a plan, with random weights."""
     job, loop = plan.job, plan.job.loop
     vocabulary = plan.data[0].records.vocabulary
+    objective = make_objective(job.objective, capacities_of(plan, strategy), vocabulary)
+    if plan.teacher:
+        objective = plan.teacher.objective(objective, strategy, loop.dtype)
     return Trainer(
         strategy,
         lambda: build_pretrainer(plan.training, plan.config, loop.random_seed),
-        make_objective(job.objective, capacities_of(plan, strategy), vocabulary),
+        objective,
         job.optimizer,
         loop.random_seed,
         gradient_accumulation_steps=loop.gradient_accumulation_steps,
@@ -232,6 +235,8 @@ def introduction(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
         lines[0] += f", --objective={job.objective}"
     if plan.generator:
         lines[0] += f", generator of width {plan.generator.hidden_size}"
+    if plan.teacher:
+        lines.append(plan.teacher.description())
     for each in plan.data:
         records, held_out = each.records, each.held_out
         epochs = each.steps * job.loop.train_batch_size / records.instances

@@ -40,9 +40,11 @@ class MaskedLMObjective(Objective):
 
     def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
         """Returns the sums of the losses, in nats, and the numbers of correct predictions."""
-        logits = model(features, dropout_seed=dropout_seed)
-        tokens, weights = features["masked_lm_ids"], features["masked_lm_weights"]
-        return self._sums(logits, tokens, weights, features)
+        return self.sums_of(model(features, dropout_seed=dropout_seed), features)
+
+    def sums_of(self, logits: Sums, features: Features) -> Sums:
+        """Returns what `sums` does, of logits that are computed already."""
+        return self._sums(logits, *predicted(features, logits), features)
 
     def derived(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Returns the perplexity: the exponential of the mean loss in nats."""
@@ -59,7 +61,7 @@ class MaskedLMObjective(Objective):
 
         Returns None if batches of this length are always computed with their padding.
         """
-        capacity = self._capacities.get(features["input_ids"].shape[1])
+        capacity = self.capacity(features)
         if capacity is None:
             return None
         tokens = tf.reduce_sum(features["input_mask"])
@@ -67,16 +69,15 @@ class MaskedLMObjective(Objective):
         fits = (tokens <= capacity.tokens) & (predictions <= capacity.predictions)
         return tf.cast(fits, tf.int32)
 
+    def capacity(self, features: Features) -> Capacity | None:
+        """Returns the numbers of rows for a batch; None if all of its padding is computed."""
+        return self._capacities.get(features["input_ids"].shape[1])
+
     def _packed_sums(
         self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
     ) -> Sums:
-        capacity = self._capacities[features["input_ids"].shape[1]]
-        logits = model.packed_logits(features, capacity, dropout_seed)
-        tokens, weights = (
-            tf.gather(tf.reshape(features[name], [-1]), logits["prediction_slots"])
-            for name in ("masked_lm_ids", "masked_lm_weights")
-        )
-        return self._sums(logits, tokens, weights, features)
+        capacity = self.capacity(features)
+        return self.sums_of(model.packed_logits(features, capacity, dropout_seed), features)
 
     def _sums(
         self, logits: Sums, tokens: tf.Tensor, weights: tf.Tensor, features: Features
@@ -160,7 +161,7 @@ class ReplacedTokenObjective(MaskedLMObjective):
     def _packed_sums(
         self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
     ) -> Sums:
-        capacity = self._capacities[features["input_ids"].shape[1]]
+        capacity = self.capacity(features)
         return self._sums_of(model, features, dropout_seed, capacity)
 
     def _sums_of(
@@ -172,10 +173,6 @@ class ReplacedTokenObjective(MaskedLMObjective):
     ) -> Sums:
         hidden = {**features, "input_ids": with_masks(features, self._mask_id)}
         logits = model(hidden, dropout_seed=dropout_seed, capacity=capacity)
-        tokens, weights = (
-            tf.gather(tf.reshape(features[name], [-1]), logits["prediction_slots"])
-            for name in ("masked_lm_ids", "masked_lm_weights")
-        )
         is_token, is_replaced = (
             tf.cast(logits[name], tf.float32) for name in ("is_token", "is_replaced")
         )
@@ -183,7 +180,7 @@ class ReplacedTokenObjective(MaskedLMObjective):
         losses = tf.nn.sigmoid_cross_entropy_with_logits(is_replaced, scores)
         is_called = tf.cast(scores > 0, tf.float32)
         found = tf.reduce_sum(is_token * is_called * is_replaced)
-        return self._sums(logits, tokens, weights, features) | {
+        return self.sums_of(logits, features) | {
             "replaced_token_loss": tf.reduce_sum(is_token * losses),
             "replaced_token_accuracy": tf.reduce_sum(
                 is_token * tf.cast(is_called == is_replaced, tf.float32)
@@ -193,6 +190,16 @@ class ReplacedTokenObjective(MaskedLMObjective):
             "called_replaced": tf.reduce_sum(is_token * is_called),
             "replaced": tf.reduce_sum(is_token * is_replaced),
         }
+
+
+def predicted(features: Features, logits: Sums) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the tokens and the weights of the predictions whose logits a model has computed."""
+    tokens, weights = features["masked_lm_ids"], features["masked_lm_weights"]
+    if "prediction_slots" not in logits:
+        return tokens, weights
+    return tuple(
+        tf.gather(tf.reshape(each, [-1]), logits["prediction_slots"]) for each in (tokens, weights)
+    )
 
 
 def with_masks(features: Features, mask_id: int) -> tf.Tensor:

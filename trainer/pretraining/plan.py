@@ -7,14 +7,14 @@ from typing import Any
 
 from beambert.model.config import BertConfig
 from beambert.model.electra import generator_config
-from beambert.model.objectives import BERT, GENERATOR_SIZE, OBJECTIVES, RTD
+from beambert.model.objectives import BERT, GENERATOR_SIZE, MLM, OBJECTIVES, RTD, SOP
 from beambert.pipelines.records.contract import EVAL_FOLDER
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.trainer import model_folders
 from beambert.trainer.loop.config import STATIC, LoopConfig, OptimizerConfig
 from beambert.trainer.model_folders import model_config
-from beambert.trainer.pretraining import recipes
+from beambert.trainer.pretraining import distillation, recipes
 from beambert.trainer.pretraining.budget import Budget
 from beambert.trainer.pretraining.records import Records, check_same, open_records
 from beambert.trainer.pretraining.stretches import Stretch, stretches
@@ -28,6 +28,8 @@ SEGMENTS = 2
 # A variable of the generator's width.
 _GENERATOR_NORM = "generator/encoder/layer_0/output/layer_norm/gamma"
 _BASE = recipes.bert_base()
+# The objectives that a teacher may stand beside: those with masked LM by the encoder itself.
+_TAUGHT = (BERT, MLM, SOP)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,7 @@ class PretrainingJob:
       init: weights to start from, see `initial.open_initial`; None starts from random ones.
       init_positions: what to do with positions on which the encoder of `init` was not trained, one
         of `positions.WAYS`.
+      distill_from: teacher, anything that `init` may be; None for none.
       dropout: rate of dropout in the layers and in attention; None for that of the model.
       initializer_range: standard deviation of random weights; None for that of the model.
       output: folders to write to.
@@ -72,6 +75,7 @@ class PretrainingJob:
     model: str | None = None
     init: str | None = None
     init_positions: str = KEEP
+    distill_from: str | None = None
     dropout: float | None = None
     initializer_range: float | None = None
     output: model_folders.TrainingFolders
@@ -92,6 +96,7 @@ FLAGS_OF = (
         "phases.0.eval_records_sha256": "--eval_data",
         "objective": "--objective",
         "generator_size": "--generator_size",
+        "distill_from_sha256": "--distill_from",
         "masking": "--masking",
         "optimizer.num_train_steps": "--num_train_steps",
         "optimizer.budget_seconds": "--budget",
@@ -136,6 +141,7 @@ class PretrainingPlan:
       initial: weights to start from; None for random ones.
       config: configuration of the model.
       generator: configuration of the generator; None for an objective without one.
+      teacher: teacher of the model; None for none.
     """
 
     job: PretrainingJob
@@ -143,11 +149,12 @@ class PretrainingPlan:
     initial: InitialWeights | None
     config: BertConfig
     generator: BertConfig | None = None
+    teacher: distillation.Teacher | None = None
 
     @functools.cached_property
     def training(self) -> Mapping[str, Any]:
         """The content of training.json."""
-        return _training(self.job, self.data, self.initial)
+        return _training(self.job, self.data, self.initial, self.teacher)
 
     @functools.cached_property
     def identity(self) -> dict[str, Any]:
@@ -165,9 +172,9 @@ def make_plan(job: PretrainingJob) -> PretrainingPlan:
         raise InputError(f"--objective={job.objective}: choose one of {', '.join(OBJECTIVES)}")
     data = _open_data(job)
     records = data[0].records
-    initial = _open_initial(job, records)
+    longest = max(each.records.max_seq_length for each in data)
+    initial = _open_weights(job.init, "--init", job, records)
     if initial:
-        longest = max(each.records.max_seq_length for each in data)
         initial = initial.with_positions(longest, job.init_positions)
     config = (
         initial.config
@@ -177,7 +184,8 @@ def make_plan(job: PretrainingJob) -> PretrainingPlan:
     config = _with_rates(config, job)
     _check_sizes(data, config)
     generator = _generator(job, config, initial) if job.objective == RTD else None
-    return PretrainingPlan(job, data, initial, config, generator)
+    teacher = _open_teacher(job, records, config, longest)
+    return PretrainingPlan(job, data, initial, config, generator, teacher)
 
 
 def _open_data(job: PretrainingJob) -> list[PhaseData]:
@@ -230,21 +238,37 @@ def _open_evaluation(records: Records, folder: str | None, objective: str) -> Re
     return held_out
 
 
-def _open_initial(job: PretrainingJob, records: Records) -> InitialWeights | None:
-    if job.init is None:
+def _open_weights(
+    path: str | None, flag: str, job: PretrainingJob, records: Records
+) -> InitialWeights | None:
+    """Opens weights of the same vocabulary as the records."""
+    if path is None:
         return None
-    initial = open_initial(job.init, "--init")
+    initial = open_initial(path, flag)
     for name, theirs, mine in (
         ("vocabulary", initial.vocabulary.sha256[:12], records.vocabulary.sha256[:12]),
         ("do_lower_case", initial.do_lower_case, records.info.parameters["do_lower_case"]),
     ):
         if theirs != mine:
             raise InputError(
-                f"--data={job.data}: its {name} is {mine}, that of --init={job.init} is {theirs}; "
+                f"--data={job.data}: its {name} is {mine}, that of {flag}={path} is {theirs}; "
                 "make the records with its vocab.txt and --do_lower_case"
             )
-    initial.check("--init")
+    initial.check(flag)
     return initial
+
+
+def _open_teacher(
+    job: PretrainingJob, records: Records, config: BertConfig, longest: int
+) -> distillation.Teacher | None:
+    flag = distillation.FLAG
+    if job.distill_from and job.objective not in _TAUGHT:
+        raise InputError(
+            f"{flag}={job.distill_from}: --objective={job.objective} has no teacher; choose one of "
+            f"{', '.join(_TAUGHT)}, or leave {flag} out"
+        )
+    weights = _open_weights(job.distill_from, flag, job, records)
+    return distillation.Teacher.of(weights, config, longest, SEGMENTS) if weights else None
 
 
 def _with_rates(config: BertConfig, job: PretrainingJob) -> BertConfig:
@@ -306,7 +330,10 @@ def _check_sizes(data: Sequence[PhaseData], config: BertConfig) -> None:
 
 
 def _training(
-    job: PretrainingJob, data: Sequence[PhaseData], initial: InitialWeights | None
+    job: PretrainingJob,
+    data: Sequence[PhaseData],
+    initial: InitialWeights | None,
+    teacher: distillation.Teacher | None,
 ) -> Mapping[str, Any]:
     records = data[-1].records
     trained = initial.trained_positions or 0 if initial else 0
@@ -316,6 +343,10 @@ def _training(
         "init_positions": (job.init_positions, job.init_positions != KEEP),
         "trained_positions": (trained, trained > records.max_seq_length),
     }
+    if teacher:
+        weights = teacher.weights
+        further["distill_from"] = (claims.absolute(weights.path), True)
+        further["distill_from_sha256"] = (weights.sha256, True)
     return {
         "kind": model_folders.PRETRAINING,
         "optimizer": job.optimizer.settings(),

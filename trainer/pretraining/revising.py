@@ -71,6 +71,7 @@ def recorded_flags(path: str, model: str | None, init: str | None) -> dict[str, 
             found["decay_share"] = training["optimizer"]["decay_share"]
         found["masking"], from_init = training["masking"], training["init"]
         found["objective"] = objective_of(training)
+        found["distill_from"] = training.get("distill_from")
         found["generator_size"] = training.get("generator_size", GENERATOR_SIZE)
     except (ValueError, LookupError, TypeError):
         return {}  # The marker decides what is refused.

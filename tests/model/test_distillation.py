@@ -1,0 +1,139 @@
+"""The losses of a student beside an implementation in PyTorch."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from beambert.model.checkpoint_names import hugging_face_name
+from beambert.model.config import preset
+from beambert.model.distillation import cosine_losses, relation_heads, soft_target_losses
+from beambert.model.flops import forward_flops, relation_flops, training_flops
+from beambert.model.packing import Capacity
+from beambert.model.pretrainer import BertPretrainer
+from beambert.trainer.loop.objectives import means
+from beambert.trainer.pretraining.distillation import Teacher
+from beambert.trainer.pretraining.objective import PretrainingObjective
+from beambert.trainer.weights.initial import open_initial
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "trainer" / "golden_distillation"
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[str, np.ndarray]:
+    return dict(np.load(GOLDEN / "arrays.npz"))
+
+
+@pytest.fixture(scope="module")
+def features(golden) -> dict[str, tf.Tensor]:
+    return {
+        name.removeprefix("features/"): tf.constant(
+            value if value.dtype == np.float32 else value.astype(np.int32)
+        )
+        for name, value in golden.items()
+        if name.startswith("features/")
+    }
+
+
+@pytest.fixture(scope="module")
+def student() -> BertPretrainer:
+    weights = open_initial(str(GOLDEN / "student"), "--init")
+    model = BertPretrainer(weights.config)
+    assert weights.load_into(model, "--init") == []
+    return model
+
+
+# 21 tokens and 6 predictions: with the padding, with rows that just suffice, with rows to spare.
+@pytest.mark.parametrize("capacity", [None, Capacity(21, 6), Capacity(26, 8)])
+@pytest.mark.parametrize("name", ["answers", "relations"])
+def test_losses_and_gradients_are_those_of_pytorch(student, golden, features, name, capacity):
+    weights = open_initial(str(GOLDEN / name), "--distill_from")
+    teacher = Teacher.of(weights, student.config, length=10, segments=2)
+    assert teacher.has_head == (name == "answers")
+    own = PretrainingObjective({10: capacity} if capacity else {})
+    objective = teacher.objective(own, tf.distribute.get_strategy(), "float32")
+    totals = objective.weights(features)
+    assert (objective.way(features) is None) == (capacity is None)
+    with tf.GradientTape() as tape:
+        sums = objective.ways()[capacity is not None](student, features, None)
+        loss = tf.add_n(
+            [
+                objective.factor(of) * sums[of] / totals[objective.weight_of[of]]
+                for of in objective.losses
+            ]
+        )
+    variables = {variable.path: variable.value for variable in student.trainable_variables}
+    gradients = tape.gradient(loss, variables)
+
+    found = means({of: value.numpy() for of, value in (sums | totals).items()}, objective)
+    theirs = {
+        of.removeprefix(f"{name}/"): value for of, value in golden.items() if of.startswith(name)
+    }
+    losses = {of: float(value) for of, value in theirs.items() if of.endswith("loss")}
+    assert losses.keys() == {*objective.losses, "loss"}
+    assert {of: found[of] for of in losses} == pytest.approx(losses, rel=1e-5)
+    for path, gradient in gradients.items():
+        renamed, is_transposed = hugging_face_name(path)
+        expected = theirs.pop(f"gradients/{renamed}")
+        expected = expected.T if is_transposed else expected
+        np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-5, err_msg=path)
+    assert theirs.keys() == losses.keys()
+
+
+def test_a_teacher_says_nothing_to_its_equal():
+    x = np.random.default_rng(1).normal(size=(5, 7)).astype(np.float32)
+    np.testing.assert_allclose(soft_target_losses(x, x, 2.0), 0, atol=1e-6)
+    np.testing.assert_allclose(cosine_losses(x, 3 * x), 0, atol=1e-6)
+    np.testing.assert_allclose(cosine_losses(x, -x), 2, atol=1e-6)
+    # Rows of padding may be zero.
+    np.testing.assert_array_equal(cosine_losses(0 * x, 0 * x), 1)
+
+
+def test_the_gradient_of_soft_targets_keeps_its_size():
+    """Near equal logits it is their difference from the mean, whatever the temperature."""
+    student = tf.constant([[0.3, -0.1, 0.2, -0.4]]) * 1e-3
+    found = []
+    for temperature in (1.0, 2.0, 8.0):
+        with tf.GradientTape() as tape:
+            tape.watch(student)
+            loss = soft_target_losses(student, tf.zeros_like(student), temperature)
+        found.append(tape.gradient(loss, student))
+    np.testing.assert_allclose(found[1:], [student / 4] * 2, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("student", "teacher", "heads"),
+    [
+        (384, 768, 48),  # those of the paper
+        (768, 768, 48),
+        (384, 1024, 64),
+        (768, 1024, 64),
+        (128, 384, 16),
+        (100, 384, 4),
+        (7, 384, 1),
+        (8, 8, 1),
+    ],
+)
+def test_relation_heads_divide_both_widths(student, teacher, heads):
+    assert relation_heads(student, teacher) == heads
+
+
+def test_operations_and_memory_count_the_teacher():
+    weights = open_initial(str(GOLDEN / "relations"), "--distill_from")
+    teacher = Teacher.of(weights, preset("tiny", 58), length=10, segments=2)
+    capacity = Capacity(21, 6)
+    # One layer of width 32, with 21 rows and 3 sequences of 10.
+    layer = 2 * (21 * (4 * 32 * 32 + 2 * 32 * 24) + 3 * 10 * 2 * 10 * 32)
+    # Three relations; those of the student, of width 128, count threefold.
+    relations = 2 * 3 * 3 * 10 * 10 * (32 + 3 * 128)
+    assert teacher.flops(3, 10, 3, capacity) == layer + relations
+    assert relation_flops(preset("tiny", 58), weights.config, 3, 10) == relations
+    forward = forward_flops(preset("tiny"), 4, 10, 2)
+    assert training_flops(preset("tiny"), 4, 10, 2) == 3 * forward
+    arrays = json.loads((GOLDEN / "relations" / "config.json").read_text())
+    state, of_sequence = teacher.memory(10, 3)
+    encoder = sum(value.size for value in weights.read().values())
+    assert encoder * 4 < state < 2 * encoder * 4
+    assert of_sequence > 3 * 2 * 4 * 2 * 10 * 10 + 20 * 4 * 10 * arrays["hidden_size"]
