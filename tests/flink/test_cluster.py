@@ -50,9 +50,14 @@ def make(tmp_path_factory, vocabulary):
 
     def start(output, *flags) -> subprocess.Popen:
         command = [sys.executable, "-m", "beambert", "data", f"--vocab_file={folder}/vocab.txt"]
-        command += [f"--output={output}", "--input", *map(str, inputs), *FLAGS, *flags]
+        # The workers have another current folder, so that the relative path is the command's.
+        command += [f"--output={output.name}", "--input", *map(str, inputs), *FLAGS, *flags]
         return subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command,
+            cwd=output.parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
 
     return start

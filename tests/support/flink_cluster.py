@@ -127,10 +127,12 @@ class Cluster:
         opened.append("--add-opens=java.base/sun.nio.ch=ALL-UNNAMED")
         command = ["java", "-Xmx384m", *opened, "-cp", f"{self._jars}/*", main, *arguments]
         log = self._folder / f"{len(self._processes)}-{main.rpartition('.')[2]}.log"
-        # The workers find the project beside the tests, as the command does.
         environment = os.environ | {"FLINK_CONF_DIR": str(self._folder)}
         with log.open("w") as file:
-            process = subprocess.Popen(command, env=environment, stdout=file, stderr=file)
+            # The workers have another current folder than the command.
+            process = subprocess.Popen(
+                command, cwd=self._folder, env=environment, stdout=file, stderr=file
+            )
         self._processes.append(process)
         return process
 
