@@ -14,7 +14,7 @@ from beambert.pipelines.jobs.files import delete_quietly, read_bytes, write_byte
 from beambert.pipelines.jobs.input_files import InputFile, describe_links, match_inputs
 from beambert.pipelines.jobs.running import (
     check_reachable,
-    output_for_workers,
+    path_for_workers,
     run_job,
     works_here,
 )
@@ -40,7 +40,7 @@ def create_vocabulary(job: VocabularyJob, options: "PipelineOptions") -> None:
       InputError: the output file exists and is of another job, or an input cannot be used.
     """
     check_reachable(options, input=job.input, output=job.output)
-    job = dataclasses.replace(job, output=output_for_workers(job.output, options))
+    job = dataclasses.replace(job, output=path_for_workers(job.output, options))
     inputs = match_inputs(job.input)
     with locks.file_held(job.output, "--output"):
         _create(job, inputs, options)
@@ -85,6 +85,7 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
         describe,
         total_bytes / 1e6,
         "MB",
+        output=FileSystems.split(job.output)[0],
     )
     print(summarize(job.output))
 
