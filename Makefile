@@ -4,6 +4,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 SETUP := .venv/.installed
 FLINK_JAR := .flink/job-server.jar
+SPARK_JAR := .spark/job-server.jar
+PRISM := .prism/prism
+PRISM_VERSION = v$(shell sed -nE 's/^apache-beam(\[.*\])?==([0-9.]+).*/\2/p' requirements.lock)
 # TensorFlow and Beam need no network to be tested, and a laptop's GPU must not change results. Where
 # a shell forbids byte code, each of the many processes would compile all modules again.
 TEST_ENV := CUDA_VISIBLE_DEVICES=-1 TF_CPP_MIN_LOG_LEVEL=3 PYTHONDONTWRITEBYTECODE=
@@ -15,7 +18,7 @@ PYTEST := $(TEST_ENV) $(XLA_CACHE) $(BIN)/python -m pytest -n auto --maxprocesse
 	--dist=loadfile --no-loadscope-reorder
 
 .PHONY: help setup explore demo test test-slow test-explore test-flink test-cluster \
-	test-tpu-packages attack deploy-files smoke-cloud lint bench lock clean
+	test-runners test-tpu-packages attack deploy-files smoke-cloud lint bench lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## / - /'
@@ -48,7 +51,7 @@ demo: $(SETUP)  ## the whole path from text to a served model, in demo-output/
 	$(BIN)/beambert demo --output=demo-output
 
 test: $(SETUP)  ## the fast tests, offline
-	$(PYTEST) -m "not slow and not flink and not explore"
+	$(PYTEST) -m "not slow and not flink and not runners and not explore"
 
 # These wait for other processes half of the time, so that one more than there are processors gains.
 test-slow: $(SETUP)  ## the others: several processes, killed ones
@@ -76,6 +79,21 @@ test-flink test-cluster:
 		BEAMBERT_FLINK_JAR=$(abspath $(FLINK_JAR)) $(TEST_ENV) $(BIN)/python -m pytest -m flink $(FLINK_TESTS); \
 	fi
 
+# What is missing is said; pytest skips the runners that it would fetch.
+test-runners: $(SETUP)  ## the Beam commands on Prism, Spark and Flink; needs Go, Java 17 and Maven
+	@if command -v java >/dev/null && command -v mvn >/dev/null; then \
+		$(MAKE) --no-print-directory $(FLINK_JAR) $(SPARK_JAR); \
+	else \
+		echo "skipped: Java 17 and Maven are needed to fetch and run Spark and Flink"; \
+	fi
+	@if command -v go >/dev/null; then \
+		$(MAKE) --no-print-directory $(PRISM); \
+	else \
+		echo "skipped: Go is needed to build Prism"; \
+	fi
+	BEAMBERT_FLINK_JAR=$(abspath $(FLINK_JAR)) BEAMBERT_SPARK_JAR=$(abspath $(SPARK_JAR)) \
+		BEAMBERT_PRISM=$(abspath $(PRISM)) $(TEST_ENV) $(BIN)/python -m pytest -m runners tests/runners
+
 test-tpu-packages: .venv-tpu/.installed  ## the trainer's tests with exactly what a TPU host has
 	TPU_SKIP_MDS_QUERY=1 $(TEST_ENV) .venv-tpu/bin/python -m pytest -n auto --maxprocesses=4 \
 		--dist=loadfile -m "not slow" tests/model tests/trainer
@@ -92,8 +110,13 @@ attack: $(SETUP)  ## 3,000 seeded attempts to break the commands; one family wit
 
 # Maven fails on any file whose checksum is not the published one.
 $(FLINK_JAR): tests/flink/pom.xml
+$(SPARK_JAR): tests/runners/pom.xml
+$(FLINK_JAR) $(SPARK_JAR):
 	mvn --quiet --batch-mode --strict-checksums --file $< package
 	touch $@
+
+$(PRISM):
+	GOBIN=$(abspath $(@D)) go install github.com/apache/beam/sdks/v2/go/cmd/prism@$(PRISM_VERSION)
 
 deploy-files: $(SETUP)  ## what deploy/ generates: template metadata, the pipeline
 	$(BIN)/python -m beambert.deploy.flex_template
@@ -124,4 +147,4 @@ lock: $(SETUP)  ## resolve the newest versions into requirements.lock, and the h
 	$(COMPILE) --no-deps requirements-tpu.in -o requirements-tpu.lock
 
 clean:  ## delete what the other targets made
-	rm -rf .venv .venv-tpu .flink demo-output attack-output build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-tpu .flink .spark .prism demo-output attack-output build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

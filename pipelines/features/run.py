@@ -10,7 +10,7 @@ from beambert.pipelines.jobs import files
 from beambert.pipelines.jobs.running import (
     check_reachable,
     describe_examples,
-    output_for_workers,
+    path_for_workers,
     run_job,
     works_here,
 )
@@ -30,7 +30,7 @@ def create_task_features(job: FeaturesJob, options: "PipelineOptions") -> None:
       InputError: the folder holds something else, or a file cannot be used.
     """
     check_reachable(options, output=job.output)
-    job = dataclasses.replace(job, output=output_for_workers(job.output, options))
+    job = dataclasses.replace(job, output=path_for_workers(job.output, options))
     plan, inputs = plan_features(job)
     with locks.folders_held([plan.output], "--output"):
         if files.claim_output(plan.output, plan.identity(), FLAGS_OF):
@@ -54,6 +54,7 @@ def _run(
         describe_examples(sum(len(of) for of in inputs.examples.values())),
         sum(path.stat().st_size for path in inputs.files.values()) / 1e6,
         "MB",
+        output=plan.output,
     )
 
 

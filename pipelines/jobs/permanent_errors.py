@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from apache_beam.io.filesystems import FileSystems
 
-from beambert.pipelines.jobs.files import STORAGE_ERRORS, read_bytes, write_bytes
+from beambert.pipelines.jobs.files import STORAGE_ERRORS, delete_quietly, read_bytes, write_bytes
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 
@@ -77,6 +77,7 @@ def cancelled_on_error(path: str, cancel: Callable[[], object]) -> Iterator[None
         thread.join()
         look()
         if found:
+            delete_quietly([path])
             raise InputError(found[0])
 
 

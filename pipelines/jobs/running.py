@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from beambert.pipelines.shared.console import duration, input_error_in, quiet_stderr
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import Flag, FlagParser, unknown_flag
+from beambert.pipelines.shared.interrupts import undone_at_end
 from beambert.pipelines.shared.loading import hidden
 from beambert.pipelines.shared.progress import Describe, Pace, ProgressDisplay
 from beambert.pipelines.storage.claims import absolute
@@ -121,16 +122,12 @@ def check_reachable(options: "PipelineOptions", **paths: str | Sequence[str]) ->
     Raises:
       InputError: a worker cannot read a path.
     """
-    from apache_beam.options.pipeline_options import PortableOptions, StandardOptions
-
-    if is_local(options):
+    if is_local(options) or may_share(options):
         return
-    on_dataflow = options.view_as(StandardOptions).runner == "DataflowRunner"
-    environment = options.view_as(PortableOptions).environment_type
-    if not on_dataflow and environment in SHARING_ENVIRONMENTS:
-        return
-    workers = "Dataflow's workers" if on_dataflow else "workers in containers"
-    remedy = "name a gs:// path" if on_dataflow else "name a path on object storage or HDFS"
+    workers = "Dataflow's workers" if on_dataflow(options) else "workers in containers"
+    remedy = (
+        "name a gs:// path" if on_dataflow(options) else "name a path on object storage or HDFS"
+    )
     for flag, given in paths.items():
         for path in [given] if isinstance(given, str) else given:
             if "://" not in path:
@@ -139,20 +136,35 @@ def check_reachable(options: "PipelineOptions", **paths: str | Sequence[str]) ->
                 )
 
 
-def output_for_workers(output: str, options: "PipelineOptions") -> str:
-    """Returns the path of an output as workers need it: they may have another current folder."""
-    return output if is_local(options) else absolute(output)
+def may_share(options: "PipelineOptions") -> bool:
+    """Returns whether the workers are elsewhere, but may share a file system with this machine."""
+    from apache_beam.options.pipeline_options import PortableOptions
+
+    environment = options.view_as(PortableOptions).environment_type
+    return environment in SHARING_ENVIRONMENTS and not on_dataflow(options)
 
 
-def check_visible(folder: str) -> None:
-    """Checks on a worker that it sees the output folder that the command has claimed.
+def on_dataflow(options: "PipelineOptions") -> bool:
+    """Returns whether Dataflow's workers do the work."""
+    from apache_beam.options.pipeline_options import StandardOptions
+
+    return options.view_as(StandardOptions).runner == "DataflowRunner"
+
+
+def path_for_workers(path: str, options: "PipelineOptions") -> str:
+    """Returns a path as workers need it: they may have another current folder."""
+    return path if is_local(options) else absolute(path)
+
+
+def check_visible(folder: str, flag: str = "--output") -> None:
+    """Checks on a worker that it sees a folder that the command has made.
 
     Raises:
       InputError: the folder is not there.
     """
     if "://" not in folder and not os.path.isdir(folder):
         raise InputError(
-            f"--output={folder}: the workers don't see this folder; name one that all of them share"
+            f"{flag}={folder}: the workers don't see this folder; name one that all of them share"
         )
 
 
@@ -250,7 +262,8 @@ def run_job(
     unit: str,
     done: str = "done",
     error_path: str = "",
-) -> "PipelineResult":
+    output: str = "",
+) -> dict[str, float]:
     """Runs a pipeline to its end with a progress line, and prints its duration and rate.
 
     Args:
@@ -261,23 +274,28 @@ def run_job(
       unit: unit of the amount.
       done: participle for the line about the duration; a command with several jobs names each.
       error_path: file to which a worker elsewhere writes its error, see `permanent_errors`.
+      output: folder that the command has made and a worker writes to; a worker elsewhere looks
+        whether it sees it. "" leaves that to the steps.
 
     Returns:
-      The runner's result.
+      The seconds that the workers together spent in each stage, see `clock`.
 
     Raises:
       InputError: a worker or the runner raised an error that the user can mend.
     """
-    started = time.monotonic()
-    with plain_errors():
+    from beambert.pipelines.jobs import clock, job_servers
+
+    started, folder = time.monotonic(), None
+    with plain_errors(), contextlib.ExitStack() as stack:
         if is_local(options):
-            with ProgressDisplay(describe) as display, quiet_libraries():
-                result = _run(build, options, display.folder)
-        else:
-            result = _run(build, options, None, error_path)
-    seconds = time.monotonic() - started
+            folder = stack.enter_context(ProgressDisplay(describe)).folder
+            stack.enter_context(quiet_libraries())
+        stack.enter_context(job_servers.ended_after())
+        # The server of a job tells the counts.
+        stages = clock.stage_seconds(_run(build, options, folder, error_path, output))
+        seconds = time.monotonic() - started
     print(f"{done} in {duration(seconds)}, {amount / seconds:,.2f} {unit}/s")
-    return result
+    return stages
 
 
 def translate_job(build: Build, options: "PipelineOptions") -> "PipelineResult":
@@ -294,7 +312,11 @@ def translate_job(build: Build, options: "PipelineOptions") -> "PipelineResult":
 
 
 def _run(
-    build: Build, options: "PipelineOptions", progress_folder: str | None, error_path: str = ""
+    build: Build,
+    options: "PipelineOptions",
+    progress_folder: str | None,
+    error_path: str = "",
+    output: str = "",
 ) -> "PipelineResult":
     import apache_beam as beam
     from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
@@ -304,16 +326,20 @@ def _run(
 
         local_workers.install()
     # Beam looks for it, which would load all of it, to see whether this is a notebook.
-    with hidden("IPython"):
-        if not error_path or options.view_as(StandardOptions).no_wait_until_finish:
-            with beam.Pipeline(options=options) as pipeline:
-                build(pipeline, progress_folder)
-            return pipeline.result
-        from beambert.pipelines.jobs.permanent_errors import cancelled_on_error
-
+    with hidden("IPython"), contextlib.ExitStack() as stack:
         pipeline = beam.Pipeline(options=options)
         build(pipeline, progress_folder)
+        if output and may_share(options):
+            _ = pipeline | "Output" >> beam.Create([output]) | beam.Map(check_visible)
         result = pipeline.run()
-        with cancelled_on_error(error_path, result.cancel):
+        if not options.view_as(StandardOptions).no_wait_until_finish:
+            if error_path:
+                from beambert.pipelines.jobs.permanent_errors import cancelled_on_error
+
+                stack.enter_context(cancelled_on_error(error_path, result.cancel))
+            # On a cluster the job would go on, beside that of the next command. One on Dataflow is
+            # cancelled there.
+            if not (is_local(options) or on_dataflow(options)):
+                stack.enter_context(undone_at_end(result.cancel))
             result.wait_until_finish()
         return result

@@ -2,11 +2,10 @@
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
-from apache_beam.metrics import Metrics, MetricsFilter
 
 from beambert.pipelines.jobs import files, input_files
 from beambert.pipelines.jobs.running import check_reachable, run_job
@@ -24,10 +23,11 @@ from beambert.pipelines.storage.weights import NOT_TO_USE, model_sha256
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
-    from apache_beam.runners.runner import PipelineResult
 
 PART, REJECTS = "part", "rejects"
 INFO_FILE = "info.json"
+# Workers write their counts there for the command.
+COUNTS_FILE = f"{claims.TEMPORARY_PREFIX}counts"
 # The flags behind the values that decide the answers.
 FLAGS_OF = (
     {
@@ -90,7 +90,7 @@ def _answer(
         print(note, flush=True)
     with worker_folder.worker_folder(options) as sent:
         reachable = worker_folder.send_model(model, sent)
-        result = run_job(
+        run_job(
             lambda pipeline, folder: write_answers(
                 pipeline | Predict(job, folder, reachable, encodings), output
             ),
@@ -98,10 +98,12 @@ def _answer(
             describe_progress(total_bytes),
             total_bytes / 1e6,
             "MB",
+            output=output,
         )
     remedy = "wait until nothing writes to it, then delete --output or choose another"
     input_files.check_unchanged(inputs, job.input, remedy)
-    counts = {"answers": _count(result, PART), "rejects": _count(result, REJECTS)}
+    found = json.loads(files.read_bytes(f"{output}/{COUNTS_FILE}", "--output"))
+    counts = {"answers": found.get(PART, 0), "rejects": found.get(REJECTS, 0)}
     if not counts["answers"]:
         _refuse_nothing(job, output, counts["rejects"])
     files.write_bytes(f"{output}/{INFO_FILE}", json.dumps(identity | counts, indent=1).encode())
@@ -121,21 +123,33 @@ def _refuse_nothing(job: PredictionJob, output: str, rejects: int) -> None:
         lines = (files.read_bytes(f"{output}/{name}", "--output") for name in sorted(names))
         first = json.loads(next(filter(None, b"".join(lines).split(b"\n"))))
         reason = f"none of {rejects:,} rows could be answered ({first['reason']})"
-    for prefix in (f"{PART}-", f"{REJECTS}-", claims.UNFINISHED_FILE):
+    for prefix in (f"{PART}-", f"{REJECTS}-", COUNTS_FILE, claims.UNFINISHED_FILE):
         files.delete_prefixed(output, prefix)
     raise InputError(f"--input: {reason}; correct the files or the flags")
 
 
 def write_answers(answers: beam.PCollection[dict[str, Any]], output: str) -> None:
-    """Adds the steps that write answers and rejects to separate files."""
+    """Adds the steps that write answers and rejects to separate files, and how many there are."""
     for name, is_reject in ((PART, False), (REJECTS, True)):
         _ = (
             answers
             | f"Choose {name}"
             >> beam.Filter(lambda row, is_reject=is_reject: ("reason" in row) == is_reject)
-            | f"Count {name}" >> beam.Map(_counted, Metrics.counter("beambert", name))
+            | f"Text of {name}" >> beam.Map(lambda row: json.dumps(row, ensure_ascii=False))
             | f"Write {name}" >> beam.io.WriteToText(f"{output}/{name}", file_name_suffix=".jsonl")
         )
+    # Beam's metrics count the rows of a retried worker twice, and Flink and Spark commit none.
+    _ = (
+        answers
+        | "Kinds" >> beam.Map(lambda row: REJECTS if "reason" in row else PART)
+        | "Count" >> beam.combiners.Count.PerElement()
+        | "Counts" >> beam.combiners.ToDict()
+        | "Write counts" >> beam.Map(_write_counts, f"{output}/{COUNTS_FILE}")
+    )
+
+
+def _write_counts(counts: Mapping[str, int], path: str) -> None:
+    files.write_bytes(path, json.dumps(counts).encode())
 
 
 def describe_progress(total_bytes: int) -> Describe:
@@ -156,14 +170,3 @@ def describe_progress(total_bytes: int) -> Describe:
         return line
 
     return describe
-
-
-def _counted(row: dict[str, Any], counter: Any) -> str:
-    """Counts a row and returns it as JSON."""
-    counter.inc()
-    return json.dumps(row, ensure_ascii=False)
-
-
-def _count(result: "PipelineResult", name: str) -> int:
-    found = result.metrics().query(MetricsFilter().with_name(name))["counters"]
-    return sum(counter.committed or 0 for counter in found)

@@ -12,10 +12,10 @@ import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from beambert.pipelines.jobs.running import is_local
+from beambert.pipelines.jobs.running import check_reachable, is_local
 from beambert.pipelines.prediction.saved_models import Model
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage import claims, tensorflow_files
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -36,9 +36,11 @@ def worker_folder(options: "PipelineOptions") -> Iterator[str | None]:
     root = options.view_as(GoogleCloudOptions).temp_location
     if not root:
         raise InputError(
-            "--temp_location: must be given for workers on other machines; name a gs:// folder"
+            "--temp_location: must be given for workers on other machines; name a gs:// folder, or "
+            "one that all workers share"
         )
-    folder = f"{root.rstrip('/')}/beambert-{uuid.uuid4().hex[:8]}"
+    check_reachable(options, temp_location=root)
+    folder = f"{claims.absolute(root)}/beambert-{uuid.uuid4().hex[:8]}"
     try:
         yield folder
     finally:

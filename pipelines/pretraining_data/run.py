@@ -12,13 +12,13 @@ from apache_beam.options.pipeline_options import StandardOptions
 from beambert.pipelines.corpus.flags import describe_cleaning, describe_reading
 from beambert.pipelines.corpus.reading import sample_documents
 from beambert.pipelines.jobs import files
-from beambert.pipelines.jobs.clock import describe_stages, stage_seconds
+from beambert.pipelines.jobs.clock import describe_stages
 from beambert.pipelines.jobs.input_files import describe_links
 from beambert.pipelines.jobs.permanent_errors import error_path
 from beambert.pipelines.jobs.running import (
     check_reachable,
     is_local,
-    output_for_workers,
+    path_for_workers,
     run_job,
     translate_job,
     works_here,
@@ -145,7 +145,7 @@ def estimate_pretraining_data(
 def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
     """Returns the plan of a job, or None with a message if there is no file to read."""
     check_reachable(options, input=job.input, output=job.output)
-    job = dataclasses.replace(job, output=output_for_workers(job.output, options))
+    job = dataclasses.replace(job, output=path_for_workers(job.output, options))
     everything, inputs = find_inputs(job)
     if job.since and not inputs:
         print(f"nothing new: all files of --input are in the records of {', '.join(job.since)}")
@@ -201,7 +201,7 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
 
     try:
         with undone_at_end(delete_spills):
-            result = run_job(
+            stages = run_job(
                 lambda pipeline, folder: (
                     pipeline | CreatePretrainingData(plan.job, folder, plan, errors)
                 ),
@@ -223,7 +223,7 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
                     file=sys.stderr,
                 )
         raise
-    if line := describe_stages(stage_seconds(result)):
+    if line := describe_stages(stages):
         print(line)
 
 

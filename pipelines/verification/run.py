@@ -1,5 +1,6 @@
 """Runs a verification: shows progress, writes the report and prints a summary."""
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.jobs.files import delete_quietly, read_bytes, write_bytes
-from beambert.pipelines.jobs.running import check_reachable, output_for_workers, run_job
+from beambert.pipelines.jobs.running import check_reachable, path_for_workers, run_job
 from beambert.pipelines.shared.console import counted, size
 from beambert.pipelines.shared.progress import Describe, describe_bytes
 from beambert.pipelines.storage import locks
@@ -33,9 +34,11 @@ def verify_records(job: VerificationJob, options: "PipelineOptions") -> dict[str
     Raises:
       InputError: an input or the output cannot be used.
     """
-    folders = find_folders(job.inputs, job.vocab_file)
-    output = output_for_workers(choose_output(job.inputs, job.output), options)
+    inputs = tuple(path_for_workers(path, options) for path in job.inputs)
+    folders = find_folders(inputs, job.vocab_file)
+    output = path_for_workers(choose_output(job.inputs, job.output), options)
     check_reachable(options, inputs=job.inputs, output=output)
+    job = dataclasses.replace(job, inputs=inputs, output=output)
     report, page = (FileSystems.join(output, name) for name in (JSON_FILE, PAGE_FILE))
     with locks.folders_held([output], "--output"):
         return _verify(job, folders, report, page, options)
@@ -58,6 +61,7 @@ def _verify(
         describe_progress(total_bytes),
         total_bytes / 1e6,
         "MB",
+        output=FileSystems.split(report)[0],
     )
     result = json.loads(read_bytes(report, "--output"))
     write_bytes(page, render(result).encode())

@@ -63,6 +63,7 @@ class LearnVocabulary(beam.PTransform):
         progress_folder: str | None = None,
         inputs: Sequence[InputFile] | None = None,
         encodings: Encodings | None = None,
+        error_path: str = "",
     ):
         """Lists the files to read.
 
@@ -71,6 +72,7 @@ class LearnVocabulary(beam.PTransform):
           progress_folder: folder of a `ProgressDisplay`, or None.
           inputs: files that match the patterns of the job, if they are listed already.
           encodings: result of `find_encodings` for the inputs, if it exists already.
+          error_path: file to which a worker writes its error, see `permanent_errors`; "" for none.
 
         Raises:
           InputError: a pattern matches no file.
@@ -82,6 +84,7 @@ class LearnVocabulary(beam.PTransform):
         if encodings is None:
             self._encodings, _ = find_encodings(self._inputs, job.format, job.encoding)
         self._progress_folder = progress_folder
+        self._error_path = error_path
 
     # Beam takes no union as a hint, but it takes the beginning of a pipeline for any collection.
     def expand(self, documents: beam.PCollection[str]) -> beam.PCollection[Vocabulary]:
@@ -99,9 +102,9 @@ class LearnVocabulary(beam.PTransform):
         options = ReadOptions(job.format, job.text_column, self._progress_folder, self._encodings)
         counted = add_sources(
             documents, InputList(tuple(self._inputs)), options
-        ) | "CountWords" >> beam.ParDo(word_counts.CountWords(do_lower_case, options)).with_outputs(
-            COUNTS, REJECTS, main="words"
-        )
+        ) | "CountWords" >> beam.ParDo(
+            word_counts.CountWords(do_lower_case, options, self._error_path)
+        ).with_outputs(COUNTS, REJECTS, main="words")
         words = (
             counted.words
             | "Partition" >> beam.GroupByKey()
@@ -119,7 +122,10 @@ class LearnVocabulary(beam.PTransform):
         )
         return words | "Learn" >> beam.ParDo(
             word_counts.WriteVocabulary(
-                job, self._inputs, about_job(job, self._inputs, self._encodings)
+                job,
+                self._inputs,
+                about_job(job, self._inputs, self._encodings),
+                self._error_path,
             ),
             beam.pvalue.AsSingleton(characters),
             beam.pvalue.AsSingleton(uncovered),

@@ -14,7 +14,8 @@ from beambert.pipelines.jobs.files import delete_quietly, read_bytes, write_byte
 from beambert.pipelines.jobs.input_files import InputFile, describe_links, match_inputs
 from beambert.pipelines.jobs.running import (
     check_reachable,
-    output_for_workers,
+    is_local,
+    path_for_workers,
     run_job,
     works_here,
 )
@@ -40,7 +41,7 @@ def create_vocabulary(job: VocabularyJob, options: "PipelineOptions") -> None:
       InputError: the output file exists and is of another job, or an input cannot be used.
     """
     check_reachable(options, input=job.input, output=job.output)
-    job = dataclasses.replace(job, output=output_for_workers(job.output, options))
+    job = dataclasses.replace(job, output=path_for_workers(job.output, options))
     inputs = match_inputs(job.input)
     with locks.file_held(job.output, "--output"):
         _create(job, inputs, options)
@@ -79,12 +80,15 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
             return reading(counts, seconds)
         return f"learning {job.vocab_size:,} word pieces, {seconds:.0f} s since the start"
 
+    errors = "" if is_local(options) else claims.aside(job.output)
     run_job(
-        lambda pipeline, folder: pipeline | LearnVocabulary(job, folder, inputs, encodings),
+        lambda pipeline, folder: pipeline | LearnVocabulary(job, folder, inputs, encodings, errors),
         options,
         describe,
         total_bytes / 1e6,
         "MB",
+        error_path=errors,
+        output=FileSystems.split(job.output)[0],
     )
     print(summarize(job.output))
 

@@ -23,6 +23,7 @@ from beambert.pipelines.corpus.reading import (
 from beambert.pipelines.corpus.transforms import COUNTS, RejectLists, Source, read_source
 from beambert.pipelines.jobs.files import delete_quietly, write_bytes
 from beambert.pipelines.jobs.input_files import InputFile, check_unchanged
+from beambert.pipelines.jobs.permanent_errors import told
 from beambert.pipelines.jobs.running import library_versions
 from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
@@ -173,10 +174,11 @@ class CountWords(beam.DoFn):
     The side outputs are the counts of documents and the rejects.
     """
 
-    def __init__(self, do_lower_case: bool, options: ReadOptions):
-        """Takes the options for normalizing words and reading files."""
+    def __init__(self, do_lower_case: bool, options: ReadOptions, error_path: str = ""):
+        """Takes the options for normalizing words and reading files, and `told`'s path."""
         self._do_lower_case = do_lower_case
         self._options = options
+        self._error_path = error_path
 
     def setup(self) -> None:
         """Builds the word splitter, once in each worker."""
@@ -189,6 +191,10 @@ class CountWords(beam.DoFn):
 
     def process(self, source: Source) -> Iterator[Any]:
         """Counts the words of one source, and yields the counts when there are enough."""
+        with told(self._error_path):
+            yield from self._count(source)
+
+    def _count(self, source: Source) -> Iterator[Any]:
         counts: Counter[str] = Counter()
         rejects = RejectLists(source)
         for document in read_source(source, self._options, self._progress):
@@ -220,11 +226,18 @@ class CountWords(beam.DoFn):
 class WriteVocabulary(beam.DoFn):
     """Learns the vocabulary from all word counts, writes it and its job file, and returns it."""
 
-    def __init__(self, job: VocabularyJob, inputs: Sequence[InputFile], about: Mapping[str, Any]):
-        """Takes the job, its files, and the values that go into the file beside vocab.txt."""
+    def __init__(
+        self,
+        job: VocabularyJob,
+        inputs: Sequence[InputFile],
+        about: Mapping[str, Any],
+        error_path: str = "",
+    ):
+        """Takes the job, its files, the values for the file beside vocab.txt, and `told`'s path."""
         self._job = job
         self._inputs = inputs
         self._about = about
+        self._error_path = error_path
 
     def process(
         self,
@@ -240,6 +253,18 @@ class WriteVocabulary(beam.DoFn):
           InputError: an input was changed, too many documents were rejected, or there were no
             words.
         """
+        with told(self._error_path):
+            vocabulary = self._write(words, characters, uncovered, read, rejects)
+        yield vocabulary
+
+    def _write(
+        self,
+        words: CorpusWords,
+        characters: Sequence[str],
+        uncovered: int,
+        read: Counter[str],
+        rejects: Sequence[str],
+    ) -> Vocabulary:
         job = self._job
         remedy = "wait until nothing writes to it, then give the same command again"
         check_unchanged(self._inputs, job.input, remedy)
@@ -267,7 +292,7 @@ class WriteVocabulary(beam.DoFn):
         }
         write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
         write_bytes(job.output, vocabulary.serialize())
-        yield vocabulary
+        return vocabulary
 
     def _list_rejects(self, rejects: Sequence[str], read: Counter[str]) -> None:
         """Writes the rejects beside the vocabulary, and fails the job if they are too many."""

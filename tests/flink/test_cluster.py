@@ -3,6 +3,7 @@
 `make test-cluster` fetches Flink and runs this; it is no part of `make test`.
 """
 
+import bz2
 import json
 import os
 import pathlib
@@ -14,7 +15,7 @@ import sys
 import time
 
 import pytest
-from support.flink_cluster import Cluster, started
+from support.flink_cluster import ATTEMPTS, Cluster, started
 from support.sample_text import make_document
 
 pytestmark = pytest.mark.flink
@@ -50,9 +51,14 @@ def make(tmp_path_factory, vocabulary):
 
     def start(output, *flags) -> subprocess.Popen:
         command = [sys.executable, "-m", "beambert", "data", f"--vocab_file={folder}/vocab.txt"]
-        command += [f"--output={output}", "--input", *map(str, inputs), *FLAGS, *flags]
+        # The workers have another current folder, so that the relative path is the command's.
+        command += [f"--output={output.name}", "--input", *map(str, inputs), *FLAGS, *flags]
         return subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command,
+            cwd=output.parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
 
     return start
@@ -82,11 +88,11 @@ def kill_machine(cluster: Cluster) -> None:
 
 
 def kill_worker(cluster: Cluster) -> None:
-    os.kill(cluster.workers()[0], signal.SIGKILL)
+    os.kill(cluster.busiest_worker(), signal.SIGKILL)
 
 
 def freeze_worker(cluster: Cluster) -> None:
-    worker = cluster.workers()[0]
+    worker = cluster.busiest_worker()
     os.kill(worker, signal.SIGSTOP)
     time.sleep(SECONDS_FROZEN)
     os.kill(worker, signal.SIGCONT)
@@ -102,11 +108,47 @@ def test_an_undisturbed_cluster_gives_the_same_bytes(cluster, make, local, way, 
 @pytest.mark.parametrize("stage", ["reading", "writing"])
 @pytest.mark.parametrize("disturb", [kill_machine, kill_worker, freeze_worker])
 def test_a_disturbed_cluster_gives_the_same_bytes(cluster, make, local, disturb, stage, tmp_path):
-    output = tmp_path / "records"
+    output, restarts = tmp_path / "records", cluster.restarts()
+    wait_until(lambda: not cluster.workers())  # those of the job before
     process = make(output, *cluster.flags)
-    deadline = time.monotonic() + 300
-    while not (cluster.workers() if stage == "reading" else list(output.glob("*tfrecord*"))):
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.05)
+    is_there = cluster.workers if stage == "reading" else lambda: list(output.glob("*tfrecord*"))
+    wait_until(lambda: process.poll() is not None or is_there())
     disturb(cluster)
+    assert process.poll() is None
     assert result_of(process, output, cluster) == local
+    assert disturb is freeze_worker or cluster.restarts() > restarts
+
+
+def wait_until(is_so) -> None:
+    deadline = time.monotonic() + 300
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_an_error_that_stays_is_told_once_and_ends_the_job(cluster, make, tmp_path):
+    damaged = tmp_path / "damaged.bz2"
+    damaged.write_bytes(bz2.compress(b"A river in the north.\n" * 500_000)[:-20])
+    restarts = cluster.restarts()
+    process = make(tmp_path / "records", f"--input={damaged}", *cluster.flags)
+    said, _ = process.communicate(timeout=900)
+    assert process.returncode == 2, said[-3000:]
+    (sentence,) = [line for line in said.splitlines() if "InputError" in line or "damaged" in line]
+    assert sentence.startswith(f"beambert data: {damaged}: unreadable after line"), said
+    assert "Traceback" not in said
+    assert not (tmp_path / "records").exists()
+    wait_until(lambda: not cluster.running_jobs())
+    assert cluster.restarts() - restarts < ATTEMPTS
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_is_interrupted_ends_its_job(cluster, make, tmp_path, number):
+    wait_until(lambda: not cluster.workers())
+    process = make(tmp_path / "records", *cluster.flags)
+    wait_until(lambda: process.poll() is not None or cluster.workers())
+    process.send_signal(number)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert said.splitlines()[-1].startswith("beambert data: interrupted"), said
+    wait_until(lambda: not cluster.running_jobs())
+    assert not list(tmp_path.glob("records/*tfrecord*"))

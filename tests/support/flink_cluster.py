@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 
 JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
@@ -30,6 +31,8 @@ MEMORY = {
     "jvm-overhead.min": "192m",
     "jvm-overhead.max": "192m",
 }
+# Number of times that the cluster begins a job again that has failed.
+ATTEMPTS = 5
 BOOT = pathlib.Path(__file__).with_name("flink_worker.py")
 SECONDS_TO_START = 180
 
@@ -59,7 +62,7 @@ class Cluster:
             **{f"taskmanager.memory.{name}": size for name, size in MEMORY.items()},
             "io.tmp.dirs": folder,
             "restart-strategy.type": "fixed-delay",
-            "restart-strategy.fixed-delay.attempts": 5,
+            "restart-strategy.fixed-delay.attempts": ATTEMPTS,
             "restart-strategy.fixed-delay.delay": "2 s",
             "heartbeat.interval": 2000,
             "heartbeat.timeout": 20000,
@@ -108,6 +111,22 @@ class Cluster:
                     found.append(int(words.parent.name))
         return found
 
+    def busiest_worker(self) -> int:
+        """Returns the process number of the worker that computes most in a second."""
+        before = {worker: ticks_of(worker) for worker in self.workers()}
+        time.sleep(1)
+        return max(before, key=lambda worker: ticks_of(worker) - before[worker])
+
+    def restarts(self) -> int:
+        """Returns how often the JobManager has restarted a job."""
+        (log,) = self._folder.glob(f"*-{JOB_MANAGER.rpartition('.')[2]}.log")
+        return log.read_text().count(" to RESTARTING")
+
+    def running_jobs(self) -> list[str]:
+        """Returns the identifiers of the jobs that have not ended."""
+        with urllib.request.urlopen(f"http://localhost:{self._rest}/jobs/overview") as answer:
+            return [job["jid"] for job in json.load(answer)["jobs"] if job["end-time"] < 0]
+
     def log(self) -> str:
         """Returns the end of what the processes have logged."""
         logs = sorted(self._folder.glob("*.log"))
@@ -127,10 +146,12 @@ class Cluster:
         opened.append("--add-opens=java.base/sun.nio.ch=ALL-UNNAMED")
         command = ["java", "-Xmx384m", *opened, "-cp", f"{self._jars}/*", main, *arguments]
         log = self._folder / f"{len(self._processes)}-{main.rpartition('.')[2]}.log"
-        # The workers find the project beside the tests, as the command does.
         environment = os.environ | {"FLINK_CONF_DIR": str(self._folder)}
         with log.open("w") as file:
-            process = subprocess.Popen(command, env=environment, stdout=file, stderr=file)
+            # The workers have another current folder than the command.
+            process = subprocess.Popen(
+                command, cwd=self._folder, env=environment, stdout=file, stderr=file
+            )
         self._processes.append(process)
         return process
 
@@ -144,6 +165,16 @@ def started(folder: pathlib.Path, jars: pathlib.Path) -> Iterator[Cluster]:
         yield cluster
     finally:
         cluster.stop()
+
+
+def ticks_of(process: int) -> int:
+    """Returns a process's time on processors so far in ticks of the kernel; 0 if it is gone."""
+    try:
+        stat = pathlib.Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return 0
+    user, system = stat.rpartition(")")[2].split()[11:13]  # see proc(5)
+    return int(user) + int(system)
 
 
 def free_ports(count: int) -> list[int]:

@@ -53,6 +53,7 @@ def test_the_job_is_cancelled_and_the_error_said_once(tmp_path):
     finally:
         logging.getLogger().removeHandler(handler)
     assert 1 <= job.attempts < 100
+    assert list(tmp_path.iterdir()) == []
     assert "InputError" not in stream.getvalue()
 
 

@@ -165,8 +165,8 @@ def test_workers_that_cannot_see_a_path(flags, monkeypatch):
     else:
         running.check_reachable(options, input=("gs://b/*",), output="out")
     expected = "out" if flags in LOCAL else "/out"
-    assert running.output_for_workers("out", options) == expected
-    assert running.output_for_workers("gs://b/out", options) == "gs://b/out"
+    assert running.path_for_workers("out", options) == expected
+    assert running.path_for_workers("gs://b/out", options) == "gs://b/out"
 
 
 def test_a_worker_that_does_not_see_the_output(tmp_path):

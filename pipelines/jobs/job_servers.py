@@ -1,0 +1,57 @@
+"""The servers that Beam starts for a job on Flink, Spark or Prism end with the job.
+
+Beam ends them when Python ends. By then the command's folder for temporary files is gone, where
+Beam fails to find its own, so that it prints a traceback and the server goes on for ever. It also
+replaces the handler of Ctrl-C by one of its own, after which the command would never end.
+"""
+
+import contextlib
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from apache_beam.runners.portability import job_server
+
+from beambert.pipelines.shared.interrupts import undone_at_end
+
+
+class JobServer(job_server.JobServer):
+    """A server that Beam may start for several jobs, one after the other: a new one for each."""
+
+    def __init__(self, server: job_server.SubprocessJobServer):
+        """Takes the server, which isn't started yet."""
+        self._server = server
+        self._running: job_server.SubprocessJobServer | None = None
+
+    def start(self) -> Any:
+        """Starts the server unless it is running; returns Beam's stub for it."""
+        if self._running is None:
+            self._running = copy.copy(self._server)
+            _STARTED.append(self)
+            self._stub = self._running.start()
+        return self._stub
+
+    def stop(self) -> None:
+        """Ends the server if it is running."""
+        running, self._running = self._running, None
+        if running:
+            running.stop()
+
+
+_STARTED: list[JobServer] = []
+
+
+@contextlib.contextmanager
+def ended_after() -> Iterator[None]:
+    """Ends the servers that Beam starts in the body when it is over, also when a signal ends it."""
+    # Beam has no setting for it; each of its runners takes the class from this module.
+    job_server.StopOnExitJobServer = JobServer
+    with contextlib.ExitStack() as stack:
+        stack.callback(_stop_all)
+        stack.enter_context(undone_at_end(_stop_all))
+        yield
+
+
+def _stop_all() -> None:
+    while _STARTED:
+        _STARTED.pop().stop()
