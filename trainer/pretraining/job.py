@@ -24,7 +24,7 @@ from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import RESULTS_FILE
 from beambert.trainer import model_folders
-from beambert.trainer.loop.config import DYNAMIC, FINISH, LoopConfig
+from beambert.trainer.loop.config import FINISH, LoopConfig
 from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.memory import Memory, free_bytes, memory_told
 from beambert.trainer.loop.phase import Phase
@@ -48,12 +48,7 @@ from beambert.trainer.pretraining.plan import (
     PretrainingPlan,
     make_plan,
 )
-from beambert.trainer.pretraining.records import (
-    Records,
-    faults_named,
-    open_file,
-    parse_batch,
-)
+from beambert.trainer.pretraining.records import Records, faults_named
 from beambert.trainer.pretraining.revising import revise, with_recorded_revisions
 
 
@@ -62,11 +57,8 @@ def commonest_token_accuracy(records: Records) -> float:
 
     It is the best accuracy without looking at the text, so a masked LM has to beat it.
     """
-    files = tf.data.Dataset.from_tensor_slices(records.files)
-    dataset = files.flat_map(lambda name: open_file(name, records)).batch(4096)
-    dataset = dataset.map(lambda serialized: parse_batch(serialized, records))
     counts = np.zeros(len(records.vocabulary), np.int64)
-    for features in dataset:
+    for features in evaluation_batches(records, 4096):
         ids, weights = features["masked_lm_ids"].numpy(), features["masked_lm_weights"].numpy()
         counts += np.bincount(ids[weights > 0], minlength=len(counts))
     return float(counts.max() / max(counts.sum(), 1))
@@ -133,7 +125,7 @@ def _check_draws(plan: PretrainingPlan, batch_size: int, parts: int) -> None:
     Raises:
       InputError: a part is too large.
     """
-    predictions = max(each.records.max_predictions_per_seq for each in plan.data)
+    predictions = max(each.slots for each in plan.data)
     most = most_rows(plan.config, predictions)
     if batch_size // parts > most:
         raise InputError(
@@ -144,8 +136,8 @@ def _check_draws(plan: PretrainingPlan, batch_size: int, parts: int) -> None:
 
 
 def _memory(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Memory:
-    longest = max((each.records for each in plan.data), key=lambda of: of.max_seq_length)
-    length, predictions = longest.max_seq_length, longest.max_predictions_per_seq
+    longest = max(plan.data, key=lambda of: of.records.max_seq_length)
+    length, predictions = longest.records.max_seq_length, longest.slots
     here = replicas_here(strategy)
     if plan.generator:
         weights = electra_parameters(plan.config, plan.generator)
@@ -197,7 +189,9 @@ def _capacities(
     """Returns length -> numbers of rows, for lengths where leaving out padding is worthwhile."""
     parts = strategy.num_replicas_in_sync * loop.gradient_accumulation_steps
     capacities = {
-        each.records.max_seq_length: capacity_for(each.records, loop.train_batch_size // parts)
+        each.records.max_seq_length: capacity_for(
+            each.records, loop.train_batch_size // parts, each.rules
+        )
         for each in data
     }
     return {length: capacity for length, capacity in capacities.items() if capacity}
@@ -209,7 +203,7 @@ def _phase(
     capacities: Mapping[int, Capacity],
     strategy: tf.distribute.Strategy,
 ) -> Phase:
-    job, loop = plan.job, plan.job.loop
+    loop = plan.job.loop
     batch_size, seed = loop.train_batch_size, loop.random_seed
     records, stretch = data.records, data.stretch
 
@@ -222,7 +216,8 @@ def _phase(
                 stretch.batches_before + step - stretch.first_step,
                 context,
                 gradient_accumulation_steps=loop.gradient_accumulation_steps,
-                do_dynamic_masking=job.masking == DYNAMIC,
+                rules=data.rules,
+                steps_before=stretch.first_step - stretch.batches_before,
             )
         )
 
@@ -231,7 +226,7 @@ def _phase(
             lambda context: evaluation_batches(data.held_out, batch_size, max_batches, context)
         )
 
-    length, predictions = records.max_seq_length, records.max_predictions_per_seq
+    length, predictions = records.max_seq_length, data.slots
     parts = strategy.num_replicas_in_sync * loop.gradient_accumulation_steps
     shape = batch_size // parts, length, predictions, capacities.get(length)
     flops_a_part = (
@@ -267,6 +262,10 @@ def _introduce(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
             f"{records.max_seq_length} tokens ({epochs:.2f} epochs), "
             + (f"{held_out.instances:,} held out" if held_out else "none held out")
         )
+    if rules := plan.data[-1].rules:
+        words = "whole words" if rules.do_whole_word_mask else "tokens"
+        rates = dict.fromkeys(f"{100 * rate:g} %" for rate in rules.rates)
+        lines.append(f"masks are drawn: {' to '.join(rates)} of the {words}")
     for each in job.optimizer.revisions:
         what = "the rate falls to 0 by" if each.kind == FINISH else "the training goes on to"
         lines.append(f"from step {each.first_step:,} on {what} step {each.last_step:,}")
