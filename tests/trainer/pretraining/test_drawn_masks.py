@@ -100,7 +100,7 @@ class TestFlags:
     @pytest.mark.parametrize("text", ["0.15", "0.3:0.15", "0.1:0.4", "0.123456789"])
     def test_rates(self, text):
         assert rates_text(parse_rates(text)) == text
-        assert parse_rates(text) == tuple(map(float, (text.split(":") * 2)[:2])) or ":" in text
+        assert parse_rates("0.2") == (0.2, 0.2)
 
     @pytest.mark.parametrize("text", ["80,10,10", "100,0,0", "33.3,33.3,33.4"])
     def test_replacements(self, text):
@@ -193,7 +193,7 @@ class TestSettings:
         ):
             assert plan(data=str(folders[masks]), **given).data[0].slots == slots
 
-    def test_operations_and_memory_know_the_slots(self, folders, monkeypatch):
+    def test_operations_and_memory_know_the_slots(self, folders):
         strategy = tf.distribute.get_strategy()
         found = []
         for rate in (None, (0.4, 0.1)):
@@ -203,10 +203,11 @@ class TestSettings:
             size = made.job.loop.train_batch_size
             expected = training_flops(made.config, size, LENGTH, data.slots)
             assert phase.flops_a_step == expected
-            found.append(pretraining._memory(made, strategy).activations)
+            found.append(pretraining._memory(made, strategy).sequence)
         per_slot = 2 * 4 * plan(data=str(folders["none"])).config.vocab_size
         assert found[1] - found[0] == (13 - 5) * per_slot
 
+    @pytest.mark.slow
     def test_rows_without_padding(self, records):
         """Nearly all batches fit, and not by having too many rows."""
         none = records["none"]
@@ -321,6 +322,7 @@ def rows_of(batch) -> list[bytes]:
 
 
 class TestEvaluation:
+    @pytest.mark.slow
     def test_masks_of_the_paper(self, held_out, vocabulary):
         batch = joined(take(evaluation_batches(held_out["none"], 16)))
         is_row = batch["example_weights"] > 0
@@ -332,6 +334,7 @@ class TestEvaluation:
         for count, share in zip(found, (0.8, 0.1, 0.1), strict=True):
             assert_binomial(count, sum(found), share)
 
+    @pytest.mark.slow
     def test_they_depend_on_the_record_alone(self, held_out, monkeypatch):
         """On no batch size, number of batches or hosts."""
         monkeypatch.setattr(batches_module, "EVALUATION_ROWS", 32)
@@ -346,6 +349,7 @@ class TestEvaluation:
         parts = [joined(take(evaluation_batches(none, 16, None, of))) for of in contexts]
         assert rows_of(joined(parts)) == rows_of(whole)
 
+    @pytest.mark.slow
     def test_records_with_masks_keep_them(self, held_out, read_rows, folders):
         batch = joined(take(evaluation_batches(held_out["static"], 1)))
         rows = read_rows(folders["static"] / "eval")
