@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from beambert.pipelines.shared.errors import InputError
 from benchmarks import measuring
 
 if TYPE_CHECKING:
@@ -70,10 +71,12 @@ def original_batches(records: "Records", batch_size: int) -> "tf.data.Dataset":
 def batches_of(kind: str, records: "Records", batch_size: int) -> "tf.data.Dataset":
     """Returns endless batches of a kind: "static", "dynamic" or "original"."""
     from beambert.trainer.pretraining.batches import training_batches
+    from beambert.trainer.pretraining.masks import MaskingRules
 
     if kind == "original":
         return original_batches(records, batch_size)
-    return training_batches(records, batch_size, SEED, do_dynamic_masking=kind == "dynamic")
+    rules = MaskingRules.of(records) if kind == "dynamic" else None
+    return training_batches(records, batch_size, SEED, rules=rules)
 
 
 def sequences_per_second(batches: "tf.data.Dataset", batch_size: int, rows: int) -> dict:
@@ -118,6 +121,11 @@ def main(argv: Sequence[str]) -> None:
     from beambert.trainer.pretraining.records import open_records
 
     records = open_records(flags.data, "--data")
+    if not records.info.has_masks:
+        raise InputError(
+            f"--data={flags.data}: its records have no masks; give records that `beambert data` "
+            "makes without --masks=none"
+        )
     speeds: dict[tuple[str, int], list[dict]] = {}
     # All kinds take turns, so that other work on the machine slows all of them alike.
     for _ in range(flags.repeats):

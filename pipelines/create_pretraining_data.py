@@ -8,7 +8,7 @@ from beambert.pipelines.corpus.flags import add_input_flags
 from beambert.pipelines.instances.parameters import CORPUS, RECORDED_PAIRS, SOURCE
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
-from beambert.pipelines.records.contract import EVAL_FOLDER
+from beambert.pipelines.records.contract import EVAL_FOLDER, NONE, STATIC
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.flags import FlagParser, parse_bool, read_job
 from beambert.pipelines.shared.loading import loading
@@ -74,6 +74,13 @@ def build_parser() -> FlagParser:
         metavar="N[,N]",
         help=f"number of tokens in an instance; several numbers make one folder each, DIR/N "
         f"(default: {defaults.max_seq_length[0]})",
+    )
+    add(
+        "--masks",
+        choices=[STATIC, NONE],
+        default=defaults.masks,
+        help="static: masked tokens in the records, other ones in each pass; none: records of the "
+        "text alone, for which `beambert pretrain` draws the masks (default: %(default)s)",
     )
     add(
         "--max_predictions_per_seq",

@@ -16,7 +16,7 @@ from beambert.pipelines.instances.masking import TokenIds, assemble_rows, mask_r
 from beambert.pipelines.instances.packing import PackedRows, assemble_packed, pack_documents
 from beambert.pipelines.instances.pairs import Balance, PairCounts, Partners, build_pairs
 from beambert.pipelines.instances.parameters import REFERENCE, SOURCE, InstanceParameters
-from beambert.pipelines.records.contract import LABEL_FEATURE, NONE, SOP
+from beambert.pipelines.records.contract import LABEL_FEATURE, NONE, PREDICTION_FEATURES, SOP
 from beambert.pipelines.shared.errors import InputError
 
 # Number of rows made and encoded at a time: enough for numpy to be fast, few enough for the cache.
@@ -51,7 +51,7 @@ class InstanceCounts(PairCounts):
     Attributes:
       instances: number of instances, each of which becomes a record.
       filled_tokens: number of their positions that are not padding.
-      predictions: number of tokens to predict.
+      predictions: number of tokens to predict; 0 without masks.
     """
 
     instances: int = 0
@@ -267,25 +267,37 @@ def build_instances(
       counts: counts that are filled in here, as instances are taken.
 
     Yields:
-      name -> array [rows, length] of every feature of the record contract.
+      name -> array [rows, length] of every feature of the record contract; without masks the
+      length of the prediction features is 0.
     """
     random = np.random.Generator(np.random.PCG64([parameters.random_seed, stream]))
     for rows, labels in _assemble(tokens, pairs, ids, parameters.max_seq_length, random):
-        rows |= mask_rows(
-            rows["input_ids"],
-            rows["input_mask"],
-            max_predictions_per_seq=parameters.max_predictions_per_seq,
-            masked_lm_prob=parameters.masked_lm_prob,
-            do_whole_word_mask=parameters.do_whole_word_mask,
-            ids=ids,
-            random=random,
-            do_span_mask=parameters.do_span_mask,
-        )
-        rows |= labels
+        rows |= _masks(rows, ids, parameters, random) | labels
         counts.instances += len(rows["input_ids"])
         counts.filled_tokens += int(rows["input_mask"].sum())
         counts.predictions += int(rows["masked_lm_weights"].sum())
         yield rows
+
+
+def _masks(
+    rows: dict[str, np.ndarray],
+    ids: TokenIds,
+    parameters: InstanceParameters,
+    random: np.random.Generator,
+) -> dict[str, np.ndarray]:
+    """Returns the features of rows that masking changes or adds."""
+    if parameters.masks == NONE:
+        return dict.fromkeys(PREDICTION_FEATURES, np.zeros((len(rows["input_ids"]), 0), np.int32))
+    return mask_rows(
+        rows["input_ids"],
+        rows["input_mask"],
+        max_predictions_per_seq=parameters.max_predictions_per_seq,
+        masked_lm_prob=parameters.masked_lm_prob,
+        do_whole_word_mask=parameters.do_whole_word_mask,
+        ids=ids,
+        random=random,
+        do_span_mask=parameters.do_span_mask,
+    )
 
 
 def _assemble(

@@ -1,8 +1,9 @@
 """The parameters that decide which instances are made of a document."""
 
 import dataclasses
+from typing import Any
 
-from beambert.pipelines.records.contract import NONE, SOP
+from beambert.pipelines.records.contract import MASK_PARAMETERS, NONE, SOP, STATIC
 
 # Values of --pairs, besides `NONE` and `SOP`.
 NEXT, BALANCED, REFERENCE = "next", "balanced", "reference"
@@ -19,13 +20,15 @@ class InstanceParameters:
 
     Attributes:
       max_seq_length: tokens of a record, special tokens and padding included.
-      max_predictions_per_seq: prediction slots of a record.
+      max_predictions_per_seq: prediction slots of a record; 0 without masks.
       masked_lm_prob: share of the tokens to predict.
       short_seq_prob: share of the documents whose pairs aim at a shorter length; 0 without pairs.
       dupe_factor: number of passes over the documents, each with other pairs and masks.
       do_whole_word_mask: whether to hide all pieces of a word or none.
       do_span_mask: whether to hide spans of whole words.
       random_seed: seed of every draw.
+      masks: "static", or "none" for records without masks, on which the parameters of masks have no
+        effect.
       random_next: "corpus", or "source" to draw a random B from a document of A's own --input.
       pairs: "balanced"; "reference" for the original's distribution of pairs and masks; "none" for
         full sentences without pairs, see `packing`; "sop" for pairs in order and swapped ones.
@@ -41,3 +44,10 @@ class InstanceParameters:
     random_seed: int = 12345
     pairs: str = BALANCED
     random_next: str = CORPUS
+    masks: str = STATIC
+
+    def recorded(self) -> dict[str, Any]:
+        """Returns name -> value for info.json, for what the records depend on."""
+        left_out = {"masks"} if self.masks == STATIC else MASK_PARAMETERS
+        values = dataclasses.asdict(self)
+        return {name: value for name, value in values.items() if name not in left_out}

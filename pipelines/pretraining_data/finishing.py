@@ -38,8 +38,9 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
 
-# The counts that info.json leaves out where there are no pairs.
+# The counts that info.json leaves out where there are no pairs, and where there are no masks.
 COUNTS_OF_PAIRS = frozenset(PairCounts.__dataclass_fields__)
+COUNTS_OF_MASKS = frozenset(("predictions", "predictions_per_instance"))
 
 
 class FinishFolders(beam.DoFn):
@@ -287,4 +288,6 @@ def _record_counts(
         "unknown_share": documents["unknown_tokens"] / max(documents["tokens"], 1),
         "predictions_per_instance": instances["predictions"] / count,
     }
-    return totals | {name: round(value, 6) for name, value in shares.items()}
+    totals |= {name: round(value, 6) for name, value in shares.items()}
+    has_masks = parameters.get("masks") != NONE
+    return {n: v for n, v in totals.items() if has_masks or n not in COUNTS_OF_MASKS}

@@ -9,7 +9,7 @@ from beambert.pipelines.instances.parameters import (
     RECORDED_PAIRS,
     InstanceParameters,
 )
-from beambert.pipelines.records.contract import LONGEST_SEQUENCE, NONE
+from beambert.pipelines.records.contract import LONGEST_SEQUENCE, MASK_PARAMETERS, NONE, STATIC
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import check_minimum, check_shares
 from beambert.pipelines.text.sentences import check_language
@@ -44,6 +44,7 @@ class PretrainingDataJob:
         the length, rounded up.
       masked_lm_prob, short_seq_prob, dupe_factor, do_whole_word_mask, do_span_mask, random_next,
         random_seed: see `parameters.InstanceParameters`.
+      masks: "static", or "none" to leave the masks to the trainer.
       pairs: "next" (or "balanced", its older name), "reference", "none" or "sop".
       num_shards: number of files to write; None for the default, see `plan.default_num_shards`.
       eval_fraction, compression: see `layout.Layout`.
@@ -75,6 +76,7 @@ class PretrainingDataJob:
     dupe_factor: int = _DEFAULTS.dupe_factor
     do_whole_word_mask: bool = _DEFAULTS.do_whole_word_mask
     do_span_mask: bool = _DEFAULTS.do_span_mask
+    masks: str = _DEFAULTS.masks
     pairs: str = NEXT
     random_next: str = _DEFAULTS.random_next
     random_seed: int = _DEFAULTS.random_seed
@@ -123,7 +125,22 @@ class PretrainingDataJob:
         check_shares(
             self, "masked_lm_prob", "short_seq_prob", "eval_fraction", "max_reject_fraction"
         )
+        self._check_masks()
         self._check_pairs()
+
+    def _check_masks(self) -> None:
+        if self.masks not in (STATIC, NONE):
+            raise InputError(f"--masks={self.masks}: must be {STATIC} or {NONE}")
+        if self.masks == STATIC:
+            return
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name in MASK_PARAMETERS and value != field.default:
+                given = ",".join(map(str, value)) if isinstance(value, tuple) else value
+                raise InputError(
+                    f"--{field.name}={given}: cannot be given beside --masks=none, which leaves "
+                    "the masks to `beambert pretrain`; leave it out, and see --mask_rate there"
+                )
 
     def _check_pairs(self) -> None:
         if self.pairs not in RECORDED_PAIRS:
@@ -148,6 +165,8 @@ class PretrainingDataJob:
         ]
         names = {field.name for field in dataclasses.fields(InstanceParameters)}
         names -= {"max_seq_length", "max_predictions_per_seq"}
+        if self.masks == NONE:
+            predictions = [0] * len(self.max_seq_length)
         same = {name: getattr(self, name) for name in names}
         same["pairs"] = RECORDED_PAIRS[self.pairs]
         if self.pairs == NONE:

@@ -52,7 +52,8 @@ FLAGS_OF = (
     {"inputs": "--input", "vocabulary": "--vocab_file"}
     | {
         path: f"--{name}"
-        for name in (*InstanceParameters.__dataclass_fields__, *_SHARED_PARAMETERS)
+        # Without masks there are no parameters of masks, which needn't be told then.
+        for name in ("masks", *InstanceParameters.__dataclass_fields__, *_SHARED_PARAMETERS)
         if (path := f"parameters.{name}") not in _FOLLOWING
     },
     _FOLLOWING,
@@ -84,7 +85,7 @@ class Manifest:
 
     def parameters_of(self, folder: RecordsFolder) -> dict[str, Any]:
         """Returns all parameters that shape a folder's records."""
-        return dataclasses.asdict(folder.parameters) | dict(self.parameters)
+        return folder.parameters.recorded() | dict(self.parameters)
 
     def job(self, folder: RecordsFolder) -> dict[str, Any]:
         """Returns the values that decide a folder's content; equal values mean the same job."""

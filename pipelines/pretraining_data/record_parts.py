@@ -291,7 +291,7 @@ class WriteInstances(beam.DoFn):
             "instances": statistics.instances,
             **(of_pairs if has_label else {}),
             "filled_tokens": total(statistics.filled),
-            "predictions": total(statistics.predictions),
+            **({"predictions": total(statistics.predictions)} if features.has_masks else {}),
         }
         written = (name, statistics.instances, writer.bytes, writer.sha256)
         return FolderCounts({}, counts, [], (0, 0), statistics, [written])

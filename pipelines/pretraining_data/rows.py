@@ -78,7 +78,7 @@ class InstanceRow(NamedTuple):
       place: its place in the file, from 0.
       input_ids, input_mask, segment_ids: one number for each of `max_seq_length` positions.
       masked_lm_positions, masked_lm_ids, masked_lm_weights: one number for each of
-        `max_predictions_per_seq` predictions.
+        `max_predictions_per_seq` predictions; none with `masks="none"`.
       next_sentence_labels: one number, 0 if B follows A and 1 if B is random or, with
         `pairs="sop"`, if A follows B; none where there are no pairs.
     """
@@ -88,9 +88,9 @@ class InstanceRow(NamedTuple):
     input_ids: Sequence[int]
     input_mask: Sequence[int]
     segment_ids: Sequence[int]
-    masked_lm_positions: Sequence[int]
-    masked_lm_ids: Sequence[int]
-    masked_lm_weights: Sequence[float]
+    masked_lm_positions: Sequence[int] = ()
+    masked_lm_ids: Sequence[int] = ()
+    masked_lm_weights: Sequence[float] = ()
     next_sentence_labels: Sequence[int] = ()
 
 

@@ -291,7 +291,7 @@ def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
     """Returns the warnings about a finished records folder."""
     found = json.loads(files.read_bytes(FileSystems.join(folder, STATISTICS_FILE), "--output"))
     made_with = MadeWith(
-        info.parameters["masked_lm_prob"],
+        info.parameters.get("masked_lm_prob"),
         info.parameters["dupe_factor"],
         info.counts["documents"]["used"],
         info.vocabulary["size"],

@@ -12,6 +12,11 @@ A record has the features of the original release. With `--pairs=none` it has no
 `next_sentence_labels`: it is [CLS], full sentences of one or more documents, and [SEP], with one
 more [SEP] between two documents. All its segment ids are 0.
 
+With `--masks=none` a record has none of the `masked_lm_…` features. Its `input_ids` are the text,
+and whoever trains on it draws the masks. info.json then says `"masks": "none"`, and has neither
+`MASK_PARAMETERS` nor the counts `predictions` and `predictions_per_instance`. Where info.json says
+nothing of `masks`, the records have masks.
+
 This module needs only the standard library, so that a machine that trains can read a folder without
 Beam and tfx-bsl.
 """
@@ -45,6 +50,12 @@ LABEL_FEATURE = "next_sentence_labels"
 # Values of --pairs, and of `pairs` in info.json: of records without `LABEL_FEATURE`, and of those
 # whose label tells the order of the segments (sentence-order prediction).
 NONE, SOP = "none", "sop"
+# Values of --masks besides `NONE`, which also says that records have no `PREDICTION_FEATURES`.
+STATIC = "static"
+# The parameters of masks, which the info.json of records without masks does not have.
+MASK_PARAMETERS = frozenset(
+    ("max_predictions_per_seq", "masked_lm_prob", "do_whole_word_mask", "do_span_mask")
+)
 
 
 def label_words(pairs: str | None) -> tuple[str, str]:
@@ -63,12 +74,13 @@ def feature_shapes(
 
     Args:
       max_seq_length: tokens of a record, padding included.
-      max_predictions_per_seq: prediction slots of a record.
+      max_predictions_per_seq: prediction slots of a record; 0 of records without masks.
       has_label: whether the records have `LABEL_FEATURE`.
     """
     shapes = dict.fromkeys(SEQUENCE_FEATURES, (max_seq_length, "int64"))
-    shapes |= dict.fromkeys(PREDICTION_FEATURES, (max_predictions_per_seq, "int64"))
-    shapes["masked_lm_weights"] = (max_predictions_per_seq, "float32")
+    if max_predictions_per_seq:
+        shapes |= dict.fromkeys(PREDICTION_FEATURES, (max_predictions_per_seq, "int64"))
+        shapes["masked_lm_weights"] = (max_predictions_per_seq, "float32")
     if has_label:
         shapes[LABEL_FEATURE] = (1, "int64")
     return shapes
@@ -166,12 +178,22 @@ class RecordsInfo(FolderInfo):
         """Whether the records have `LABEL_FEATURE`."""
         return self.parameters.get("pairs") != NONE
 
+    @property
+    def has_masks(self) -> bool:
+        """Whether the records have `PREDICTION_FEATURES`."""
+        return self.parameters.get("masks") != NONE
+
     def fault(self) -> str:
-        """Returns a length or number of records that cannot be, "" if there is none."""
+        """Returns a length, number of records or kind of masks that cannot be, "" if none."""
         for name in ("max_seq_length", "max_predictions_per_seq"):
             value = self.parameters.get(name, 1)
             if not (isinstance(value, int) and 1 <= value <= LONGEST_SEQUENCE):
                 return f"says {name} is {value!r}, which must be from 1 to {LONGEST_SEQUENCE}"
+        masks = self.parameters.get("masks", STATIC)
+        if masks not in (STATIC, NONE):
+            return f"says masks is {masks!r}, which must be {STATIC!r} or {NONE!r}"
+        if masks == NONE and (named := sorted(MASK_PARAMETERS & self.parameters.keys())):
+            return f"says masks is {NONE!r}, but names {named[0]}"
         check_names(file["name"] for file in self.files)
         for file in self.files:
             instances = file["instances"]

@@ -14,7 +14,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders import example_coder
 
 from beambert.pipelines.records.artefacts import ArtefactCounts, TokenTable, count_artefacts
-from beambert.pipelines.records.contract import LABEL_FEATURE
+from beambert.pipelines.records.contract import LABEL_FEATURE, PREDICTION_FEATURES
 from beambert.pipelines.records.reading import CorruptRecordsError, open_hashed, read_records
 from beambert.pipelines.records.repeats import (
     HashCounts,
@@ -53,9 +53,10 @@ class RecordFeatures:
     """Names and lengths of the features of a folder's records.
 
     Attributes:
-      names: our feature -> its name in the folder's records; without the label if they have none.
+      names: our feature -> its name in the folder's records; without the label if they have none,
+        and without the prediction features if they have no masks.
       max_seq_length: tokens of a record, padding included.
-      max_predictions_per_seq: prediction slots of a record.
+      max_predictions_per_seq: prediction slots of a record; 0 without masks.
     """
 
     names: Mapping[str, str]
@@ -66,6 +67,11 @@ class RecordFeatures:
     def has_label(self) -> bool:
         """Whether the records have a label."""
         return LABEL_FEATURE in self.names
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether the records have masks."""
+        return self.max_predictions_per_seq > 0
 
     def decoding_schema(self) -> schema_pb2.Schema:
         """Returns the features and types to decode, under their names in the records."""
@@ -131,9 +137,14 @@ def find_features(record: bytes, path: str) -> RecordFeatures:
         names = {name: renamed.get(name, name) for name in FEATURES}
         if names[LABEL_FEATURE] not in found:
             del names[LABEL_FEATURE]
+        tokens = {ours: of for ours, of in names.items() if ours not in PREDICTION_FEATURES}
+        # Examples of a task have these too, and labels of their own.
+        if set(tokens.values()) == found:
+            names = tokens
         if set(names.values()) <= found:
             length, predictions = (
-                len(columns.column(names[name])[0]) for name in ("input_ids", "masked_lm_ids")
+                len(columns.column(names[name])[0]) if name in names else 0
+                for name in ("input_ids", "masked_lm_ids")
             )
             return RecordFeatures(names, length, predictions)
     raise InputError(
@@ -153,8 +164,9 @@ def decode_rows(
       features: features of the folder's records.
 
     Returns:
-      our feature -> [rows, length], for the records that have all features in the right lengths;
-      and kind of fault -> number of the other records.
+      our feature -> [rows, length], for the records that have all features in the right lengths,
+      without masks [rows, 0] for the prediction features; and kind of fault -> number of the other
+      records.
     """
     schema = features.decoding_schema().SerializeToString()
     parts = [_decode(records, schema)]
@@ -191,6 +203,8 @@ def _well_shaped(table: pa.Table, features: RecordFeatures) -> tuple[dict[str, n
         ours: columns[theirs].flatten().to_numpy().reshape(-1, shapes[theirs])
         for ours, theirs in features.names.items()
     }
+    if not features.has_masks:
+        rows |= dict.fromkeys(PREDICTION_FEATURES, np.zeros((int(fits.sum()), 0), np.int64))
     return rows, int((~fits).sum())
 
 
@@ -303,7 +317,8 @@ def check_encoded(
     first = {name: array[:CHECKED_RECORDS] for name, array in rows.items()}
     expected = count_records(first, restore_ids(first), vocabulary)
     lengths = (first["input_ids"].shape[1], first["masked_lm_ids"].shape[1])
-    features = RecordFeatures({name: name for name in rows}, *lengths)
+    names = {name: name for name, array in rows.items() if array.shape[1]}
+    features = RecordFeatures(names, *lengths)
     found, _ = count_batch(examples[:CHECKED_RECORDS], features, vocabulary, limit=None)
     if found.to_json() != expected.to_json():
         raise RuntimeError("records that were read back differ from what was encoded")

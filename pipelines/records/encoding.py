@@ -24,7 +24,8 @@ def encode_examples(rows: Mapping[str, np.ndarray]) -> list[bytes]:
 
     Args:
       rows: name -> [rows, length] array. Integers from 0 to 2**28 - 1 become int64 lists, and
-        floats become float lists. The features keep the order given.
+        floats become float lists. The features keep the order given. Those of length 0 are left
+        out.
 
     Returns:
       one serialized tf.Example for each row.
@@ -33,6 +34,8 @@ def encode_examples(rows: Mapping[str, np.ndarray]) -> list[bytes]:
     # Each is uint8 [rows, bytes]: a feature that takes equally many bytes in every row.
     blocks: list[np.ndarray] = []
     for name, array in rows.items():
+        if not array.shape[1]:
+            continue
         if np.issubdtype(array.dtype, np.floating):
             values = np.ascontiguousarray(array, "<f4").view(np.uint8)
             blocks += _block(name, _FLOAT_LIST, values)

@@ -78,6 +78,8 @@ def _share(part: int, whole: int) -> float | None:
 def figures(statistics: RecordStatistics, has_label: bool = True) -> dict[str, Any]:
     """Returns name -> shares and averages; None where there is nothing to divide by.
 
+    Records without masks have no figures of predictions.
+
     Args:
       statistics: statistics of records.
       has_label: whether the records have a label. Those without one have figures of documents in
@@ -90,6 +92,8 @@ def figures(statistics: RecordStatistics, has_label: bool = True) -> dict[str, A
     hidden = {name: getattr(statistics, f"hidden_as_{name}") for name in ("mask", "other", "same")}
     of_hidden = sum(hidden.values())
     pairs = records if has_label else 0
+    slots = len(statistics.predictions) - 1
+    masked = records if slots else 0
     of_documents = {}
     if not has_label:
         # A record has [CLS] besides a [SEP] for each document.
@@ -98,16 +102,16 @@ def figures(statistics: RecordStatistics, has_label: bool = True) -> dict[str, A
     return of_documents | {
         "instances": statistics.instances,
         "max_seq_length": length,
-        "max_predictions_per_seq": len(statistics.predictions) - 1,
+        "max_predictions_per_seq": slots,
         "is_next_share": _share(pairs - statistics.random_next, pairs),
         "random_next_share": _share(statistics.random_next, pairs),
         "filled_share": _share(filled, records * length),
         "a_tokens_average": _share(total(statistics.a_tokens), records),
         "b_tokens_average": _share(total(statistics.b_tokens), pairs),
-        "predictions_average": _share(predictions, records),
-        "predictions_at_maximum_share": _share(int(statistics.predictions[-1]), records),
-        "predictions_per_filled_position": _share(predictions, filled),
-        "predictions_per_text_token": _share(predictions, text),
+        "predictions_average": _share(predictions, masked),
+        "predictions_at_maximum_share": _share(int(statistics.predictions[-1]), masked),
+        "predictions_per_filled_position": _share(predictions, filled if masked else 0),
+        "predictions_per_text_token": _share(predictions, text if masked else 0),
         "hidden_as_mask_share": _share(hidden["mask"], of_hidden),
         "hidden_as_other_share": _share(hidden["other"], of_hidden),
         "hidden_as_same_share": _share(hidden["same"], of_hidden),
@@ -129,8 +133,13 @@ def text_tokens(statistics: RecordStatistics) -> int:
 
 
 def lost_predictions_share(statistics: RecordStatistics, masked_lm_prob: float) -> float | None:
-    """Returns the share of the wanted predictions that max_predictions_per_seq leaves out."""
+    """Returns the share of the wanted predictions that max_predictions_per_seq leaves out.
+
+    Returns None for records without masks.
+    """
     most = len(statistics.predictions) - 1
+    if not most:
+        return None
     wanted = np.maximum(np.rint(np.arange(len(statistics.filled)) * masked_lm_prob), 1)
     lost = int(statistics.filled @ np.maximum(wanted - most, 0))
     return _share(lost, int(statistics.filled @ wanted))

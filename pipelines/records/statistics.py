@@ -3,7 +3,8 @@
 The counts come from finished records alone, whoever made them. The text before masking is restored
 from the labels.
 
-Legend: N rows, L max_seq_length, P max_predictions_per_seq, K predictions of all rows.
+Legend: N rows, L max_seq_length, P max_predictions_per_seq (0 without masks), K predictions of all
+rows.
 """
 
 import dataclasses
@@ -47,6 +48,7 @@ FAULTS = {
     "positions_order": "have masked_lm_positions that do not ascend",
     "positions_outside": "predict a position that is not filled",
     "positions_special": "predict a [CLS] or [SEP]",
+    "text": "have the vocabulary's [MASK] in their text, but no label of what it hides",
     "labels": "have a next_sentence_labels that is neither 0 nor 1",
 }
 
@@ -223,8 +225,8 @@ def count_records(
         instances=count,
         measured=count,
         random_next=int((rows[LABEL_FEATURE] == 1).sum()) if has_label else 0,
-        lowest_id=int(min(ids_NL.min(), label_NP.min())),
-        highest_id=int(max(ids_NL.max(), label_NP.max())),
+        lowest_id=int(label_NP.min(initial=ids_NL.min())),
+        highest_id=int(label_NP.max(initial=ids_NL.max())),
         filled=np.bincount(filled_N, minlength=length + 1),
         predictions=np.bincount(
             np.count_nonzero(rows["masked_lm_weights"], axis=1), minlength=slots + 1
@@ -325,7 +327,10 @@ def _vocabulary_faults(
         (rows[name] < 0) | (rows[name] >= vocabulary.size)
         for name in ("input_ids", "masked_lm_ids")
     )
+    is_mask_NL = restored_NL == vocabulary.mask
+    has_masks = rows["masked_lm_ids"].shape[1] > 0
     return {
+        "text": is_mask_NL.any(axis=1) & (not has_masks),
         "classify_first": rows["input_ids"][:, 0] != vocabulary.classify,
         "separators": wrong_separators_N
         | ~is_separator_NL[row_N, a_N - 1]

@@ -191,6 +191,8 @@ def _folder_result(
     result["histograms"] = {name: getattr(statistics, name).tolist() for name in HISTOGRAMS}
     if not has_label:
         del result["histograms"]["b_tokens"]
+    if not result["figures"]["max_predictions_per_seq"]:
+        del result["histograms"]["predictions"], result["histograms"]["mask_positions"]
     if not result["faults"]:  # other faults would explain different counts
         result["faults"] += _count_faults(folder, statistics)
     result["faults"] += _record_faults(findings)

@@ -17,6 +17,8 @@ from beambert.pipelines.records.contract import (
     INFO_FILE,
     LABEL_FEATURE,
     NONE,
+    PREDICTION_FEATURES,
+    STATIC,
     RecordsInfo,
 )
 from beambert.pipelines.records.decoding import RecordFeatures, find_features, first_record
@@ -241,9 +243,17 @@ def _folder(
         faults.append(f"{_join(folder, VOCABULARY_FILE)} is missing")
     made = _records_folder(folder, files, info=info, vocabulary=vocabulary, training=training)
     if info and made.features:
+        has_other_masks = info.has_masks != made.features.has_masks
+        if has_other_masks:
+            said = info.parameters.get("masks", STATIC)
+            there = "have" if made.features.has_masks else "lack"
+            faults.append(
+                f"{folder}: {INFO_FILE} says masks is {said}, but the records {there} "
+                f"{PREDICTION_FEATURES[0]}"
+            )
         for name in ("max_seq_length", "max_predictions_per_seq"):
             said, there = info.parameters.get(name), getattr(made.features, name)
-            if isinstance(said, int) and said != there:
+            if isinstance(said, int) and said != there and not has_other_masks:
                 faults.append(
                     f"{folder}: {INFO_FILE} says {name} is {said}, but the records have {there}"
                 )

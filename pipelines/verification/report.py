@@ -52,6 +52,7 @@ def figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
         ("documents in a record", _number(figures.get("documents_average"))),
         *_token_rows(figures),
         ("truncated", _count(figures["truncated_tokens"], "tokens")),
+        ("masks", _UNKNOWN if most else "none; whoever trains on the records draws them"),
         (
             "predictions",
             f"{_number(figures['predictions_average'])} a record, at most {most}; "
@@ -202,16 +203,18 @@ def _list(heading: str, items: Sequence[str]) -> Html:
 
 
 def _cards(figures: dict[str, Any]) -> Html:
+    of_masks = ()
+    if most := figures["max_predictions_per_seq"]:
+        of_masks = (
+            Card(_number(figures["predictions_average"]), f"predictions, at most {most}"),
+            Card(_percent(figures["hidden_as_mask_share"], 1), "of them [MASK]"),
+        )
     return cards(
         (
             Card(f"{figures['instances']:,}", "instances"),
             _pairs_card(figures),
             Card(_percent(figures["filled_share"], 1), f"of {figures['max_seq_length']} filled"),
-            Card(
-                _number(figures["predictions_average"]),
-                f"predictions, at most {figures['max_predictions_per_seq']}",
-            ),
-            Card(_percent(figures["hidden_as_mask_share"], 1), "of them [MASK]"),
+            *of_masks,
             Card(_percent(figures["unknown_share"], 3), "unknown tokens"),
         )
     )
@@ -235,6 +238,12 @@ def _table(figures: dict[str, Any]) -> Html:
 _NOTATION = "[shown→label] is a predicted piece: what the model sees, and what it has to predict"
 
 
+def _drawn(sample: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the sentences about the records that are shown."""
+    notation = f" {_NOTATION}." if any(record["predictions"] for record in sample) else ""
+    return f"{plural(len(sample), 'record')}, drawn at random.{notation}"
+
+
 def sample_lines(
     sample: Sequence[Mapping[str, Any]], labels: Sequence[str] | None, width: int
 ) -> list[str]:
@@ -245,7 +254,7 @@ def sample_lines(
       labels: what the labels 0 and 1 say; None if there are none.
       width: number of characters of a segment; the rest is left to the page.
     """
-    lines = [f"  {plural(len(sample), 'record')}, drawn at random. {_NOTATION}."]
+    lines = [f"  {_drawn(sample)}"]
     for number, record in enumerate(sample, 1):
         lines.append(f"  {number:>2}  {_about(record, labels)}")
         texts = {"": record["a"]}
@@ -261,9 +270,10 @@ def _about(record: Mapping[str, Any], labels: Sequence[str] | None) -> str:
     """Describes a record in a line."""
     label = labels[not record["is_next"]] + "; " if labels else ""
     name = record["file"].rpartition("/")[2]
+    predictions = f", {plural(made, 'prediction')}" if (made := record["predictions"]) else ""
     return (
-        f"{label}{record['filled']} of {record['positions']} positions, "
-        f"{plural(record['predictions'], 'prediction')}; record {record['number']:,} of {name}"
+        f"{label}{record['filled']} of {record['positions']} positions{predictions}; "
+        f"record {record['number']:,} of {name}"
     )
 
 
@@ -275,7 +285,7 @@ def _sample(sample: Sequence[Mapping[str, Any]], labels: Sequence[str] | None) -
     ]
     classes = ("number", "short", *("text" for _ in texts))
     return join(
-        tag("p", f"{plural(len(sample), 'record')}, drawn at random. {_NOTATION}.", kind="soft"),
+        tag("p", _drawn(sample), kind="soft"),
         table(("", "record", *texts.values()), rows, classes),
     )
 
@@ -302,12 +312,11 @@ def _plots(folder: dict[str, Any]) -> "list[Figure]":
         of_text = _share_plot("tokens of a segment", tokens)
     else:
         of_text = _share_plot("tokens of the text", {"": histograms["a_tokens"]})
-    return [
-        _share_plot("filled positions", {"": histograms["filled"]}),
-        _share_plot("predictions", {"": histograms["predictions"]}),
-        _mask_plot(histograms),
-        of_text,
-    ]
+    of_masks = []
+    if "predictions" in histograms:
+        predictions = _share_plot("predictions", {"": histograms["predictions"]})
+        of_masks = [predictions, _mask_plot(histograms)]
+    return [_share_plot("filled positions", {"": histograms["filled"]}), *of_masks, of_text]
 
 
 def _share_plot(x_label: str, histograms: dict[str, np.ndarray]) -> "Figure":

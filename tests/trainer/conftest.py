@@ -79,10 +79,18 @@ def write_records(
     documents_a_shard: tuple[int, ...] = (30, 12, 21),
     seed: int = 1,
     length: int = LENGTH,
+    masks: str = "static",
 ) -> pathlib.Path:
     """Makes a complete records folder."""
     folder.mkdir(parents=True)
-    parameters = InstanceParameters(length, PREDICTIONS, dupe_factor=2, random_seed=seed)
+    predictions = {"max_predictions_per_seq": PREDICTIONS} if masks == "static" else {}
+    parameters = InstanceParameters(
+        length,
+        predictions.get("max_predictions_per_seq", 0),
+        dupe_factor=2,
+        random_seed=seed,
+        masks=masks,
+    )
     ids, files = TokenIds.of(vocabulary), []
     for shard, count in enumerate(documents_a_shard):
         name, counts = shard_name(shard, len(documents_a_shard)), InstanceCounts()
@@ -104,8 +112,9 @@ def write_records(
     info = RecordsInfo(
         parameters={
             "max_seq_length": length,
-            "max_predictions_per_seq": PREDICTIONS,
+            **predictions,
             "do_lower_case": True,
+            **({} if masks == "static" else {"masks": masks}),
         },
         vocabulary={"size": len(vocabulary), "sha256": vocabulary.sha256},
         inputs=[],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from beambert.model.objectives import BERT, GENERATOR_SIZE, OBJECTIVES, RTD
 from beambert.pipelines.records.contract import check_finished
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser, read_job
+from beambert.pipelines.shared.flags import FlagParser, parse_bool, read_job
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.given_paths import is_local
 from beambert.trainer.commands.flags import (
@@ -28,6 +28,13 @@ from beambert.trainer.loop.config import (
     default_warmup_steps,
 )
 from beambert.trainer.pretraining.budget import Budget
+from beambert.trainer.pretraining.mask_flags import (
+    MASK_RATE,
+    MASK_REPLACEMENTS,
+    parse_rates,
+    parse_replacements,
+    replacements_text,
+)
 from beambert.trainer.pretraining.recipes import RECIPES, Recipe, bert_base
 from beambert.trainer.weights.given_path import check_weights
 from beambert.trainer.weights.positions import KEEP
@@ -121,8 +128,30 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
     add(
         "--masking",
         choices=(STATIC, DYNAMIC),
-        default=STATIC,
-        help="static: masks of the records; dynamic: new ones in each epoch (default: %(default)s)",
+        help="static: masks of the records; dynamic: new ones in each epoch (default: static; "
+        "dynamic on records without masks)",
+    )
+    add(
+        "--mask_rate",
+        type=parse_rates,
+        metavar="RATE[:RATE]",
+        help="with drawn masks: share of the tokens to predict, or shares at the first step and at "
+        "the last, between which it changes linearly (default: masked_lm_prob of the records; "
+        f"{MASK_RATE} on records without masks)",
+    )
+    add(
+        "--mask_replacements",
+        type=parse_replacements,
+        default=replacements_text(MASK_REPLACEMENTS),
+        metavar="N,N,N",
+        help="with drawn masks: percentages of the chosen tokens that become [MASK], become a "
+        "random token, and stay (default: %(default)s)",
+    )
+    add(
+        "--do_whole_word_mask",
+        type=parse_bool,
+        help="with drawn masks: whether to mask either all pieces of a word or none (default: as "
+        "the records were masked; False on records without masks)",
     )
     add(
         "--model",

@@ -7,13 +7,20 @@ import tensorflow as tf
 
 from beambert.trainer.loop.batches import fill_up
 from beambert.trainer.pretraining.dealing import deal, shares_of, steps_dealt
-from beambert.trainer.pretraining.dynamic_masking import MaskingRules, draw_bits, redraw_masks
+from beambert.trainer.pretraining.dynamic_masking import draw_bits, rates_at, redraw_masks
+from beambert.trainer.pretraining.mask_flags import MASK_RATE
+from beambert.trainer.pretraining.masks import MaskingRules
 from beambert.trainer.pretraining.records import Records, open_file, parse_batch
 
 # So many files are read at once, a record from each in turn, which mixes the shards in a batch.
 FILES_AT_ONCE = 16
 # Number of bytes that are read from a file at a time.
 READ_BUFFER = 1 << 20
+# The masks of held-out records without masks are drawn for so many at once, and with this seed in
+# all trainings, so that their losses compare.
+EVALUATION_ROWS, EVALUATION_SEED = 1024, 0
+# The random bits of a row, among its features.
+_BITS = "random_bits"
 
 
 def find_record(counts: Sequence[int], index: int) -> tuple[int, int, int]:
@@ -95,7 +102,8 @@ def training_batches(
     context: tf.distribute.InputContext | None = None,
     *,
     gradient_accumulation_steps: int = 1,
-    do_dynamic_masking: bool = False,
+    rules: MaskingRules | None = None,
+    steps_before: int = 0,
 ) -> tf.data.Dataset:
     """Returns endless batches, epoch after epoch.
 
@@ -112,7 +120,9 @@ def training_batches(
       first_step: number of batches that are done already.
       context: number of this host h among n hosts; it takes the records h, h + n, ….
       gradient_accumulation_steps: number of parts in which a replica computes its batch.
-      do_dynamic_masking: whether to replace the records' masks by others in every epoch.
+      rules: rules by which masks are drawn anew in every epoch; None for those of the records.
+      steps_before: number of the training's step that takes the first batch. The rate of the masks
+        follows from a step's number in the whole training.
 
     Returns:
       dataset of name -> int32 or float32 [batch_size / replicas, length].
@@ -121,7 +131,6 @@ def training_batches(
     hosts, host = context.num_input_pipelines, context.input_pipeline_id
     replicas = context.num_replicas_in_sync // hosts
     rows = batch_size // context.num_replicas_in_sync
-    rules = MaskingRules.of(records.info, records.vocabulary) if do_dynamic_masking else None
     steps = steps_dealt(batch_size)
     shares = shares_of(batch_size, hosts)
     first_deal, steps_skipped = divmod(first_step, steps)
@@ -129,10 +138,17 @@ def training_batches(
     def replica_batches(number: tf.Tensor, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
         features = parse_batch(serialized, records)
         if rules is not None:
-            bits = draw_bits(seed, number, steps * batch_size, features)
-            features = redraw_masks(features, bits[host::hosts], rules)
+            # Rows take their bits with them to their step, whose rate decides on the masks.
+            length = records.max_seq_length
+            bits = draw_bits(seed, number, steps * batch_size, length, rules)
+            features[_BITS] = bits[host::hosts]
         parts = replicas * gradient_accumulation_steps
         dealt = deal(features, steps, parts, range(host, shares, hosts), shares)
+        if rules is not None:
+            dealt = {n: tf.reshape(v, [-1, v.shape[-1]]) for n, v in dealt.items()}
+            rates = rates_at(rules, steps_before + number * steps + tf.range(steps, dtype=tf.int64))
+            rates = tf.repeat(rates, batch_size // hosts)
+            dealt = redraw_masks(dealt, dealt.pop(_BITS), rules, rates)
         return {n: tf.reshape(v, [-1, rows, v.shape[-1]]) for n, v in dealt.items()}
 
     dataset = _training_stream(records, seed, first_deal * steps * batch_size).shard(hosts, host)
@@ -151,6 +167,9 @@ def evaluation_batches(
 ) -> tf.data.Dataset:
     """Returns all records once, or the first `max_batches` batches, in the order of the files.
 
+    Records without masks get the paper's: 15 % of the tokens, of which 80 % become [MASK], 10 % a
+    random token, and 10 % stay. They follow from a record's place in its folder.
+
     The last batch is filled up with empty rows, whose `example_weights` [batch] are 0.
     """
     dataset = _in_turn(tf.constant(records.files), records)
@@ -159,11 +178,27 @@ def evaluation_batches(
     context = context or tf.distribute.InputContext()
     hosts, host = context.num_input_pipelines, context.input_pipeline_id
 
-    def share(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+    def share(batch: tf.Tensor | dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         # The hosts share filled batches, so that all of them have equally many.
-        features = fill_up(parse_batch(serialized, records), batch_size)
+        features = parse_batch(batch, records) if records.info.has_masks else batch
+        features = fill_up(features, batch_size)
         return {name: value[host::hosts] for name, value in features.items()}
 
+    if not records.info.has_masks:
+        dataset = _with_masks(dataset, records)
     dataset = dataset.batch(batch_size).map(share)
     replicas = context.num_replicas_in_sync
     return dataset.rebatch(batch_size // replicas, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
+
+
+def _with_masks(dataset: tf.data.Dataset, records: Records) -> tf.data.Dataset:
+    """Returns the features of serialized records without masks, each with masks of its own."""
+    rules = MaskingRules.of(records)
+
+    def masked(number: tf.Tensor, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+        length = records.max_seq_length
+        bits = draw_bits(EVALUATION_SEED, number, EVALUATION_ROWS, length, rules)
+        features = parse_batch(serialized, records)
+        return redraw_masks(features, bits[: tf.shape(serialized)[0]], rules, MASK_RATE)
+
+    return dataset.batch(EVALUATION_ROWS).enumerate().map(masked).unbatch()

@@ -18,8 +18,12 @@ from beambert.trainer.loop.memory import Memory, free_bytes
 from beambert.trainer.loop.strategy import matmul_peak, replicas_here
 from beambert.trainer.loop.workers import are_several
 from beambert.trainer.pretraining.capacity import capacity_for
-from beambert.trainer.pretraining.plan import PretrainingJob, PretrainingPlan, make_plan
-from beambert.trainer.pretraining.records import Records
+from beambert.trainer.pretraining.plan import (
+    PhaseData,
+    PretrainingJob,
+    PretrainingPlan,
+    make_plan,
+)
 
 # The share of the peak of matrix products that a training reaches, for the first guess of the
 # number of steps in a time; tiny reaches half of it on two cores. The rate then corrects the guess.
@@ -37,14 +41,15 @@ def capacities_of(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> di
     """Returns length -> numbers of rows, for lengths where leaving out padding is worthwhile."""
     rows = plan.job.loop.train_batch_size // parts_of(plan, strategy)
     capacities = {
-        each.records.max_seq_length: capacity_for(each.records, rows) for each in plan.data
+        each.records.max_seq_length: capacity_for(each.records, rows, each.rules)
+        for each in plan.data
     }
     return {length: capacity for length, capacity in capacities.items() if capacity}
 
 
-def step_flops(plan: PretrainingPlan, records: Records, strategy: tf.distribute.Strategy) -> float:
-    """Returns the floating-point operations of an update on records."""
-    length, predictions = records.max_seq_length, records.max_predictions_per_seq
+def step_flops(plan: PretrainingPlan, data: PhaseData, strategy: tf.distribute.Strategy) -> float:
+    """Returns the floating-point operations of an update of a stretch of the plan."""
+    length, predictions = data.records.max_seq_length, data.slots
     parts = parts_of(plan, strategy)
     capacity = capacities_of(plan, strategy).get(length)
     shape = plan.job.loop.train_batch_size // parts, length, predictions, capacity
@@ -56,7 +61,7 @@ def step_flops(plan: PretrainingPlan, records: Records, strategy: tf.distribute.
 
 def total_flops(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> float:
     """Returns the floating-point operations of all updates."""
-    return sum(each.steps * step_flops(plan, each.records, strategy) for each in plan.data)
+    return sum(each.steps * step_flops(plan, each, strategy) for each in plan.data)
 
 
 def weights_of(plan: PretrainingPlan) -> int:
@@ -68,8 +73,8 @@ def weights_of(plan: PretrainingPlan) -> int:
 
 def memory_of(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Memory:
     """Returns the memory that a training takes and has."""
-    longest = max((each.records for each in plan.data), key=lambda of: of.max_seq_length)
-    length, predictions = longest.max_seq_length, longest.max_predictions_per_seq
+    longest = max(plan.data, key=lambda of: of.records.max_seq_length)
+    length, predictions = longest.records.max_seq_length, longest.slots
     here = replicas_here(strategy)
     weights = weights_of(plan)
     if plan.generator:
@@ -106,6 +111,11 @@ def with_steps_of_budget(job: PretrainingJob, strategy: tf.distribute.Strategy) 
             "1e17flops, or --num_train_steps"
         )
     plan = make_plan(job)
+    if seconds is not None and any(each.rules and each.rules.is_changing for each in plan.data):
+        raise InputError(
+            "--mask_rate: a rate that changes needs a number of steps, which a time doesn't have; "
+            "give one rate, or a --budget of operations"
+        )
     mean_flops = total_flops(plan, strategy) / job.optimizer.num_train_steps
     if operations is None:
         peak = matmul_peak(strategy, job.loop.dtype)

@@ -1,23 +1,18 @@
 """Draws new masks every time a record is read (RoBERTa, arXiv 1907.11692, section 4.1).
 
-The records hold masked ids and their labels, so the text before masking can be restored. New
-positions are then chosen by the rules of `pipelines.instances.masking`, in the graph of the input
-pipeline.
+Records hold the text, or masked ids and their labels, so that the text before masking can be
+restored. New positions are then chosen by the rules of `pipelines.instances.masking`, in the graph
+of the input pipeline.
 
-Legend: N rows, L max_seq_length, P max_predictions_per_seq, S slots (the lesser of P and L),
-W words, at most L in a row.
+Legend: N rows, L max_seq_length, P prediction slots of the rules, S slots in use (the lesser of P
+and L), W words, at most L in a row.
 """
 
-import dataclasses
 from collections.abc import Mapping
 
 import tensorflow as tf
 
-from beambert.pipelines.instances.masking import MASK_SHARE, RANDOM_SHARE, TokenIds
-from beambert.pipelines.instances.parameters import REFERENCE
-from beambert.pipelines.records.contract import RecordsInfo
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.trainer.pretraining.masks import MaskingRules
 
 Features = Mapping[str, tf.Tensor]
 # This is folded into the seed, so that the order of the files and the dropout get other numbers.
@@ -25,39 +20,10 @@ _STREAM = 0x6D61736B
 _LOWEST = tf.int32.min
 
 
-@dataclasses.dataclass(frozen=True)
-class MaskingRules:
-    """The rules by which a folder's records were masked and are masked again.
-
-    Attributes:
-      masked_lm_prob: share of a row's tokens to predict; 0.15 in the paper.
-      do_whole_word_mask: whether to hide all pieces of a word or none.
-      ids: ids of the vocabulary.
-    """
-
-    masked_lm_prob: float
-    do_whole_word_mask: bool
-    ids: TokenIds
-
-    @classmethod
-    def of(cls, info: RecordsInfo, vocabulary: Vocabulary) -> "MaskingRules":
-        """Returns the rules that the records were made by.
-
-        Raises:
-          InputError: the records hide spans.
-        """
-        parameters = info.parameters
-        if parameters.get("do_span_mask"):
-            raise InputError(
-                "--masking=dynamic: cannot hide spans, as these records do; leave the flag out, or "
-                "make records without `beambert data --do_span_mask`"
-            )
-        ids = TokenIds.of(vocabulary, is_reference=parameters["pairs"] == REFERENCE)
-        return cls(parameters["masked_lm_prob"], parameters["do_whole_word_mask"], ids)
-
-
 def restore_ids(features: Features) -> tf.Tensor:
     """Returns `input_ids` before masking, int32 [N, L]."""
+    if "masked_lm_ids" not in features:
+        return features["input_ids"]
     return _with_values(
         features["input_ids"],
         features["masked_lm_positions"],
@@ -66,7 +32,9 @@ def restore_ids(features: Features) -> tf.Tensor:
     )
 
 
-def draw_bits(random_seed: int, step: tf.Tensor, batch_size: int, features: Features) -> tf.Tensor:
+def draw_bits(
+    random_seed: int, step: tf.Tensor, batch_size: int, length: int, rules: MaskingRules
+) -> tf.Tensor:
     """Draws the random bits for `redraw_masks`, which depend on the seed and the step alone.
 
     Args:
@@ -74,35 +42,52 @@ def draw_bits(random_seed: int, step: tf.Tensor, batch_size: int, features: Feat
       step: int64 scalar, number of the batch since the start of training.
       batch_size: number of rows over all hosts. Every host draws for all rows and uses its own, so
         that a row's masks do not depend on the number of hosts.
-      features: features of records, whose lengths are used.
+      length: L.
+      rules: rules by which masks are drawn.
 
     Returns:
       int32 [batch_size, L + 2 S], with all 2**32 values equally likely.
     """
     seed = tf.random.experimental.stateless_fold_in([random_seed, _STREAM], step)
-    length = features["input_ids"].shape[1]
-    shape = [batch_size, length + 2 * _slots(features)]
+    shape = [batch_size, length + 2 * min(rules.slots, length)]
     # The default, "auto_select", would take another generator on an accelerator.
     return tf.random.stateless_uniform(shape, seed, None, None, tf.int32, alg="philox")
 
 
-def redraw_masks(features: Features, bits_NB: tf.Tensor, rules: MaskingRules) -> Features:
-    """Replaces the masks of records by others.
+def rates_at(rules: MaskingRules, steps_B: tf.Tensor) -> tf.Tensor:
+    """Returns the shares of the tokens to predict at steps of the training, float64 [B].
+
+    Args:
+      rules: rules by which masks are drawn.
+      steps_B: int64 [B], numbers of steps, from 0.
+    """
+    first, last = rules.rates
+    done_B = tf.cast(steps_B, tf.float64) / max(rules.last_step, 1)
+    is_over_B = (steps_B >= rules.last_step) & (rules.last_step > 0)
+    return tf.where(is_over_B, tf.constant(last, tf.float64), first + (last - first) * done_B)
+
+
+def redraw_masks(
+    features: Features, bits_NB: tf.Tensor, rules: MaskingRules, rate_N: tf.Tensor | float
+) -> Features:
+    """Replaces the masks of records by others, or gives some to records without masks.
 
     Args:
       features: features of N records.
       bits_NB: int32 [N, L + 2 S], see `draw_bits`.
-      rules: rules by which the records were masked.
+      rules: rules by which masks are drawn.
+      rate_N: float64 [N] or a number, share of each row's tokens to predict.
 
     Returns:
-      the features, with the same shapes and types; `masked_lm_positions` ascend.
+      the features, with the types of records with P slots; `masked_lm_positions` ascend.
     """
     ids_NL = restore_ids(features)
-    length, slots = ids_NL.shape[1], _slots(features)
+    length = ids_NL.shape[1]
+    slots = min(rules.slots, length)
     key_NL, roll_NS, choice_NS = tf.split(bits_NB, [length, slots, slots], axis=1)
     # numpy computes the number of predictions in float64 too, so both round alike.
     share_N = tf.cast(tf.reduce_sum(features["input_mask"], axis=1), tf.float64)
-    wanted_N = tf.cast(tf.round(share_N * rules.masked_lm_prob), tf.int32)
+    wanted_N = tf.cast(tf.round(share_N * rate_N), tf.int32)
     fixed_NL = tf.gather(rules.ids.is_fixed, ids_NL)
     free_N = tf.math.count_nonzero(~fixed_NL, axis=1, dtype=tf.int32)
     wanted_N = tf.minimum(tf.clip_by_value(wanted_N, 1, slots), free_N)
@@ -115,8 +100,8 @@ def redraw_masks(features: Features, bits_NB: tf.Tensor, rules: MaskingRules) ->
     position_NS = tf.where(is_used_NS, position_NS, 0)
 
     label_NS = tf.gather(ids_NL, position_NS, batch_dims=1)
-    hidden_NS = _hide(label_NS, roll_NS, choice_NS, rules.ids)
-    padding = [[0, 0], [0, features["masked_lm_ids"].shape[1] - slots]]
+    hidden_NS = _hide(label_NS, roll_NS, choice_NS, rules)
+    padding = [[0, 0], [0, rules.slots - slots]]
     return {
         **features,
         "input_ids": _with_values(ids_NL, position_NS, hidden_NS, is_used_NS),
@@ -229,18 +214,15 @@ def _take_fitting(size_NW: tf.Tensor, is_free_NW: tf.Tensor, room_N: tf.Tensor) 
     return taken_NW
 
 
-def _slots(features: Features) -> int:
-    return min(features["masked_lm_ids"].shape[1], features["input_ids"].shape[1])
-
-
 def _hide(
-    label_NS: tf.Tensor, roll_NS: tf.Tensor, choice_NS: tf.Tensor, ids: TokenIds
+    label_NS: tf.Tensor, roll_NS: tf.Tensor, choice_NS: tf.Tensor, rules: MaskingRules
 ) -> tf.Tensor:
     """Returns the ids that replace tokens: [MASK], random ones or the tokens themselves."""
     roll_NS = tf.cast(roll_NS, tf.float64) / 2**32 + 0.5
-    other_NS = tf.gather(ids.replacements, choice_NS % len(ids.replacements))
-    rest_NS = tf.where(roll_NS < MASK_SHARE + RANDOM_SHARE, other_NS, label_NS)
-    return tf.where(roll_NS < MASK_SHARE, ids.mask, rest_NS)
+    others = rules.ids.replacements
+    other_NS = tf.gather(others, choice_NS % len(others))
+    rest_NS = tf.where(roll_NS < rules.mask_share + rules.random_share, other_NS, label_NS)
+    return tf.where(roll_NS < rules.mask_share, rules.ids.mask, rest_NS)
 
 
 def _with_values(
@@ -249,6 +231,6 @@ def _with_values(
     """Returns the ids with other values at some positions; unused slots point at position 0."""
     # Unused slots write the id that is at position 0 already: [CLS], which is never chosen.
     value_NS = tf.where(is_used_NS, value_NS, ids_NL[:, :1])
-    row_NS = tf.zeros_like(position_NS) + tf.range(position_NS.shape[0])[:, None]
+    row_NS = tf.zeros_like(position_NS) + tf.range(tf.shape(position_NS)[0])[:, None]
     indices_NS2 = tf.stack([row_NS, position_NS], axis=-1)
     return tf.tensor_scatter_nd_update(ids_NL, indices_NS2, value_NS)

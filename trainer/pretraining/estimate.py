@@ -90,8 +90,8 @@ def _described(
         share = f"{ASSUMED_UTILISATION:.0%} of the published peak: an estimate, nothing is measured"
     else:
         on = f"{describe_devices(strategy)}, {job.loop.dtype}"
-        first = plan.data[0].records
-        reached = step_flops(plan, first, strategy) * rates[first.max_seq_length]
+        first = plan.data[0]
+        reached = step_flops(plan, first, strategy) * rates[first.records.max_seq_length]
         peak = max(matmul_peak(strategy, job.loop.dtype), reached)
         share = f"measured: {reached / peak:.0%} of the matrix-multiply peak"
     lines = [f"model: {job.init or job.model}, {weights_of(plan):,} parameters, on {on}"]
@@ -140,7 +140,7 @@ def _assumed_rates(
     return {
         each.records.max_seq_length: ASSUMED_UTILISATION
         * devices.peak
-        / step_flops(plan, each.records, strategy)
+        / step_flops(plan, each, strategy)
         for each in plan.data
     }
 

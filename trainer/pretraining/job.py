@@ -16,7 +16,7 @@ from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import RESULTS_FILE
 from beambert.trainer import model_folders
-from beambert.trainer.loop.config import DYNAMIC, FINISH
+from beambert.trainer.loop.config import FINISH
 from beambert.trainer.loop.course import TimeSpent
 from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.memory import memory_told
@@ -46,12 +46,7 @@ from beambert.trainer.pretraining.plan import (
     PretrainingPlan,
     make_plan,
 )
-from beambert.trainer.pretraining.records import (
-    Records,
-    faults_named,
-    open_file,
-    parse_batch,
-)
+from beambert.trainer.pretraining.records import Records, faults_named
 from beambert.trainer.pretraining.revising import revise, with_recorded_revisions
 
 
@@ -60,11 +55,8 @@ def commonest_token_accuracy(records: Records) -> float:
 
     It is the best accuracy without looking at the text, so a masked LM has to beat it.
     """
-    files = tf.data.Dataset.from_tensor_slices(records.files)
-    dataset = files.flat_map(lambda name: open_file(name, records)).batch(4096)
-    dataset = dataset.map(lambda serialized: parse_batch(serialized, records))
     counts = np.zeros(len(records.vocabulary), np.int64)
-    for features in dataset:
+    for features in evaluation_batches(records, 4096):
         ids, weights = features["masked_lm_ids"].numpy(), features["masked_lm_weights"].numpy()
         counts += np.bincount(ids[weights > 0], minlength=len(counts))
     return float(counts.max() / max(counts.sum(), 1))
@@ -140,7 +132,7 @@ def _check_draws(plan: PretrainingPlan, batch_size: int, parts: int) -> None:
     Raises:
       InputError: a part is too large.
     """
-    predictions = max(each.records.max_predictions_per_seq for each in plan.data)
+    predictions = max(each.slots for each in plan.data)
     most = most_rows(plan.config, predictions)
     if batch_size // parts > most:
         raise InputError(
@@ -206,7 +198,8 @@ def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.S
                 step if by_time else stretch.batches_before + step - stretch.first_step,
                 context,
                 gradient_accumulation_steps=loop.gradient_accumulation_steps,
-                do_dynamic_masking=job.masking == DYNAMIC,
+                rules=data.rules,
+                steps_before=0 if by_time else stretch.first_step - stretch.batches_before,
             )
         )
 
@@ -220,7 +213,7 @@ def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.S
         batches_from,
         evaluation if data.held_out else None,
         batch_size * records.max_seq_length,
-        step_flops(plan, records, strategy),
+        step_flops(plan, data, strategy),
         -(-data.held_out.instances // batch_size) if data.held_out else 0,
     )
 
@@ -250,6 +243,10 @@ def introduction(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
             f"{duration(job.optimizer.budget_seconds)} in all: the rate that is measured decides "
             "the number of steps"
         )
+    if rules := plan.data[-1].rules:
+        words = "whole words" if rules.do_whole_word_mask else "tokens"
+        rates = dict.fromkeys(f"{100 * rate:g} %" for rate in rules.rates)
+        lines.append(f"masks are drawn: {' to '.join(rates)} of the {words}")
     for each in job.optimizer.revisions:
         what = "the rate falls to 0 by" if each.kind == FINISH else "the training goes on to"
         lines.append(f"from step {each.first_step:,} on {what} step {each.last_step:,}")

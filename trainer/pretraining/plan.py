@@ -12,10 +12,12 @@ from beambert.pipelines.records.contract import EVAL_FOLDER
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.trainer import model_folders
-from beambert.trainer.loop.config import STATIC, LoopConfig, OptimizerConfig
+from beambert.trainer.loop.config import LoopConfig, OptimizerConfig
 from beambert.trainer.model_folders import model_config
 from beambert.trainer.pretraining import distillation, recipes
 from beambert.trainer.pretraining.budget import Budget
+from beambert.trainer.pretraining.mask_flags import MASK_REPLACEMENTS, MaskFlags
+from beambert.trainer.pretraining.masks import MaskingRules, mask_settings, rules_for
 from beambert.trainer.pretraining.records import Records, check_same, open_records
 from beambert.trainer.pretraining.stretches import Stretch, stretches
 from beambert.trainer.weights.initial import InitialWeights, open_initial
@@ -33,8 +35,10 @@ _TAUGHT = (BERT, MLM, SOP)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingJob:
+class PretrainingJob(MaskFlags):
     """The parameters of a pre-training; the defaults are those of `beambert pretrain`.
+
+    Those of masks are in `MaskFlags`.
 
     Attributes:
       data: records folder.
@@ -46,7 +50,6 @@ class PretrainingJob:
         masked LM alone, "sop" for masked LM and sentence-order prediction, "rtd" for replaced
         token detection.
       generator_size: width of the generator of "rtd" as a share of the encoder's.
-      masking: "static" for the records' masks, "dynamic" for others in every epoch.
       model: name of a published size or path of a bert_config.json; None takes that of `init`,
         or base where that is None too.
       init: weights to start from, see `initial.open_initial`; None starts from random ones.
@@ -71,7 +74,6 @@ class PretrainingJob:
     long_data_share: float = _BASE.long_data_share
     objective: str = BERT
     generator_size: float = GENERATOR_SIZE
-    masking: str = STATIC
     model: str | None = None
     init: str | None = None
     init_positions: str = KEEP
@@ -98,6 +100,9 @@ FLAGS_OF = (
         "generator_size": "--generator_size",
         "distill_from_sha256": "--distill_from",
         "masking": "--masking",
+        "mask_rate": "--mask_rate",
+        "mask_replacements": "--mask_replacements",
+        "do_whole_word_mask": "--do_whole_word_mask",
         "optimizer.num_train_steps": "--num_train_steps",
         "optimizer.budget_seconds": "--budget",
         "optimizer.learning_rate": "--learning_rate",
@@ -119,16 +124,29 @@ FLAGS_OF = (
 
 @dataclasses.dataclass(frozen=True)
 class PhaseData:
-    """The records of a stretch of the training, and its held-out records."""
+    """The records of a stretch of the training, and its held-out records.
+
+    Attributes:
+      records: the records.
+      held_out: held-out records; None if there are none.
+      stretch: the stretch.
+      rules: rules by which masks are drawn; None for those of the records.
+    """
 
     records: Records
     held_out: Records | None
     stretch: Stretch
+    rules: MaskingRules | None = None
 
     @property
     def steps(self) -> int:
         """Number of steps of the stretch."""
         return self.stretch.last_step - self.stretch.first_step
+
+    @property
+    def slots(self) -> int:
+        """Prediction slots of a sequence."""
+        return self.rules.slots if self.rules else self.records.max_predictions_per_seq
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,7 +188,7 @@ def make_plan(job: PretrainingJob) -> PretrainingPlan:
     """
     if job.objective not in OBJECTIVES:
         raise InputError(f"--objective={job.objective}: choose one of {', '.join(OBJECTIVES)}")
-    data = _open_data(job)
+    data = _with_masks(job, _open_data(job))
     records = data[0].records
     longest = max(each.records.max_seq_length for each in data)
     initial = _open_weights(job.init, "--init", job, records)
@@ -226,6 +244,17 @@ def _open_data(job: PretrainingJob) -> list[PhaseData]:
         PhaseData(*sources[each.is_long], each)
         for each in stretches(steps, job.long_data_share, revisions)
     ]
+
+
+def _with_masks(job: PretrainingJob, data: Sequence[PhaseData]) -> list[PhaseData]:
+    """Returns the data with the rules by which masks are drawn, if they are."""
+    rules = rules_for(job, [each.records for each in data], job.optimizer.num_train_steps)
+    if job.objective == RTD and job.mask_replacements != MASK_REPLACEMENTS:
+        raise InputError(
+            f"--mask_replacements={job.of_drawn()['mask_replacements']}: has no effect on "
+            f"--objective={RTD}, whose generator reads [MASK] at all chosen positions; leave it out"
+        )
+    return [dataclasses.replace(of, rules=by) for of, by in zip(data, rules, strict=True)]
 
 
 def _open_evaluation(records: Records, folder: str | None, objective: str) -> Records | None:
@@ -354,7 +383,7 @@ def _training(
         "do_lower_case": records.info.parameters["do_lower_case"],
         "max_seq_length": records.max_seq_length,
         "vocabulary_sha256": records.vocabulary.sha256,
-        "masking": job.masking,
+        **mask_settings(job, [each.records for each in data]),
         "init": claims.absolute(initial.path) if initial else None,
         "init_sha256": initial.sha256 if initial else None,
         "data": [claims.absolute(each.records.folder) for each in data],

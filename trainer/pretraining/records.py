@@ -52,8 +52,8 @@ class Records:
 
     @property
     def max_predictions_per_seq(self) -> int:
-        """Prediction slots of a record."""
-        return self.info.parameters["max_predictions_per_seq"]
+        """Prediction slots of a record; 0 of records without masks."""
+        return self.info.parameters["max_predictions_per_seq"] if self.info.has_masks else 0
 
     @property
     def instances(self) -> int:
@@ -97,7 +97,8 @@ def open_records(folder: str, flag: str, objective: str = BERT) -> Records:
             f"{vocabulary.sha256[:12]}, {INFO_FILE} says {info.vocabulary['sha256'][:12]}); copy "
             "the folder again or make it again with `beambert data`"
         )
-    needed = ("max_seq_length", "max_predictions_per_seq", "do_lower_case")
+    of_masks = ("max_predictions_per_seq",) if info.has_masks else ()
+    needed = ("max_seq_length", *of_masks, "do_lower_case")
     if missing := [name for name in needed if name not in info.parameters]:
         raise InputError(f"{info_path}: says nothing of {missing[0]}; {_REMEDY}")
     sizes = tensorflow_files.sizes(folder, [file["name"] for file in info.files])
@@ -239,10 +240,14 @@ def _fault_in(serialized: tf.Tensor, records: Records, first: int = 1) -> str | 
 def check_same(records: Records, other: Records) -> None:
     """Refuses evaluation records that differ from the training records in vocabulary or lengths.
 
+    One of the two may have no masks.
+
     Raises:
       InputError: they differ; the message has both values.
     """
-    parameters = ("do_lower_case", "max_seq_length", "max_predictions_per_seq")
+    parameters = ["do_lower_case", "max_seq_length"]
+    if records.info.has_masks and other.info.has_masks:
+        parameters.append("max_predictions_per_seq")
     for name, mine, theirs in (
         ("vocabulary", records.vocabulary.sha256[:12], other.vocabulary.sha256[:12]),
         *((n, records.info.parameters[n], other.info.parameters[n]) for n in parameters),
@@ -312,8 +317,9 @@ def _parse(serialized: tf.Tensor, records: Records) -> dict[str, tf.Tensor]:
 def _limits(records: Records) -> dict[str, int]:
     """Returns feature -> the number that is greater than all its values."""
     ids = len(records.vocabulary)
-    limits = dict.fromkeys(("input_ids", "masked_lm_ids"), ids)
-    limits["masked_lm_positions"] = records.max_seq_length
+    limits = {"input_ids": ids}
+    if records.info.has_masks:
+        limits |= {"masked_lm_ids": ids, "masked_lm_positions": records.max_seq_length}
     # The mask, the two segments and the two labels.
     of_two = ("input_mask", "segment_ids", *([LABEL_FEATURE] if records.has_labels else []))
     return limits | dict.fromkeys(of_two, 2)

@@ -48,6 +48,8 @@ _LOOP_FLAGS = (
     "save_checkpoints_steps",
     "eval_steps",
 )
+# Those that it has only where they are not the defaults.
+_MASK_FLAGS = ("mask_rate", "mask_replacements", "do_whole_word_mask")
 
 
 def recorded_flags(path: str, model: str | None, init: str | None) -> dict[str, Any]:
@@ -70,6 +72,7 @@ def recorded_flags(path: str, model: str | None, init: str | None) -> dict[str, 
         if "decay_share" in training["optimizer"]:
             found["decay_share"] = training["optimizer"]["decay_share"]
         found["masking"], from_init = training["masking"], training["init"]
+        found |= {name: training[name] for name in _MASK_FLAGS if name in training}
         found["objective"] = objective_of(training)
         found["distill_from"] = training.get("distill_from")
         found["generator_size"] = training.get("generator_size", GENERATOR_SIZE)

@@ -77,9 +77,11 @@ class TestFigures:
         assert lost_predictions_share(small(), 0.5) == round(6 / 18, 6)
         assert lost_predictions_share(small(), 0.3) == 0
         # A record always gets one, however few positions it has.
-        sparse = small(filled=histogram(11, at_3=4), predictions=histogram(1, at_0=4))
-        assert lost_predictions_share(sparse, 0.15) == 1
+        sparse = small(filled=histogram(11, at_3=1, at_10=1), predictions=histogram(2, at_1=2))
+        assert lost_predictions_share(sparse, 0.15) == round(1 / 3, 6)
         assert lost_predictions_share(RecordStatistics.empty(10, 3), 0.15) is None
+        without_masks = small(predictions=histogram(1, at_0=4))
+        assert lost_predictions_share(without_masks, 0.15) is None
 
 
 def balanced(**changes) -> RecordStatistics:

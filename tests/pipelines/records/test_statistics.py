@@ -206,7 +206,8 @@ PLANTED = {
 
 class TestFaults:
     def test_every_kind_is_planted(self):
-        assert PLANTED.keys() == FAULTS.keys()
+        # test_without_masks.py has the one of records without masks.
+        assert PLANTED.keys() == FAULTS.keys() - {"text"}
 
     @pytest.mark.parametrize(
         "kind, change", [(kind, change) for kind, changes in PLANTED.items() for change in changes]

@@ -53,6 +53,10 @@ def test_other_texts_are_refused(text):
         ({"extend": 9}, "--extend=9: --budget=1h decides"),
         ({"device": "v5e-8"}, "--device=v5e-8: needs --dry_run"),
         ({"price_per_hour": 2}, "--price_per_hour=2.0: needs --dry_run"),
+        (
+            {"masking": "dynamic", "mask_rate": "0.3:0.15"},
+            "--mask_rate: a rate that changes needs a number of steps",
+        ),
         ({"budget": "3e5flops"}, "--budget: is enough for about 0 steps"),
     ],
 )

@@ -15,13 +15,13 @@ from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.trainer.pretraining import dealing
 from beambert.trainer.pretraining.batches import training_batches
 from beambert.trainer.pretraining.dynamic_masking import (
-    MaskingRules,
     choose_tokens,
     choose_words,
     draw_bits,
     redraw_masks,
     restore_ids,
 )
+from beambert.trainer.pretraining.masks import MaskingRules
 from beambert.trainer.pretraining.records import open_records
 
 LENGTH, PREDICTIONS, ROWS, SEED = 64, 10, 4096, 7
@@ -71,8 +71,11 @@ def mask_statically(plain, is_whole_words=False, predictions=PREDICTIONS, seed=2
 
 
 def mask_again(features, step=0, is_whole_words=False, ids=IDS, prob=0.15):
-    bits = draw_bits(SEED, tf.constant(step, tf.int64), len(features["input_ids"]), features)
-    return redraw_masks(features, bits, MaskingRules(prob, is_whole_words, ids))
+    slots = features["masked_lm_ids"].shape[1]
+    rules = MaskingRules((prob, prob), slots, is_whole_words, ids)
+    rows, length = features["input_ids"].shape
+    bits = draw_bits(SEED, tf.constant(step, tf.int64), rows, length, rules)
+    return redraw_masks(features, bits, rules, prob)
 
 
 def numpy_of(features) -> dict[str, np.ndarray]:
@@ -295,7 +298,8 @@ def with_parameters(records, **parameters):
 
 
 def take(records, count, step=0, context=None, *, batch=8, is_dynamic=True, seed=SEED):
-    batches = training_batches(records, batch, seed, step, context, do_dynamic_masking=is_dynamic)
+    rules = MaskingRules.of(records) if is_dynamic else None
+    batches = training_batches(records, batch, seed, step, context, rules=rules)
     return [numpy_of(batch) for batch in itertools.islice(batches, count)]
 
 
@@ -379,6 +383,6 @@ def test_hosts_share_the_masks_of_one(records):
 @pytest.mark.parametrize("whole_words", [False, True])
 def test_shapes_are_static(records, whole_words):
     records = with_parameters(records, do_whole_word_mask=whole_words)
-    spec = training_batches(records, 8, SEED, do_dynamic_masking=True).element_spec
+    spec = training_batches(records, 8, SEED, rules=MaskingRules.of(records)).element_spec
     assert spec == training_batches(records, 8, SEED).element_spec
     assert all(feature.shape.is_fully_defined() for feature in spec.values())

@@ -1,0 +1,419 @@
+"""Masks drawn on records without any, at rates and with replacements of one's own."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from support import small_pretraining
+from support.small_pretraining import assert_same_weights, interrupted_and_continued
+
+from beambert.model.flops import training_flops
+from beambert.pipelines.instances.masking import TokenIds
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer.commands.pretrain import main as pretrain_main
+from beambert.trainer.loop.config import OptimizerConfig
+from beambert.trainer.model_folders import TrainingFolders
+from beambert.trainer.pretraining import batches as batches_module
+from beambert.trainer.pretraining import job as pretraining
+from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
+from beambert.trainer.pretraining.capacity import capacity_for
+from beambert.trainer.pretraining.dynamic_masking import rates_at
+from beambert.trainer.pretraining.mask_flags import (
+    parse_rates,
+    parse_replacements,
+    rates_text,
+    replacements_text,
+)
+from beambert.trainer.pretraining.masks import MaskingRules, slots_for
+from beambert.trainer.pretraining.plan import PretrainingJob, make_plan
+from beambert.trainer.pretraining.records import open_records
+
+SEED, BATCH, LENGTH = 7, 8, 32
+SHARDS = (60, 60, 60)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory, make_records):
+    """The same texts without masks and with them, with held-out ones."""
+    found = {}
+    for masks in ("none", "static"):
+        found[masks] = tmp_path_factory.mktemp("drawn") / masks
+        make_records(found[masks], documents_a_shard=SHARDS, masks=masks)
+        make_records(found[masks] / "eval", documents_a_shard=(14,), seed=100, masks=masks)
+    return found
+
+
+@pytest.fixture(scope="module")
+def records(folders):
+    return {masks: open_records(str(folder), "--data") for masks, folder in folders.items()}
+
+
+@pytest.fixture(scope="module")
+def held_out(folders):
+    return {masks: open_records(str(of / "eval"), "--data") for masks, of in folders.items()}
+
+
+def take(dataset, count=None) -> list[dict[str, np.ndarray]]:
+    return list(itertools.islice(dataset.as_numpy_iterator(), count))
+
+
+def draw(records, count, step=0, context=None, *, batch=BATCH, seed=SEED, **given):
+    rules = MaskingRules.of(records, **given)
+    return take(training_batches(records, batch, seed, step, context, rules=rules), count)
+
+
+def joined(batches) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([of[name] for of in batches]) for name in batches[0]}
+
+
+def assert_same(batches, others) -> None:
+    for batch, other in zip(batches, others, strict=True):
+        assert batch.keys() == other.keys()
+        for name in batch:
+            np.testing.assert_array_equal(batch[name], other[name])
+
+
+def assert_binomial(count: int, trials: int, share: float) -> None:
+    """Within 5 standard deviations: by chance beyond them once in 1.7 million."""
+    deviation = np.sqrt(trials * share * (1 - share))
+    assert abs(count - trials * share) <= 5 * deviation, (count, trials * share, deviation)
+
+
+def made_and_wanted(batch, rate) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of predictions of each row; the original rounds the share of all its tokens."""
+    wanted = np.rint(batch["input_mask"].sum(axis=1) * rate).clip(1)
+    return batch["masked_lm_weights"].sum(axis=1), wanted
+
+
+def ways(batch, ids) -> tuple[int, int, int]:
+    """Numbers of the chosen tokens that became [MASK], became another one and stayed."""
+    row, slot = np.nonzero(batch["masked_lm_weights"])
+    shown = batch["input_ids"][row, batch["masked_lm_positions"][row, slot]]
+    label = batch["masked_lm_ids"][row, slot]
+    masks, same = (shown == ids.mask).sum(), (shown == label).sum()
+    return int(masks), int(len(shown) - masks - same), int(same)
+
+
+class TestFlags:
+    @pytest.mark.parametrize("text", ["0.15", "0.3:0.15", "0.1:0.4", "0.123456789"])
+    def test_rates(self, text):
+        assert rates_text(parse_rates(text)) == text
+        assert parse_rates("0.2") == (0.2, 0.2)
+
+    @pytest.mark.parametrize("text", ["80,10,10", "100,0,0", "33.3,33.3,33.4"])
+    def test_replacements(self, text):
+        assert replacements_text(parse_replacements(text)) == text
+
+    @pytest.mark.parametrize(
+        "length, rate, slots", [(128, 0.15, 20), (512, 0.15, 77), (8, 0.01, 1)]
+    )
+    def test_slots_are_those_of_the_data_command(self, length, rate, slots):
+        """BERT's published 128 and 512 have 20 and 77 (max_predictions_per_seq)."""
+        assert slots_for(rate, length) == slots
+        assert slots_for(0.999999, length) == length
+
+    @pytest.mark.parametrize(
+        ("masks", "given", "parts"),
+        [
+            ("none", {"mask_rate": "0"}, ["--mask_rate=0.0: must be more than 0"]),
+            ("none", {"mask_rate": "1"}, ["--mask_rate=1.0: must be", "less than 1"]),
+            ("none", {"mask_rate": "0.3:1.5"}, ["--mask_rate=0.3:1.5: must be"]),
+            ("none", {"mask_rate": "nan"}, ["--mask_rate=nan"]),
+            ("none", {"mask_replacements": "80,10"}, ["--mask_replacements=80,10: must be three"]),
+            ("none", {"mask_replacements": "80,10,20"}, ["that are 100 in all"]),
+            ("none", {"mask_replacements": "120,-10,-10"}, ["that are 100 in all"]),
+            ("none", {"mask_replacements": "nan,10,10"}, ["that are 100 in all"]),
+            ("none", {"masking": "static"}, ["--masking=static: ", "give --masking=dynamic"]),
+            ("static", {"mask_rate": "0.3"}, ["--mask_rate=0.3: ", "--masking=dynamic too"]),
+            ("static", {"mask_replacements": "100,0,0"}, ["--mask_replacements=100,0,0: the"]),
+            ("static", {"do_whole_word_mask": "True"}, ["--do_whole_word_mask=True: the masks"]),
+            (
+                "none",
+                {"objective": "rtd", "generator_size": 0.5, "mask_replacements": "100,0,0"},
+                ["--mask_replacements=100,0,0: has no effect on --objective=rtd"],
+            ),
+        ],
+    )
+    def test_what_is_refused(self, folders, small_config_file, tmp_path, masks, given, parts):
+        arguments = small_pretraining.flags(
+            folders[masks], small_config_file, tmp_path / "model", **given
+        )
+        with pytest.raises(InputError) as refused:
+            pretrain_main(arguments)
+        for part in parts:
+            assert part in str(refused.value)
+        assert not (tmp_path / "model").exists()
+
+    @pytest.mark.parametrize("text", ["a", "0.1:", "0.1:0.2:0.3", ""])
+    def test_what_is_no_rate(self, folders, small_config_file, tmp_path, text, capsys):
+        arguments = small_pretraining.flags(folders["none"], small_config_file, tmp_path / "model")
+        with pytest.raises((InputError, SystemExit)):
+            pretrain_main([*arguments, f"--mask_rate={text}"])
+
+    def test_records_with_masks_and_without_need_a_word(self, folders, make_records, tmp_path):
+        make_records(tmp_path / "long", length=64, documents_a_shard=(9,), masks="none")
+        job = {"data": str(folders["static"]), "long_data": str(tmp_path / "long")}
+        with pytest.raises(InputError, match=r"--masking: the records in .*long have no masks"):
+            plan(**job)
+        assert all(of.rules for of in plan(**job, masking="dynamic").data)
+
+
+def plan(**given):
+    optimizer = OptimizerConfig(1e-3, num_train_steps=101, num_warmup_steps=10)
+    folders = TrainingFolders.of("nowhere", None, None)
+    return make_plan(PretrainingJob(model="tiny", output=folders, optimizer=optimizer, **given))
+
+
+class TestSettings:
+    def test_what_training_json_names(self, folders):
+        named = ("mask_rate", "mask_replacements", "do_whole_word_mask")
+        for given, masking, expected in (
+            ({}, "dynamic", {}),
+            ({"masking": "dynamic", "mask_rate": (0.15, 0.15)}, "dynamic", {}),
+            ({"do_whole_word_mask": False}, "dynamic", {}),
+            ({"mask_rate": (0.3, 0.15)}, "dynamic", {"mask_rate": "0.3:0.15"}),
+            ({"mask_replacements": (100, 0, 0)}, "dynamic", {"mask_replacements": "100,0,0"}),
+            ({"do_whole_word_mask": True}, "dynamic", {"do_whole_word_mask": "True"}),
+        ):
+            training = plan(data=str(folders["none"]), **given).training
+            assert training["masking"] == masking
+            assert {name: training[name] for name in named if name in training} == expected
+        training = plan(data=str(folders["static"])).training
+        assert training["masking"] == "static" and not set(named) & training.keys()
+
+    def test_slots_of_the_plan(self, folders):
+        for masks, given, slots in (
+            ("static", {}, 5),
+            ("static", {"masking": "dynamic"}, 5),
+            ("static", {"masking": "dynamic", "mask_rate": (0.15, 0.5)}, 16),
+            ("none", {}, 5),
+            ("none", {"mask_rate": (0.4, 0.1)}, 13),
+        ):
+            assert plan(data=str(folders[masks]), **given).data[0].slots == slots
+
+    def test_operations_and_memory_know_the_slots(self, folders):
+        strategy = tf.distribute.get_strategy()
+        found = []
+        for rate in (None, (0.4, 0.1)):
+            made = plan(data=str(folders["none"]), mask_rate=rate)
+            (data,) = made.data
+            phase = pretraining._phase(data, made, {}, strategy)
+            size = made.job.loop.train_batch_size
+            expected = training_flops(made.config, size, LENGTH, data.slots)
+            assert phase.flops_a_step == expected
+            found.append(pretraining._memory(made, strategy).sequence)
+        per_slot = 2 * 4 * plan(data=str(folders["none"])).config.vocab_size
+        assert found[1] - found[0] == (13 - 5) * per_slot
+
+    @pytest.mark.slow
+    def test_rows_without_padding(self, records):
+        """Nearly all batches fit, and not by having too many rows."""
+        none = records["none"]
+        counts = joined(draw(none, 60))["input_mask"].sum()
+        instances = none.instances
+        told = {"instances": instances, "filled_tokens": counts / (60 * BATCH) * instances}
+        none.info.counts.update({name: int(value) for name, value in told.items()})
+        for rate in (0.15, 0.4):
+            rules = MaskingRules.of(none, (rate, rate / 2))
+            capacity = capacity_for(none, 64, rules)
+            batches = draw(none, 20, batch=64, rates=(rate, rate))
+            most = max(of["masked_lm_weights"].sum() for of in batches)
+            assert most <= capacity.predictions <= 1.5 * most
+            assert capacity.tokens < 64 * LENGTH
+
+
+class TestRates:
+    def test_the_first_and_the_last_step(self, records):
+        rules = MaskingRules.of(records["none"], (0.3, 0.15), steps=101)
+        steps = tf.constant([0, 25, 50, 100, 5000], tf.int64)
+        np.testing.assert_allclose(
+            rates_at(rules, steps), [0.3, 0.2625, 0.225, 0.15, 0.15], rtol=1e-12
+        )
+        assert rates_at(rules, steps).numpy()[[0, 3, 4]].tolist() == [0.3, 0.15, 0.15]
+
+    @pytest.mark.parametrize("steps", [1, 2, 1000])
+    def test_a_rate_that_stays(self, records, steps):
+        rules = MaskingRules.of(records["none"], (0.15, 0.15), steps=steps)
+        found = rates_at(rules, tf.constant([0, 1, 333, 999, 10**9], tf.int64)).numpy()
+        assert set(found.tolist()) == {0.15}
+
+    @pytest.mark.slow
+    def test_batches_have_the_rate_of_their_step(self, records):
+        """Also inside of the steps whose sequences are dealt together."""
+        given = {"rates": (0.5, 0.1), "steps": 41}
+        for step, batch in enumerate(draw(records["none"], 50, **given)):
+            made, wanted = made_and_wanted(batch, 0.5 - 0.4 * min(step, 40) / 40)
+            np.testing.assert_array_equal(made, wanted)
+
+    @pytest.mark.slow
+    def test_the_step_is_that_of_the_training(self, records):
+        """A later stretch begins with the first batch of its data."""
+        rules = MaskingRules.of(records["none"], (0.5, 0.1), steps=41)
+        batches = training_batches(records["none"], BATCH, SEED, rules=rules, steps_before=30)
+        for step, batch in enumerate(take(batches, 11)):
+            made, wanted = made_and_wanted(batch, 0.5 - 0.01 * (30 + step))
+            np.testing.assert_array_equal(made, wanted)
+
+
+class TestDraws:
+    @pytest.mark.slow
+    def test_the_papers_shares(self, records, vocabulary):
+        """15 % of the tokens; of these 80 %, 10 % and 10 %."""
+        batch = joined(draw(records["none"], 200))
+        made, wanted = made_and_wanted(batch, 0.15)
+        np.testing.assert_array_equal(made, wanted)
+        ids = TokenIds.of(vocabulary)
+        # A random token is the same one by chance.
+        chance = 0.1 / len(ids.replacements)
+        shares = (0.8, 0.1 - chance, 0.1 + chance)
+        for count, share in zip(ways(batch, ids), shares, strict=True):
+            assert_binomial(count, int(made.sum()), share)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("percents", [(100, 0, 0), (0, 0, 100), (40, 60, 0)])
+    def test_other_replacements(self, records, vocabulary, percents):
+        batch = joined(draw(records["none"], 100, replacements=percents))
+        ids = TokenIds.of(vocabulary)
+        found, (mask, other, same) = ways(batch, ids), np.array(percents) / 100
+        chance = other / len(ids.replacements)
+        for count, share in zip(found, (mask, other - chance, same + chance), strict=True):
+            assert_binomial(count, sum(found), share)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("words", [False, True])
+    def test_records_with_masks_give_the_same_ones(self, records, words):
+        """The same text is drawn from, whatever the records hide of it."""
+        given = {"rates": (0.4, 0.2), "steps": 20, "do_whole_word_mask": words}
+        mine, theirs = (draw(records[masks], 12, **given) for masks in ("none", "static"))
+        assert_same(mine, theirs)
+        assert mine[0]["masked_lm_ids"].shape == (BATCH, 13)
+        assert joined(mine)["masked_lm_weights"].sum(axis=1).max() > 5
+
+    @pytest.mark.slow
+    def test_the_default_on_records_with_masks_stays(self, records):
+        """The same bits as with the slots and the rate of the records."""
+        static = records["static"]
+        assert_same(draw(static, 5), draw(static, 5, rates=(0.15, 0.15)))
+
+    @pytest.mark.slow
+    def test_resumed_batches_are_the_same(self, records):
+        given = {"rates": (0.5, 0.1), "steps": 300}
+        stream = draw(records["none"], 140, **given)
+        for step in (1, 77, 130):
+            assert_same(draw(records["none"], 3, step, **given), stream[step : step + 3])
+
+    @pytest.mark.slow
+    def test_hosts_share_the_batch_of_one(self, records):
+        given = {"rates": (0.5, 0.1), "steps": 30, "batch": 16}
+        contexts = [tf.distribute.InputContext(2, host, 2) for host in range(2)]
+        parts = [draw(records["none"], 6, context=context, **given) for context in contexts]
+        for step, whole in enumerate(draw(records["none"], 6, **given)):
+            both = joined([part[step] for part in parts])
+            assert rows_of(both) == rows_of(whole)
+
+
+def rows_of(batch) -> list[bytes]:
+    """The rows as bytes, in an order of their own."""
+    names = sorted(batch)
+    count = len(batch["input_ids"])
+    return sorted(b"".join(batch[name][row].tobytes() for name in names) for row in range(count))
+
+
+class TestEvaluation:
+    @pytest.mark.slow
+    def test_masks_of_the_paper(self, held_out, vocabulary):
+        batch = joined(take(evaluation_batches(held_out["none"], 16)))
+        is_row = batch["example_weights"] > 0
+        batch = {name: value[is_row] for name, value in batch.items()}
+        assert len(batch["input_ids"]) == held_out["none"].instances
+        made, wanted = made_and_wanted(batch, 0.15)
+        np.testing.assert_array_equal(made, wanted)
+        found = ways(batch, TokenIds.of(vocabulary))
+        for count, share in zip(found, (0.8, 0.1, 0.1), strict=True):
+            assert_binomial(count, sum(found), share)
+
+    @pytest.mark.slow
+    def test_they_depend_on_the_record_alone(self, held_out, monkeypatch):
+        """On no batch size, number of batches or hosts."""
+        monkeypatch.setattr(batches_module, "EVALUATION_ROWS", 32)
+        none = held_out["none"]
+        whole = joined(take(evaluation_batches(none, 16)))
+        for batches in (evaluation_batches(none, 8), evaluation_batches(none, 16, 3)):
+            some = joined(take(batches))
+            count = int(some["example_weights"].sum())
+            for name, value in some.items():
+                np.testing.assert_array_equal(value[:count], whole[name][:count])
+        contexts = [tf.distribute.InputContext(2, host, 2) for host in range(2)]
+        parts = [joined(take(evaluation_batches(none, 16, None, of))) for of in contexts]
+        assert rows_of(joined(parts)) == rows_of(whole)
+
+    @pytest.mark.slow
+    def test_records_with_masks_keep_them(self, held_out, read_rows, folders):
+        batch = joined(take(evaluation_batches(held_out["static"], 1)))
+        rows = read_rows(folders["static"] / "eval")
+        for name in rows[0]:
+            np.testing.assert_array_equal(batch[name], [row[name] for row in rows])
+
+    @pytest.mark.slow
+    def test_the_commonest_token(self, held_out):
+        batch = joined(take(evaluation_batches(held_out["none"], 16)))
+        labels = batch["masked_lm_ids"][batch["masked_lm_weights"] > 0]
+        expected = np.bincount(labels).max() / len(labels)
+        assert pretraining.commonest_token_accuracy(held_out["none"]) == expected
+
+
+class TestTrainings:
+    @pytest.fixture(scope="class")
+    def finished(self, folders, small_config_file, tmp_path_factory):
+        """An uninterrupted training and its flags."""
+        folder = tmp_path_factory.mktemp("finished") / "model"
+        given = {"mask_rate": "0.4:0.1", "mask_replacements": "100,0,0"}
+        pretrain_main(small_pretraining.flags(folders["none"], small_config_file, folder, **given))
+        return folder, given
+
+    @pytest.mark.slow
+    def test_an_interruption_changes_no_bit(
+        self, finished, folders, small_config_file, tmp_path, monkeypatch
+    ):
+        folder, given = finished
+        flags = small_pretraining.flags(
+            folders["none"], small_config_file, tmp_path / "model", **given
+        )
+        interrupted_and_continued(flags, tmp_path / "model", monkeypatch)
+        assert_same_weights(tmp_path / "model", folder)
+
+    @pytest.mark.slow
+    def test_the_folder_refuses_other_masks_and_extends_with_its_own(
+        self, finished, folders, small_config_file
+    ):
+        folder, given = finished
+        arguments = {"data": folders["none"], "model_dir": folder}
+        others = given | {"mask_rate": "0.3"}
+        with pytest.raises(InputError, match=r"--mask_rate is 0.3|--mask_rate"):
+            pretrain_main(
+                small_pretraining.flags(folders["none"], small_config_file, folder, **others)
+            )
+        pretrain_main([*(f"--{n}={v}" for n, v in arguments.items()), "--extend=9"])
+        training = json.loads((folder / "training.json").read_text())
+        assert training["mask_rate"] == "0.4:0.1"
+        assert training["mask_replacements"] == "100,0,0"
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("objective", ["mlm", "rtd"])
+    def test_other_objectives(self, folders, small_config_file, tmp_path, objective):
+        """Evaluation has fewer slots than training, and the rows of both are packed."""
+        size = {"generator_size": 0.5} if objective == "rtd" else {}
+        pretrain_main(
+            small_pretraining.flags(
+                folders["none"],
+                small_config_file,
+                tmp_path / "model",
+                objective=objective,
+                mask_rate=0.6,
+                **size,
+            )
+        )
+        results = json.loads((tmp_path / "model" / "results.json").read_text())
+        assert 0 < results["masked_lm_loss"] < 10
