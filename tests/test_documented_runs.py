@@ -33,6 +33,7 @@ NOT_RUN = {
     "docs/data.md": {
         "bert/tf_examples": "the original script's records, as tests/pipelines/verification has",
         "--runner=FlinkRunner": "needs Flink's job server: make test-flink",
+        "--runner=SparkRunner": "needs Spark's job server: make test-runners",
         "--runner=PrismRunner": "needs Prism, which is built with Go",
     },
     "docs/pretraining.md": {

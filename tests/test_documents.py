@@ -32,7 +32,7 @@ BEAM_FLAGS = {
     *("--runner", "--machine_type", "--max_num_workers", "--disk_size_gb", "--resource_hint"),
     *("--dataflow_service_options", "--flexrs_goal", "--no_use_public_ips", "--experiments"),
     *("--setup_file", "--project", "--region", "--temp_location", "--flink_master"),
-    "--direct_running_mode",
+    *("--direct_running_mode", "--environment_type"),
 }
 OTHER_FLAGS = {"--json", "--show", "--share", "--start"}
 
