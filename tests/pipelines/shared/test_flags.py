@@ -67,7 +67,7 @@ def refusal(command: str, *arguments: str) -> str:
         (
             "pretrain",
             ["--recipe=huge"],
-            "--recipe=huge: choose one of tiny, bert_base, bert_large",
+            "--recipe=huge: choose one of tiny, crammed_tiny, bert_base, bert_large",
         ),
         (
             "vocab",

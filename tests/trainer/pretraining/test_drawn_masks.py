@@ -16,6 +16,7 @@ from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import OptimizerConfig
 from beambert.trainer.model_folders import TrainingFolders
 from beambert.trainer.pretraining import batches as batches_module
+from beambert.trainer.pretraining import cost
 from beambert.trainer.pretraining import job as pretraining
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
 from beambert.trainer.pretraining.capacity import capacity_for
@@ -193,17 +194,18 @@ class TestSettings:
         ):
             assert plan(data=str(folders[masks]), **given).data[0].slots == slots
 
-    def test_operations_and_memory_know_the_slots(self, folders):
+    def test_operations_and_memory_know_the_slots(self, folders, monkeypatch):
+        monkeypatch.setattr(cost, "capacity_for", lambda *_: None)
         strategy = tf.distribute.get_strategy()
         found = []
         for rate in (None, (0.4, 0.1)):
             made = plan(data=str(folders["none"]), mask_rate=rate)
             (data,) = made.data
-            phase = pretraining._phase(data, made, {}, strategy)
+            phase = pretraining.make_phase(data, made, strategy)
             size = made.job.loop.train_batch_size
             expected = training_flops(made.config, size, LENGTH, data.slots)
             assert phase.flops_a_step == expected
-            found.append(pretraining._memory(made, strategy).sequence)
+            found.append(cost.memory_of(made, strategy).sequence)
         per_slot = 2 * 4 * plan(data=str(folders["none"])).config.vocab_size
         assert found[1] - found[0] == (13 - 5) * per_slot
 
