@@ -57,7 +57,7 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.trainer.model_folders import TrainingFolders as TrainingFolders
     from beambert.trainer.pretraining.budget import Budget as Budget
     from beambert.trainer.pretraining.job import pretrain as pretrain
-    from beambert.trainer.pretraining.plan import PretrainingJob as PretrainingJob
+    from beambert.trainer.pretraining.parameters import PretrainingJob as PretrainingJob
     from beambert.trainer.serving.versions import export as export
 
 # name -> the module that has it
@@ -79,7 +79,7 @@ _MODULES = {
     "Predict": "beambert.pipelines.prediction.graph",
     "PredictionJob": "beambert.pipelines.prediction.job",
     "PretrainingDataJob": "beambert.pipelines.pretraining_data.job",
-    "PretrainingJob": "beambert.trainer.pretraining.plan",
+    "PretrainingJob": "beambert.trainer.pretraining.parameters",
     "ReadDocuments": "beambert.pipelines.pretraining_data.text_parts",
     "RejectRow": "beambert.pipelines.pretraining_data.rows",
     "SentencesRow": "beambert.pipelines.pretraining_data.rows",

@@ -18,12 +18,8 @@ from beambert.trainer.loop.memory import Memory, free_bytes
 from beambert.trainer.loop.strategy import matmul_peak, replicas_here
 from beambert.trainer.loop.workers import are_several
 from beambert.trainer.pretraining.capacity import capacity_for
-from beambert.trainer.pretraining.plan import (
-    PhaseData,
-    PretrainingJob,
-    PretrainingPlan,
-    make_plan,
-)
+from beambert.trainer.pretraining.parameters import PretrainingJob
+from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan, make_plan
 
 # The share of the peak of matrix products that a training reaches, for the first guess of the
 # number of steps in a time; tiny reaches half of it on two cores. The rate then corrects the guess.

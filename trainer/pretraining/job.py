@@ -39,13 +39,8 @@ from beambert.trainer.pretraining.cost import (
     with_steps_of_budget,
 )
 from beambert.trainer.pretraining.objective import make_objective
-from beambert.trainer.pretraining.plan import (
-    FLAGS_OF,
-    PhaseData,
-    PretrainingJob,
-    PretrainingPlan,
-    make_plan,
-)
+from beambert.trainer.pretraining.parameters import FLAGS_OF, PretrainingJob
+from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan, make_plan
 from beambert.trainer.pretraining.records import Records, faults_named
 from beambert.trainer.pretraining.revising import revise, with_recorded_revisions
 

@@ -1,4 +1,4 @@
-"""The job of a pre-training, and the plan that follows from it and from its data."""
+"""The plan that follows from the job of a pre-training and from its data."""
 
 import dataclasses
 import functools
@@ -7,17 +7,16 @@ from typing import Any
 
 from beambert.model.config import BertConfig
 from beambert.model.electra import generator_config
-from beambert.model.objectives import BERT, GENERATOR_SIZE, MLM, OBJECTIVES, RTD, SOP
+from beambert.model.objectives import BERT, MLM, OBJECTIVES, RTD, SOP
 from beambert.pipelines.records.contract import EVAL_FOLDER
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.trainer import model_folders
-from beambert.trainer.loop.config import LoopConfig, OptimizerConfig
 from beambert.trainer.model_folders import model_config
 from beambert.trainer.pretraining import distillation, recipes
-from beambert.trainer.pretraining.budget import Budget
-from beambert.trainer.pretraining.mask_flags import MASK_REPLACEMENTS, MaskFlags
+from beambert.trainer.pretraining.mask_flags import MASK_REPLACEMENTS
 from beambert.trainer.pretraining.masks import MaskingRules, mask_settings, rules_for
+from beambert.trainer.pretraining.parameters import PretrainingJob
 from beambert.trainer.pretraining.records import Records, check_same, open_records
 from beambert.trainer.pretraining.stretches import Stretch, stretches
 from beambert.trainer.weights.initial import InitialWeights, open_initial
@@ -32,94 +31,6 @@ _GENERATOR_NORM = "generator/encoder/layer_0/output/layer_norm/gamma"
 _BASE = recipes.bert_base()
 # The objectives that a teacher may stand beside: those with masked LM by the encoder itself.
 _TAUGHT = (BERT, MLM, SOP)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingJob(MaskFlags):
-    """The parameters of a pre-training; the defaults are those of `beambert pretrain`.
-
-    Those of masks are in `MaskFlags`.
-
-    Attributes:
-      data: records folder.
-      eval_data: folder of held-out records; None takes `data`/eval if that exists.
-      long_data: folder of records with longer sequences, for the last steps; None for none. Its
-        held-out records are in `long_data`/eval, if that exists.
-      long_data_share: share of the steps on `long_data`.
-      objective: what is learned from: "bert" for masked LM and next sentence prediction, "mlm" for
-        masked LM alone, "sop" for masked LM and sentence-order prediction, "rtd" for replaced
-        token detection.
-      generator_size: width of the generator of "rtd" as a share of the encoder's.
-      model: name of a published size or path of a bert_config.json; None takes that of `init`,
-        or base where that is None too.
-      init: weights to start from, see `initial.open_initial`; None starts from random ones.
-      init_positions: what to do with positions on which the encoder of `init` was not trained, one
-        of `positions.WAYS`.
-      distill_from: teacher, anything that `init` may be; None for none.
-      dropout: rate of dropout in the layers and in attention; None for that of the model.
-      initializer_range: standard deviation of random weights; None for that of the model.
-      output: folders to write to.
-      optimizer: parameters of the optimizer.
-      loop: parameters of the training loop.
-      budget: time or operations of the training, from which the number of steps follows; None for
-        that of `optimizer`.
-      finish: end the training in the folder early: take the rate to 0 in this share of the steps
-        that are done; 0 ends it at once; None does not.
-      extend: go on from the finished training in the folder to so many steps; None does not.
-    """
-
-    data: str
-    eval_data: str | None = None
-    long_data: str | None = None
-    long_data_share: float = _BASE.long_data_share
-    objective: str = BERT
-    generator_size: float = GENERATOR_SIZE
-    model: str | None = None
-    init: str | None = None
-    init_positions: str = KEEP
-    distill_from: str | None = None
-    dropout: float | None = None
-    initializer_range: float | None = None
-    output: model_folders.TrainingFolders
-    optimizer: OptimizerConfig = OptimizerConfig(
-        _BASE.learning_rate, _BASE.num_train_steps, _BASE.num_warmup_steps
-    )
-    loop: LoopConfig = LoopConfig(_BASE.train_batch_size)
-    budget: Budget | None = None
-    finish: float | None = None
-    extend: int | None = None
-
-
-# The flags behind the values of `PretrainingPlan.identity`.
-FLAGS_OF = (
-    {
-        "phases.0.records_sha256": "--data",
-        "phases.1.records_sha256": "--long_data",
-        "phases.0.eval_records_sha256": "--eval_data",
-        "objective": "--objective",
-        "generator_size": "--generator_size",
-        "distill_from_sha256": "--distill_from",
-        "masking": "--masking",
-        "mask_rate": "--mask_rate",
-        "mask_replacements": "--mask_replacements",
-        "do_whole_word_mask": "--do_whole_word_mask",
-        "optimizer.num_train_steps": "--num_train_steps",
-        "optimizer.budget_seconds": "--budget",
-        "optimizer.learning_rate": "--learning_rate",
-        "optimizer.schedule": "--schedule",
-        "optimizer.decay_share": "--decay_share",
-        "optimizer.beta_1": "--beta_1",
-        "optimizer.beta_2": "--beta_2",
-        "model.hidden_dropout_prob": "--dropout",
-        "model.initializer_range": "--initializer_range",
-        **model_folders.TRAINING_FLAGS,
-    },
-    {
-        "model": "--model",
-        "optimizer.num_warmup_steps": "--num_warmup_steps",
-        "phases.0.last_step": "--long_data_share",
-    },
-)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,7 +27,8 @@ from beambert.trainer.loop.config import (
     default_warmup_steps,
 )
 from beambert.trainer.pretrained_models import objective_of
-from beambert.trainer.pretraining.plan import FLAGS_OF, PretrainingJob, PretrainingPlan, make_plan
+from beambert.trainer.pretraining.parameters import FLAGS_OF, PretrainingJob
+from beambert.trainer.pretraining.plan import PretrainingPlan, make_plan
 from beambert.trainer.weights.positions import KEEP
 
 # The flags whose values training.json has under their names.

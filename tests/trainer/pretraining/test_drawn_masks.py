@@ -28,7 +28,8 @@ from beambert.trainer.pretraining.mask_flags import (
     replacements_text,
 )
 from beambert.trainer.pretraining.masks import MaskingRules, slots_for
-from beambert.trainer.pretraining.plan import PretrainingJob, make_plan
+from beambert.trainer.pretraining.parameters import PretrainingJob
+from beambert.trainer.pretraining.plan import make_plan
 from beambert.trainer.pretraining.records import open_records
 
 SEED, BATCH, LENGTH = 7, 8, 32
