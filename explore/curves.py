@@ -57,7 +57,8 @@ def _amounts(run: "Run", axis: str) -> tuple[np.ndarray, np.ndarray] | None:
 def flops_a_step(settings: Mapping[str, object]) -> float | None:
     """Returns the operations of an update of a pre-training; None where they are not known.
 
-    They are not known of a training on records of several lengths, or of a fine-tuned model.
+    They are not known of a training on records of several lengths, of one with drawn masks, a
+    generator or a teacher, or of a fine-tuned model.
 
     Args:
       settings: settings of the training in one level, see `Run`.
@@ -72,7 +73,8 @@ def flops_a_step(settings: Mapping[str, object]) -> float | None:
     predictions = settings.get("records.0.max_predictions_per_seq")
     if any(name not in settings for name in names) or predictions is None:
         return None
-    if any(name.startswith("records.1.") for name in settings):
+    others = ("records.1.", "mask_rate", "generator_size", "distill_from")
+    if any(name.startswith(others) for name in settings):
         return None
     batch, length = (settings[name] for name in names)
     return training_flops(BertConfig(**encoder), batch, length, predictions)

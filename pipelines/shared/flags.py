@@ -37,7 +37,7 @@ _ELSEWHERE = {
     "warmup_ratio": ("warmup_proportion",),
     "per_device_train_batch_size": ("train_batch_size",),
     "seed": ("random_seed",),
-    "mlm_probability": ("masked_lm_prob",),
+    "mlm_probability": ("masked_lm_prob", "mask_rate"),
     "weight_decay": ("weight_decay_rate",),
     "use_tpu": ("tpu",),
     "tpu_name": ("tpu",),

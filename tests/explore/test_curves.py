@@ -55,7 +55,14 @@ def test_operations_are_those_of_the_updates():
 
 
 @pytest.mark.parametrize(
-    "changed", [{"records.1.max_seq_length": 128}, {"loop.train_batch_size": None}]
+    "changed",
+    [
+        {"records.1.max_seq_length": 128},
+        {"loop.train_batch_size": None},
+        {"mask_rate": [0.3, 0.15]},
+        {"distill_from_sha256": "a"},
+        {"generator_size": 0.25},
+    ],
 )
 def test_what_is_not_known_is_not_drawn(changed):
     settings = {name: value for name, value in (SETTINGS | changed).items() if value is not None}
