@@ -45,6 +45,14 @@ def test_the_ends_of_phases_are_updates():
     assert course.step_at(900) == 500
 
 
+def test_replicas_stand_at_the_same_place(two_devices):
+    with two_devices.scope():
+        course = Course(SCHEDULE)
+    course.change(100, 450)
+    at = two_devices.run(tf.function(lambda: course.at(tf.constant(325, tf.int64))))
+    assert [float(each) for each in two_devices.experimental_local_results(at)] == [550, 550]
+
+
 @pytest.mark.parametrize("end", [997, 123_457, 1_000_000])
 def test_the_end_is_reached_whatever_is_rounded(end):
     schedule = OptimizerConfig(1e-3, end, 10, budget_seconds=60.0)
