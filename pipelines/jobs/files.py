@@ -206,6 +206,21 @@ def claim_output(
     return False
 
 
+def check_claimed(folder: str, job: Mapping[str, Any]) -> None:
+    """Checks on a worker that an output folder is still the job's.
+
+    A cluster may go on with a job whose command has failed and has given the folder back.
+
+    Raises:
+      InputError: the folder is gone, or another job's.
+    """
+    for name in (UNFINISHED_FILE, MARKER_FILE):
+        with contextlib.suppress(InputError, *STORAGE_ERRORS):
+            if read_bytes(FileSystems.join(folder, name)) == claims.serialize_job(job):
+                return
+    raise InputError(f"--output={folder}: isn't this job's any more; its command has ended")
+
+
 def reopen_output(folder: str, job: Mapping[str, Any]) -> None:
     """Marks a finished output folder as unfinished, before it is filled again."""
     write_bytes(FileSystems.join(folder, UNFINISHED_FILE), claims.serialize_job(job))

@@ -7,6 +7,7 @@ waits for the job finds it there, cancels the job and prints it.
 
 import contextlib
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator
 
@@ -24,6 +25,14 @@ def error_path(folder: str, run: str) -> str:
     return FileSystems.join(folder, f"{TEMPORARY_PREFIX}error-{run}")
 
 
+def is_there(folder: str) -> bool:
+    """Returns whether a folder exists, which object storage has none of.
+
+    The command may have ended and have deleted it, and nothing shall stand there then.
+    """
+    return "://" in folder or os.path.isdir(folder)
+
+
 @contextlib.contextmanager
 def told(path: str) -> Iterator[None]:
     """Writes an `InputError` of the body to a file, and passes it on.
@@ -34,7 +43,7 @@ def told(path: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        if path:
+        if path and is_there(FileSystems.split(path)[0]):
             with contextlib.suppress(Exception):  # A runner tells the error, too, if only later.
                 write_bytes(path, str(error).encode())
         raise

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from beambert.pipelines.shared.console import duration, input_error_in, quiet_stderr
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import Flag, FlagParser, unknown_flag
-from beambert.pipelines.shared.interrupts import undone_at_end
 from beambert.pipelines.shared.loading import hidden
 from beambert.pipelines.shared.progress import Describe, Pace, ProgressDisplay
 from beambert.pipelines.storage.claims import absolute
@@ -337,9 +336,5 @@ def _run(
                 from beambert.pipelines.jobs.permanent_errors import cancelled_on_error
 
                 stack.enter_context(cancelled_on_error(error_path, result.cancel))
-            # On a cluster the job would go on, beside that of the next command. One on Dataflow is
-            # cancelled there.
-            if not (is_local(options) or on_dataflow(options)):
-                stack.enter_context(undone_at_end(result.cancel))
             result.wait_until_finish()
         return result

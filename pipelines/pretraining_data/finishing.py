@@ -11,6 +11,7 @@ from beambert.pipelines.corpus.coverage import expected_coverage
 from beambert.pipelines.corpus.reading import check_rejects, counts_by_reason
 from beambert.pipelines.instances.pairs import PairCounts
 from beambert.pipelines.jobs.files import (
+    check_claimed,
     delete_prefixed,
     delete_quietly,
     finish_output,
@@ -66,6 +67,8 @@ class FinishFolders(beam.DoFn):
           InputError: an input was changed, too many documents were rejected, or a folder has no
             instance.
         """
+        for folder in self._layout.folders():
+            check_claimed(folder.path, self._manifest.job(folder))
         with told(self._error_path):
             self._finish_all(shards, read, rejects)
         yield from (folder.path for folder in self._layout.folders())

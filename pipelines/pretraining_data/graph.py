@@ -133,6 +133,7 @@ class CreatePretrainingData(beam.PTransform):
                     max(1, len(plan.manifest.sources.names)),
                     self._progress_folder,
                     self._error_path,
+                    {folder.path: plan.manifest.job(folder) for folder in layout.folders()},
                 )
             )
         )

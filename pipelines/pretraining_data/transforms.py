@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -34,7 +34,7 @@ from beambert.pipelines.instances.compact_documents import (
 from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.parameters import REFERENCE, SOURCE
 from beambert.pipelines.jobs.clock import StageClock
-from beambert.pipelines.jobs.files import open_atomically
+from beambert.pipelines.jobs.files import check_claimed, open_atomically
 from beambert.pipelines.jobs.permanent_errors import told
 from beambert.pipelines.jobs.running import check_visible
 from beambert.pipelines.pretraining_data.division import divide
@@ -245,8 +245,14 @@ class WriteShards(beam.DoFn):
         sources: int,
         progress_folder: str | None,
         error_path: str = "",
+        claims: Mapping[str, Mapping[str, Any]] | None = None,
     ):
-        """Takes the settings; `sources` is the number of sources."""
+        """Takes the settings.
+
+        `sources` is the number of sources, and `claims` has the job of each folder that must still
+        be its own when a shard is written.
+        """
+        self._claims = claims or {}
         is_reference = layout.lengths[0].pairs == REFERENCE
         self._ids = TokenIds.of(vocabulary, is_reference)
         self._vocabulary_ids = VocabularyIds.of(vocabulary)
@@ -268,6 +274,8 @@ class WriteShards(beam.DoFn):
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[ShardCounts]:
         """Builds and writes each shard of a group in every folder of its split."""
+        for folder, job in self._claims.items():
+            check_claimed(folder, job)
         self._clock.start()
         with told(self._error_path):
             received = self._shuffle.receive(*element)

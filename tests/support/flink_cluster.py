@@ -31,8 +31,6 @@ MEMORY = {
     "jvm-overhead.min": "192m",
     "jvm-overhead.max": "192m",
 }
-# Number of times that the cluster begins a job again that has failed.
-ATTEMPTS = 5
 BOOT = pathlib.Path(__file__).with_name("flink_worker.py")
 SECONDS_TO_START = 180
 
@@ -62,7 +60,7 @@ class Cluster:
             **{f"taskmanager.memory.{name}": size for name, size in MEMORY.items()},
             "io.tmp.dirs": folder,
             "restart-strategy.type": "fixed-delay",
-            "restart-strategy.fixed-delay.attempts": ATTEMPTS,
+            "restart-strategy.fixed-delay.attempts": 5,
             "restart-strategy.fixed-delay.delay": "2 s",
             "heartbeat.interval": 2000,
             "heartbeat.timeout": 20000,

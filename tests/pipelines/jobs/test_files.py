@@ -6,6 +6,7 @@ import gzip
 import pytest
 import zstandard
 
+from beambert.pipelines.jobs import files
 from beambert.pipelines.jobs.compression import CorruptFileError, decompress
 from beambert.pipelines.jobs.files import open_atomically
 from beambert.pipelines.jobs.input_files import match_inputs
@@ -66,3 +67,17 @@ def test_what_fails_while_writing_leaves_nothing(tmp_path, error):
         raise error
     assert "cannot be written" not in str(raised.value)
     assert list(path.parent.iterdir()) == []
+
+
+def test_a_worker_writes_only_where_its_job_has_the_folder(tmp_path):
+    """The command may have given it back, and another may have it."""
+    folder, refusal = str(tmp_path / "out"), "isn't this job's any more"
+    with pytest.raises(InputError, match=refusal):
+        files.check_claimed(folder, {"a": 1})
+    assert not files.claim_output(folder, {"a": 1})
+    files.check_claimed(folder, {"a": 1})
+    with pytest.raises(InputError, match=refusal):
+        files.check_claimed(folder, {"a": 2})
+    # The last step may be tried again after it has ended.
+    files.finish_output(folder, {"a": 1})
+    files.check_claimed(folder, {"a": 1})
