@@ -138,7 +138,7 @@ def write_answers(answers: beam.PCollection[dict[str, Any]], output: str) -> Non
             | f"Text of {name}" >> beam.Map(lambda row: json.dumps(row, ensure_ascii=False))
             | f"Write {name}" >> beam.io.WriteToText(f"{output}/{name}", file_name_suffix=".jsonl")
         )
-    # Beam's metrics count the rows of a retried worker twice, and Flink and Spark commit none.
+    # Beam promises committed metrics on some runners only, and others count rows tried twice.
     _ = (
         answers
         | "Kinds" >> beam.Map(lambda row: REJECTS if "reason" in row else PART)

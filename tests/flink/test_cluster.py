@@ -83,7 +83,7 @@ def local(make, tmp_path_factory):
 
 
 def kill_machine(cluster: Cluster) -> None:
-    cluster.task_managers.pop(0).kill()
+    cluster.lose_machine()
     cluster.start_task_manager()
 
 

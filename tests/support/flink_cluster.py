@@ -99,6 +99,15 @@ class Cluster:
         """Adds a machine to the cluster."""
         self.task_managers.append(self._java(TASK_MANAGER, f"--configDir={self._folder}"))
 
+    def lose_machine(self) -> None:
+        """Kills a TaskManager and, as the loss of a machine does, its workers."""
+        machine = self.task_managers.pop(0)
+        lost = [worker for worker in self.workers() if parent_of(worker) == machine.pid]
+        for process in (machine.pid, *lost):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        machine.wait()
+
     def workers(self) -> list[int]:
         """Returns the process numbers of the workers in Python."""
         found = []
@@ -167,12 +176,21 @@ def started(folder: pathlib.Path, jars: pathlib.Path) -> Iterator[Cluster]:
 
 def ticks_of(process: int) -> int:
     """Returns a process's time on processors so far in ticks of the kernel; 0 if it is gone."""
+    return sum(_numbers_of(process)[10:12])
+
+
+def parent_of(process: int) -> int:
+    """Returns the number of the process that started a process; 0 if it is gone."""
+    return sum(_numbers_of(process)[:1])
+
+
+def _numbers_of(process: int) -> list[int]:
+    """Returns the numbers behind the state of a process, see proc(5); none if it is gone."""
     try:
         stat = pathlib.Path(f"/proc/{process}/stat").read_text()
     except OSError:
-        return 0
-    user, system = stat.rpartition(")")[2].split()[11:13]  # see proc(5)
-    return int(user) + int(system)
+        return []
+    return [int(number) for number in stat.rpartition(")")[2].split()[1:]]
 
 
 def free_ports(count: int) -> list[int]:
