@@ -29,7 +29,7 @@ RECIPES = {
     "muon": (*_TRAPEZOID, "--optimizer=muon"),
 }
 LEARNING_RATES = (1e-3, 3e-3, 1e-2)
-# What all trainings with one learning rate have in common.
+# Trainings of one group differ by their seeds only.
 _GROUP = ("model", "budget", "recipe", "learning_rate")
 
 

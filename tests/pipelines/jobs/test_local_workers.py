@@ -68,8 +68,7 @@ def test_only_this_machine_reaches_the_ports(tmp_path, monkeypatch, spawned):
     python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
-    result = run(lambda number: number)
-    assert result.state == "DONE"
+    run(lambda number: number)
     assert len(spawned) == 2
     for process, addresses in spawned:
         assert len(addresses) >= 4

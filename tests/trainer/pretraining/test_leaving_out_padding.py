@@ -155,7 +155,7 @@ def test_a_run_without_padding_is_the_run_with_it(
     packed = run("packed")
     assert packed_calls
     packed_calls.clear()
-    monkeypatch.setattr(job, "_capacities", lambda *_: {})
+    monkeypatch.setattr(job, "capacities_of", lambda *_: {})
     padded = run("padded")
     assert not packed_calls
     for mine, theirs in zip(packed, padded, strict=True):
