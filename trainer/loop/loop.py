@@ -148,8 +148,11 @@ class _Training:
         self._spent = spent
         if spent:
             spent.read()
-        # Batches a second of the newest evaluation.
-        self._evaluation_rate: float | None = None
+        # Seconds that the newest evaluation took for each operation of an update on its batches.
+        self._evaluation_cost: float | None = None
+        # The phases whose evaluation is compiled.
+        self._evaluated: list[Phase] = []
+        self._seconds_to_compile = 0.0
         self._chief = is_chief(trainer.strategy)
         self.log = open_trackers(output, config.tracker) if self._chief else Trackers([])
         # All hosts know them, since they decide together when to stop.
@@ -252,11 +255,24 @@ class _Training:
             return
         left = self._trainer.optimizer_config.budget_seconds - self._spent.seconds
         if step < course.last:
-            # A forward pass takes a third of an update.
-            evaluation_rate = self._evaluation_rate or 3 * rate
-            seconds = left - phases[-1].evaluation_batches / evaluation_rate
+            seconds = left - self._seconds_besides(self._phase_at(step), rate)
             course.change(step, updates_left(course, step, phases, 1 / rate, seconds))
         self._meter.plan(course.last, max(left, 0.0))
+
+    def _seconds_besides(self, phase: Phase, rate: float) -> float:
+        """Returns the time that evaluating at the end and compiling will take.
+
+        Args:
+          phase: the current phase.
+          rate: updates a second in it.
+        """
+        last = self._phases[-1]
+        # A forward pass takes a third of an update.
+        cost = self._evaluation_cost or 1 / (3 * rate * phase.flops_a_step)
+        compilations = len(self._phases) - 1 - self._phases.index(phase)
+        compilations += bool(last.evaluation) and last not in self._evaluated
+        evaluation = last.evaluation_batches * last.flops_a_step * cost
+        return evaluation + compilations * self._seconds_to_compile
 
     def _meter_of(self, phase: Phase) -> Meter:
         later = self._phases[self._phases.index(phase) + 1 :]
@@ -302,6 +318,7 @@ class _Training:
         step += steps
         rate = self._trainer.learning_rate(step - 1)
         speed = self._meter.update(step, steps)
+        self._seconds_to_compile = max(self._seconds_to_compile, self._meter.seconds_to_compile)
         self.log.log(step, "train", metrics | {"learning_rate": rate} | speed)
         self._keep_to_budget(step)
         if self._chief and (self._meter.is_due() or step == self._last):
@@ -328,9 +345,11 @@ class _Training:
             pace = Pace()
 
             def see(done: int) -> None:
-                self._evaluation_rate = pace.of(done, time.monotonic()) or self._evaluation_rate
+                if rate := pace.of(done, time.monotonic()):
+                    self._evaluation_cost = 1 / (rate * phase.flops_a_step)
 
             held_out = self._trainer.evaluate(batches, see, phase.score)
+            self._evaluated.append(phase)
             self._log_evaluation(step, held_out)
             self._say(f"held out at step {step:,}: {describe_metrics(held_out)}")
             if self._best and self._chief:

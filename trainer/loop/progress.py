@@ -62,6 +62,7 @@ class Meter:
         self._seconds_left: float | None = None
         # Updates a second, the time of evaluations and checkpoints included.
         self.rate: float | None = None
+        self.seconds_to_compile = 0.0
         self._reported = -SECONDS_A_REPORT
 
     def is_due(self) -> bool:
@@ -97,6 +98,7 @@ class Meter:
         self._calls += 1
         self._ended = now = time.monotonic()
         if self._calls == 1:
+            self.seconds_to_compile = now - self._started
             return {}
         self._seconds_a_step = (now - self._started) / steps
         # Other programs may have disturbed the measurement of the peak when the training began.

@@ -107,17 +107,26 @@ SECONDS_A_STEP = 0.05
 def timed(records_folder, small_config_file, tmp_path_factory):
     """A training of 15 seconds that stops after a third, and then goes on at half the speed.
 
-    The clock goes on with the updates alone, so that the test doesn't depend on the machine.
+    The clock goes on with the updates and the evaluation at the end alone, so that the test doesn't
+    depend on the machine.
     """
     folder = tmp_path_factory.mktemp("timed") / "m"
     others = {"budget": "15s", "eval_steps": 10**6, "save_checkpoints_steps": 40}
     arguments = flags(records_folder, small_config_file, folder, **others)
-    now, speed, train_steps = [0.0], [1.0], Trainer.train_steps
+    now, speed = [0.0], [1.0]
+    train_steps, evaluate = Trainer.train_steps, Trainer.evaluate
     clock = types.SimpleNamespace(monotonic=lambda: now[0])
 
     def timed_steps(self, iterator, steps):
         now[0] += steps * SECONDS_A_STEP / speed[0]
         return train_steps(self, iterator, steps)
+
+    def timed_evaluation(self, dataset, report, score):
+        def see(done):
+            now[0] += SECONDS_A_STEP / 3 / speed[0]
+            report(done)
+
+        return evaluate(self, dataset, see, score)
 
     class Spent(course.TimeSpent):
         def __init__(self, folder):
@@ -131,6 +140,7 @@ def timed(records_folder, small_config_file, tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Trainer, "train_steps", timed_steps)
+        patch.setattr(Trainer, "evaluate", timed_evaluation)
         patch.setattr(progress, "time", clock)
         patch.setattr(progress, "SECONDS_A_REPORT", 0.5)
         patch.setattr(progress, "SECONDS_A_CALL", 0.2)
