@@ -245,7 +245,7 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
     add(
         "--decay_share",
         type=float,
-        default=OptimizerConfig.decay_share,
+        default=recipe.decay_share,
         help="with --schedule=trapezoid: share of the steps in which the learning rate falls "
         "(default: %(default)s)",
     )

@@ -152,7 +152,7 @@ class _Training:
         self._evaluation_cost: float | None = None
         # The phases whose evaluation is compiled.
         self._evaluated: list[Phase] = []
-        self._seconds_to_compile = 0.0
+        self._seconds_to_compile = self._seconds_evaluating = 0.0
         self._chief = is_chief(trainer.strategy)
         self.log = open_trackers(output, config.tracker) if self._chief else Trackers([])
         # All hosts know them, since they decide together when to stop.
@@ -172,7 +172,7 @@ class _Training:
             step = self._trainer.steps_done
             if step < self._last and phase is not self._phase_at(step):
                 phase = self._phase_at(step)
-                iterator, self._meter = None, self._meter_of(phase)
+                iterator, self._meter, self._pace = None, self._meter_of(phase), Pace()
             # If workers ran different numbers of steps, they would wait for each other for ever.
             steps_a_call, stops = agree(
                 self._trainer.strategy,
@@ -250,29 +250,34 @@ class _Training:
 
     def _keep_to_budget(self, step: int) -> None:
         """Plans the rest of the training anew, by the newest rates."""
-        course, rate, phases = self._trainer.course, self._meter.rate, self._phases
-        if not (course and rate):
+        course = self._trainer.course
+        if not course or not self._meter.has_rates:
             return
+        rate = self._pace.of(step, time.monotonic() - self._seconds_evaluating)
         left = self._trainer.optimizer_config.budget_seconds - self._spent.seconds
-        if step < course.last:
-            seconds = left - self._seconds_besides(self._phase_at(step), rate)
-            course.change(step, updates_left(course, step, phases, 1 / rate, seconds))
+        if rate and step < course.last:
+            seconds = left - self._seconds_besides(step, rate)
+            course.change(step, updates_left(course, step, self._phases, 1 / rate, seconds))
         self._meter.plan(course.last, max(left, 0.0))
 
-    def _seconds_besides(self, phase: Phase, rate: float) -> float:
-        """Returns the time that evaluating at the end and compiling will take.
+    def _seconds_besides(self, step: int, rate: float) -> float:
+        """Returns the time that evaluations and compiling will still take.
 
         Args:
-          phase: the current phase.
-          rate: updates a second in it.
+          step: number of updates that are done.
+          rate: updates a second.
         """
-        last = self._phases[-1]
+        phase, last, config = self._phase_at(step), self._phases[-1], self._config
         # A forward pass takes a third of an update.
         cost = self._evaluation_cost or 1 / (3 * rate * phase.flops_a_step)
         compilations = len(self._phases) - 1 - self._phases.index(phase)
         compilations += bool(last.evaluation) and last not in self._evaluated
-        evaluation = last.evaluation_batches * last.flops_a_step * cost
-        return evaluation + compilations * self._seconds_to_compile
+        flops = last.evaluation_batches * last.flops_a_step
+        if phase.evaluation:
+            evaluations = (self._last - 1) // config.eval_steps - step // config.eval_steps
+            batches = min(config.max_eval_batches, phase.evaluation_batches)
+            flops += evaluations * batches * phase.flops_a_step
+        return flops * cost + compilations * self._seconds_to_compile
 
     def _meter_of(self, phase: Phase) -> Meter:
         later = self._phases[self._phases.index(phase) + 1 :]
@@ -342,7 +347,7 @@ class _Training:
         is_saved = step % config.save_checkpoints_steps == 0 or step == self._last
         if phase.evaluation and step % config.eval_steps == 0 and step < self._last:
             batches = phase.evaluation(config.max_eval_batches)
-            pace = Pace()
+            pace, started = Pace(), time.monotonic()
 
             def see(done: int) -> None:
                 if rate := pace.of(done, time.monotonic()):
@@ -350,6 +355,7 @@ class _Training:
 
             held_out = self._trainer.evaluate(batches, see, phase.score)
             self._evaluated.append(phase)
+            self._seconds_evaluating += time.monotonic() - started
             self._log_evaluation(step, held_out)
             self._say(f"held out at step {step:,}: {describe_metrics(held_out)}")
             if self._best and self._chief:

@@ -60,8 +60,6 @@ class Meter:
         # for the first batches.
         self._pace = Pace()
         self._seconds_left: float | None = None
-        # Updates a second, the time of evaluations and checkpoints included.
-        self.rate: float | None = None
         self.seconds_to_compile = 0.0
         self._reported = -SECONDS_A_REPORT
 
@@ -79,6 +77,11 @@ class Meter:
     def has_compiled(self) -> bool:
         """Whether a call is done; the first one compiles the step."""
         return self._calls > 0
+
+    @property
+    def has_rates(self) -> bool:
+        """Whether a call after the one that compiles is done."""
+        return self._calls > 1
 
     def restart(self) -> None:
         """Starts the clock of the next call."""
@@ -104,10 +107,9 @@ class Meter:
         # Other programs may have disturbed the measurement of the peak when the training began.
         self._peak = max(self._peak, self._phase.flops_a_step / self._seconds_a_step)
         # The time of evaluations and checkpoints is included, since there will be more of them.
-        self.rate = self._pace.of(step, now)
-        if self.rate:
+        if rate := self._pace.of(step, now):
             tokens = (self._phase.last_step - step) * self._phase.tokens_a_step + self._tokens_later
-            self._seconds_left = tokens / (self.rate * self._phase.tokens_a_step)
+            self._seconds_left = tokens / (rate * self._phase.tokens_a_step)
         return {
             "seconds_per_step": self._seconds_a_step,
             "sequences_per_second": self._batch_size / self._seconds_a_step,

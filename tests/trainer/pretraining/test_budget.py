@@ -9,7 +9,7 @@ from support import small_pretraining
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.commands.pretrain import main as pretrain_main
-from beambert.trainer.loop import course, progress
+from beambert.trainer.loop import course, loop, progress
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.pretraining import cost, estimate, job
 from beambert.trainer.pretraining.budget import Budget
@@ -142,6 +142,7 @@ def timed(records_folder, small_config_file, tmp_path_factory):
         patch.setattr(Trainer, "train_steps", timed_steps)
         patch.setattr(Trainer, "evaluate", timed_evaluation)
         patch.setattr(progress, "time", clock)
+        patch.setattr(loop, "time", clock)
         patch.setattr(progress, "SECONDS_A_REPORT", 0.5)
         patch.setattr(progress, "SECONDS_A_CALL", 0.2)
         patch.setattr(job, "TimeSpent", Stopped)
