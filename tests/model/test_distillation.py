@@ -6,6 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.golden_arrays import features_of
 
 from beambert.model.checkpoint_names import hugging_face_name
 from beambert.model.config import preset
@@ -28,13 +29,7 @@ def golden() -> dict[str, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def features(golden) -> dict[str, tf.Tensor]:
-    return {
-        name.removeprefix("features/"): tf.constant(
-            value if value.dtype == np.float32 else value.astype(np.int32)
-        )
-        for name, value in golden.items()
-        if name.startswith("features/")
-    }
+    return features_of(golden)
 
 
 @pytest.fixture(scope="module")

@@ -66,7 +66,7 @@ def main(argv: Sequence[str]) -> None:
         raise InputError(f"--extend={flags.extend}: excludes --finish; leave one of them out")
     if flags.finish is not None and not 0 <= flags.finish < 1:
         raise InputError(f"--finish={flags.finish}: must be at least 0 and less than 1")
-    _check_budget(flags)
+    budget = _budget_of(flags)
     _check_dry_run(flags)
     steps, warmup = flags.num_train_steps, flags.num_warmup_steps
     if warmup is None:
@@ -92,7 +92,7 @@ def main(argv: Sequence[str]) -> None:
     job = read_job(
         PretrainingJob,
         flags,
-        budget=Budget.parse(flags.budget) if flags.budget else None,
+        budget=budget,
         model=flags.model or (None if flags.init else recipe.model),
         initializer_range=recipe.initializer_range
         if flags.initializer_range is None and not flags.init
@@ -111,15 +111,15 @@ def main(argv: Sequence[str]) -> None:
         pretrain(job, strategy)
 
 
-def _check_budget(flags: argparse.Namespace) -> None:
-    """Refuses flags that a budget takes the place of.
+def _budget_of(flags: argparse.Namespace) -> Budget | None:
+    """Returns the budget that is given; None for none. Refuses flags that it takes the place of.
 
     Raises:
       InputError: such a flag is given, or the budget is none.
     """
     if flags.budget is None:
-        return
-    Budget.parse(flags.budget)
+        return None
+    budget = Budget.parse(flags.budget)
     for name in ("num_train_steps", "num_warmup_steps", "finish", "extend"):
         value = getattr(flags, name)
         if value is not None:
@@ -127,6 +127,7 @@ def _check_budget(flags: argparse.Namespace) -> None:
                 f"--{name}={value}: --budget={flags.budget} decides the number of steps; leave one "
                 "of them out"
             )
+    return budget
 
 
 def _check_dry_run(flags: argparse.Namespace) -> None:
