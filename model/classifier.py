@@ -74,7 +74,7 @@ class BertClassifier(_TaskModel):
           num_labels: number of logits C.
           seed: seed of every initial weight; the encoder is as `BertEncoder(config, seed)`.
           freeze_encoder: whether to train only the layer on top. Its input is then the output of
-            the encoder's last layers for the first token.
+            the encoder's last layers for the token that stands for the sequence.
           window_length: number of tokens in a window; None if each text is one sequence.
         """
         super().__init__("bert_classifier", config, num_labels, seed, freeze_encoder)
@@ -112,7 +112,7 @@ class BertClassifier(_TaskModel):
         if self.encoder.trainable:
             _, x_BH = self.encoder(*inputs, dropout_seed=dropout_seed)
         else:
-            x_BH = self._frozen_features(inputs)[:: inputs[0].shape[1]]
+            x_BH = self.encoder.summary(self._frozen_features(inputs), inputs[1])
         return self._logits(x_BH, dropout_seed)
 
 

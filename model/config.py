@@ -20,7 +20,6 @@ _FIXED_BY_THE_PAPER = {
     "model_type": "bert",
     "layer_norm_eps": 1e-12,
     "position_embedding_type": "absolute",
-    "is_decoder": False,
     "add_cross_attention": False,
     "tie_word_embeddings": True,
 }
@@ -47,6 +46,8 @@ class BertConfig:
         bert_config.json).
       initializer_range: standard deviation of the truncated normal distribution of initial weights
         (`BertConfig` in the original modeling.py).
+      is_decoder: whether a token sees only itself and those before it (`is_decoder` in a
+        configuration of Hugging Face's); the model of the paper's section 5.1.
 
     Raises:
       ValueError: a field has the wrong type or an impossible value, or the heads do not divide the
@@ -64,6 +65,7 @@ class BertConfig:
     max_position_embeddings: int = 512
     type_vocab_size: int = 2
     initializer_range: float = 0.02
+    is_decoder: bool = False
 
     def __post_init__(self) -> None:
         """Refuses values that no model can be built with."""
@@ -78,6 +80,8 @@ class BertConfig:
             raise ValueError(
                 f"initializer_range must be positive and finite, but is {self.initializer_range}"
             )
+        if not isinstance(self.is_decoder, bool):
+            raise ValueError(f"is_decoder must be true or false, but is {_shown(self.is_decoder)}")
         if self.hidden_act not in ACTIVATIONS:
             raise ValueError(
                 f"hidden_act must be one of {', '.join(ACTIVATIONS)}, but is "
@@ -127,9 +131,19 @@ class BertConfig:
         known = {field.name for field in dataclasses.fields(cls)}
         return cls(**{key: value for key, value in values.items() if key in known})
 
+    def values(self) -> dict[str, Any]:
+        """Returns the fields by name, without `is_decoder` where it is false.
+
+        The original release does not know it.
+        """
+        values = dataclasses.asdict(self)
+        if not self.is_decoder:
+            del values["is_decoder"]
+        return values
+
     def to_json(self) -> str:
         """Returns JSON text for `from_json`, in the original release's layout."""
-        return json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True) + "\n"
+        return json.dumps(self.values(), indent=2, sort_keys=True) + "\n"
 
 
 _INTEGER_FIELDS = tuple(f.name for f in dataclasses.fields(BertConfig) if f.type is int)

@@ -97,10 +97,20 @@ def look_up(table_VH: keras.KerasTensor, ids_BL: keras.KerasTensor) -> keras.Ker
     return gather(table_VH)
 
 
-def score_bias(input_mask: keras.KerasTensor, length: int) -> keras.KerasTensor:
-    """Returns what attention adds to the scores of a mask [B, L], float32 [B, 1, 1, L]."""
+def score_bias(
+    input_mask: keras.KerasTensor, length: int, is_decoder: bool = False
+) -> keras.KerasTensor:
+    """Returns what attention adds to the scores of a mask [B, L], float32.
+
+    Its shape is [B, 1, 1, L]. In a decoder, where a token doesn't see those after it, it is
+    [B, 1, L, L].
+    """
     bias_BL = (1.0 - ops.cast(input_mask, "float32")) * MASKED_SCORE
-    return ops.reshape(bias_BL, (-1, 1, 1, length))
+    bias_B11L = ops.reshape(bias_BL, (-1, 1, 1, length))
+    if not is_decoder:
+        return bias_B11L
+    is_later_LL = ops.triu(ops.ones((length, length), "float32"), k=1)
+    return bias_B11L + is_later_LL * MASKED_SCORE
 
 
 class BertEmbeddings(keras.layers.Layer):
@@ -347,7 +357,22 @@ class BertEncoder(keras.Model):
         """
         x_TH = self.encode(input_ids, input_mask, segment_ids, dropout_seed)
         sequence_BLH = ops.reshape(x_TH, (-1, input_ids.shape[1], self.config.hidden_size))
-        return sequence_BLH, self.pooler(sequence_BLH[:, 0]) if self.pooler else None
+        pooled_BH = self.pooler(self.summary(x_TH, input_mask)) if self.pooler else None
+        return sequence_BLH, pooled_BH
+
+    def summary(self, x_TH, input_mask):
+        """Returns the rows of x_TH that stand for their sequences, [B, H].
+
+        They are those of the first tokens, [CLS]. In a decoder, where [CLS] sees nothing else, they
+        are those of the last tokens (Radford et al. 2018, Improving language understanding by
+        generative pre-training, section 3.1).
+        """
+        length = input_mask.shape[1]
+        if not self.config.is_decoder:
+            return x_TH[::length]
+        tokens_B = ops.sum(ops.cast(input_mask, "int32"), axis=1)
+        first_B = ops.arange(ops.shape(input_mask)[0], dtype="int32") * length
+        return ops.take(x_TH, first_B + ops.maximum(tokens_B - 1, 0), axis=0)
 
     def encode(
         self,
@@ -370,7 +395,7 @@ class BertEncoder(keras.Model):
           [T, last_layers * H]; with a packing, [C, last_layers * H].
         """
         self._check_length(input_ids)
-        score_bias_B11L = score_bias(input_mask, input_ids.shape[1])
+        score_bias_B11L = score_bias(input_mask, input_ids.shape[1], self.config.is_decoder)
         x_TH = self.embeddings(
             ops.cast(input_ids, "int32"),
             ops.cast(segment_ids, "int32"),

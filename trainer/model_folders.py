@@ -121,7 +121,7 @@ def job_identity(training: Mapping[str, Any], config: BertConfig) -> dict[str, A
     patience = training["loop"].get("patience")
     # Named only where it decides the result.
     job |= {"patience": patience} if patience else {}
-    return job | {"loop": loop, "model": dataclasses.asdict(config)}
+    return job | {"loop": loop, "model": config.values()}
 
 
 def check_rows(
@@ -263,7 +263,7 @@ def open_model(path: str, flag: str) -> ModelFolder:
     except ValueError as error:
         raise InputError(f"{flag}={path}: {error}") from error
     vocabulary = read_vocabulary(f"{path}/{VOCABULARY_FILE}", flag)
-    described = training | {"model": dataclasses.asdict(config)}
+    described = training | {"model": config.values()}
     if "vocabulary_sha256" in training:
         described["vocabulary_sha256"] = vocabulary.sha256
     marker = tensorflow_files.read_bytes(f"{path}/{MARKER_FILE}")

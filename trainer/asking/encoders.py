@@ -144,6 +144,11 @@ def open_encoder(path: str, head: Sequence[str]) -> Encoder:
       InputError: the encoder cannot be read, or it lacks the head.
     """
     found = open_initial(path, "--model")
+    if found.config.is_decoder:
+        raise InputError(
+            f"--model={path}: reads text from left to right, so it cannot fill or score a mask; "
+            "give an encoder of another --objective"
+        )
     weights = found.read()
     if any(name.startswith(tuple(head)) for name in variable_shapes(found.config).keys() - weights):
         raise InputError(

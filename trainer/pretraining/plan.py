@@ -7,11 +7,12 @@ from typing import Any
 
 from beambert.model.config import BertConfig
 from beambert.model.electra import generator_config
-from beambert.model.objectives import BERT, MLM, OBJECTIVES, RTD, SOP
+from beambert.model.objectives import BERT, LTR, MLM, OBJECTIVES, RTD, SOP
 from beambert.pipelines.records.contract import EVAL_FOLDER
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.trainer import model_folders
+from beambert.trainer.loop.config import DYNAMIC
 from beambert.trainer.model_folders import model_config
 from beambert.trainer.pretraining import distillation, recipes
 from beambert.trainer.pretraining.mask_flags import MASK_REPLACEMENTS
@@ -110,7 +111,7 @@ def make_plan(job: PretrainingJob) -> PretrainingPlan:
         if initial
         else model_config(job.model or _BASE.model, len(records.vocabulary))
     )
-    config = _with_rates(config, job)
+    config = dataclasses.replace(_with_rates(config, job), is_decoder=job.objective == LTR)
     _check_sizes(data, config)
     generator = _generator(job, config, initial) if job.objective == RTD else None
     teacher = _open_teacher(job, records, config, longest)
@@ -164,6 +165,12 @@ def _with_masks(job: PretrainingJob, data: Sequence[PhaseData]) -> list[PhaseDat
         raise InputError(
             f"--mask_replacements={job.of_drawn()['mask_replacements']}: has no effect on "
             f"--objective={RTD}, whose generator reads [MASK] at all chosen positions; leave it out"
+        )
+    if job.objective == LTR and (job.masking == DYNAMIC or job.of_drawn()):
+        flag = next(iter(job.of_drawn()), "masking")
+        raise InputError(
+            f"--{flag}: has no effect on --objective={LTR}, which reads text without masks; leave "
+            "it out"
         )
     return [dataclasses.replace(of, rules=by) for of, by in zip(data, rules, strict=True)]
 

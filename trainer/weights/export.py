@@ -17,7 +17,7 @@ from beambert.model.checkpoint_names import (
 )
 from beambert.model.config import BertConfig
 from beambert.model.electra import generator_config
-from beambert.model.objectives import BERT, MLM, RTD, SOP
+from beambert.model.objectives import BERT, LTR, MLM, RTD, SOP
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import locks, tensorflow_files
 from beambert.pipelines.tasks.task import (
@@ -67,6 +67,7 @@ HUGGING_FACE_PRETRAINING = {
     # Its head of two labels has the same form.
     SOP: _HuggingFaceClass("BertForPreTraining"),
     RTD: _HuggingFaceClass("ElectraForPreTraining"),
+    LTR: _HuggingFaceClass("BertLMHeadModel", has_pooler=False),
 }
 # Folder for the generator of replaced token detection, in that of its discriminator.
 GENERATOR_FOLDER = "generator"
@@ -110,6 +111,11 @@ def export_hugging_face(model_dir: str, output: str) -> None:
         raise InputError(
             f"--model={model_dir}: its classifier reads the encoder's last four layers, which no "
             "class of transformers does; export it as a SavedModel"
+        )
+    if found.config.is_decoder and found.training["kind"] != model_folders.PRETRAINING:
+        raise InputError(
+            f"--model={model_dir}: reads text from left to right and classifies the last token, "
+            "which no class of transformers does; export it as a SavedModel"
         )
     if "windows" in found.training:
         raise InputError(
@@ -171,6 +177,11 @@ def export_tensorflow(model_dir: str, output: str) -> None:
       InputError: the model cannot be used, or the output exists already.
     """
     found = model_folders.open_model(model_dir, "--model")
+    if found.config.is_decoder:
+        raise InputError(
+            f"--model={model_dir}: reads text from left to right, which the original release "
+            "does not know; export it with --to=huggingface"
+        )
 
     def write(folder: str) -> None:
         weights = _weights(_load(found), original_name)
@@ -233,7 +244,7 @@ def _hugging_face_config(found: model_folders.ModelFolder) -> dict[str, Any]:
 def _described(
     found: model_folders.ModelFolder, its_class: str, config: BertConfig
 ) -> dict[str, Any]:
-    return dataclasses.asdict(config) | {
+    return config.values() | {
         "architectures": [its_class],
         "model_type": "bert",
         "layer_norm_eps": 1e-12,
