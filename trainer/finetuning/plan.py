@@ -5,6 +5,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from beambert.model.classifier import Head
 from beambert.model.config import BertConfig
 from beambert.pipelines.features.contract import TaskFeatureFiles, made_from
 from beambert.pipelines.model_inputs.texts import TextFeatures
@@ -74,6 +75,7 @@ FLAGS_OF = (
         "windows": "--max_windows",
         "class_weights": "--class_weights",
         "freeze_encoder": "--freeze_encoder",
+        "num_bilstm_layers": "--num_bilstm_layers",
         **model_folders.TRAINING_FLAGS,
     },
     {
@@ -104,7 +106,8 @@ class FinetuningJob:
       model: size or bert_config.json of the encoder; only if `init` is "random".
       vocab_file: vocabulary of the encoder; only if `init` is "random".
       do_lower_case: whether to lower-case text (default: True); only if `init` is "random".
-      freeze_encoder: train only the layer on top of the encoder.
+      freeze_encoder: train only the head on top of the encoder.
+      num_bilstm_layers: number of layers of bidirectional LSTM in the head.
       output: folders to write to.
       features: features of the task made by `beambert features`; None to make them here.
       max_seq_length: length of the inputs in tokens; None for that of the features or the
@@ -128,6 +131,7 @@ class FinetuningJob:
     vocab_file: str | None = None
     do_lower_case: bool | None = None
     freeze_encoder: bool = False
+    num_bilstm_layers: int = 0
     output: model_folders.TrainingFolders
     max_seq_length: int | None = None
     learning_rate: float | None = None
@@ -202,9 +206,16 @@ class FinetuningPlan:
             "examples": dict(data.counts),
             "optimizer": self.optimizer.settings(),
             "loop": dataclasses.asdict(self.loop),
-            # Named only where it decides the result.
+            # Named only where they decide the result.
+            **({"num_bilstm_layers": n} if (n := self.job.num_bilstm_layers) else {}),
             **({"init_positions": way} if (way := self.job.init_positions) != KEEP else {}),
         }
+
+    @property
+    def head(self) -> Head:
+        """What stands on top of the encoder."""
+        job = self.job
+        return Head(job.freeze_encoder, job.num_bilstm_layers, self.text_features.window_length)
 
     @functools.cached_property
     def identity(self) -> dict[str, Any]:

@@ -107,11 +107,15 @@ def export_hugging_face(model_dir: str, output: str) -> None:
     """
     found = model_folders.open_model(model_dir, "--model")
     its_class = _class_of(found)
-    if found.training.get("freeze_encoder"):
-        raise InputError(
-            f"--model={model_dir}: its classifier reads the encoder's last four layers, which no "
-            "class of transformers does; export it as a SavedModel"
-        )
+    for setting, what in (
+        ("freeze_encoder", "its classifier reads the encoder's last four layers"),
+        ("num_bilstm_layers", "its classifier reads a BiLSTM on top of the encoder"),
+    ):
+        if found.training.get(setting):
+            raise InputError(
+                f"--model={model_dir}: {what}, which no class of transformers does; export it as a "
+                "SavedModel"
+            )
     if found.config.is_decoder and found.training["kind"] != model_folders.PRETRAINING:
         raise InputError(
             f"--model={model_dir}: reads text from left to right and classifies the last token, "

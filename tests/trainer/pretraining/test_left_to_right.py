@@ -14,6 +14,7 @@ from beambert.model.config import preset
 from beambert.model.objectives import LTR
 from beambert.model.packing import Capacity
 from beambert.model.pretrainer import BertPretrainer
+from beambert.pipelines.evaluate import main as evaluate_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.asking.filling import fill
 from beambert.trainer.commands.export import main as export_main
@@ -158,6 +159,26 @@ def test_it_is_fine_tuned_but_not_asked(left_to_right_folder, task_folder, tmp_p
         export_main(
             [f"--model={tmp_path / 'model'}", "--to=huggingface", f"--output={tmp_path / 'hf'}"]
         )
+
+
+@pytest.mark.slow
+def test_a_bilstm_on_top(left_to_right_folder, task_folder, tmp_path):
+    """Trained, judged as a SavedModel, and refused where no other system knows it."""
+    model = tmp_path / "model"
+    arguments = small_finetuning.flags(
+        task_folder, left_to_right_folder, model, num_bilstm_layers=1
+    )
+    finetune_main(arguments)
+    accuracy = small_finetuning.results(model)["accuracy"]
+    assert accuracy > 0.8
+    task = [f"--data_dir={task_folder}", "--task=classification"]
+    evaluate_main([*task, f"--model={model}", f"--output={tmp_path / 'evaluation'}"])
+    metrics = json.loads((tmp_path / "evaluation" / "metrics.json").read_text())
+    assert metrics["overall"]["accuracy"] == pytest.approx(accuracy)
+    with pytest.raises(InputError, match="a BiLSTM on top of the encoder, which no class of"):
+        export_main([f"--model={model}", "--to=huggingface", f"--output={tmp_path / 'hf'}"])
+    with pytest.raises(InputError, match="--num_bilstm_layers there 1, here null"):
+        finetune_main(arguments[:-1])
 
 
 @pytest.mark.slow
