@@ -136,7 +136,7 @@ def test_a_wrong_flag_is_one_sentence(name):
     assert done.stderr.startswith(f"{name}: ") and done.stderr.count("\n") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_learning_curve_beside_random_weights(learned):
     about = json.loads((learned / "results.json").read_text())
     assert "--num_train_steps=10" in about["made_by"]
@@ -148,7 +148,7 @@ def test_the_learning_curve_beside_random_weights(learned):
         assert scores["majority"] == 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_recipes_in_turns(learned, glue, tmp_path):
     done = run(
         "recipes",
@@ -167,7 +167,7 @@ def test_recipes_in_turns(learned, glue, tmp_path):
     assert rows[1]["glue"] == [of_task["average"]]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_ablations(learned, glue, tmp_path):
     done = run(
         "ablations",
@@ -208,7 +208,7 @@ def test_the_best_rate_of_each_recipe_is_that_of_the_least_mean_loss():
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_glue_beside_random_weights(learned, glue, folder):
     output = folder / "glue-results"
     done = run(
