@@ -1,4 +1,4 @@
-"""BERT with a layer for a task on top of the pooled output, or on top of every token's output.
+"""An encoder with a layer for a task on its pooled output, or on every token's output.
 
 Shape suffixes: B batch, L sequence length, T = B * L, H hidden size, C labels.
 """
@@ -6,9 +6,10 @@ Shape suffixes: B batch, L sequence length, T = B * L, H hidden size, C labels.
 import keras
 from keras import ops
 
-from beambert.model.config import BertConfig
+from beambert.model.config import EncoderConfig
 from beambert.model.dropout import dropout
-from beambert.model.encoder import BertDense, BertEncoder
+from beambert.model.families.table import family_of
+from beambert.model.layers import SITES_OF_LAYER, BertDense
 
 # This rate does not depend on the encoder's (`create_model` in the original run_classifier.py).
 CLASSIFIER_DROPOUT = 0.1
@@ -21,11 +22,11 @@ class _TaskModel(keras.Model):
     """An encoder and one dense layer; the constructor creates every variable."""
 
     def __init__(
-        self, name: str, config: BertConfig, num_labels: int, seed: int, freeze_encoder: bool
+        self, name: str, config: EncoderConfig, num_labels: int, seed: int, freeze_encoder: bool
     ):
         super().__init__(name=name)
         self.config = config
-        self.encoder = BertEncoder(config, seed)
+        self.encoder = family_of(config).encoder(config, seed)
         self.encoder.trainable = not freeze_encoder
         self.feature_layers = min(FEATURE_LAYERS, config.num_hidden_layers)
         width = config.hidden_size * (self.feature_layers if freeze_encoder else 1)
@@ -39,8 +40,8 @@ class _TaskModel(keras.Model):
         return ops.stop_gradient(self.encoder.encode(*inputs, last_layers=self.feature_layers))
 
     def _logits(self, x, dropout_seed):
-        # The encoder uses the dropout sites 0 to 3 * layers.
-        site = 3 * self.config.num_hidden_layers + 1
+        # The encoder uses the sites before this one.
+        site = SITES_OF_LAYER * self.config.num_hidden_layers + 1
         x = dropout(x, self.head_dropout, dropout_seed, site)
         return ops.cast(self.classifier(x), "float32")
 
@@ -61,7 +62,7 @@ class BertClassifier(_TaskModel):
 
     def __init__(
         self,
-        config: BertConfig,
+        config: EncoderConfig,
         num_labels: int,
         seed: int = 0,
         freeze_encoder: bool = False,
@@ -124,7 +125,7 @@ class BertTokenClassifier(_TaskModel):
 
     def __init__(
         self,
-        config: BertConfig,
+        config: EncoderConfig,
         num_labels: int,
         seed: int = 0,
         freeze_encoder: bool = False,
@@ -144,7 +145,7 @@ class BertTokenClassifier(_TaskModel):
         """Returns float32 logits [B, L, C]; arguments as `BertClassifier.call`."""
         inputs = _inputs(features)
         if self.encoder.trainable:
-            x_TH = self.encoder.encode(*inputs, dropout_seed)
+            x_TH = self.encoder.of_tokens(self.encoder.encode(*inputs, dropout_seed))
         else:
             x_TH = self._frozen_features(inputs)
         logits_TC = self._logits(x_TH, dropout_seed)

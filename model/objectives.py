@@ -9,6 +9,13 @@ SOP = "sop"
 # Replaced token detection (ELECTRA; Clark et al. 2020, arXiv 2003.10555, section 2).
 RTD = "rtd"
 OBJECTIVES = (BERT, MLM, SOP, RTD)
+# Objective -> what its model predicts beside, or in place of, masked tokens.
+HEADS = {
+    BERT: "next sentence prediction",
+    MLM: "masked LM",
+    SOP: "sentence-order prediction",
+    RTD: "replaced token detection",
+}
 # Width of the generator of replaced token detection as a share of the encoder's
 # (configure_pretraining.py of the original ELECTRA, generator_hidden_size).
 GENERATOR_SIZE = 0.25

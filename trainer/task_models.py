@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from beambert.model.classifier import BertClassifier, BertTokenClassifier
-from beambert.model.config import BertConfig
+from beambert.model.config import EncoderConfig
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files, tensorflow_models
 from beambert.pipelines.storage.weights import SAVED_MODEL_FOLDER, WEIGHTS_FILE
@@ -26,30 +26,30 @@ from beambert.trainer import model_folders
 
 
 def _classifier(
-    config: BertConfig, num_labels: int, seed: int, freeze: bool, window_length: int | None
+    config: EncoderConfig, num_labels: int, seed: int, freeze: bool, window_length: int | None
 ) -> keras.Model:
     return BertClassifier(config, num_labels, seed, freeze, window_length)
 
 
 def _scorer(
-    config: BertConfig, num_labels: int, seed: int, freeze: bool, _: int | None
+    config: EncoderConfig, num_labels: int, seed: int, freeze: bool, _: int | None
 ) -> keras.Model:
     return BertClassifier(config, 1, seed, freeze)
 
 
 def _tagger(
-    config: BertConfig, num_labels: int, seed: int, freeze: bool, _: int | None
+    config: EncoderConfig, num_labels: int, seed: int, freeze: bool, _: int | None
 ) -> keras.Model:
     return BertTokenClassifier(config, num_labels, seed, freeze)
 
 
 def _finder(
-    config: BertConfig, num_labels: int, seed: int, freeze: bool, _: int | None
+    config: EncoderConfig, num_labels: int, seed: int, freeze: bool, _: int | None
 ) -> keras.Model:
     return BertTokenClassifier(config, 2, seed, freeze, head_dropout=0.0)
 
 
-MODELS: dict[str, Callable[[BertConfig, int, int, bool, int | None], keras.Model]] = {
+MODELS: dict[str, Callable[[EncoderConfig, int, int, bool, int | None], keras.Model]] = {
     CLASSIFICATION: _classifier,
     MULTI_LABEL: _classifier,
     REGRESSION: _scorer,
@@ -61,7 +61,7 @@ MODELS: dict[str, Callable[[BertConfig, int, int, bool, int | None], keras.Model
 
 def build_model(
     kind: str,
-    config: BertConfig,
+    config: EncoderConfig,
     num_labels: int,
     seed: int,
     freeze_encoder: bool = False,
