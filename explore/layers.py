@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from keras import ops
 
-from beambert.model.encoder import BertEncoder, score_bias
+from beambert.model.encoder import BertEncoder
+from beambert.model.layers import score_bias
 from beambert.model.pretrainer import BertPretrainer
 
 # Number of answers to show at a masked place.

@@ -24,7 +24,8 @@ _ORIGINAL_HEADS = {
 # position numbers, and the decoder, which is tied to the word embeddings.
 _NOT_OURS = re.compile(
     r".*/(adam|lamb)_[mv]|.*/LAMB(_\d)?|global_step|.*position_ids"
-    r"|cls\.predictions\.decoder\.(weight|bias)"
+    r"|((cls\.)?predictions|lm_head)\.decoder\.(weight|bias)"
+    r"|(vocab_projector|generator_lm_head|decoder)\.weight"
 )
 
 
@@ -66,22 +67,27 @@ def generator_name(path: str) -> tuple[str, bool] | None:
     """
     if path == "generator_predictions/output_bias":
         return "generator_lm_head.bias", False
-    if not path.startswith(("generator", "bert/embeddings/")):
+    if not path.startswith(("generator", "bert/embeddings/", "electra/embeddings/")):
         return None
     name, is_transposed = hugging_face_name(path)
     return re.sub(r"^(bert|generator)\.", "electra.", name), is_transposed
 
 
-def plain_hugging_face_name(name: str) -> str:
-    """Returns a variable's present name in BertForPreTraining.
+# Parts of encoders, as bare models name them.
+_PARTS = ("embeddings.", "encoder.", "pooler.", "transformer.", "layers.", "final_norm.")
+_PARTS += ("embeddings_project.",)
+
+
+def plain_hugging_face_name(name: str, prefix: str = "bert.") -> str:
+    """Returns a variable's present name in the class with the heads of pre-training.
 
     Args:
-      name: name that an old version or a bare BertModel has written.
+      name: name that an old version or a bare model, such as BertModel, has written.
+      prefix: beginning of the names of the encoder's variables.
     """
     name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
     name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
-    is_bare = name.startswith(("embeddings.", "encoder.", "pooler."))
-    return f"bert.{name}" if is_bare else name
+    return prefix + name if name.startswith(_PARTS) else name
 
 
 def is_of_no_model(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""BERT with a layer for a task on top of the pooled output, or on top of every token's output.
+"""An encoder with a layer for a task on its pooled output, or on every token's output.
 
 Shape suffixes: B batch, L sequence length, T = B * L, H hidden size, C labels.
 """
@@ -9,9 +9,10 @@ import keras
 from keras import ops
 
 from beambert.model.bilstm import BiLstm
-from beambert.model.config import BertConfig
+from beambert.model.config import EncoderConfig
 from beambert.model.dropout import dropout
-from beambert.model.encoder import BertDense, BertEncoder
+from beambert.model.families.table import family_of
+from beambert.model.layers import SITES_OF_LAYER, BertDense
 
 # This rate does not depend on the encoder's (`create_model` in the original run_classifier.py).
 CLASSIFIER_DROPOUT = 0.1
@@ -42,10 +43,10 @@ PLAIN_HEAD = Head()
 class _TaskModel(keras.Model):
     """An encoder and its head; the constructor creates every variable."""
 
-    def __init__(self, name: str, config: BertConfig, num_labels: int, seed: int, head: Head):
+    def __init__(self, name: str, config: EncoderConfig, num_labels: int, seed: int, head: Head):
         super().__init__(name=name)
         self.config = config
-        self.encoder = BertEncoder(config, seed)
+        self.encoder = family_of(config).encoder(config, seed)
         self.encoder.trainable = not head.freeze_encoder
         self.feature_layers = min(FEATURE_LAYERS, config.num_hidden_layers)
         width = config.hidden_size * (self.feature_layers if head.freeze_encoder else 1)
@@ -60,23 +61,23 @@ class _TaskModel(keras.Model):
         self.built = True
 
     def _token_features(self, inputs, dropout_seed):
-        """Returns what the head reads of every token, without its BiLSTM, [T, width].
+        """Returns what the head, or its BiLSTM, reads of every token, [T, width].
 
         Of a frozen encoder they are [T, feature layers * H], without dropout.
         """
         if self.encoder.trainable:
-            return self.encoder.encode(*inputs, dropout_seed)
+            return self.encoder.of_tokens(self.encoder.encode(*inputs, dropout_seed))
         return ops.stop_gradient(self.encoder.encode(*inputs, last_layers=self.feature_layers))
 
-    def _states(self, inputs, dropout_seed):
-        """Returns the states of the BiLSTM, [B, L, 2 H]."""
-        x_TH = self._token_features(inputs, dropout_seed)
-        x_BLH = ops.reshape(x_TH, (-1, inputs[0].shape[1], x_TH.shape[-1]))
-        return self.bilstm(x_BLH, inputs[1])
+    def _head_inputs(self, inputs, dropout_seed):
+        """Returns what the last layer reads of every token, [B, L, width]."""
+        x_TF = self._token_features(inputs, dropout_seed)
+        x_BLF = ops.reshape(x_TF, (-1, inputs[0].shape[1], x_TF.shape[-1]))
+        return self.bilstm(x_BLF, inputs[1]) if self.bilstm else x_BLF
 
     def _logits(self, x, dropout_seed):
-        # The encoder uses the dropout sites 0 to 3 * layers.
-        site = 3 * self.config.num_hidden_layers + 1
+        # The encoder uses the sites before this one.
+        site = SITES_OF_LAYER * self.config.num_hidden_layers + 1
         x = dropout(x, self.head_dropout, dropout_seed, site)
         return ops.cast(self.classifier(x), "float32")
 
@@ -97,7 +98,7 @@ class BertClassifier(_TaskModel):
 
     def __init__(
         self,
-        config: BertConfig,
+        config: EncoderConfig,
         num_labels: int,
         seed: int = 0,
         head: Head = PLAIN_HEAD,
@@ -144,11 +145,11 @@ class BertClassifier(_TaskModel):
 
     def _logits_of_sequences(self, inputs, dropout_seed):
         if self.bilstm:
-            x_BH = self.bilstm.summary(self._states(inputs, dropout_seed))
+            x_BH = self.bilstm.summary(self._head_inputs(inputs, dropout_seed))
         elif self.encoder.trainable:
             _, x_BH = self.encoder(*inputs, dropout_seed=dropout_seed)
         else:
-            x_BH = self.encoder.summary(self._token_features(inputs, dropout_seed), inputs[1])
+            x_BH = self.encoder.summary(self._head_inputs(inputs, dropout_seed), inputs[1])
         return self._logits(x_BH, dropout_seed)
 
 
@@ -160,7 +161,7 @@ class BertTokenClassifier(_TaskModel):
 
     def __init__(
         self,
-        config: BertConfig,
+        config: EncoderConfig,
         num_labels: int,
         seed: int = 0,
         head: Head = PLAIN_HEAD,
@@ -178,8 +179,4 @@ class BertTokenClassifier(_TaskModel):
 
     def call(self, features, dropout_seed=None):
         """Returns float32 logits [B, L, C]; arguments as `BertClassifier.call`."""
-        inputs = _inputs(features)
-        if self.bilstm:
-            return self._logits(self._states(inputs, dropout_seed), dropout_seed)
-        logits_TC = self._logits(self._token_features(inputs, dropout_seed), dropout_seed)
-        return ops.reshape(logits_TC, (-1, inputs[0].shape[1], logits_TC.shape[-1]))
+        return self._logits(self._head_inputs(_inputs(features), dropout_seed), dropout_seed)

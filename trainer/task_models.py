@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from beambert.model.classifier import PLAIN_HEAD, BertClassifier, BertTokenClassifier, Head
-from beambert.model.config import BertConfig
+from beambert.model.config import EncoderConfig
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files, tensorflow_models
 from beambert.pipelines.storage.weights import SAVED_MODEL_FOLDER, WEIGHTS_FILE
@@ -25,23 +25,23 @@ from beambert.pipelines.tasks.task import (
 from beambert.trainer import model_folders
 
 
-def _classifier(config: BertConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
+def _classifier(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
     return BertClassifier(config, num_labels, seed, head)
 
 
-def _scorer(config: BertConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
+def _scorer(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
     return BertClassifier(config, 1, seed, head)
 
 
-def _tagger(config: BertConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
+def _tagger(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
     return BertTokenClassifier(config, num_labels, seed, head)
 
 
-def _finder(config: BertConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
+def _finder(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
     return BertTokenClassifier(config, 2, seed, head, head_dropout=0.0)
 
 
-MODELS: dict[str, Callable[[BertConfig, int, int, Head], keras.Model]] = {
+MODELS: dict[str, Callable[[EncoderConfig, int, int, Head], keras.Model]] = {
     CLASSIFICATION: _classifier,
     MULTI_LABEL: _classifier,
     REGRESSION: _scorer,
@@ -52,7 +52,7 @@ MODELS: dict[str, Callable[[BertConfig, int, int, Head], keras.Model]] = {
 
 
 def build_model(
-    kind: str, config: BertConfig, num_labels: int, seed: int, head: Head = PLAIN_HEAD
+    kind: str, config: EncoderConfig, num_labels: int, seed: int, head: Head = PLAIN_HEAD
 ) -> keras.Model:
     """Returns the model of a kind of task."""
     return MODELS[kind](config, num_labels, seed, head)

@@ -46,7 +46,7 @@ def bfloat16_policy():
     [("tiny", 4_385_920), ("base", 109_482_240), ("large", 335_141_888)],
 )
 def test_parameter_counts(name, parameters, monkeypatch):
-    monkeypatch.setattr("beambert.model.encoder.truncated_normal", lambda stddev, seed: "zeros")
+    monkeypatch.setattr("beambert.model.layers.truncated_normal", lambda stddev, seed: "zeros")
     config = preset(name)
     # Layers are alike, so two tell the size of all and large need not be allocated.
     one, two = (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from beambert.model.classifier import Head
-from beambert.model.config import BertConfig
+from beambert.model.config import EncoderConfig
 from beambert.pipelines.features.contract import TaskFeatureFiles, made_from
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
@@ -148,7 +148,7 @@ class FinetuningJob:
 class _Start:
     """The encoder that fine-tuning starts from."""
 
-    config: BertConfig
+    config: EncoderConfig
     vocabulary: Vocabulary
     do_lower_case: bool
     max_seq_length: int
@@ -171,7 +171,7 @@ class FinetuningPlan:
     """
 
     job: FinetuningJob
-    config: BertConfig
+    config: EncoderConfig
     weights: InitialWeights | None
     text_features: TextFeatures
     data: TaskData
@@ -246,7 +246,7 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
                 data.sha256(),
             )
         )
-    if data.has_segments and start.config.type_vocab_size < 2:
+    if data.has_segments and start.config.segments == 1:
         raise InputError(
             f"--init={job.init}: has only one segment type (type_vocab_size), but {data.task.name} "
             "has pairs; use another encoder"
@@ -289,13 +289,13 @@ def _start(job: FinetuningJob) -> _Start:
     vocabulary = model_folders.read_vocabulary(job.vocab_file, "--vocab_file")
     do_lower_case = True if job.do_lower_case is None else job.do_lower_case
     vocabulary.check_case(do_lower_case)
-    config = model_config(job.model, len(vocabulary))
+    config = model_config(job.model, vocabulary)
     return _Start(config, vocabulary, do_lower_case, _length(job, None, config), None)
 
 
-def _length(job: FinetuningJob, trained: int | None, config: BertConfig) -> int:
+def _length(job: FinetuningJob, trained: int | None, config: EncoderConfig) -> int:
     """Returns the length of the inputs: that of the job, the features, or the task's default."""
-    limit, asked = config.max_position_embeddings, "--max_seq_length"
+    limit, asked = config.longest_sequence, "--max_seq_length"
     length = job.max_seq_length
     if length is None and job.features:
         length = job.features.info.made_from["max_seq_length"]
@@ -315,7 +315,7 @@ def _length(job: FinetuningJob, trained: int | None, config: BertConfig) -> int:
 
 
 def _schedule(
-    job: FinetuningJob, examples: int, config: BertConfig
+    job: FinetuningJob, examples: int, config: EncoderConfig
 ) -> tuple[OptimizerConfig, LoopConfig]:
     """Returns the optimizer for the epochs of the job, and a loop that evaluates after each."""
     batch_size = job.loop.train_batch_size

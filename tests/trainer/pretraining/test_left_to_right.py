@@ -1,5 +1,6 @@
 """`beambert pretrain --objective=ltr` against transformers, and from end to end."""
 
+import dataclasses
 import json
 import pathlib
 
@@ -97,7 +98,7 @@ def test_without_padding_it_computes_the_same(of_transformers, golden):
 def test_a_classifier_reads_the_last_token():
     """The one token that has seen all others; so no other token's place changes the answer."""
     config = preset("tiny", 50)
-    decoder = type(config)(**config.values() | {"is_decoder": True})
+    decoder = dataclasses.replace(config, is_decoder=True)
     classifier = BertClassifier(decoder, 2, seed=3)
     random = np.random.default_rng(0)
     ids = random.integers(5, 50, (2, 8)).astype(np.int32)
