@@ -13,7 +13,7 @@ from keras import ops
 from beambert.model.attention import attend, attend_locally, rotated
 from beambert.model.dropout import dropout
 from beambert.model.encoder import Encoder
-from beambert.model.families.modernbert import MEAN, ModernBertConfig
+from beambert.model.families.modernbert_config import MEAN, ModernBertConfig
 from beambert.model.heads import tied_logits
 from beambert.model.initialization import fold_seed, truncated_normal
 from beambert.model.layers import ACTIVATIONS, SITES_OF_LAYER, look_up, score_bias
