@@ -1,7 +1,7 @@
 """Model folders: reads and writes them on any file system that TensorFlow knows.
 
-A model folder holds the files that `pipelines.storage.weights` names, vocab.txt, and the markers of
-`pipelines.storage.claims`.
+A model folder holds the files that `pipelines.storage.weights` names, vocab.txt or tokenizer.json,
+and the markers of `pipelines.storage.claims`.
 """
 
 import contextlib
@@ -33,7 +33,8 @@ from beambert.pipelines.storage.weights import (
     WEIGHTS_FILE,
     check_unchanged,
 )
-from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
+from beambert.pipelines.tokenizers.folders import read_beside
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 # This file marks a folder of checkpoints outside the model folder as the job's own.
 JOB_FILE = "job.json"
@@ -262,7 +263,7 @@ def open_model(path: str, flag: str) -> ModelFolder:
             raise ValueError(f"its {TRAINING_FILE} lacks {min(missing)}; copy the folder again")
     except ValueError as error:
         raise InputError(f"{flag}={path}: {error}") from error
-    vocabulary = read_vocabulary(f"{path}/{VOCABULARY_FILE}", flag)
+    vocabulary = read_beside(path, flag, tensorflow_files.read_bytes, tensorflow_files.exists)
     described = training | {"model": dataclasses.asdict(config)}
     if "vocabulary_sha256" in training:
         described["vocabulary_sha256"] = vocabulary.sha256
@@ -281,22 +282,13 @@ def fault_of(names: Sequence[str]) -> str:
     return f"{what}; name {best}a folder that `beambert pretrain` or `finetune` makes"
 
 
-def read_vocabulary(path: str, flag: str) -> Vocabulary:
-    """Reads a vocab.txt.
-
-    Raises:
-      InputError: the file cannot be read or is no vocabulary.
-    """
-    return Vocabulary.parse(tensorflow_files.read_bytes(path), f"{flag}={path}")
-
-
 def describe_model(
     path: str, config: BertConfig, vocabulary: Vocabulary, training: Mapping[str, Any]
 ) -> None:
     """Writes the files of a model folder that describe the model."""
     for name, data in (
         (CONFIG_FILE, config.to_json().encode()),
-        (VOCABULARY_FILE, vocabulary.serialize()),
+        *vocabulary.files().items(),
         (TRAINING_FILE, claims.serialize_job(training)),
     ):
         tensorflow_files.write_bytes(f"{path}/{name}", data)

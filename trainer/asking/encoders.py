@@ -11,6 +11,8 @@ import numpy as np
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tokenizers.building import make_tokenizer
+from beambert.pipelines.tokenizers.encoding import SubwordTokenizer
 from beambert.pipelines.wordpiece.tokenization import Tokenizer
 from beambert.pipelines.wordpiece.vocabulary import MASK, Vocabulary
 from beambert.trainer.weights.initial import open_initial
@@ -46,7 +48,7 @@ class Encoder:
     path: str
     model: BertPretrainer
     vocabulary: Vocabulary
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | SubwordTokenizer
     ids: TokenIds
 
     def tokenize(self, texts: Sequence[str]) -> list[np.ndarray]:
@@ -152,7 +154,7 @@ def open_encoder(path: str, head: Sequence[str]) -> Encoder:
         )
     model = BertPretrainer(found.config)
     dataclasses.replace(found, read=lambda: weights).load_into(model, "--model")
-    tokenizer = Tokenizer(found.vocabulary, found.do_lower_case)
+    tokenizer = make_tokenizer(found.vocabulary, found.do_lower_case)
     return Encoder(path, model, found.vocabulary, tokenizer, TokenIds.of(found.vocabulary))
 
 

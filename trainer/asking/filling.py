@@ -73,6 +73,6 @@ def fill_texts(encoder: Encoder, texts: Sequence[str], top: int, report: Report)
 def _best(log_probabilities_V: np.ndarray, encoder: Encoder, top: int) -> tuple:
     order = np.argsort(-log_probabilities_V, kind="stable")[:top]
     return tuple(
-        (encoder.vocabulary.tokens[index], float(np.exp(log_probabilities_V[index])))
+        (encoder.vocabulary.pieces[index], float(np.exp(log_probabilities_V[index])))
         for index in order
     )
