@@ -44,7 +44,7 @@ PIPELINES = {
     "pretraining_data": "jobs corpus instances records shared storage text tokenizers wordpiece",
     "features": "jobs model_inputs records shared storage tasks tokenizers wordpiece",
     "prediction": "corpus.charsets corpus.encodings jobs model_inputs shared storage tasks "
-    "tokenizers",
+    "tokenizers wordpiece",
     "evaluation": "jobs model_inputs prediction shared storage tasks tokenizers wordpiece",
 }
 # The same of `trainer`; modules at its top count as rooms of their own.

@@ -142,7 +142,10 @@ class TokenizerVocabulary(Vocabulary):
     def config(self) -> dict[str, Any]:
         """Returns the tokenizer_config.json with which `transformers` reads tokenizer.json."""
         names = {ROLES[role][0][0]: token for role, token in self.tokens_by_role().items()}
-        return {"tokenizer_class": "PreTrainedTokenizerFast", **names}
+        segments = ["token_type_ids"] if self.second_segment else []
+        inputs = ["input_ids", *segments, "attention_mask"]
+        fast = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": inputs}
+        return fast | names
 
     def tokens_by_role(self) -> dict[str, str]:
         """Returns role -> its token, for the roles that have one."""

@@ -54,10 +54,12 @@ class Encoder:
     def tokenize(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Returns the ids of each text, int32 [tokens]; every "[MASK]" is the id of a mask.
 
+        So is the mask of the encoder's own tokenizer, such as "<mask>".
+
         Raises:
           InputError: a text has no tokens.
         """
-        parts = [text.split(MASK) for text in texts]
+        parts = [text.replace(self.mask, MASK).split(MASK) for text in texts]
         ids, lengths = self.tokenizer.tokenize_batch([part for all_ in parts for part in all_])
         pieces = iter(np.split(ids, np.cumsum(lengths)[:-1]))
         found = []
@@ -69,6 +71,11 @@ class Encoder:
                 raise InputError(f"{text[:60]!r}: has no tokens; give a text")
             found.append(np.array(joined, np.int32))
         return found
+
+    @property
+    def mask(self) -> str:
+        """The mask of the encoder's tokenizer, which is "[MASK]" of word pieces."""
+        return self.vocabulary.tokens[self.ids.mask]
 
     def framed(self, text: str, *segments: np.ndarray) -> np.ndarray:
         """Returns [CLS] and each segment with its [SEP], int32 [tokens].

@@ -1,12 +1,20 @@
-"""Reads the vocabulary and the text normalization that belong to other systems' weights."""
+"""The tokenizer that belongs to weights: reads that of others, writes ours for others."""
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.tokenizers.folders import read_folder
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import (
+    TOKENIZER_CONFIG_FILE,
+    TOKENIZER_FILE,
+    TokenizerVocabulary,
+)
+from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.trainer.model_folders import ModelFolder
 
 
 def read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
@@ -24,3 +32,45 @@ def read_json(path: str) -> dict[str, Any]:
         return parse_object(tensorflow_files.read_bytes(path))
     except ValueError as error:
         raise InputError(f"{path}: not a JSON object ({error}); copy it again") from error
+
+
+def exported_files(found: ModelFolder) -> dict[str, bytes]:
+    """Returns name -> content of the files from which `transformers` makes a model's tokenizer."""
+    vocabulary, most = found.vocabulary, found.config.max_position_embeddings
+    if not isinstance(vocabulary, TokenizerVocabulary):
+        config = _bert_config(found.do_lower_case) | {"model_max_length": most}
+        return {TOKENIZER_CONFIG_FILE: json_bytes(config), **vocabulary.files()}
+    config = vocabulary.config() | {"model_max_length": most}
+    data = vocabulary.data if vocabulary.has_frame else _framed(vocabulary)
+    return {TOKENIZER_CONFIG_FILE: json_bytes(config), TOKENIZER_FILE: data}
+
+
+def json_bytes(value: Mapping[str, Any]) -> bytes:
+    """Returns a JSON object as the bytes of a file."""
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _bert_config(do_lower_case: bool) -> dict[str, Any]:
+    names = {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
+    return names | {
+        "tokenizer_class": "BertTokenizer",
+        "do_lower_case": do_lower_case,
+        "strip_accents": None,
+        "tokenize_chinese_chars": True,
+    }
+
+
+def _framed(vocabulary: TokenizerVocabulary) -> bytes:
+    """Returns a tokenizer.json that frames texts as for the model: [CLS] A [SEP] B [SEP]."""
+    from tokenizers import Tokenizer
+    from tokenizers.processors import TemplateProcessing
+
+    special, tokens = vocabulary.special, vocabulary.tokens
+    first, last = tokens[special.classify], tokens[special.separate]
+    tokenizer = Tokenizer.from_str(vocabulary.data.decode())
+    tokenizer.post_processor = TemplateProcessing(
+        single=[first, "$A", last],
+        pair=[first, "$A", last, "$B:1", f"{last}:1"],
+        special_tokens=[(first, special.classify), (last, special.separate)],
+    )
+    return tokenizer.to_str(pretty=True).encode()
