@@ -14,7 +14,7 @@ from beambert.pipelines.wordpiece.vocabulary import CONTINUES
 
 # The marks of the kinds; without one each token is a word.
 BYTES, METASPACE, NO_MARK = "Ġ", "▁", ""
-# What stands for white space in a token of nothing else.
+# These characters show white space in a token that has nothing else.
 _WHITE_SPACE = str.maketrans({" ": "␣", "\n": "↵", "\r": "↵", "\t": "⇥"})
 
 
