@@ -13,7 +13,7 @@ import tensorflow as tf
 from beambert.model.objectives import BERT, LTR, MLM, RTD, SOP
 from beambert.model.packing import Capacity
 from beambert.pipelines.records.contract import LABEL_FEATURE
-from beambert.pipelines.wordpiece.vocabulary import MASK, Vocabulary
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer.loop.objectives import (
     Features,
     Objective,
@@ -291,7 +291,7 @@ def make_objective(
       vocabulary: vocabulary of the records.
     """
     if name == RTD:
-        return ReplacedTokenObjective(vocabulary.id_of(MASK), capacities)
+        return ReplacedTokenObjective(vocabulary.special.mask, capacities)
     if name == SOP:
         return PretrainingObjective(capacities, "sentence_order")
     plain = {BERT: PretrainingObjective, MLM: MaskedLMObjective, LTR: LeftToRightObjective}

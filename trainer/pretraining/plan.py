@@ -131,7 +131,11 @@ def _open_data(job: PretrainingJob) -> list[PhaseData]:
         return [PhaseData(records, held_out, each) for each in stretches(steps, None, revisions)]
     long_records = open_records(job.long_data, "--long_data", job.objective)
     for name, short, long in (
-        ("vocabulary", records.vocabulary.sha256[:12], long_records.vocabulary.sha256[:12]),
+        (
+            records.vocabulary.WHAT,
+            records.vocabulary.sha256[:12],
+            long_records.vocabulary.sha256[:12],
+        ),
         ("do_lower_case", *(r.info.parameters["do_lower_case"] for r in (records, long_records))),
     ):
         if short != long:
@@ -196,14 +200,16 @@ def _open_weights(
     if path is None:
         return None
     initial = open_initial(path, flag)
+    what, own = records.vocabulary.WHAT, initial.vocabulary
+    remedy = f"its {own.FILE}" + ("" if own.lower_cases is not None else " and --do_lower_case")
     for name, theirs, mine in (
-        ("vocabulary", initial.vocabulary.sha256[:12], records.vocabulary.sha256[:12]),
+        (what, own.sha256[:12], records.vocabulary.sha256[:12]),
         ("do_lower_case", initial.do_lower_case, records.info.parameters["do_lower_case"]),
     ):
         if theirs != mine:
             raise InputError(
                 f"--data={job.data}: its {name} is {mine}, that of {flag}={path} is {theirs}; "
-                "make the records with its vocab.txt and --do_lower_case"
+                f"make the records with {remedy}"
             )
     initial.check(flag)
     return initial
