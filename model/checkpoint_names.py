@@ -73,6 +73,23 @@ def generator_name(path: str) -> tuple[str, bool] | None:
     return re.sub(r"^(bert|generator)\.", "electra.", name), is_transposed
 
 
+def generator_path(path: str) -> str | None:
+    """Returns the path that a variable of an ELECTRA with masked LM has in a generator.
+
+    Returns None for the embeddings, which are the discriminator's.
+    """
+    if path == "cls/predictions/output_bias":
+        return "generator_predictions/output_bias"
+    for of_encoder, of_generator in (
+        ("electra/embeddings/", None),
+        ("electra/", "generator/"),
+        ("cls/predictions/transform/", "generator_predictions/"),
+    ):
+        if path.startswith(of_encoder):
+            return of_generator and of_generator + path.removeprefix(of_encoder)
+    return None
+
+
 # Parts of encoders, as bare models name them.
 _PARTS = ("embeddings.", "encoder.", "pooler.", "transformer.", "layers.", "final_norm.")
 _PARTS += ("embeddings_project.",)

@@ -308,6 +308,16 @@ def test_a_training_step_beside_peers(stand_in, tmp_path):
 
 
 @pytest.mark.slow
+def test_local_attention_beside_that_to_whole_sequences(tmp_path):
+    flags = ["--max_seq_length=64,256", "--tokens=512", "--width=64", "--repeats=1"]
+    rows = measured("local_attention", *flags, results=tmp_path / "results.json")
+    assert [(row["max_seq_length"], row["attention"]) for row in rows] == [
+        (length, kind) for length in (64, 256) for kind in ("local", "global")
+    ]
+    assert all(row["microseconds_a_token"]["beambert"] > 0 for row in rows)
+
+
+@pytest.mark.slow
 def test_fine_tuning_beside_a_peer(learned, glue, stand_in, tmp_path):
     flags = [f"--init={learned / 'encoder'}", "--task=mrpc", f"--data_dir={glue / 'MRPC'}"]
     sizes = ["--max_seq_length=16", "--train_batch_size=8", "--steps=2", "--repeats=1"]

@@ -32,7 +32,7 @@ from beambert.pipelines.tasks.task import (
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import objective_of, pretrained_model
 from beambert.trainer.task_models import task_model
-from beambert.trainer.weights.initial import CONFIG_FILES, SAFETENSORS_FILE
+from beambert.trainer.weights.initial import CONFIG_FILES, GENERATOR_FOLDER, SAFETENSORS_FILE
 from beambert.trainer.weights.tokenizer_files import exported_files, json_bytes
 
 ORIGINAL_CONFIG_FILE, HUGGING_FACE_CONFIG_FILE = CONFIG_FILES
@@ -66,8 +66,6 @@ _TOKENS_OF_CONFIG = {
         "sep": "separate",
     },
 }
-# Folder for the generator of replaced token detection, in that of its discriminator.
-GENERATOR_FOLDER = "generator"
 # Kind of fine-tuned model -> class of `transformers`.
 HUGGING_FACE = {
     CLASSIFICATION: _HuggingFaceClass(

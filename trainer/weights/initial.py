@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from beambert.model.checkpoint_names import (
+    generator_path,
     is_of_no_model,
     original_name,
     plain_hugging_face_name,
@@ -43,6 +44,8 @@ _POSITIONS = "embeddings/position_embeddings"
 SAFETENSORS_FILE, TORCH_FILE = "model.safetensors", "pytorch_model.bin"
 # Ending of the file that lists the variables of each file, if the weights are in several.
 INDEX_SUFFIX = ".index.json"
+# Folder for the generator of replaced token detection, in that of its discriminator.
+GENERATOR_FOLDER = "generator"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,14 +210,24 @@ def open_initial(path: str, flag: str) -> InitialWeights:
             f"says {config.vocab_size}; give a vocabulary and a configuration that belong together"
         )
 
-    most = most_bytes(config)
-    for file in source.files:
-        tensorflow_files.check_regular(file, most=most)
+    parts = [(config, source)]
+    beside = f"{path}/{GENERATOR_FOLDER}"
+    if config.family == "electra" and tensorflow_files.exists(f"{beside}/{CONFIG_FILES[1]}"):
+        of_generator = _read_config(beside, flag)
+        parts.append((of_generator, _find_source(beside, of_generator, flag)))
+    for of, its in parts:
+        for file in its.files:
+            tensorflow_files.check_regular(file, most=most_bytes(of))
 
     def read_all() -> dict[str, np.ndarray]:
-        return _rename(source.read_all(most), config, source)
+        found, *generators = (_rename(its.read_all(most_bytes(of)), of, its) for of, its in parts)
+        for weights in generators:
+            renamed = {generator_path(path): value for path, value in weights.items()}
+            found |= {path: value for path, value in renamed.items() if path}
+        return found
 
-    sha256 = hashlib.sha256(b"".join(map(_sha256, sorted(source.files)))).hexdigest()
+    files = sorted(file for _, its in parts for file in its.files)
+    sha256 = hashlib.sha256(b"".join(map(_sha256, files))).hexdigest()
     return InitialWeights(path, config, vocabulary, do_lower_case, None, sha256, read_all)
 
 

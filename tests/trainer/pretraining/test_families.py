@@ -70,18 +70,18 @@ def test_a_training_of_every_family_resumes_exactly(
 @pytest.mark.parametrize("family", OTHERS)
 def test_a_finetuning_goes_on_from_every_family(family, config_of, records_folder, tmp_path):
     pretrain_main(flags(records_folder, config_of(family), tmp_path / "encoder"))
-    data = small_finetuning.write_task(tmp_path / "data", pairs=True)
+    data = small_finetuning.write_task(tmp_path / "data", pairs=False)
     finetune_main(
         small_finetuning.flags(
-            data, tmp_path / "encoder", tmp_path / "model", max_seq_length=32, num_train_epochs=8
+            data, tmp_path / "encoder", tmp_path / "model", max_seq_length=16, num_train_epochs=12
         )
     )
     found = small_finetuning.results(tmp_path / "model")
     assert found["accuracy"] > found["baseline_accuracy"] + 0.2
     served = tf.saved_model.load(str(tmp_path / "model" / "saved_model"))
     answer = served.signatures["serving_default"]
-    answered = answer(text=tf.constant(["The house!"]), text_b=tf.constant(["A war!"]))
-    assert answered["label"].numpy()[0].decode() in ("bad", "good", "odd")
+    answered = answer(text=tf.constant(["The river!", "A war!"]))
+    assert [label.decode() for label in answered["label"].numpy()] == ["good", "bad"]
 
 
 @pytest.mark.parametrize("name", ["modernbert", "roberta", "distilbert", "albert", "electra"])
