@@ -26,19 +26,18 @@ from beambert.pipelines.tokenizers.folders import read_given
 class CreateTaskFeatures(beam.PTransform):
     """Makes the features of a task, at the beginning of a pipeline, and yields their folder.
 
-        Example:
-          >>> import apache_beam as beam
-    from apache_beam.io.filesystems import FileSystems
-          >>> from beambert.pipelines.tasks.declarations import find_task
-          >>> from beambert.pipelines.transforms import CreateTaskFeatures, FeaturesJob
-          >>> job = FeaturesJob(find_task("sst-2"), "SST-2", "vocab.txt", "features")
-          >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
-          ...     folder = (
-          ...         pipeline
-          ...         | CreateTaskFeatures(job)
-          ...         | beam.Map(lambda path: print(path.rpartition("/")[2]))
-          ...     )
-          features
+    Example:
+      >>> import apache_beam as beam
+      >>> from beambert.pipelines.tasks.declarations import find_task
+      >>> from beambert.pipelines.transforms import CreateTaskFeatures, FeaturesJob
+      >>> job = FeaturesJob(find_task("sst-2"), "SST-2", "vocab.txt", "features")
+      >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
+      ...     folder = (
+      ...         pipeline
+      ...         | CreateTaskFeatures(job)
+      ...         | beam.Map(lambda path: print(path.rpartition("/")[2]))
+      ...     )
+      features
     """
 
     def __init__(

@@ -296,6 +296,17 @@ def test_a_vocabulary_beside_a_published_one(learned, corpus, tmp_path):
 
 
 @pytest.mark.slow
+def test_tokenizers_beside_the_library(corpus, tmp_path):
+    flags = ["--train", f"--input={corpus}", "--lines=300"]
+    result = measured("tokenizers", *flags, results=tmp_path / "results.json")
+    assert result["lines"] == 300
+    assert result["tokenizers"].keys() == {"roberta", "modernbert", "albert", "xlm-r", "bert"}
+    for found in result["tokenizers"].values():
+        assert found["differing_lines"] == 0
+        assert found["megabytes_a_second"] > 0
+
+
+@pytest.mark.slow
 def test_a_training_step_beside_peers(stand_in, tmp_path):
     flags = ["--model=tiny", "--vocab_size=100", "--train_batch_size=4", "--max_seq_length=16"]
     peers = [f"--{name}={stand_in}" for name in ("hugging_face", "keras_hub")]
