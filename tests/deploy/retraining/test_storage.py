@@ -128,7 +128,7 @@ def test_configuration_of_an_encoder(gs, vocabulary):
     files.write_bytes(f"{gs}/bad.json", json.dumps(corpus.BERT_CONFIG).encode())
     with pytest.raises(InputError, match="--model=gs://.*json: vocab_size must be a positive"):
         model_folders.model_config(f"{gs}/bad.json", vocabulary)
-    config = corpus.BERT_CONFIG | {"vocab_size": 10}
+    config = corpus.BERT_CONFIG | {"vocab_size": len(vocabulary)}
     files.write_bytes(f"{gs}/bert_config.json", json.dumps(config).encode())
     assert model_folders.model_config(f"{gs}/bert_config.json", vocabulary).hidden_size == 32
     with pytest.raises(InputError, match="--model=gs://bucket/none.json: cannot be read"):
