@@ -13,6 +13,8 @@ from beambert.pipelines.shared.errors import InputError
 
 # `beambert evaluate` of a tiny model had 4.4 GB of addresses, most of them TensorFlow's.
 _LEAST_ADDRESSES = 5_000_000_000
+# The status that a shell gives a program that SIGPIPE has ended.
+_READER_GONE = 141
 
 
 class _Quiet:
@@ -45,7 +47,8 @@ def run_main(
     """Runs a command's `main` and returns its exit status.
 
     An `InputError` becomes one line on stderr and status 2, and so does memory that is used up. An
-    interrupt becomes status 130. Any other exception is a fault of the program and keeps its
+    interrupt becomes status 130. If nobody reads the output any more, the command ends without a word
+    and with status 141. Any other exception is a fault of the program and keeps its
     traceback.
 
     Args:
@@ -73,6 +76,10 @@ def run_main(
             raise
         print(f"beambert {command}: the memory is used up; give it more", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        if not _reader_is_gone():
+            raise
+        return _READER_GONE
     except KeyboardInterrupt:
         print(interruption(command, resumes), file=sys.stderr)
         return 130
@@ -80,6 +87,18 @@ def run_main(
         print(interruption(command, resumes), file=sys.stderr)
         return end.code
     return 0
+
+
+def _reader_is_gone() -> bool:
+    """Returns whether nobody reads stdout any more, as in `beambert … | head`, and lets it be."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # Python flushes it once more at its end.
+        os.close(nowhere)
+        return True
+    return False
 
 
 def _check_words(argv: Sequence[str]) -> None:
