@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import resource
+import select
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -47,9 +48,8 @@ def run_main(
     """Runs a command's `main` and returns its exit status.
 
     An `InputError` becomes one line on stderr and status 2, and so does memory that is used up. An
-    interrupt becomes status 130. If nobody reads the output any more, the command ends without a word
-    and with status 141. Any other exception is a fault of the program and keeps its
-    traceback.
+    interrupt becomes status 130. If nobody reads the output any more, the command ends without a
+    word and with status 141. Any other exception is a fault of the program and keeps its traceback.
 
     Args:
       command: name of the command.
@@ -91,14 +91,15 @@ def run_main(
 
 def _reader_is_gone() -> bool:
     """Returns whether nobody reads stdout any more, as in `beambert … | head`, and lets it be."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())  # Python flushes it once more at its end.
-        os.close(nowhere)
-        return True
-    return False
+    stdout = sys.stdout.fileno()
+    poll = select.poll()
+    poll.register(stdout, select.POLLOUT)
+    if not any(event & select.POLLERR for _, event in poll.poll(0)):
+        return False
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stdout)  # Python flushes it once more at its end.
+    os.close(nowhere)
+    return True
 
 
 def _check_words(argv: Sequence[str]) -> None:
