@@ -10,6 +10,11 @@ from keras import ops
 from beambert.model.dropout import dropout
 from beambert.model.layers import MASKED_SCORE, score_bias
 
+# Longest sequences whose scores are held whole for the backward pass, and the queries of a part of
+# longer ones. At 8,192 tokens parts take a ninth of the memory and, on two busy cores, 1.1 to 2
+# times the time; parts of 512 and 1,024 took more of both (benchmarks/local_attention.py).
+WHOLE_SCORES, QUERIES = 2048, 256
+
 
 def rotated(x_BNLD, theta: float):
     """Returns queries or keys, each turned by angles that grow with its position.
@@ -43,11 +48,98 @@ def attend(query, key, value, bias, rate: float = 0.0, dropout_seed=None, site: 
       dropout_seed: see `dropout`.
       site: number of the dropout in the model.
     """
-    scores = ops.matmul(query, ops.swapaxes(key, -1, -2))
     # The softmax is float32 under every policy, see `BertSelfAttention.attention_weights`.
-    scores = ops.cast(scores, "float32") * query.shape[-1] ** -0.5 + ops.cast(bias, "float32")
+    scores = ops.cast(_product(query, key), "float32") * query.shape[-1] ** -0.5 + ops.cast(
+        bias, "float32"
+    )
     weights = dropout(ops.softmax(scores, axis=-1), rate, dropout_seed, site)
     return ops.matmul(ops.cast(weights, value.dtype), value)
+
+
+def attend_globally(query_BNLD, key_BNLD, value_BNLD, input_mask_BL, *settings):
+    """Returns the weighted values where each position sees all others.
+
+    Args:
+      query_BNLD, key_BNLD, value_BNLD: float tensors with a static L.
+      input_mask_BL: integer [B, L], 1 for tokens and 0 for padding.
+      settings: rate, seed and site of dropout, see `attend`.
+    """
+    length, (rate, seed, _) = query_BNLD.shape[2], settings
+    bias = score_bias(input_mask_BL, length)
+    is_dropped = rate and seed is not None
+    if length <= WHOLE_SCORES or is_dropped:
+        return attend(query_BNLD, key_BNLD, value_BNLD, bias, *settings)
+    return _attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias)
+
+
+def _attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias):
+    """Returns what `attend` does without dropout, and holds the scores of a part of the queries.
+
+    The backward pass computes them again from what the softmax divides by (Dao et al. 2022, arXiv
+    2205.14135, section 3.1). Loops keep the compiler from holding them.
+    """
+    heads, length, width = query_BNLD.shape[1:]
+    count, scale = -(-length // QUERIES), width**-0.5
+
+    def divided(x_BNLD):
+        """Returns [count, B, N, QUERIES, D]; the last part has padding."""
+        missing = [[0, 0], [0, 0], [0, count * QUERIES - length], [0, 0]]
+        parts = ops.reshape(ops.pad(x_BNLD, missing), (-1, heads, count, QUERIES, x_BNLD.shape[3]))
+        return ops.transpose(parts, (2, 0, 1, 3, 4))
+
+    def joined(parts):
+        """Returns [B, N, L, D] of what `divided` returns."""
+        whole = ops.reshape(
+            ops.transpose(parts, (1, 2, 0, 3, 4)), (-1, heads, count * QUERIES, width)
+        )
+        return whole[:, :, :length]
+
+    def scores_of(query, key):
+        return ops.cast(_product(query, key), "float32") * scale + bias
+
+    @ops.custom_gradient
+    def attended(query_BNLD, key_BNLD, value_BNLD):
+        def part(query):
+            scores = scores_of(query, key_BNLD)
+            greatest = ops.max(scores, axis=-1, keepdims=True)
+            raised = ops.exp(scores - greatest)
+            total = ops.sum(raised, axis=-1, keepdims=True)
+            context = ops.matmul(ops.cast(raised / total, value_BNLD.dtype), value_BNLD)
+            return context, greatest + ops.log(total)
+
+        queries = divided(query_BNLD)
+        contexts, logarithms = ops.map(part, queries)
+
+        def gradient(upstream_BNLD):
+            parts = queries, divided(upstream_BNLD), contexts, logarithms
+
+            def step(index, gradients):
+                query, upstream, context, logarithm = (of[index] for of in parts)
+                weights = ops.exp(scores_of(query, key_BNLD) - logarithm)
+                of_weights = ops.cast(_product(upstream, value_BNLD), "float32")
+                mean = ops.sum(ops.cast(upstream * context, "float32"), axis=-1, keepdims=True)
+                of_scores = ops.cast(weights * (of_weights - mean) * scale, query.dtype)
+                weights = ops.cast(weights, value_BNLD.dtype)
+                of_queries, of_key, of_value = gradients
+                of_query = ops.matmul(of_scores, key_BNLD)[None]
+                return (
+                    ops.slice_update(of_queries, (index, 0, 0, 0, 0), of_query),
+                    of_key + ops.matmul(ops.swapaxes(of_scores, -1, -2), query),
+                    of_value + ops.matmul(ops.swapaxes(weights, -1, -2), upstream),
+                )
+
+            start = tuple(map(ops.zeros_like, (queries, key_BNLD, value_BNLD)))
+            of_queries, of_key, of_value = ops.fori_loop(0, count, step, start)
+            return joined(of_queries), of_key, of_value
+
+        return joined(contexts), gradient
+
+    return attended(query_BNLD, key_BNLD, value_BNLD)
+
+
+def _product(first, second):
+    """Returns the products of all rows of two tensors [..., D]."""
+    return ops.matmul(first, ops.swapaxes(second, -1, -2))
 
 
 def attend_locally(

@@ -10,13 +10,13 @@ import math
 import keras
 from keras import ops
 
-from beambert.model.attention import attend, attend_locally, rotated
+from beambert.model.attention import attend_globally, attend_locally, rotated
 from beambert.model.dropout import dropout
 from beambert.model.encoder import Encoder
 from beambert.model.families.modernbert_config import MEAN, ModernBertConfig
 from beambert.model.heads import tied_logits
 from beambert.model.initialization import fold_seed, truncated_normal
-from beambert.model.layers import ACTIVATIONS, SITES_OF_LAYER, look_up, score_bias
+from beambert.model.layers import ACTIVATIONS, SITES_OF_LAYER, look_up
 from beambert.model.packing import Packing
 
 
@@ -116,7 +116,7 @@ class ModernBertAttention(keras.layers.Layer):
         inputs = query_BNLD, key_BNLD, value_BNLD
         settings = rate, dropout_seed, self.site
         if self.is_global:
-            context_BNLD = attend(*inputs, score_bias(input_mask_BL, length), *settings)
+            context_BNLD = attend_globally(*inputs, input_mask_BL, *settings)
         else:
             context_BNLD = attend_locally(*inputs, input_mask_BL, config.reach, *settings)
         context_TH = ops.reshape(

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from beambert.model import attention
 from beambert.model.attention import attend_locally, rotated
 from beambert.model.families.modernbert_config import ModernBertConfig
 from beambert.model.flops import forward_flops
+from beambert.trainer.loop.strategy import has_xla
 
 
 def arrays(length: int, seed: int = 1):
@@ -37,6 +39,31 @@ def test_blocks_attend_as_each_token_would(length, reach):
     expected = attended_one_by_one(query, key, value, mask, reach)
     is_token = np.broadcast_to(mask[:, None, :, None] > 0, found.shape)
     np.testing.assert_allclose(found[is_token], expected[is_token], atol=1e-5)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_parts_of_long_sequences_are_the_whole(jit_compile, monkeypatch):
+    """Outputs and gradients; each of the last queries is in a part that padding fills up."""
+    if jit_compile and not has_xla():
+        pytest.skip("needs XLA for the processor")
+    query, key, value, mask = (tf.constant(of) for of in arrays(23))
+    upstream = tf.constant(np.random.default_rng(5).standard_normal(query.shape, np.float32))
+
+    def outputs():
+        with tf.GradientTape() as tape:
+            tape.watch([query, key, value])
+            context = attention.attend_globally(query, key, value, mask, 0.0, None, 0)
+            loss = tf.reduce_sum(context * upstream)
+        return [context, *tape.gradient(loss, [query, key, value])]
+
+    whole = tf.function(outputs, jit_compile=jit_compile)()
+    monkeypatch.setattr(attention, "WHOLE_SCORES", 20)
+    monkeypatch.setattr(attention, "QUERIES", 8)
+    for mine, expected in zip(tf.function(outputs, jit_compile=jit_compile)(), whole, strict=True):
+        np.testing.assert_allclose(mine, expected, atol=1e-5)
+    expected = attended_one_by_one(*(of.numpy() for of in (query, key, value, mask)), reach=23)
+    is_token = np.broadcast_to(mask.numpy()[:, None, :, None] > 0, expected.shape)
+    np.testing.assert_allclose(outputs()[0].numpy()[is_token], expected[is_token], atol=1e-5)
 
 
 def test_a_token_out_of_reach_has_no_gradient():
