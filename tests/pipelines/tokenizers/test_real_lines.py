@@ -1,4 +1,4 @@
-"""60,000 lines of Wikipedia and of novels have the ids that the library gives them, in each kind."""
+"""60,000 lines of Wikipedia and novels have the ids that the library gives, in each kind."""
 
 import numpy as np
 import pytest
