@@ -18,7 +18,6 @@ FITTING = {
         "do_whole_word_mask": _BOTH,
         "do_span_mask": _BOTH,
         "skip_bad_rows": _BOTH,
-        "do_span_mask": _BOTH,
     },
     **{"encoding": ("auto", "utf-8", "cp1252", "utf-16"), "text_column": ("text",)},
     **{"max_reject_fraction": ("0", "0.5", "0.99"), "vocab_size": ("120", "300", "5000")},
