@@ -26,6 +26,7 @@ REQUIREMENTS = [
     "tensorflow-metadata>=1.21",  # the records' schema
     "tensorflow-text>=2.20",  # WordPiece in the graph
     "tfx-bsl>=1.21",  # TFXIO, which reads records back
+    "tokenizers>=0.23",  # tokenizers other than BERT's: byte-level BPE, Unigram
     "zstandard",  # .zst input
 ]
 

@@ -11,7 +11,7 @@ from beambert.pipelines.shared.flags import meant
 _TABLE = (
     Command(
         "vocab",
-        "corpus -> WordPiece vocabulary (Beam)",
+        "corpus -> vocabulary or tokenizer (Beam)",
         "beambert.pipelines.create_vocabulary",
         needs_beam=True,
     ),

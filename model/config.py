@@ -71,6 +71,8 @@ class EncoderConfig:
     # Activations of the masked-LM head, where it is not `hidden_act`, and of the pooler.
     head_act: ClassVar[str | None] = None
     pooler_act: ClassVar[str] = "tanh"
+    # Whether a token sees only itself and those before it.
+    is_decoder = False
     # Number of matrices H x F in a feed-forward layer.
     feed_forward_matrices: ClassVar[int] = 2
 
@@ -170,8 +172,10 @@ class EncoderConfig:
         """Returns the configuration of the content of a file; see `from_json`."""
         if "vocab_size" not in values:
             raise ValueError("the configuration lacks vocab_size")
-        norm = {} if _has_field(cls, "layer_norm_eps") else {"layer_norm_eps": cls.layer_norm_eps}
-        for key, expected in {**_FIXED, "model_type": cls.family, **norm, **cls.fixed}.items():
+        fixed = {**_FIXED, "model_type": cls.family, "layer_norm_eps": cls.layer_norm_eps}
+        for key, expected in {**fixed, **cls.fixed}.items():
+            if _has_field(cls, key):
+                continue
             if values.get(key, expected) != expected:
                 raise ValueError(
                     f"the configuration has {key} {shown(values[key])}, but this model only knows "
@@ -213,10 +217,27 @@ class BertConfig(EncoderConfig):
         bert_config.json).
       initializer_range: standard deviation of the truncated normal distribution of initial weights
         (`BertConfig` in the original modeling.py).
+      is_decoder: whether a token sees only itself and those before it (`is_decoder` in a
+        configuration of Hugging Face's): the left-to-right model of the paper's section 5.1.
     """
 
     type_vocab_size: int = 2
     initializer_range: float = 0.02
+    is_decoder: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuses values that no model can be built with."""
+        super().__post_init__()
+        if not isinstance(self.is_decoder, bool):
+            raise ValueError(f"is_decoder must be true or false, but is {shown(self.is_decoder)}")
+
+    def identity(self) -> dict[str, Any]:
+        """Returns the values that tell this configuration from all others.
+
+        The original release has no `is_decoder`, so it stands there only if it is true.
+        """
+        values = super().identity()
+        return values if self.is_decoder else {n: v for n, v in values.items() if n != "is_decoder"}
 
     @property
     def segments(self) -> int:

@@ -96,10 +96,20 @@ def look_up(table_VH: keras.KerasTensor, ids_BL: keras.KerasTensor) -> keras.Ker
     return gather(table_VH)
 
 
-def score_bias(input_mask: keras.KerasTensor, length: int) -> keras.KerasTensor:
-    """Returns what attention adds to the scores of a mask [B, L], float32 [B, 1, 1, L]."""
+def score_bias(
+    input_mask: keras.KerasTensor, length: int, is_decoder: bool = False
+) -> keras.KerasTensor:
+    """Returns what attention adds to the scores of a mask [B, L], float32.
+
+    Its shape is [B, 1, 1, L]. In a decoder, where a token doesn't see those after it, it is
+    [B, 1, L, L].
+    """
     bias_BL = (1.0 - ops.cast(input_mask, "float32")) * MASKED_SCORE
-    return ops.reshape(bias_BL, (-1, 1, 1, length))
+    bias_B11L = ops.reshape(bias_BL, (-1, 1, 1, length))
+    if not is_decoder:
+        return bias_B11L
+    is_later_LL = ops.triu(ops.ones((length, length), "float32"), k=1)
+    return bias_B11L + is_later_LL * MASKED_SCORE
 
 
 class BertSelfAttention(keras.layers.Layer):

@@ -11,7 +11,7 @@ from beambert.model.config import EncoderConfig
 from beambert.model.families.table import family_of
 from beambert.model.heads import NextSentenceHead, flat_positions
 from beambert.model.initialization import fold_seed
-from beambert.model.objectives import BERT, MLM, SOP
+from beambert.model.objectives import BERT, LTR, MLM, SOP
 from beambert.model.packing import Capacity, Packing
 
 
@@ -39,17 +39,18 @@ class BertPretrainer(keras.Model):
         Args:
           config: sizes, activation and dropout rates of an encoder of any family.
           seed: seed of every initial weight; the encoder is as `BertEncoder(config, seed)`.
-          objective: `BERT`, `SOP` or `MLM`, one of the family's. The last has no pooler and no
-            head but that of masked LM (Liu et al. 2019, arXiv 1907.11692, section 4.2).
+          objective: `BERT`, `SOP`, `MLM` or `LTR`, one of the family's. The last two have no pooler
+            and no head but that of masked LM (Liu et al. 2019, arXiv 1907.11692, section 4.2),
+            which in `LTR` predicts the token after each position.
         """
         super().__init__(name="bert_pretrainer")
         self.config = config
         family = family_of(config)
-        self.encoder = family.encoder(config, seed, has_pooler=objective != MLM)
+        self.encoder = family.encoder(config, seed, has_pooler=objective not in (MLM, LTR))
         heads_seed = fold_seed(seed, "cls")
         self.masked_lm_head = family.masked_lm_head(config, heads_seed)
         pair_head = None
-        if objective != MLM:
+        if objective not in (MLM, LTR):
             name = "sentence_order" if objective == SOP else "seq_relationship"
             pair_head = NextSentenceHead(config, heads_seed, name)
         self.next_sentence_head = pair_head if objective == BERT else None
@@ -72,8 +73,8 @@ class BertPretrainer(keras.Model):
 
         Returns:
           `masked_lm_logits` float32 [B, P, V] and `next_sentence_logits` or
-          `sentence_order_logits` float32 [B, 2]; for `MLM` only the first. If layers are asked for,
-          also `hidden_states` [T, last_layers * H], see `BertEncoder.encode`.
+          `sentence_order_logits` float32 [B, 2]; for `MLM` and `LTR` only the first. If
+          layers are asked for, also `hidden_states` [T, last_layers * H], see `BertEncoder.encode`.
         """
         inputs = (features["input_ids"], features["input_mask"], features["segment_ids"])
         positions_BP = features["masked_lm_positions"]

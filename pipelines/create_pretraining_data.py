@@ -13,6 +13,7 @@ from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.flags import FlagParser, parse_bool, read_job
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.text.flags import add_text_flags
+from beambert.pipelines.tokenizers.flags import add_tokenizer_flags
 
 EXAMPLES = """examples:
   # Wikipedia from WikiExtractor, with the vocabulary and parameters of BERT's original release
@@ -25,6 +26,9 @@ EXAMPLES = """examples:
   # both sequence lengths of the BERT paper in one run: records/128 and records/512
   beambert data --input='wiki/*/wiki_*' --vocab_file=vocab.txt --output=records \\
       --max_seq_length=128,512
+
+  # another kind of tokenizer, such as RoBERTa's: a folder that has a tokenizer.json, or that file
+  beambert data --input='wiki/*/wiki_*' --tokenizer=roberta-base --output=records --pairs=none
 
   # only new files; estimate the size, time and cost of the job on Dataflow without running it
   beambert data --input='gs://bucket/text/*' --since='gs://bucket/records/*' \\
@@ -60,13 +64,7 @@ def build_parser() -> FlagParser:
     add_text_flags(text)
     instances = parser.add_argument_group("instances")
     add = instances.add_argument
-    add("--vocab_file", required=True, help="WordPiece vocabulary, one token a line")
-    add(
-        "--do_lower_case",
-        type=parse_bool,
-        default=True,
-        help="True for an uncased vocabulary, False for a cased one (default: True)",
-    )
+    add_tokenizer_flags(instances)
     add(
         "--max_seq_length",
         type=parse_integers,

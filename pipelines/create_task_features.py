@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from beambert.pipelines.features.job import FeaturesJob
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.shared.console import run_main
-from beambert.pipelines.shared.flags import FlagParser, parse_bool, read_job
+from beambert.pipelines.shared.flags import FlagParser, read_job
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
 from beambert.pipelines.tasks.task import DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH
+from beambert.pipelines.tokenizers.flags import add_tokenizer_flags
 
 EXAMPLES = f"""examples:
   # GLUE's SST-2, with the vocabulary of the encoder that is to be fine-tuned
@@ -33,13 +34,7 @@ def build_parser() -> FlagParser:
     )
     add_task_flags(parser)
     add = parser.add_argument
-    add("--vocab_file", required=True, help="vocab.txt of the encoder")
-    add(
-        "--do_lower_case",
-        type=parse_bool,
-        default=True,
-        help="False keeps case and accents (default: True)",
-    )
+    add_tokenizer_flags(parser)
     add(
         "--max_seq_length",
         type=int,

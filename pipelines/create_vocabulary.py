@@ -1,4 +1,4 @@
-"""`beambert vocab` learns a WordPiece vocabulary from a corpus, with Apache Beam."""
+"""`beambert vocab` learns a vocabulary or a tokenizer from a corpus, with Apache Beam."""
 
 import sys
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.flags import FlagParser, parse_bool, read_job
 from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.vocabulary_learning.job import VocabularyJob
+from beambert.pipelines.vocabulary_learning.job import KINDS, WORDPIECE, VocabularyJob
 
 EXAMPLES = """examples:
   # an uncased vocabulary of the same size as that of BERT's original release
@@ -16,6 +16,9 @@ EXAMPLES = """examples:
 
   # a small cased vocabulary
   beambert vocab --input=law.jsonl --output=vocab.txt --vocab_size=8000 --do_lower_case=False
+
+  # a byte-level BPE as RoBERTa has, in the place of word pieces
+  beambert vocab --input=law.jsonl --kind=bpe --vocab_size=32000 --output=tokenizer/tokenizer.json
 
 The file vocab.txt.json beside vocab.txt holds its parameters, inputs and counts.
 """
@@ -25,19 +28,30 @@ def build_parser() -> FlagParser:
     """Returns the parser of the command's flags."""
     parser = FlagParser(
         prog="beambert vocab",
-        description="Learns a WordPiece vocabulary from a corpus.",
+        description="Learns a WordPiece vocabulary, or a tokenizer of another kind, from a corpus.",
         examples=EXAMPLES + "\n" + BEAM_HELP,
     )
     add_input_flags(parser)
     add = parser.add_argument
-    add("--output", required=True, metavar="FILE", help="file to write, one token a line")
+    add(
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="file to write: a vocabulary with one token a line; for other kinds a tokenizer.json",
+    )
+    add(
+        "--kind",
+        choices=KINDS,
+        default=WORDPIECE,
+        help="wordpiece: BERT's word pieces; bpe: byte-level BPE, as RoBERTa and ModernBERT have "
+        "it; unigram: as ALBERT and XLM-R have it (default: %(default)s)",
+    )
     default = VocabularyJob.vocab_size
     add("--vocab_size", type=int, default=default, help="number of tokens (default: %(default)s)")
     add(
         "--do_lower_case",
         type=parse_bool,
-        default=True,
-        help="False keeps case and accents (default: True)",
+        help="False keeps case and accents (default: True for word pieces, else False)",
     )
     return parser
 

@@ -42,6 +42,11 @@ def build_parser() -> FlagParser:
         "--vocab_file", help="vocabulary of the records (default: vocab.txt beside them)"
     )
     parser.add_argument(
+        "--tokenizer",
+        metavar="PATH",
+        help="tokenizer.json of the records, or its folder (default: the one beside them)",
+    )
+    parser.add_argument(
         "--output",
         metavar="DIR2",
         help=f"folder for {JSON_FILE} and {PAGE_FILE} (default: DIR{OUTPUT_ENDING}; for a "

@@ -31,19 +31,21 @@ PIPELINES = {
     "shared": "",
     "storage": "shared",
     "wordpiece": "shared",
+    "tokenizers": "shared wordpiece",
     "tasks": "corpus.charsets corpus.encodings shared",
-    "model_inputs": "shared tasks wordpiece",
+    "model_inputs": "shared tasks tokenizers wordpiece",
     "jobs": "shared storage",
     "records": "jobs shared storage wordpiece",
     "corpus": "jobs shared",
     "instances": "records.contract shared wordpiece",
     "text": "corpus shared",
-    "vocabulary_learning": "jobs corpus shared storage wordpiece",
-    "verification": "jobs records shared storage wordpiece",
-    "pretraining_data": "jobs corpus instances records shared storage text wordpiece",
-    "features": "jobs model_inputs records shared storage tasks wordpiece",
-    "prediction": "corpus.charsets corpus.encodings jobs shared storage tasks",
-    "evaluation": "jobs model_inputs prediction shared storage tasks wordpiece",
+    "vocabulary_learning": "jobs corpus shared storage tokenizers wordpiece",
+    "verification": "jobs records shared storage tokenizers wordpiece",
+    "pretraining_data": "jobs corpus instances records shared storage text tokenizers wordpiece",
+    "features": "jobs model_inputs records shared storage tasks tokenizers wordpiece",
+    "prediction": "corpus.charsets corpus.encodings jobs model_inputs shared storage tasks "
+    "tokenizers wordpiece",
+    "evaluation": "jobs model_inputs prediction shared storage tasks tokenizers wordpiece",
 }
 # The same of `trainer`; modules at its top count as rooms of their own.
 TRAINER = {
@@ -64,7 +66,8 @@ TRAINER = {
 # What a machine with accelerators has: none of Beam's packages. All of `model` and `trainer` work
 # there, and of `pipelines` these, which is all that `trainer` takes of it.
 BEAM = {"apache_beam", "tfx_bsl"}
-BEAM_FREE_ROOMS = {"shared", "storage", "wordpiece", "tasks", "model_inputs", "instances"}
+BEAM_FREE_ROOMS = {"shared", "storage", "wordpiece", "tokenizers", "tasks", "model_inputs"}
+BEAM_FREE_ROOMS |= {"instances"}
 BEAM_FREE_MODULES = {
     *("pipelines.records.contract", "pipelines.records.lengths"),
     "pipelines.features.contract",

@@ -1,7 +1,7 @@
 """Model folders: reads and writes them on any file system that TensorFlow knows.
 
-A model folder holds the files that `pipelines.storage.weights` names, vocab.txt, and the markers of
-`pipelines.storage.claims`.
+A model folder holds the files that `pipelines.storage.weights` names, vocab.txt or tokenizer.json,
+and the markers of `pipelines.storage.claims`.
 """
 
 import contextlib
@@ -34,7 +34,8 @@ from beambert.pipelines.storage.weights import (
     WEIGHTS_FILE,
     check_unchanged,
 )
-from beambert.pipelines.wordpiece.vocabulary import PADDING, VOCABULARY_FILE, Vocabulary
+from beambert.pipelines.tokenizers.folders import read_beside
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 # This file marks a folder of checkpoints outside the model folder as the job's own.
 JOB_FILE = "job.json"
@@ -263,7 +264,7 @@ def open_model(path: str, flag: str) -> ModelFolder:
             raise ValueError(f"its {TRAINING_FILE} lacks {min(missing)}; copy the folder again")
     except ValueError as error:
         raise InputError(f"{flag}={path}: {error}") from error
-    vocabulary = read_vocabulary(f"{path}/{VOCABULARY_FILE}", flag)
+    vocabulary = read_beside(path, flag, tensorflow_files.read_bytes, tensorflow_files.exists)
     described = training | {"model": config.identity()}
     if "vocabulary_sha256" in training:
         described["vocabulary_sha256"] = vocabulary.sha256
@@ -282,22 +283,13 @@ def fault_of(names: Sequence[str]) -> str:
     return f"{what}; name {best}a folder that `beambert pretrain` or `finetune` makes"
 
 
-def read_vocabulary(path: str, flag: str) -> Vocabulary:
-    """Reads a vocab.txt.
-
-    Raises:
-      InputError: the file cannot be read or is no vocabulary.
-    """
-    return Vocabulary.parse(tensorflow_files.read_bytes(path), f"{flag}={path}")
-
-
 def describe_model(
     path: str, config: EncoderConfig, vocabulary: Vocabulary, training: Mapping[str, Any]
 ) -> None:
     """Writes the files of a model folder that describe the model."""
     for name, data in (
         (CONFIG_FILE, config.to_json().encode()),
-        (VOCABULARY_FILE, vocabulary.serialize()),
+        *vocabulary.files().items(),
         (TRAINING_FILE, claims.serialize_job(training)),
     ):
         tensorflow_files.write_bytes(f"{path}/{name}", data)
@@ -390,7 +382,7 @@ def model_config(name: str, vocabulary: Vocabulary, family: str | None = None) -
         if name.endswith(".json"):  # may be on gs://
             config = read_config(tensorflow_files.read_text(name, "--model"))
         elif name in described.size_names:
-            config = described.sized(name, vocab_size, vocabulary.id_of(PADDING))
+            config = described.sized(name, vocab_size, vocabulary.special.padding)
         else:
             sizes = ", ".join(described.size_names)
             raise ValueError(f"unknown model size {name!r}; choose one of {sizes}")

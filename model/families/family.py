@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from beambert.model.checkpoint_names import hugging_face_name
 from beambert.model.config import BERT_SIZES, BertConfig, EncoderConfig
-from beambert.model.objectives import BERT, MLM, OBJECTIVES, RTD, SOP
+from beambert.model.objectives import BERT, LTR, MLM, OBJECTIVES, RTD, SOP
 
 # Endings of the names of Hugging Face's classes.
 PRE_TRAINING, MASKED_LM = "ForPreTraining", "ForMaskedLM"
@@ -46,6 +46,7 @@ class Family:
         # Its head of two labels has the same form.
         SOP: PRE_TRAINING,
         RTD: PRE_TRAINING,
+        LTR: "LMHeadModel",
     }
     model_prefix: ClassVar[str] = "bert."
     names: ClassVar[Names] = {}

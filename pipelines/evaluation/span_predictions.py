@@ -2,20 +2,19 @@
 
 import dataclasses
 import json
+import os
+import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from beambert.pipelines.evaluation import slices
 from beambert.pipelines.evaluation.outcomes import Record
 from beambert.pipelines.evaluation.predictions import Predictor, Row, encode_record
 from beambert.pipelines.evaluation.records import ANSWER, NO_ANSWER
 from beambert.pipelines.model_inputs.answers import DecodingParameters, SquadPredictions, decode
-from beambert.pipelines.model_inputs.windows import WindowParameters, Windows, make_windows
+from beambert.pipelines.model_inputs.windows import WindowParameters, make_windows
 from beambert.pipelines.prediction.saved_models import Model, check_signature, check_task, load
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage.tensorflow_models import call
 from beambert.pipelines.storage.weights import TRAINING_FILE
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.squad_scoring import score
@@ -28,15 +27,16 @@ from beambert.pipelines.tasks.task import (
     TAGGING,
     Task,
 )
+from beambert.pipelines.tokenizers.folders import read_beside
+from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
-if TYPE_CHECKING:  # This module imports TensorFlow.
+if TYPE_CHECKING:  # These modules import TensorFlow.
+    from beambert.pipelines.tokenizers.encoding import SubwordOffsets
     from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
 
 SIGNATURE = "windows"
 INPUTS = ("input_ids", "input_mask", "segment_ids")
-# Number of windows in a batch of the model.
-_WINDOWS_AT_A_TIME = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,7 @@ class _Loaded:
     """The model and the tokenizer, which the threads of a worker process share."""
 
     model: Any
-    tokenizer: "OffsetTokenizer"
+    tokenizer: "OffsetTokenizer | SubwordOffsets"
 
 
 class SpanPredictor:
@@ -61,7 +61,7 @@ class SpanPredictor:
           allows_no_answer: whether "no answer" is an answer (v2.0).
 
         Raises:
-          InputError: training.json or vocab.txt is missing or does not belong to the model.
+          InputError: training.json or the vocabulary is missing or does not belong to the model.
         """
         from apache_beam.utils import shared
 
@@ -96,11 +96,14 @@ class SpanPredictor:
 
     def __call__(self, rows: Sequence[Row]) -> list[bytes]:
         """Returns one serialized tf.Example for each row."""
+        # Commands import this module for their --help, which must not load TensorFlow.
+        from beambert.pipelines.model_inputs.text_models import window_logits
+
         loaded = self._shared.acquire(self._load)
         length = self._model.training["max_seq_length"]
         questions = [row.example for row in rows]
         windows = make_windows(questions, loaded.tokenizer, WindowParameters.of_length(length))
-        logits = _logits(loaded.model, windows, length)
+        logits = window_logits(loaded.model.signatures[SIGNATURE], windows, length)
         found = decode(questions, windows, *logits, self._allows_no_answer, DecodingParameters())
         scores = score(questions, found.answers, self._allows_no_answer)
         records = []
@@ -126,9 +129,9 @@ class SpanPredictor:
         return record
 
     def _load(self) -> _Loaded:
-        from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
+        from beambert.pipelines.tokenizers.building import make_offset_tokenizer
 
-        tokenizer = OffsetTokenizer(self._vocabulary, self._model.training["do_lower_case"])
+        tokenizer = make_offset_tokenizer(self._vocabulary, self._model.training["do_lower_case"])
         return _Loaded(load(self._model), tokenizer)
 
 
@@ -158,31 +161,26 @@ def predictions_of(
 
 
 def _vocabulary(model: Model) -> Vocabulary:
-    file = model.path.parent / VOCABULARY_FILE
-    if not model.training or not file.is_file():
+    """Returns the vocabulary or tokenizer beside a model.
+
+    Raises:
+      InputError: there is none, or it is not that of the model.
+    """
+    folder = str(model.path.parent)
+    is_there = any(os.path.isfile(f"{folder}/{name}") for name in (VOCABULARY_FILE, TOKENIZER_FILE))
+    if not model.training or not is_there:
         raise InputError(
             f"--model={model.path}: has no {TRAINING_FILE} and {VOCABULARY_FILE} beside it; "
             "name a folder that `beambert finetune` finished"
         )
-    vocabulary = Vocabulary.parse(file.read_bytes(), str(file))
+    vocabulary = read_beside(folder, "", _read, os.path.exists)
     if vocabulary.sha256 != model.training["vocabulary_sha256"]:
         raise InputError(
-            f"{file}: not the vocabulary that the model was trained with; put that one there"
+            f"{vocabulary.name}: not the {vocabulary.WHAT} that the model was trained with; put "
+            "that one there"
         )
     return vocabulary
 
 
-def _logits(model: Any, windows: Windows, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the logits of starts and ends, float32 [windows, width]."""
-    is_token = np.arange(width) < windows.lengths[:, None]
-    inputs = {name: np.zeros(is_token.shape, np.int32) for name in INPUTS}
-    inputs["input_mask"][is_token] = 1
-    inputs["input_ids"][is_token] = windows.input_ids
-    inputs["segment_ids"][is_token] = windows.segment_ids
-    found = []
-    for first in range(0, len(windows), _WINDOWS_AT_A_TIME):
-        some = slice(first, first + _WINDOWS_AT_A_TIME)
-        outputs = call(model, {name: of[some] for name, of in inputs.items()}, SIGNATURE)
-        found.append([outputs[name] for name in ("start_logits", "end_logits")])
-    starts, ends = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return starts, ends
+def _read(path: str, flag: str) -> bytes:
+    return pathlib.Path(path).read_bytes()

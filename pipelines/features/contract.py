@@ -1,8 +1,8 @@
 """The contract of a features folder, and how to read one. It needs neither Beam nor tfx-bsl.
 
 A features folder holds a folder of record files for each split of a task, `schema.pbtxt`,
-`labels.txt`, `vocab.txt` (the vocabulary of the ids), `info.json` (`FeaturesInfo`) and `_SUCCESS`,
-which is written last. A record is an example, or a window of a question:
+`labels.txt`, `vocab.txt` or `tokenizer.json` (of the ids), `info.json` (`FeaturesInfo`) and
+`_SUCCESS`, which is written last. A record is an example, or a window of a question:
 
     row                             number of the example among the used examples of its split
     input_ids, segment_ids          ids and segments of its tokens, without padding
@@ -46,7 +46,7 @@ FLAGS_OF = (
         "task.label_column": "--label_column",
         "task.choice_columns": "--choice_columns",
         "data_sha256": "--data_dir",
-        "vocabulary_sha256": "--vocab_file",
+        "vocabulary_sha256": "--vocab_file or --tokenizer",
         "do_lower_case": "--do_lower_case",
         "max_seq_length": "--max_seq_length",
     },

@@ -3,6 +3,7 @@
 import dataclasses
 
 import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.features.contract import FLAGS_OF
 from beambert.pipelines.features.job import (
@@ -18,7 +19,7 @@ from beambert.pipelines.jobs.running import library_versions
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
 from beambert.pipelines.tasks.splits import TaskSplits
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.folders import read_given
 
 
 @beam.typehints.with_output_types(str)
@@ -89,10 +90,10 @@ def plan_features(job: FeaturesJob) -> tuple[FeaturesPlan, TaskSplits]:
     Raises:
       InputError: a file cannot be used.
     """
-    vocabulary = Vocabulary.parse(
-        files.read_bytes(job.vocab_file, "--vocab_file"), f"--vocab_file={job.vocab_file}"
+    vocabulary, do_lower_case = read_given(
+        job.vocab_file, job.tokenizer, job.do_lower_case, files.read_bytes, FileSystems.exists
     )
-    vocabulary.check_case(job.do_lower_case)
     inputs = read_inputs(job.task, job.data_dir, job.skip_bad_rows)
-    job = dataclasses.replace(job, output=claims.absolute(job.output))
+    output = claims.absolute(job.output)
+    job = dataclasses.replace(job, output=output, do_lower_case=do_lower_case)
     return make_plan(job, inputs, vocabulary, library_versions()), inputs

@@ -24,11 +24,13 @@ class FeaturesJob:
     Attributes:
       task: declaration of the task.
       data_dir: folder of the task's files.
-      vocab_file: the encoder's vocabulary.
+      vocab_file: the encoder's vocabulary; None beside `tokenizer`.
       output: features folder to make.
-      do_lower_case: whether text is lower-cased and loses its accents.
+      do_lower_case: whether text is lower-cased and loses its accents (default: True); None beside
+        `tokenizer`, which has its own rules.
       max_seq_length: greatest number of tokens in a sequence; None for the default of the kind.
       skip_bad_rows: whether to leave out rows that cannot be used instead of stopping.
+      tokenizer: the encoder's tokenizer.json, or its folder; None for word pieces.
 
     Raises:
       InputError: `max_seq_length` is too small.
@@ -36,11 +38,12 @@ class FeaturesJob:
 
     task: Task
     data_dir: str
-    vocab_file: str
+    vocab_file: str | None
     output: str
-    do_lower_case: bool = True
+    do_lower_case: bool | None = None
     max_seq_length: int | None = None
     skip_bad_rows: bool = False
+    tokenizer: str | None = None
 
     def __post_init__(self) -> None:
         """Checks the values."""

@@ -20,7 +20,6 @@ from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 from beambert.pipelines.storage.weights import LABELS_FILE
-from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +118,7 @@ class FinishFeatures(beam.DoFn):
         info = FeaturesInfo(plan.made_from(), splits, plan.versions)
         for name, data in (
             (SCHEMA_FILE, serialize_schema(schema)),
-            (VOCABULARY_FILE, plan.vocabulary.serialize()),
+            *plan.vocabulary.files().items(),
             (LABELS_FILE, "".join(f"{label}\n" for label in plan.labels).encode()),
             (INFO_FILE, info.to_json().encode()),
         ):

@@ -9,15 +9,7 @@ import numpy as np
 
 from beambert.pipelines.instances.spans import choose_spans, draw_lengths
 from beambert.pipelines.records.contract import LONGEST_SEQUENCE
-from beambert.pipelines.wordpiece.vocabulary import (
-    CLASSIFY,
-    MASK,
-    PADDING,
-    SEPARATE,
-    SPECIAL_TOKENS,
-    UNKNOWN,
-    Vocabulary,
-)
+from beambert.pipelines.wordpiece.vocabulary import NO_ID, Vocabulary
 
 # Paper, section 3.1, task 1: 80 % of the chosen tokens become [MASK], 10 % a random token, and 10 %
 # stay as they are.
@@ -34,7 +26,7 @@ class TokenIds:
       padding, classify, separate, mask, unknown: ids of the special tokens.
       is_fixed: bool [vocabulary], true for ids that are never chosen to be predicted.
       replacements: int32 [n], ids that a random replacement is drawn from.
-      is_continuation: bool [vocabulary], true for pieces that continue a word ("##…").
+      is_continuation: bool [vocabulary], true for tokens that continue a word, such as "##…".
       joins_segments: whether continuing pieces at the start of B belong to the last word of A. B
         starts with such pieces where its front was cut off inside a word.
     """
@@ -58,22 +50,21 @@ class TokenIds:
           is_reference: whether to mask as the original does. It predicts [UNK], draws replacements
             from all tokens ([PAD] and unused ones too), and joins segments.
         """
-        ids = {token: vocabulary.id_of(token) for token in SPECIAL_TOKENS}
-        replacements = [
-            index
-            for index, token in enumerate(vocabulary.tokens)
-            if is_reference or (token not in SPECIAL_TOKENS and not token.startswith("[unused"))
-        ]
-        fixed = {CLASSIFY, SEPARATE, PADDING} | (set() if is_reference else {UNKNOWN})
+        ids = vocabulary.special
+        fixed = {ids.classify, ids.separate, ids.padding}
+        fixed |= set() if is_reference else {ids.unknown}
+        is_replacement = ~vocabulary.is_reserved | is_reference
+        is_fixed = np.zeros(len(vocabulary), bool)
+        is_fixed[sorted(fixed - {NO_ID})] = True
         return cls(
-            padding=ids[PADDING],
-            classify=ids[CLASSIFY],
-            separate=ids[SEPARATE],
-            mask=ids[MASK],
-            unknown=ids[UNKNOWN],
-            is_fixed=np.array([token in fixed for token in vocabulary.tokens]),
-            replacements=np.array(replacements, np.int32),
-            is_continuation=np.array([token.startswith("##") for token in vocabulary.tokens]),
+            padding=ids.padding,
+            classify=ids.classify,
+            separate=ids.separate,
+            mask=ids.mask,
+            unknown=ids.unknown,
+            is_fixed=is_fixed,
+            replacements=np.flatnonzero(is_replacement).astype(np.int32),
+            is_continuation=vocabulary.is_continuation,
             joins_segments=is_reference,
         )
 

@@ -8,6 +8,7 @@ answers do not depend on the other windows in the batch.
 import dataclasses
 import itertools
 import json
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -49,11 +50,16 @@ class SquadPredictions:
         `end_logit`.
       null_odds: id -> score of no answer minus score of the best answer; empty if every question
         has an answer (v1.1).
+      places: id -> first character of the answer in its context, and the character behind it; 0
+        and 0 for no answer.
+      scores: id -> score of the best answer that is not "".
     """
 
     answers: dict[str, str]
     n_best: dict[str, list[dict[str, str | float]]]
     null_odds: dict[str, float]
+    places: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    scores: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def files(self) -> dict[str, str]:
         """Returns file name -> text, in the format of the original script."""
@@ -100,7 +106,7 @@ def decode(
       InputError: the logits are not finite.
     """
     logits = tuple(_without_padding(given, windows) for given in (start_logits, end_logits))
-    answers, n_best, null_odds = {}, {}, {}
+    answers, n_best, null_odds, places, scores = {}, {}, {}, {}, {}
     for first in range(0, len(questions), _QUESTIONS_AT_A_TIME):
         some = range(first, min(first + _QUESTIONS_AT_A_TIME, len(questions)))
         bounds = np.searchsorted(windows.question_index, [*some, some.stop])
@@ -119,13 +125,15 @@ def decode(
                 question.context, map(_Candidate, *candidates), null, parameters.n_best_size
             )
             n_best[question.id] = _with_probabilities(listed)
-            answers[question.id] = question.context[best.start : best.end] if best else ""
+            places[question.id] = (best.start, best.end) if best else (0, 0)
+            scores[question.id] = best.score if best else -math.inf
             if null is not None:
                 odds = null.score - best.start_logit - best.end_logit if best else CERTAIN
                 null_odds[question.id] = odds
                 if odds > parameters.null_score_diff_threshold:
-                    answers[question.id] = ""
-    return SquadPredictions(answers, n_best, null_odds)
+                    places[question.id] = (0, 0)
+            answers[question.id] = question.context[slice(*places[question.id])]
+    return SquadPredictions(answers, n_best, null_odds, places, scores)
 
 
 def _null(logits: Sequence[np.ndarray], start: int, end: int) -> _Candidate:

@@ -26,6 +26,8 @@ from beambert.pipelines.tasks.task import (
     SPAN,
     TAGGING,
 )
+from beambert.pipelines.tokenizers.building import make_offset_tokenizer
+from beambert.pipelines.tokenizers.encoding import SubwordOffsets
 from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
@@ -213,9 +215,9 @@ class SpanInputs(ModelInputs):
 
     def _build_tokenizer(
         self, vocabulary: Vocabulary, do_lower_case: bool, max_seq_length: int
-    ) -> OffsetTokenizer:
+    ) -> OffsetTokenizer | SubwordOffsets:
         self._parameters = WindowParameters.of_length(max_seq_length)
-        return OffsetTokenizer(vocabulary, do_lower_case)
+        return make_offset_tokenizer(vocabulary, do_lower_case)
 
     def make(self, questions: Sequence[Question]) -> MadeInputs:
         """Converts questions, at least one."""

@@ -3,12 +3,15 @@
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from beambert.pipelines.wordpiece.tokenization import Tokenizer
-from beambert.pipelines.wordpiece.vocabulary import CLASSIFY, PADDING, SEPARATE, Vocabulary
+from beambert.pipelines.tokenizers.building import make_tokenizer
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 
 class TextFeatures(tf.Module):
     """[CLS] text [SEP] or [CLS] text [SEP] text_b [SEP], cut and padded to a fixed length.
+
+    The special tokens are those of the vocabulary. RoBERTa's has two [SEP] between two texts, and
+    one segment.
 
     This equals convert_single_example of the original run_classifier.py: texts that are too long
     lose tokens at their end, the longer text of a pair first.
@@ -30,10 +33,10 @@ class TextFeatures(tf.Module):
         self.vocabulary = vocabulary
         self.do_lower_case = do_lower_case
         self.max_seq_length = max_seq_length
-        self.tokenizer = Tokenizer(vocabulary, do_lower_case)
-        self._classify = vocabulary.id_of(CLASSIFY)
-        self._separate = vocabulary.id_of(SEPARATE)
-        self._padding = vocabulary.id_of(PADDING)
+        self.tokenizer = make_tokenizer(vocabulary, do_lower_case)
+        self._classify = vocabulary.special.classify
+        self._separate = vocabulary.special.separate
+        self._padding = vocabulary.special.padding
 
     @property
     def longest(self) -> int:
@@ -60,7 +63,8 @@ class TextFeatures(tf.Module):
         if self.windows > 1:
             return self.of_windows(self.tokenizer.tokenize(texts[0]))
         segments = [self.tokenizer.tokenize(text) for text in texts]
-        return self.frame(cut_longest(segments, self.max_seq_length - 1 - len(segments)))
+        between = self.vocabulary.separators * (len(segments) - 1)
+        return self.frame(cut_longest(segments, self.max_seq_length - 2 - between))
 
     def of_windows(self, pieces: tf.RaggedTensor) -> dict[str, tf.Tensor]:
         """Puts the windows of each text end to end: [CLS] pieces [SEP] [CLS] pieces [SEP] …
@@ -104,7 +108,7 @@ class TextFeatures(tf.Module):
           word.
         """
         words = tf.strings.split(text, " ")
-        pieces = self.tokenizer.tokenize(words.flat_values)
+        pieces = self.tokenizer.tokenize(self._as_in_text(words))
         lengths = words.with_values(pieces.row_lengths())
         ends = tf.ragged.map_flat_values(tf.cumsum, lengths)
         before = tf.concat([[0], ends.flat_values], 0)
@@ -119,11 +123,28 @@ class TextFeatures(tf.Module):
         features = self.frame([sentences[:, :room]])
         return features, tf.cast(first_pieces.to_tensor(-1), tf.int32)
 
+    def _as_in_text(self, words: tf.RaggedTensor) -> tf.Tensor:
+        """Returns all words with what stands before them in their text, string [words]."""
+        if not self.vocabulary.space_before:
+            return words.flat_values
+        is_first = tf.ragged.range(words.row_lengths()).flat_values == 0
+        before = tf.where(is_first, "", self.vocabulary.space_before)
+        return tf.strings.join([before, words.flat_values])
+
     def frame(self, segments: list[tf.RaggedTensor]) -> dict[str, tf.Tensor]:
-        """Puts [CLS] before the segments of ids, [SEP] behind each, and padding at the end."""
+        """Puts [CLS] before the segments of ids, [SEP] behind each, and padding at the end.
+
+        Between two segments there are as many [SEP] as the vocabulary's `separators`.
+        """
+        if len(segments) > 1 and self.vocabulary.separators > 1:
+            more = [[self._separate] * (self.vocabulary.separators - 1)]
+            rows = tf.repeat(tf.constant(more, segments[1].dtype), segments[1].nrows(), axis=0)
+            segments = [segments[0], tf.concat([rows, segments[1]], 1)]
         ids, segment_ids = tf_text.combine_segments(segments, self._classify, self._separate)
         ids, mask = tf_text.pad_model_inputs(ids, self.max_seq_length, self._padding)
         segment_ids, _ = tf_text.pad_model_inputs(segment_ids, self.max_seq_length)
+        if self.vocabulary.second_segment != 1:
+            segment_ids *= self.vocabulary.second_segment
         features = {"input_ids": ids, "input_mask": mask, "segment_ids": segment_ids}
         return {name: tf.cast(value, tf.int32) for name, value in features.items()}
 

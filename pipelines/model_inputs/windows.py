@@ -12,13 +12,13 @@ import numpy as np
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.ragged import ranges, starts_of
 from beambert.pipelines.tasks.squad import Question
-from beambert.pipelines.wordpiece.vocabulary import CLASSIFY, SEPARATE
 
 if TYPE_CHECKING:  # This module imports TensorFlow.
+    from beambert.pipelines.tokenizers.encoding import SubwordOffsets
     from beambert.pipelines.wordpiece.offsets import OffsetPieces, OffsetTokenizer
 
 # Number of special tokens in a window, [CLS] and two [SEP]; see run_squad.py,
-# convert_examples_to_features.
+# convert_examples_to_features. RoBERTa has one [SEP] more behind the question.
 SPECIAL_TOKENS = 3
 # Start and end position in a window without the answer: the position of [CLS].
 NO_ANSWER = 0
@@ -67,7 +67,7 @@ class Windows:
 
     Attributes:
       input_ids: int32 [tokens], ids of all windows end to end.
-      segment_ids: int32 [tokens], 0 up to the first [SEP], then 1.
+      segment_ids: int32 [tokens], 0 up to the context, then the vocabulary's `second_segment`.
       lengths: int64 [windows], number of tokens in each window.
       start_positions: int64 [windows], position of the answer's first token in the window, or
         `NO_ANSWER` if the window lacks a part of the answer.
@@ -119,7 +119,9 @@ class Windows:
 
 
 def make_windows(
-    questions: Sequence[Question], tokenizer: "OffsetTokenizer", parameters: WindowParameters
+    questions: Sequence[Question],
+    tokenizer: "OffsetTokenizer | SubwordOffsets",
+    parameters: WindowParameters,
 ) -> Windows:
     """Returns the windows of all questions in order; each question has at least one."""
     numbers: dict[str, int] = {}
@@ -130,7 +132,9 @@ def make_windows(
     queries = tokenizer.tokenize_batch([question.question for question in questions])
 
     query_lengths = np.minimum(queries.lengths, parameters.max_query_length)
-    room = parameters.max_seq_length - SPECIAL_TOKENS - query_lengths
+    vocabulary = tokenizer.vocabulary
+    more = vocabulary.separators - 1
+    room = parameters.max_seq_length - SPECIAL_TOKENS - more - query_lengths
     steps = np.minimum(room, parameters.doc_stride)
     beyond = np.maximum(contexts.lengths[context_of] - room, 0)
     counts = 1 + -(-beyond // steps)
@@ -138,18 +142,18 @@ def make_windows(
     skipped = ranges(np.zeros_like(counts), counts) * steps[owner]
     taken = np.minimum(room[owner], contexts.lengths[context_of[owner]] - skipped)
     first_pieces = starts_of(contexts.lengths)[context_of[owner]] + skipped
-    context_positions = query_lengths[owner] + 2
+    context_positions = query_lengths[owner] + 2 + more
     lengths = context_positions + taken + 1
 
     starts = starts_of(lengths)
-    vocabulary = tokenizer.vocabulary
-    input_ids = np.full(lengths.sum(), vocabulary.id_of(SEPARATE), np.int32)
-    input_ids[starts] = vocabulary.id_of(CLASSIFY)
+    input_ids = np.full(lengths.sum(), vocabulary.special.separate, np.int32)
+    input_ids[starts] = vocabulary.special.classify
     query_pieces = ranges(starts_of(queries.lengths)[owner], query_lengths[owner])
     input_ids[ranges(starts + 1, query_lengths[owner])] = queries.ids[query_pieces]
     input_ids[ranges(starts + context_positions, taken)] = contexts.ids[ranges(first_pieces, taken)]
     segment_lengths = np.stack([context_positions, taken + 1], axis=1).ravel()
-    segment_ids = np.repeat(np.tile(np.array([0, 1], np.int32), len(owner)), segment_lengths)
+    segments = np.array([0, vocabulary.second_segment], np.int32)
+    segment_ids = np.repeat(np.tile(segments, len(owner)), segment_lengths)
 
     first, last = _answer_pieces(questions, context_of, list(numbers), contexts)[:, owner]
     has_answer = (first <= last) & (first >= first_pieces) & (last < first_pieces + taken)

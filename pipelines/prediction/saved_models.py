@@ -21,7 +21,12 @@ from beambert.pipelines.storage.weights import (
     WEIGHTS_FILE,
     check_unchanged,
 )
+from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.kinds import KINDS
+from beambert.pipelines.tasks.task import CHOICE, SPAN
+from beambert.pipelines.tokenizers.folders import read_beside
+from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, TokenizerVocabulary
+from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +39,7 @@ class Model:
       training: content of its training.json; empty if there is none.
       sent_to: path of a copy for workers on other machines; None without one.
       is_trusted: whether its graph may do anything, see `storage.known_graphs`.
+      vocabulary: tokenizer of a model that takes ids; None if its graph takes texts.
     """
 
     path: pathlib.Path
@@ -41,6 +47,7 @@ class Model:
     training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     sent_to: str | None = None
     is_trusted: bool = False
+    vocabulary: TokenizerVocabulary | None = None
 
 
 def find_model(model_dir: str, kind: str | None = None, trusts: bool = False) -> Model:
@@ -87,7 +94,10 @@ def find_model(model_dir: str, kind: str | None = None, trusts: bool = False) ->
             f"{folder / LABELS_FILE}: not the labels that the model was trained with; "
             "put those there"
         )
-    return Model(path, labels, training, is_trusted=trusts)
+    vocabulary = None
+    if training and os.path.isfile(folder / TOKENIZER_FILE):
+        vocabulary = read_beside(model_dir, "--model", _read, os.path.exists)
+    return Model(path, labels, training, is_trusted=trusts, vocabulary=vocabulary)
 
 
 def find_model_anywhere(model_dir: str, trusts: bool = False) -> Model:
@@ -124,10 +134,11 @@ def _read_training(folder: pathlib.Path, model_dir: str) -> dict[str, Any]:
             raise ValueError("it names no kind")
     except ValueError as error:
         raise InputError(f"{file}: is damaged ({error}); fine-tune the model again") from error
-    described, vocabulary = dict(training), folder / "vocab.txt"
-    if "vocabulary_sha256" in training and vocabulary.exists():
-        data = tensorflow_files.read_bytes(str(vocabulary))
-        described["vocabulary_sha256"] = hashlib.sha256(data).hexdigest()
+    described = dict(training)
+    for vocabulary in (folder / VOCABULARY_FILE, folder / TOKENIZER_FILE):
+        if "vocabulary_sha256" in training and vocabulary.exists():
+            data = tensorflow_files.read_bytes(str(vocabulary))
+            described["vocabulary_sha256"] = hashlib.sha256(data).hexdigest()
     marker = tensorflow_files.read_bytes(str(folder / MARKER_FILE))
     check_unchanged(f"--model={model_dir}", marker, described)
     return training
@@ -182,6 +193,15 @@ def check_signature(
       InputError: the inputs or outputs differ, or the SavedModel is damaged.
     """
     signature = tensorflow_models.read_graph(str(model.path)).meta_graphs[0].signature_def[name]
+    if model.vocabulary and name == "serving_default":
+        is_pair = {"text_b"} if model.training["is_pair"] and kind != CHOICE else set()
+        if is_pair != set(inputs) & {"text_b"} and kind != CHOICE:
+            raise InputError(
+                f"--model={model.path}: takes {'two texts' if is_pair else 'one text'} but the "
+                f"task gives {' and '.join(sorted(inputs))}; name a model that was fine-tuned on "
+                "this task"
+            )
+        inputs = signature.inputs
     if set(signature.inputs) != set(inputs):
         raise InputError(
             f"--model={model.path}: takes {', '.join(sorted(signature.inputs)) or 'nothing'} but "
@@ -211,4 +231,15 @@ def load(model: Model) -> Any:
       InputError: it cannot be loaded.
     """
     path = model.sent_to or str(model.path)
-    return tensorflow_models.load(path, f"--model={model.path}", model.is_trusted)
+    loaded = tensorflow_models.load(path, f"--model={model.path}", model.is_trusted)
+    if model.vocabulary is None:
+        return loaded
+    from beambert.pipelines.model_inputs.text_models import TextModel
+
+    training = model.training
+    allows_no_answer = training["kind"] == SPAN and find_task(training["task"]).allows_no_answer
+    return TextModel(loaded, training, model.vocabulary, allows_no_answer)
+
+
+def _read(path: str, flag: str) -> bytes:
+    return pathlib.Path(path).read_bytes()

@@ -26,7 +26,7 @@ from beambert.pipelines.pretraining_data.layout import Layout
 from beambert.pipelines.records.encoding import RecordWriter, encode_examples
 from beambert.pipelines.shared.console import counted, duration
 from beambert.pipelines.text.preparation import TextOptions, prepare_documents
-from beambert.pipelines.wordpiece.tokenization import Tokenizer
+from beambert.pipelines.tokenizers.building import make_tokenizer, tokenize_documents
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 # Number of places in the corpus to read at, and number of characters to read at each. These are 16
@@ -112,7 +112,7 @@ def estimate(
     Raises:
       InputError: a file cannot be read.
     """
-    tokenizer = Tokenizer(vocabulary, text_options.do_lower_case)
+    tokenizer = make_tokenizer(vocabulary, text_options.do_lower_case)
     ids = TokenIds.of(vocabulary, layout.lengths[0].pairs == REFERENCE)
     tokenizer.tokenize_batch(["first"])  # It takes long once, which mustn't be multiplied.
     started = time.process_time()  # Other processes of the machine don't count.
@@ -137,7 +137,8 @@ def estimate(
             weights.append(max(1, part.bytes * SAMPLES / total))
         sentences = prepare_documents(sample, text_options, counts)
         if sentences:
-            tokens, lengths = tokenizer.tokenize_batch([s for of in sentences for s in of])
+            given = sentences, vocabulary.space_before
+            tokens, lengths = tokenize_documents(tokenizer, *given)
             batches.append(compact_documents(sentences, tokens, lengths, len(vocabulary)))
     documents = CompactDocuments.concatenate([CompactDocuments.empty(), *batches])
     used = DocumentCounts()

@@ -37,7 +37,6 @@ from beambert.pipelines.records.statistics import RecordStatistics
 from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
-from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
 
 # The counts that info.json leaves out where there are no pairs, and where there are no masks.
 COUNTS_OF_PAIRS = frozenset(PairCounts.__dataclass_fields__)
@@ -177,7 +176,7 @@ def records_info(
     vocabulary = manifest.vocabulary
     return RecordsInfo(
         parameters=manifest.parameters_of(folder),
-        vocabulary={"size": len(vocabulary), "sha256": vocabulary.sha256},
+        vocabulary=vocabulary.about(),
         inputs=manifest.inputs.to_json(),
         files=[dict(zip(names, file, strict=True)) for file in sorted(written.files)],
         counts=counts,
@@ -206,7 +205,8 @@ def finish_folder(
     lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
     schema = records_schema(*lengths, len(manifest.vocabulary), has_label)
     write(SCHEMA_FILE, serialize_schema(schema))
-    write(VOCABULARY_FILE, manifest.vocabulary.serialize())
+    for name, data in manifest.vocabulary.files().items():
+        write(name, data)
     write(INFO_FILE, info.to_json().encode())
     finish_output(folder.path, manifest.job(folder))
 

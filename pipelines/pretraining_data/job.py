@@ -28,7 +28,7 @@ class PretrainingDataJob:
     """Records to make. The fields have the names and values of the flags of `beambert data`.
 
     Attributes:
-      vocab_file: WordPiece vocabulary, one token a line.
+      vocab_file: WordPiece vocabulary, one token a line; None beside `tokenizer`.
       output: path of the records folder to make.
       input: patterns of the files to read; none if a pipeline provides the documents.
       format, text_column: see `reading.ReadOptions`.
@@ -36,7 +36,9 @@ class PretrainingDataJob:
       max_reject_fraction: share of the documents that may be unreadable.
       since: patterns of records folders whose files are left out.
       leave_out: path of a text file with the paths of input files to leave out; "" for none.
-      do_lower_case, language, sentences, duplicates: see `preparation.TextOptions`.
+      do_lower_case: True for an uncased vocabulary (default), False for a cased one; None beside
+        `tokenizer`, which has its own rules.
+      language, sentences, duplicates: see `preparation.TextOptions`.
       min_document_characters: least number of characters; shorter documents are dropped.
       quality_filter: "none" or "gopher".
       max_seq_length: number of tokens in an instance; several lengths make a folder each.
@@ -48,13 +50,14 @@ class PretrainingDataJob:
       pairs: "next" (or "balanced", its older name), "reference", "none" or "sop".
       num_shards: number of files to write; None for the default, see `plan.default_num_shards`.
       eval_fraction, compression: see `layout.Layout`.
+      tokenizer: tokenizer.json of another kind of tokenizer, or its folder; None for word pieces.
       shuffle: "auto", "runner" or "files", see `shuffle.choose`; the records are the same.
 
     Raises:
       InputError: a value is out of range.
     """
 
-    vocab_file: str
+    vocab_file: str | None
     output: str
     input: tuple[str, ...] = ()
     format: str = "auto"
@@ -63,7 +66,7 @@ class PretrainingDataJob:
     max_reject_fraction: float = 0.0
     since: tuple[str, ...] = ()
     leave_out: str = ""
-    do_lower_case: bool = True
+    do_lower_case: bool | None = None
     language: str = "en"
     sentences: str = "sentencex"
     min_document_characters: int = 0
@@ -84,6 +87,7 @@ class PretrainingDataJob:
     eval_fraction: float = 0.0
     compression: str = "none"
     shuffle: str = "auto"
+    tokenizer: str | None = None
 
     def __post_init__(self) -> None:
         """Checks the values."""

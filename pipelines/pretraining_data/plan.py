@@ -28,6 +28,8 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX, UNFINISHED_FILE, absolute
 from beambert.pipelines.text.filters import FilterSettings
 from beambert.pipelines.text.preparation import TextOptions
+from beambert.pipelines.tokenizers.folders import read_given
+from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
 # Number of bytes of text for one shard (default of --num_shards). At dupe_factor 10 its records
@@ -49,7 +51,7 @@ _SHARED_PARAMETERS = (
 _FOLLOWING = {f"parameters.{n}": f"--{n}" for n in ("max_predictions_per_seq", "num_shards")}
 # The flags behind the values of `Manifest.job`.
 FLAGS_OF = (
-    {"inputs": "--input", "vocabulary": "--vocab_file"}
+    {"inputs": "--input", "vocabulary": "--vocab_file or --tokenizer"}
     | {
         path: f"--{name}"
         # Without masks there are no parameters of masks, which needn't be told then.
@@ -59,7 +61,10 @@ FLAGS_OF = (
     _FOLLOWING,
 )
 # Files of a records folder besides the shards, which may be there before info.json.
-SMALL_FILES = (INPUTS_FILE, REJECTS_FILE, STATISTICS_FILE, SCHEMA_FILE, VOCABULARY_FILE)
+SMALL_FILES = (
+    *(INPUTS_FILE, REJECTS_FILE, STATISTICS_FILE, SCHEMA_FILE),
+    *(VOCABULARY_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -244,10 +249,10 @@ def make_plan(
     Raises:
       InputError: the vocabulary cannot be used, or the number of shards is not known.
     """
-    vocabulary = Vocabulary.parse(
-        files.read_bytes(job.vocab_file, "--vocab_file"), f"--vocab_file={job.vocab_file}"
+    vocabulary, do_lower_case = read_given(
+        job.vocab_file, job.tokenizer, job.do_lower_case, files.read_bytes, FileSystems.exists
     )
-    vocabulary.check_case(job.do_lower_case)
+    job = dataclasses.replace(job, do_lower_case=do_lower_case)
     if not (job.input or job.num_shards):
         raise InputError(
             "--num_shards: must be given, because the size of a pipeline's documents is unknown"

@@ -46,7 +46,15 @@ from beambert.pipelines.shared.loading import loading
 # The fields of a job that these parts follow. The parts for text have parameters of their own.
 FOLLOWED = {
     *InstanceParameters.__dataclass_fields__,
-    *("vocab_file", "output", "do_lower_case", "num_shards", "eval_fraction", "compression"),
+    *(
+        "vocab_file",
+        "tokenizer",
+        "output",
+        "do_lower_case",
+        "num_shards",
+        "eval_fraction",
+        "compression",
+    ),
 }
 # Number of instances that are encoded at a time.
 _BATCH_INSTANCES = 1024

@@ -165,7 +165,7 @@ def _notes(plan: Plan) -> list[str]:
     if plan.job.sentences != LINE:
         whole = [document.text for document in documents if not document.is_split]
         notes += language_notes(whole, plan.job.language) + divided_word_notes(whole)
-    if plan.job.do_lower_case:
+    if plan.job.do_lower_case and not plan.job.tokenizer:
         notes += warn_of_lost_marks([document.text for document in documents])
     return notes
 
@@ -192,7 +192,7 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
     if works_here(options):
         with loading():  # their import prints; do it now
             import beambert.pipelines.records.decoding
-            import beambert.pipelines.wordpiece.tokenization  # noqa: F401
+            import beambert.pipelines.tokenizers.building  # noqa: F401
 
     errors = "" if is_local(options) else error_path(output, plan.run)
 

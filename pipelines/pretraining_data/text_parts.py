@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import apache_beam as beam
 import numpy as np
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
@@ -35,6 +36,7 @@ from beambert.pipelines.shared.ragged import starts_of
 from beambert.pipelines.text.filters import NONE, FilterSettings
 from beambert.pipelines.text.preparation import SENTENCEX, TextOptions, prepare_documents
 from beambert.pipelines.text.sentences import check_language
+from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 
@@ -164,7 +166,7 @@ class Deduplicate(beam.PTransform):
 @beam.typehints.with_input_types(SentencesRow)
 @beam.typehints.with_output_types(TokenizedRow)
 class Tokenize(beam.PTransform):
-    """Turns sentences into the ids of a WordPiece vocabulary; drops documents without a token.
+    """Turns sentences into ids of a vocabulary or tokenizer; drops documents without a token.
 
     Example:
       >>> import apache_beam as beam
@@ -179,21 +181,27 @@ class Tokenize(beam.PTransform):
       2 sentences
     """
 
-    def __init__(self, vocab_file: str, *, do_lower_case: bool = True):
-        """Reads the vocabulary.
+    def __init__(
+        self,
+        vocab_file: str | None = None,
+        *,
+        do_lower_case: bool | None = None,
+        tokenizer: str | None = None,
+    ):
+        """Reads the vocabulary or the tokenizer.
 
         Args:
-          vocab_file: path of the vocabulary, one token a line.
-          do_lower_case: True for an uncased vocabulary.
+          vocab_file: path of a WordPiece vocabulary, one token a line.
+          do_lower_case: True for an uncased vocabulary (default), False for a cased one.
+          tokenizer: path of a tokenizer.json, or of its folder, in the place of a vocabulary.
 
         Raises:
-          InputError: the vocabulary cannot be used.
+          InputError: the vocabulary or the tokenizer cannot be used.
         """
         super().__init__()
-        flag = "--vocab_file"
-        self._vocabulary = Vocabulary.parse(read_bytes(vocab_file, flag), f"{flag}={vocab_file}")
-        self._vocabulary.check_case(do_lower_case)
-        self._do_lower_case = do_lower_case
+        self._vocabulary, self._do_lower_case = read_given(
+            vocab_file, tokenizer, do_lower_case, read_bytes, FileSystems.exists
+        )
 
     def expand(self, sentences: beam.PCollection[SentencesRow]) -> beam.PCollection[TokenizedRow]:
         """Adds the steps."""
@@ -223,9 +231,10 @@ class TokenizeRows(beam.DoFn):
     def setup(self) -> None:
         """Builds the tokenizer."""
         with loading():
-            from beambert.pipelines.wordpiece.tokenization import Tokenizer
+            from beambert.pipelines.tokenizers import building
 
-        self._tokenizer = Tokenizer(self._vocabulary, self._do_lower_case)
+        self._tokenizer = building.make_tokenizer(self._vocabulary, self._do_lower_case)
+        self._tokenize_documents = building.tokenize_documents
 
     def process(self, rows: Sequence[SentencesRow]) -> Iterator[TokenizedRow]:
         """Yields the tokens of each document of a batch."""
@@ -234,7 +243,8 @@ class TokenizeRows(beam.DoFn):
         if not rows:
             return
         sentences = [list(row.sentences) for row in rows]
-        tokens, lengths = self._tokenizer.tokenize_batch([s for of in sentences for s in of])
+        space_before = self._vocabulary.space_before
+        tokens, lengths = self._tokenize_documents(self._tokenizer, sentences, space_before)
         # The number of the row stands for the source, since rows without a token are left out.
         compact = compact_documents(
             sentences, tokens, lengths, len(self._vocabulary), range(len(rows))

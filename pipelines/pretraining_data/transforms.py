@@ -105,9 +105,12 @@ class TokenizeSources(beam.DoFn):
         """
         check_visible(self._layout.folders()[0].path)
         with loading():
-            from beambert.pipelines.wordpiece.tokenization import Tokenizer
+            from beambert.pipelines.tokenizers import building
 
-        self._tokenizer = Tokenizer(self._vocabulary, self._text_options.do_lower_case)
+        self._tokenizer = building.make_tokenizer(
+            self._vocabulary, self._text_options.do_lower_case
+        )
+        self._tokenize_documents = building.tokenize_documents
         self._progress = ProgressTally(self._read_options.progress_folder)
         self._clock = StageClock()
 
@@ -179,7 +182,8 @@ class TokenizeSources(beam.DoFn):
         self._clock.lap("split")
         if not sentences:
             return
-        tokens, lengths = self._tokenizer.tokenize_batch([s for of in sentences for s in of])
+        space_before = self._vocabulary.space_before
+        tokens, lengths = self._tokenize_documents(self._tokenizer, sentences, space_before)
         compact = compact_documents(sentences, tokens, lengths, len(self._vocabulary), sources)
         self._counts["dropped no_tokens"] += len(sentences) - len(compact.hashes)
         self._tokenized.append(compact)

@@ -17,7 +17,7 @@ import numpy as np
 
 from beambert.pipelines.records.repeats import HashCounts, hash_limit, hash_windows
 from beambert.pipelines.wordpiece.joining import join_pieces
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, UNKNOWN, Vocabulary
+from beambert.pipelines.wordpiece.vocabulary import NO_ID, SPECIAL_TOKENS, UNKNOWN, Vocabulary
 
 # Kind of artefact -> what the records with it contain.
 ARTEFACTS = {
@@ -70,7 +70,8 @@ class TokenTable:
     """What the counts need to know of a vocabulary.
 
     Attributes:
-      tokens: tokens by id.
+      tokens: tokens by id, as word pieces.
+      unknown: id of [UNK], or of [PAD] where the vocabulary spells all words.
       begins: bool [V], true for tokens that an artefact can begin with.
       is_special: bool [V], true for special tokens except for [UNK].
       continues: bool [V], true for pieces that continue a word.
@@ -79,6 +80,7 @@ class TokenTable:
     """
 
     tokens: tuple[str, ...]
+    unknown: int
     begins: np.ndarray
     is_special: np.ndarray
     continues: np.ndarray
@@ -88,13 +90,14 @@ class TokenTable:
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> "TokenTable":
         """Looks at every token of a vocabulary."""
-        tokens = vocabulary.tokens
+        tokens, ids = vocabulary.pieces, vocabulary.special
         starts = {first for first, _ in (*_PAIRS, *_SPANS)}
         is_special = np.array([t in SPECIAL_TOKENS and t != UNKNOWN for t in tokens])
         names = [_script_of(token) for token in tokens]
         scripts = tuple(dict.fromkeys((NO_WORD, UNKNOWN_WORD, *sorted(set(names)))))
         return cls(
             tokens,
+            ids.padding if ids.unknown == NO_ID else ids.unknown,
             np.array([token in starts or "\ufffd" in token for token in tokens]),
             is_special,
             np.array([len(token) > 2 and token.startswith("##") for token in tokens]),
@@ -188,7 +191,7 @@ def count_artefacts(
       limit: largest hash of the records whose phrases are counted, see `phrase_limit`.
     """
     is_known_NL = (restored_NL >= 0) & (restored_NL < len(table.tokens))
-    ids_NL = np.where(is_known_NL, restored_NL, table.tokens.index(UNKNOWN))
+    ids_NL = np.where(is_known_NL, restored_NL, table.unknown)
     script_NL = table.script[ids_NL]
     scripts = len(table.scripts)
     offsets = np.arange(len(ids_NL))[:, None] * scripts

@@ -18,15 +18,7 @@ from beambert.pipelines.records.contract import (
     PREDICTION_FEATURES,
     SEQUENCE_FEATURES,
 )
-from beambert.pipelines.wordpiece.vocabulary import (
-    CLASSIFY,
-    MASK,
-    PADDING,
-    SEPARATE,
-    SPECIAL_TOKENS,
-    UNKNOWN,
-    Vocabulary,
-)
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 FEATURES = (*SEQUENCE_FEATURES, *PREDICTION_FEATURES, LABEL_FEATURE)
 
@@ -74,11 +66,8 @@ class VocabularyIds:
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> "VocabularyIds":
         """Looks up the ids of a vocabulary."""
-        return cls(
-            len(vocabulary),
-            *map(vocabulary.id_of, (PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK)),
-            np.array([t in SPECIAL_TOKENS or t.startswith("[unused") for t in vocabulary.tokens]),
-        )
+        ids = dataclasses.asdict(vocabulary.special)
+        return cls(size=len(vocabulary), is_reserved=vocabulary.is_reserved, **ids)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

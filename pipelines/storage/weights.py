@@ -31,6 +31,7 @@ NOT_TO_USE = (CHECKPOINTS_FOLDER, TENSORBOARD_FOLDER)
 _USED = (
     *(CONFIG_FILE, WEIGHTS_FILE, TRAINING_FILE, LABELS_FILE, "vocab.txt"),
     *(SAVED_MODEL_FOLDER, "saved_model.pb", "variables", "assets"),
+    *("tokenizer.json", "tokenizer_config.json"),
 )
 
 # The weights of Keras and those of the SavedModel.

@@ -21,6 +21,7 @@ from beambert.pipelines.records.figures import (
 from beambert.pipelines.records.repeats import HashCounts, hash_limit, sum_repeats
 from beambert.pipelines.records.samples import SampledRecord, decode_record, merge_samples
 from beambert.pipelines.records.statistics import FAULTS, RecordStatistics
+from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
 from beambert.pipelines.verification.found_folders import FoundFolder
 from beambert.pipelines.verification.text_findings import text_figures, text_warnings
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
@@ -186,7 +187,7 @@ def _folder_result(
         **repeat_shares(findings.repeats, made_with),
         **text_figures(findings.artefacts, folder.info),
     }
-    tokens = folder.vocabulary and folder.vocabulary.tokens
+    tokens = folder.vocabulary and folder.vocabulary.pieces
     result["sample"] = [decode_record(record, tokens) for record in findings.sample]
     result["histograms"] = {name: getattr(statistics, name).tolist() for name in HISTOGRAMS}
     if not has_label:
@@ -275,8 +276,8 @@ def _not_checked(folder: FoundFolder, findings: Findings, training: Findings | N
     if folder.vocabulary is None:
         missing.append(
             "special tokens, [MASK] / another / the same, unknown tokens, the range of the ids, "
-            f"markup, boilerplate and scripts: there is no {VOCABULARY_FILE} beside the records; "
-            "give one with --vocab_file"
+            f"markup, boilerplate and scripts: there is no {VOCABULARY_FILE} or {TOKENIZER_FILE} "
+            "beside the records; give one with --vocab_file or --tokenizer"
         )
     if folder.info is None:
         missing.append(

@@ -26,7 +26,16 @@ from beambert.pipelines.records.figures import MadeWith
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.claims import MARKER_FILE, TEMPORARY_PREFIX, UNFINISHED_FILE
+from beambert.pipelines.tokenizers.folders import read_beside, read_given
+from beambert.pipelines.tokenizers.vocabulary import (
+    TOKENIZER_CONFIG_FILE,
+    TOKENIZER_FILE,
+    TokenizerVocabulary,
+)
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
+
+# The files of which one tells what the ids of records mean.
+_VOCABULARIES = frozenset((VOCABULARY_FILE, TOKENIZER_FILE))
 
 # The names of record files contain this, ours and most others'.
 _IN_NAME = "tfrecord"
@@ -80,17 +89,19 @@ class FoundFolder:
         )
 
 
-def find_folders(inputs: Sequence[str], vocab_file: str | None) -> list[FoundFolder]:
+def find_folders(
+    inputs: Sequence[str], vocab_file: str | None, tokenizer: str | None = None
+) -> list[FoundFolder]:
     """Returns the folders to verify.
 
     Args:
       inputs: paths of folders, or patterns of files.
-      vocab_file: vocabulary of all records; None takes the one beside them.
+      vocab_file, tokenizer: vocabulary or tokenizer of all records; None takes the one beside them.
 
     Raises:
       InputError: a path does not exist, or a folder holds no records.
     """
-    given = _read_vocabulary(vocab_file, "--vocab_file") if vocab_file else None
+    given = _read_given(vocab_file, tokenizer) if vocab_file or tokenizer else None
     found: dict[str, FoundFolder] = {}
     for path in inputs:
         tree = _list_tree(path)
@@ -113,9 +124,9 @@ def find_folders(inputs: Sequence[str], vocab_file: str | None) -> list[FoundFol
             outer = inner.removesuffix(EVAL_FOLDER).rstrip("/")
             is_held_out = inner.split("/")[-1] == EVAL_FOLDER
             vocabularies = [
-                _join(path, place, VOCABULARY_FILE)
+                _join(path, place)
                 for place in (inner, outer, "")
-                if VOCABULARY_FILE in tree.get(place, {})
+                if not _VOCABULARIES.isdisjoint(tree.get(place, {}))
             ]
             training = _join(path, outer) if is_held_out else ""
             # A held-out folder that is also given by itself keeps its training records.
@@ -202,9 +213,9 @@ def _loose_files(pattern: str, given: Vocabulary | None) -> FoundFolder:
     if not files:
         raise InputError(f"{pattern}: no such file or folder; check the path")
     if given is None:
-        beside = FileSystems.join(FileSystems.split(next(iter(files)))[0], VOCABULARY_FILE)
-        if FileSystems.exists(beside):
-            given = _read_vocabulary(beside)
+        beside = FileSystems.split(next(iter(files)))[0]
+        if any(FileSystems.exists(FileSystems.join(beside, name)) for name in _VOCABULARIES):
+            given = _read_beside(beside)
     found = _records_folder(pattern, files, vocabulary=given)
     if found.features is None and not any(_IN_NAME in name for name in files):
         raise InputError(f"{pattern}: holds no TFRecords; name a records folder, or its files")
@@ -236,11 +247,22 @@ def _folder(
         )
     vocabulary = given
     if vocabulary is None and vocabularies:
-        vocabulary = _read_vocabulary(vocabularies[0])
+        vocabulary = _read_beside(vocabularies[0])
     if info and vocabulary and vocabulary.sha256 != info.vocabulary["sha256"]:
-        faults.append(f"{vocabulary.name} is not the vocabulary that the records were made with")
-    if info and VOCABULARY_FILE not in names:
-        faults.append(f"{_join(folder, VOCABULARY_FILE)} is missing")
+        faults.append(
+            f"{vocabulary.name} is not the {vocabulary.WHAT} that the records were made with"
+        )
+    said = (info.vocabulary.get("special_tokens") if info else None) or {}
+    if info and (needed := TOKENIZER_FILE if said else VOCABULARY_FILE) not in names:
+        faults.append(f"{_join(folder, needed)} is missing")
+    if isinstance(vocabulary, TokenizerVocabulary) and said not in (
+        {},
+        vocabulary.tokens_by_role(),
+    ):
+        faults.append(
+            f"{vocabulary.name} has other special tokens than {INFO_FILE} says; put back the "
+            f"{TOKENIZER_CONFIG_FILE} that the records were made with"
+        )
     made = _records_folder(folder, files, info=info, vocabulary=vocabulary, training=training)
     if info and made.features:
         has_other_masks = info.has_masks != made.features.has_masks
@@ -313,5 +335,11 @@ def _check_files(paths: Iterable[str]) -> None:
             raise claims.refusal(path, "read", error.strerror or str(error), remedy) from error
 
 
-def _read_vocabulary(path: str, flag: str = "vocabulary") -> Vocabulary:
-    return Vocabulary.parse(read_bytes(path, flag), path)
+def _read_given(vocab_file: str | None, tokenizer: str | None) -> Vocabulary:
+    if tokenizer:
+        return read_given(vocab_file, tokenizer, None, read_bytes, FileSystems.exists)[0]
+    return Vocabulary.parse(read_bytes(vocab_file, "--vocab_file"), vocab_file)
+
+
+def _read_beside(folder: str) -> Vocabulary:
+    return read_beside(folder, "", read_bytes, FileSystems.exists)

@@ -58,7 +58,9 @@ class VerifyRecords(beam.PTransform):
         """
         super().__init__()
         self._output = choose_output(job.inputs, job.output)
-        self._folders = find_folders(job.inputs, job.vocab_file) if folders is None else folders
+        self._folders = (
+            find_folders(job.inputs, job.vocab_file, job.tokenizer) if folders is None else folders
+        )
         self._progress_folder = progress_folder
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[dict[str, Any]]:

@@ -16,9 +16,10 @@ class VerificationJob:
       inputs: records folders, or patterns of record files.
       output: folder for the report; None takes one beside the records folder, or, for a file, one
         in the working folder.
-      vocab_file: vocabulary of the records; None takes the one beside them.
+      vocab_file, tokenizer: vocabulary or tokenizer of the records; None takes the one beside them.
     """
 
     inputs: tuple[str, ...]
     output: str | None = None
     vocab_file: str | None = None
+    tokenizer: str | None = None

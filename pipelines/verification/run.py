@@ -35,7 +35,7 @@ def verify_records(job: VerificationJob, options: "PipelineOptions") -> dict[str
       InputError: an input or the output cannot be used.
     """
     inputs = tuple(path_for_workers(path, options) for path in job.inputs)
-    folders = find_folders(inputs, job.vocab_file)
+    folders = find_folders(inputs, job.vocab_file, job.tokenizer)
     output = path_for_workers(choose_output(job.inputs, job.output), options)
     check_reachable(options, inputs=job.inputs, output=output)
     job = dataclasses.replace(job, inputs=inputs, output=output)

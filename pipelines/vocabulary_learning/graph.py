@@ -15,12 +15,14 @@ from beambert.pipelines.jobs.input_list import InputList
 from beambert.pipelines.jobs.totals import add_counts, total_of
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.vocabulary_learning import learning, word_counts
-from beambert.pipelines.vocabulary_learning.job import VocabularyJob
+from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 _PARAMETERS = ("vocab_size", "do_lower_case", "format", "text_column", "encoding")
 # The flags behind the values of `about_job`.
-FLAGS_OF = ({"inputs": "--input"} | {f"parameters.{name}": f"--{name}" for name in _PARAMETERS},)
+FLAGS_OF = (
+    {"inputs": "--input"} | {f"parameters.{name}": f"--{name}" for name in (*_PARAMETERS, "kind")},
+)
 
 
 def about_job(
@@ -28,6 +30,9 @@ def about_job(
 ) -> dict[str, Any]:
     """Returns the values that decide the output; two jobs with the same values are the same."""
     parameters = {name: getattr(job, name) for name in _PARAMETERS}
+    parameters["do_lower_case"] = job.lower_cases
+    if job.kind != WORDPIECE:  # The files of older versions do not name the kind.
+        parameters["kind"] = job.kind
     return {
         "parameters": parameters | {"assumed_encodings": encodings.to_json()},
         "inputs": [dataclasses.asdict(file) for file in inputs],
@@ -37,7 +42,7 @@ def about_job(
 @beam.typehints.with_input_types(str)
 @beam.typehints.with_output_types(Vocabulary)
 class LearnVocabulary(beam.PTransform):
-    """Learns a WordPiece vocabulary, writes it to a file, and returns it as its only element.
+    """Learns a vocabulary or a tokenizer, writes it, and returns it as its only element.
 
     The input is the texts of documents. At the beginning of a pipeline, the transform reads the
     files of the job instead.
@@ -97,13 +102,13 @@ class LearnVocabulary(beam.PTransform):
             raise InputError(
                 f"--output={self._job.output}: exists already; choose another or delete it"
             )
-        job, size, do_lower_case = self._job, self._job.vocab_size, self._job.do_lower_case
+        job, size, do_lower_case = self._job, self._job.vocab_size, self._job.lower_cases
         most = learning.words_needed(size)
         options = ReadOptions(job.format, job.text_column, self._progress_folder, self._encodings)
         counted = add_sources(
             documents, InputList(tuple(self._inputs)), options
         ) | "CountWords" >> beam.ParDo(
-            word_counts.CountWords(do_lower_case, options, self._error_path)
+            word_counts.CountWords(do_lower_case, options, self._error_path, job.kind)
         ).with_outputs(COUNTS, REJECTS, main="words")
         words = (
             counted.words
@@ -111,15 +116,19 @@ class LearnVocabulary(beam.PTransform):
             | "SumPartition" >> beam.Map(word_counts.sum_partition, most)
             | "Sum" >> beam.CombineGlobally(learning.CorpusWords.merge, most)
         )
-        characters = words | "Characters" >> beam.Map(
-            learning.choose_characters, size, do_lower_case
-        )
-        uncovered = (
-            counted.words
-            | "Uncovered"
-            >> beam.Map(word_counts.count_uncovered, beam.pvalue.AsSingleton(characters))
-            | "SumUncovered" >> beam.CombineGlobally(sum)
-        )
+        if job.kind == WORDPIECE:
+            characters = words | "Characters" >> beam.Map(
+                learning.choose_characters, size, do_lower_case
+            )
+            uncovered = (
+                counted.words
+                | "Uncovered"
+                >> beam.Map(word_counts.count_uncovered, beam.pvalue.AsSingleton(characters))
+                | "SumUncovered" >> beam.CombineGlobally(sum)
+            )
+            of_characters = [beam.pvalue.AsSingleton(of) for of in (characters, uncovered)]
+        else:  # The trainers choose the characters.
+            of_characters = [(), 0]
         return words | "Learn" >> beam.ParDo(
             word_counts.WriteVocabulary(
                 job,
@@ -127,8 +136,7 @@ class LearnVocabulary(beam.PTransform):
                 about_job(job, self._inputs, self._encodings),
                 self._error_path,
             ),
-            beam.pvalue.AsSingleton(characters),
-            beam.pvalue.AsSingleton(uncovered),
+            *of_characters,
             total_of(counted[COUNTS], "SumCounts", add_counts),
             total_of(counted[REJECTS], "FirstRejects", first_rejects),
         )

@@ -1,8 +1,17 @@
 """The parameters of a vocabulary job."""
 
 import dataclasses
+import posixpath
 
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import check_minimum, check_shares
+from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
+
+# Values of --kind.
+WORDPIECE, BPE, UNIGRAM = "wordpiece", "bpe", "unigram"
+KINDS = (WORDPIECE, BPE, UNIGRAM)
+# Least number of tokens of a byte-level BPE: its 256 bytes, its special tokens, and some words.
+FEWEST_OF_BPE = 300
 
 
 @dataclasses.dataclass(frozen=True)
@@ -10,15 +19,18 @@ class VocabularyJob:
     """A vocabulary to learn.
 
     Attributes:
-      output: path of the vocab.txt to write; the parameters and counts go into a file beside it.
+      output: path of the vocab.txt or tokenizer.json to write; the parameters and counts go into a
+        file beside it.
       input: patterns of the files to read; none if a pipeline provides the documents.
       vocab_size: number of tokens. The default is that of the original release's uncased English
         vocabulary.
-      do_lower_case: True to lower-case the text and strip its accents.
+      do_lower_case: True to lower-case the text and strip its accents; None for the default of the
+        kind, which is True for word pieces and False for the others.
       format: format of the files, a key of `formats.FORMATS` or `formats.AUTO`.
       text_column: column of JSON Lines and Parquet that holds the documents.
       encoding: encoding of text that isn't UTF-8, or "auto".
       max_reject_fraction: share of the documents that may be unreadable.
+      kind: "wordpiece"; "bpe" for a byte-level BPE as RoBERTa's; "unigram" as ALBERT's.
 
     Raises:
       InputError: a value is out of range.
@@ -27,13 +39,31 @@ class VocabularyJob:
     output: str
     input: tuple[str, ...] = ()
     vocab_size: int = 30522
-    do_lower_case: bool = True
+    do_lower_case: bool | None = None
     format: str = "auto"
     text_column: str = "text"
     encoding: str = "auto"
     max_reject_fraction: float = 0.0
+    kind: str = WORDPIECE
 
     def __post_init__(self) -> None:
         """Checks the values."""
         check_minimum(self, 100, "vocab_size")
         check_shares(self, "max_reject_fraction")
+        if self.kind not in KINDS:
+            raise InputError(f"--kind={self.kind}: must be one of {', '.join(KINDS)}")
+        if self.kind == BPE and self.vocab_size < FEWEST_OF_BPE:
+            raise InputError(
+                f"--vocab_size={self.vocab_size}: must be at least {FEWEST_OF_BPE} with "
+                f"--kind={self.kind}, since all 256 bytes are tokens"
+            )
+        if self.kind != WORDPIECE and posixpath.basename(self.output) != TOKENIZER_FILE:
+            raise InputError(
+                f"--output={self.output}: --kind={self.kind} makes a {TOKENIZER_FILE}; name a file "
+                "of that name, in a folder of its own"
+            )
+
+    @property
+    def lower_cases(self) -> bool:
+        """Whether the text is lower-cased and loses its accents."""
+        return self.kind == WORDPIECE if self.do_lower_case is None else self.do_lower_case

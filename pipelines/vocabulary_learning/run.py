@@ -25,7 +25,7 @@ from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage import claims, locks
 from beambert.pipelines.vocabulary_learning.graph import FLAGS_OF, LearnVocabulary, about_job
-from beambert.pipelines.vocabulary_learning.job import VocabularyJob
+from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import special_tokens
 from beambert.pipelines.vocabulary_learning.word_counts import job_file, no_words, rejects_file
 from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
@@ -65,7 +65,7 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
     write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
     print(f"{counted(len(inputs), 'file')}, {size(total_bytes)} -> {job.output}", flush=True)
     notes += describe_links(inputs)
-    if job.do_lower_case:
+    if job.lower_cases and job.kind == WORDPIECE:
         notes += warn_of_lost_marks([document.text for document in documents])
     for note in notes:
         print(note, flush=True)
@@ -78,7 +78,7 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
     def describe(counts: dict[str, int], seconds: float) -> str:
         if counts.get("bytes", 0) < total_bytes:
             return reading(counts, seconds)
-        return f"learning {job.vocab_size:,} word pieces, {seconds:.0f} s since the start"
+        return f"learning {job.vocab_size:,} tokens, {seconds:.0f} s since the start"
 
     errors = "" if is_local(options) else claims.aside(job.output)
     run_job(
@@ -102,14 +102,20 @@ def summarize(output: str) -> str:
     line = (
         f"{output}: {counts['tokens']:,} tokens, learned from {counts['distinct_words']:,} "
         f"different words that occur {counts['words']:,} times in "
-        f"{counted(counts['documents'], 'document')}{cleaned}; {rare:.3%} of the words "
-        "become [UNK], because a character in them is too rare"
+        f"{counted(counts['documents'], 'document')}{cleaned}"
     )
+    kind = parameters.get("kind", WORDPIECE)
+    if kind == WORDPIECE:
+        line += f"; {rare:.3%} of the words become [UNK], because a character in them is too rare"
     if rejected := counts["rejected"]:
         read = counts["documents"] + counts["skipped"] + rejected
         line += (
             f"\n  {rejected:,} of {counted(read, 'document')} rejected, see {rejects_file(output)}"
         )
+    if kind != WORDPIECE:
+        fewer = counts["tokens"] < parameters["vocab_size"]
+        warning = "\n  warning: the text has too few words for more tokens; give more text"
+        return line + warning * fewer
     reserved = special_tokens(parameters["vocab_size"], parameters["do_lower_case"])
     wanting = counts["unused_tokens"] - sum(token.startswith("[unused") for token in reserved)
     if not wanting:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.window import GlobalWindows
 
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
@@ -29,7 +30,7 @@ from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import ProgressTally
-from beambert.pipelines.vocabulary_learning.job import VocabularyJob
+from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import CorpusWords, learn_vocabulary
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
@@ -72,12 +73,17 @@ class WordCounter:
     the different ones, about a fifth, are normalized and split by TensorFlow.
     """
 
-    def __init__(self, do_lower_case: bool):
-        """Builds the word splitter."""
-        with loading():
-            from beambert.pipelines.wordpiece.tokenization import word_splitter
+    def __init__(self, do_lower_case: bool, kind: str = WORDPIECE):
+        """Builds the word splitter of a kind of tokenizer."""
+        if kind == WORDPIECE:
+            with loading():
+                from beambert.pipelines.wordpiece.tokenization import word_splitter
 
-        self._split = word_splitter(do_lower_case)
+            self._split = word_splitter(do_lower_case)
+        else:
+            from beambert.pipelines.vocabulary_learning import subwords
+
+            self._split = subwords.word_splitter(kind, do_lower_case)
         self._stretches: Counter[str] = Counter()
         self._characters = 0
         self._words: Counter[bytes] = Counter()
@@ -174,15 +180,22 @@ class CountWords(beam.DoFn):
     The side outputs are the counts of documents and the rejects.
     """
 
-    def __init__(self, do_lower_case: bool, options: ReadOptions, error_path: str = ""):
-        """Takes the options for normalizing words and reading files, and `told`'s path."""
+    def __init__(
+        self,
+        do_lower_case: bool,
+        options: ReadOptions,
+        error_path: str = "",
+        kind: str = WORDPIECE,
+    ):
+        """Takes the options for cutting words and reading files, and `told`'s path."""
         self._do_lower_case = do_lower_case
+        self._kind = kind
         self._options = options
         self._error_path = error_path
 
     def setup(self) -> None:
         """Builds the word splitter, once in each worker."""
-        self._words = WordCounter(self._do_lower_case)
+        self._words = WordCounter(self._do_lower_case, self._kind)
         self._progress = ProgressTally(self._options.progress_folder)
 
     def start_bundle(self) -> None:
@@ -271,7 +284,12 @@ class WriteVocabulary(beam.DoFn):
         self._list_rejects(rejects, read)
         if not words.distinct:
             raise InputError(no_words(read["read"], "document"))
-        vocabulary = learn_vocabulary(words, characters, job.vocab_size, job.do_lower_case)
+        if job.kind == WORDPIECE:
+            vocabulary = learn_vocabulary(words, characters, job.vocab_size, job.lower_cases)
+        else:
+            from beambert.pipelines.vocabulary_learning.subwords import learn_tokenizer
+
+            vocabulary = learn_tokenizer(words, job.kind, job.vocab_size, job.lower_cases)
         counts = {
             "documents": read["documents"],
             "skipped": read["skipped"],
@@ -291,6 +309,10 @@ class WriteVocabulary(beam.DoFn):
             "counts": counts,
         }
         write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
+        folder = FileSystems.split(job.output)[0]
+        for name, data in vocabulary.files().items():
+            if name != vocabulary.FILE:
+                write_bytes(FileSystems.join(folder, name), data)
         write_bytes(job.output, vocabulary.serialize())
         return vocabulary
 

@@ -1,7 +1,12 @@
 """A WordPiece vocabulary: vocab.txt and its special tokens."""
 
 import dataclasses
+import functools
 import hashlib
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
 
 from beambert.pipelines.shared.errors import InputError
 
@@ -10,6 +15,29 @@ PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]",
 # Many times as many as in any published vocabulary (XLM-R has 250,002).
 MOST_TOKENS = 10_000_000
 SPECIAL_TOKENS = (PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK)
+# Beginning of a piece that continues a word.
+CONTINUES = "##"
+# Value of an id that a vocabulary lacks; only `unknown` may be lacking.
+NO_ID = -1
+
+
+@dataclasses.dataclass(frozen=True)
+class SpecialIds:
+    """The ids of special tokens, by their roles.
+
+    Attributes:
+      padding: id behind the last token of a sequence.
+      unknown: id in the place of a word that the vocabulary cannot spell; `NO_ID` if it spells all.
+      classify: id before the first token of a sequence.
+      separate: id behind each text of a sequence.
+      mask: id in the place of a token that is hidden.
+    """
+
+    padding: int
+    unknown: int
+    classify: int
+    separate: int
+    mask: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,10 +47,24 @@ class Vocabulary:
     Attributes:
       tokens: one token for each id.
       name: path of its file, for error messages.
+      WHAT: what it is, for messages.
+      FILE: name of the file that holds the vocabulary in a folder.
+      space_before: what stands before a text that continues another one, so that its tokens are
+        those that it has there. Word pieces do not depend on it.
+      separators: number of separating tokens between the texts of a pair.
+      second_segment: segment id of the second text of a pair.
+      lower_cases: whether the vocabulary's own rules lower-case text; None if it has no such rules,
+        so that they are told by `do_lower_case`.
     """
 
     tokens: tuple[str, ...]
     name: str = VOCABULARY_FILE
+    WHAT: ClassVar[str] = "vocabulary"
+    FILE: ClassVar[str] = VOCABULARY_FILE
+    space_before: ClassVar[str] = ""
+    separators: ClassVar[int] = 1
+    second_segment: ClassVar[int] = 1
+    lower_cases: ClassVar[bool | None] = None
 
     def __post_init__(self) -> None:
         """Checks that the special tokens are there and that no token is there twice."""
@@ -76,6 +118,34 @@ class Vocabulary:
     def id_of(self, token: str) -> int:
         """Returns the id of a token; the token must be in the vocabulary."""
         return self.tokens.index(token)
+
+    def files(self) -> Mapping[str, bytes]:
+        """Returns name -> content of the files that hold the vocabulary in a folder."""
+        return {self.FILE: self.serialize()}
+
+    @functools.cached_property
+    def special(self) -> SpecialIds:
+        """The ids of the special tokens."""
+        return SpecialIds(*map(self.id_of, SPECIAL_TOKENS))
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """The tokens as word pieces, for people: "##x" continues a word, [MASK] is a mask."""
+        return self.tokens
+
+    @property
+    def is_reserved(self) -> np.ndarray:
+        """Whether each token stands for no text, bool [tokens]: special and unused tokens."""
+        return np.array([t in SPECIAL_TOKENS or t.startswith("[unused") for t in self.tokens])
+
+    @property
+    def is_continuation(self) -> np.ndarray:
+        """Whether each token continues the word before it, bool [tokens]."""
+        return np.array([token.startswith(CONTINUES) for token in self.tokens])
+
+    def about(self) -> dict[str, object]:
+        """Returns what info.json of records says of the vocabulary."""
+        return {"size": len(self), "sha256": self.sha256}
 
     def check_case(self, do_lower_case: bool) -> None:
         """Refuses a cased vocabulary for lower-cased text, and an uncased one for cased text.

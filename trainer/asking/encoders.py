@@ -14,6 +14,8 @@ from beambert.model.pretrainer import BertPretrainer
 from beambert.model.shapes import variable_shapes
 from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tokenizers.building import make_tokenizer
+from beambert.pipelines.tokenizers.encoding import SubwordTokenizer
 from beambert.pipelines.wordpiece.tokenization import Tokenizer
 from beambert.pipelines.wordpiece.vocabulary import MASK, Vocabulary
 from beambert.trainer.weights.initial import open_initial
@@ -48,16 +50,18 @@ class Encoder:
     path: str
     model: BertPretrainer
     vocabulary: Vocabulary
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | SubwordTokenizer
     ids: TokenIds
 
     def tokenize(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Returns the ids of each text, int32 [tokens]; every "[MASK]" is the id of a mask.
 
+        So is the mask of the encoder's own tokenizer, such as "<mask>".
+
         Raises:
           InputError: a text has no tokens.
         """
-        parts = [text.split(MASK) for text in texts]
+        parts = [text.replace(self.mask, MASK).split(MASK) for text in texts]
         ids, lengths = self.tokenizer.tokenize_batch([part for all_ in parts for part in all_])
         pieces = iter(np.split(ids, np.cumsum(lengths)[:-1]))
         found = []
@@ -69,6 +73,11 @@ class Encoder:
                 raise InputError(f"{text[:60]!r}: has no tokens; give a text")
             found.append(np.array(joined, np.int32))
         return found
+
+    @property
+    def mask(self) -> str:
+        """The mask of the encoder's tokenizer, which is "[MASK]" of word pieces."""
+        return self.vocabulary.tokens[self.ids.mask]
 
     def framed(self, text: str, *segments: np.ndarray) -> np.ndarray:
         """Returns [CLS] and each segment with its [SEP], int32 [tokens].
@@ -146,6 +155,11 @@ def open_encoder(path: str, head: Sequence[str]) -> Encoder:
       InputError: the encoder cannot be read, or it lacks the head.
     """
     found = open_initial(path, "--model")
+    if found.config.is_decoder:
+        raise InputError(
+            f"--model={path}: reads text from left to right, so it cannot fill or score a mask; "
+            "give an encoder of another --objective"
+        )
     weights = found.read()
     needed = [name for name in variable_shapes(found.config) if name.startswith(tuple(head))]
     if not needed or not weights.keys() >= set(needed):
@@ -156,7 +170,7 @@ def open_encoder(path: str, head: Sequence[str]) -> Encoder:
     objectives = family_of(found.config).objectives
     model = BertPretrainer(found.config, objective=next(of for of in objectives if of != RTD))
     dataclasses.replace(found, read=lambda: weights).load_into(model, "--model")
-    tokenizer = Tokenizer(found.vocabulary, found.do_lower_case)
+    tokenizer = make_tokenizer(found.vocabulary, found.do_lower_case)
     return Encoder(path, model, found.vocabulary, tokenizer, TokenIds.of(found.vocabulary))
 
 

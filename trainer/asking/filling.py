@@ -52,15 +52,15 @@ def fill(
       InputError: the encoder has no masked-LM head, a text has no mask or is longer than the
         encoder's positions.
     """
-    for text in texts:
-        if MASK not in text:
-            raise InputError(f"{text[:60]!r}: has no {MASK}; write one where a word is missing")
     return fill_texts(open_encoder(model, MASKED_LM_HEAD), texts, top, report)
 
 
 def fill_texts(encoder: Encoder, texts: Sequence[str], top: int, report: Report) -> list[Filled]:
     """Does what `fill` does, with an encoder that is open."""
     rows = []
+    for text in texts:
+        if MASK not in text and encoder.mask not in text:
+            raise InputError(f"{text[:60]!r}: has no {MASK}; write one where a word is missing")
     for text, ids in zip(texts, encoder.tokenize(texts), strict=True):
         framed = encoder.framed(text, ids)
         rows.append((framed, np.flatnonzero(framed == encoder.ids.mask)))
@@ -73,6 +73,6 @@ def fill_texts(encoder: Encoder, texts: Sequence[str], top: int, report: Report)
 def _best(log_probabilities_V: np.ndarray, encoder: Encoder, top: int) -> tuple:
     order = np.argsort(-log_probabilities_V, kind="stable")[:top]
     return tuple(
-        (encoder.vocabulary.tokens[index], float(np.exp(log_probabilities_V[index])))
+        (encoder.vocabulary.pieces[index], float(np.exp(log_probabilities_V[index])))
         for index in order
     )

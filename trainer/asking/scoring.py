@@ -62,14 +62,14 @@ def score(model: str, texts: Sequence[str], report: Report = no_report) -> list[
       InputError: the encoder has no masked-LM head, or a text has a [MASK], no tokens, or more
         tokens than the encoder has positions.
     """
-    for text in texts:
-        if MASK in text:
-            raise InputError(f"{text[:60]!r}: has a {MASK}; `beambert fill` answers it")
     return score_texts(open_encoder(model, MASKED_LM_HEAD), texts, report)
 
 
 def score_texts(encoder: Encoder, texts: Sequence[str], report: Report) -> list[TextScore]:
     """Does what `score` does, with an encoder that is open."""
+    for text in texts:
+        if MASK in text or encoder.mask in text:
+            raise InputError(f"{text[:60]!r}: has a {MASK}; `beambert fill` answers it")
     tokenized = encoder.tokenize(texts)
     framed = [encoder.framed(text, ids) for text, ids in zip(texts, tokenized, strict=True)]
     likelihoods = np.zeros(len(texts))

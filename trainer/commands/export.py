@@ -108,7 +108,7 @@ def main(argv: Sequence[str]) -> None:
         return
     labels = versions.labels_of(flags.model) if flags.text else ()
     path = versions.export(flags.model, flags.output.rstrip("/"), flags.trust_model, flags.version)
-    print(f"{path}: a SavedModel that takes raw text")
+    print(versions.describe(path))
     for left in tensorflow_files.leftovers(flags.output.rstrip("/")):
         print(f"{left}: left by a killed export; delete it unless an export is running")
     if flags.text:

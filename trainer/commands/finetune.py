@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import SWITCH, FlagParser, parse_bool, read_job
+from beambert.pipelines.shared.flags import SWITCH, FlagParser, read_job
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.given_paths import is_local
 from beambert.pipelines.storage.weights import BEST_FOLDER
 from beambert.pipelines.tasks.files import split_path
 from beambert.pipelines.tasks.flags import add_learning_flags, add_task_flags, task_of
 from beambert.pipelines.tasks.task import TRAIN, Task
+from beambert.pipelines.tokenizers.flags import add_tokenizer_flags
 from beambert.trainer.commands.flags import (
     add_loop_flags,
     add_output_flags,
@@ -88,17 +89,21 @@ def add_encoder_flags(parser: FlagParser) -> None:
     )
     add_positions_flag(parser)
     add("--model", help="with --init=random: size of the encoder, or a bert_config.json")
-    add("--vocab_file", help="with --init=random: vocabulary")
-    add(
-        "--do_lower_case",
-        type=parse_bool,
-        help="with --init=random: lower-case the text and strip accents (default: True)",
-    )
+    add_tokenizer_flags(parser, "with --init=random: ")
     add(
         "--freeze_encoder",
         **SWITCH,
-        help="train only one layer on the hidden states of the encoder's last four layers, not the "
+        help="train only the head on the hidden states of the encoder's last four layers, not the "
         "encoder itself, at a higher rate",
+    )
+    add(
+        "--num_bilstm_layers",
+        type=int,
+        choices=(0, 1, 2),
+        default=0,
+        help="number of layers of bidirectional LSTM, from random weights, between the encoder and "
+        "the last layer: the paper has one on a left-to-right encoder and two on a frozen one "
+        "(default: %(default)s)",
     )
 
 

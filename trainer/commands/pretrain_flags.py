@@ -104,7 +104,8 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         default=recipe.objective,
         help="bert: masked LM and next sentence prediction; mlm: masked LM alone, as RoBERTa; sop: "
         "masked LM and sentence-order prediction, as ALBERT, on records of --pairs=sop; rtd: "
-        "replaced token detection, as ELECTRA; mlm and rtd also on records without pairs "
+        "replaced token detection, as ELECTRA; ltr: a left-to-right language model without next "
+        "sentence prediction, the paper's ablation; mlm, rtd and ltr also on records without pairs "
         "(default: %(default)s)",
     )
     add(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from beambert.pipelines.model_inputs.text_models import TextModel
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files, tensorflow_models
 from beambert.pipelines.storage.weights import SAVED_MODEL_FOLDER
@@ -19,6 +20,8 @@ from beambert.pipelines.tasks.examples import TextExample, read_examples
 from beambert.pipelines.tasks.files import has_split
 from beambert.pipelines.tasks.splits import read_splits
 from beambert.pipelines.tasks.task import DEV, TEST, TRAIN, Task
+from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
+from beambert.trainer import model_folders
 from beambert.trainer.finetuning.plan import FinetuningJob
 
 RESULTS_FILE = "glue.json"
@@ -194,7 +197,7 @@ def _answers(task: Task, folder: str, model_dir: str) -> Iterator[tuple[str, str
 
 def _predict(examples: Sequence[TextExample], model_dir: str) -> list[str]:
     path = f"{model_dir}/{SAVED_MODEL_FOLDER}"
-    model = tensorflow_models.load(path, path)
+    model = _on_texts(tensorflow_models.load(path, path), model_dir)
     answers: list[str] = []
     for start in range(0, len(examples), _BATCH):
         some = examples[start : start + _BATCH]
@@ -205,6 +208,14 @@ def _predict(examples: Sequence[TextExample], model_dir: str) -> list[str]:
         else:
             answers += [label.decode() for label in found["label"]]
     return answers
+
+
+def _on_texts(model: Any, model_dir: str) -> Any:
+    """Returns a SavedModel that takes texts, also if its graph takes ids."""
+    found = model_folders.open_model(model_dir, "--model_dir")
+    if isinstance(found.vocabulary, TokenizerVocabulary):
+        return TextModel(model, found.training, found.vocabulary)
+    return model
 
 
 def _write_zip(path: str, files: Mapping[str, str]) -> None:

@@ -5,11 +5,12 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from beambert.model.classifier import Head
 from beambert.model.config import EncoderConfig
 from beambert.pipelines.features.contract import TaskFeatureFiles, made_from
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import claims
+from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.tasks.class_weights import check_names
 from beambert.pipelines.tasks.declarations import OWN_TASKS
 from beambert.pipelines.tasks.task import (
@@ -23,6 +24,7 @@ from beambert.pipelines.tasks.task import (
     TRAIN,
     Task,
 )
+from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.data import (
@@ -74,11 +76,12 @@ FLAGS_OF = (
         "windows": "--max_windows",
         "class_weights": "--class_weights",
         "freeze_encoder": "--freeze_encoder",
+        "num_bilstm_layers": "--num_bilstm_layers",
         **model_folders.TRAINING_FLAGS,
     },
     {
         "model": "--model",
-        "vocabulary_sha256": "--vocab_file",
+        "vocabulary_sha256": "--vocab_file or --tokenizer",
         "do_lower_case": "--do_lower_case",
         "max_seq_length": "--max_seq_length",
         "labels": "--labels",
@@ -103,8 +106,11 @@ class FinetuningJob:
         `positions.WAYS`.
       model: size or bert_config.json of the encoder; only if `init` is "random".
       vocab_file: vocabulary of the encoder; only if `init` is "random".
+      tokenizer: tokenizer.json of the encoder in the place of a vocabulary, or its folder; only if
+        `init` is "random".
       do_lower_case: whether to lower-case text (default: True); only if `init` is "random".
-      freeze_encoder: train only the layer on top of the encoder.
+      freeze_encoder: train only the head on top of the encoder.
+      num_bilstm_layers: number of layers of bidirectional LSTM in the head.
       output: folders to write to.
       features: features of the task made by `beambert features`; None to make them here.
       max_seq_length: length of the inputs in tokens; None for that of the features or the
@@ -126,8 +132,10 @@ class FinetuningJob:
     init_positions: str = KEEP
     model: str | None = None
     vocab_file: str | None = None
+    tokenizer: str | None = None
     do_lower_case: bool | None = None
     freeze_encoder: bool = False
+    num_bilstm_layers: int = 0
     output: model_folders.TrainingFolders
     max_seq_length: int | None = None
     learning_rate: float | None = None
@@ -202,9 +210,16 @@ class FinetuningPlan:
             "examples": dict(data.counts),
             "optimizer": self.optimizer.settings(),
             "loop": dataclasses.asdict(self.loop),
-            # Named only where it decides the result.
+            # Named only where they decide the result.
+            **({"num_bilstm_layers": n} if (n := self.job.num_bilstm_layers) else {}),
             **({"init_positions": way} if (way := self.job.init_positions) != KEEP else {}),
         }
+
+    @property
+    def head(self) -> Head:
+        """What stands on top of the encoder."""
+        job = self.job
+        return Head(job.freeze_encoder, job.num_bilstm_layers, self.text_features.window_length)
 
     @functools.cached_property
     def identity(self) -> dict[str, Any]:
@@ -235,7 +250,7 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
                 data.sha256(),
             )
         )
-    if data.has_segments and start.config.segments == 1:
+    if data.has_segments and start.config.segments == 1 and text_features.vocabulary.second_segment:
         raise InputError(
             f"--init={job.init}: has only one segment type (type_vocab_size), but {data.task.name} "
             "has pairs; use another encoder"
@@ -249,7 +264,7 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
 
 def _start(job: FinetuningJob) -> _Start:
     if job.init != RANDOM:
-        for name in ("model", "vocab_file", "do_lower_case"):
+        for name in ("model", "vocab_file", "tokenizer", "do_lower_case"):
             if (value := getattr(job, name)) is not None:
                 raise InputError(
                     f"--{name}={value}: goes with --init=random only, as the encoder of "
@@ -269,15 +284,19 @@ def _start(job: FinetuningJob) -> _Start:
         "--model": "a size, such as tiny, or a bert_config.json",
         "--vocab_file": "the vocabulary that `beambert vocab` made",
     }
-    for flag, given in zip(advice, (job.model, job.vocab_file), strict=True):
+    for flag, given in zip(advice, (job.model, job.vocab_file or job.tokenizer), strict=True):
         if not given:
             raise InputError(
                 f"--init=random: random weights also need {flag}, {advice[flag]}; add it, or give "
                 "the folder of an encoder to --init"
             )
-    vocabulary = model_folders.read_vocabulary(job.vocab_file, "--vocab_file")
-    do_lower_case = True if job.do_lower_case is None else job.do_lower_case
-    vocabulary.check_case(do_lower_case)
+    vocabulary, do_lower_case = read_given(
+        job.vocab_file,
+        job.tokenizer,
+        job.do_lower_case,
+        tensorflow_files.read_bytes,
+        tensorflow_files.exists,
+    )
     config = model_config(job.model, vocabulary)
     return _Start(config, vocabulary, do_lower_case, _length(job, None, config), None)
 

@@ -16,7 +16,7 @@ from beambert.pipelines.model_inputs.windows import (
 )
 from beambert.pipelines.tasks.squad_scoring import score
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
-from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
+from beambert.pipelines.tokenizers.building import make_offset_tokenizer
 from beambert.trainer.finetuning.data import TaskData
 
 
@@ -44,7 +44,7 @@ class SpanData(TaskData):
 
         The windows of dev are always made, because decoding reads answers off them.
         """
-        tokenizer = OffsetTokenizer(text_features.vocabulary, text_features.do_lower_case)
+        tokenizer = make_offset_tokenizer(text_features.vocabulary, text_features.do_lower_case)
         parameters = WindowParameters.of_length(text_features.max_seq_length)
 
         def windows_of(split: str) -> Windows:

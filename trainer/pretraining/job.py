@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from beambert.model.electra import most_rows
 from beambert.model.families.table import family_of
-from beambert.model.objectives import BERT
+from beambert.model.objectives import BERT, LTR
 from beambert.pipelines.shared.console import counted, duration
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.logs import logging_as_it_was
@@ -152,7 +152,7 @@ def _train(
         print("\n".join([*introduction(plan, trainer), *notes]), flush=True)
     phases = [make_phase(each, plan, strategy) for each in plan.data]
     results = train(trainer, phases, loop, job.output, plan.training, check_lock, spent)
-    if chief and (held_out := plan.data[-1].held_out):
+    if chief and (held_out := plan.data[-1].held_out) and job.objective != LTR:
         results["commonest_token_accuracy"] = commonest_token_accuracy(held_out)
         share = results["commonest_token_accuracy"]
         print(f"accuracy of always predicting the commonest token: {share:.1%}")

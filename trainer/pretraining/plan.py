@@ -8,11 +8,12 @@ from typing import Any
 from beambert.model.config import EncoderConfig
 from beambert.model.electra import generator_config
 from beambert.model.families.table import family_of
-from beambert.model.objectives import BERT, HEADS, MLM, OBJECTIVES, RTD, SOP
+from beambert.model.objectives import BERT, HEADS, LTR, MLM, OBJECTIVES, RTD, SOP
 from beambert.pipelines.records.contract import EVAL_FOLDER
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.trainer import model_folders
+from beambert.trainer.loop.config import DYNAMIC
 from beambert.trainer.model_folders import model_config
 from beambert.trainer.pretraining import distillation, recipes
 from beambert.trainer.pretraining.mask_flags import MASK_REPLACEMENTS
@@ -113,6 +114,8 @@ def make_plan(job: PretrainingJob) -> PretrainingPlan:
     )
     _check_objective(job, config)
     config = _with_rates(config, job)
+    if config.is_decoder != (job.objective == LTR):
+        config = dataclasses.replace(config, is_decoder=job.objective == LTR)
     _check_sizes(data, config)
     generator = _generator(job, config, initial) if job.objective == RTD else None
     teacher = _open_teacher(job, records, config, longest)
@@ -128,7 +131,11 @@ def _open_data(job: PretrainingJob) -> list[PhaseData]:
         return [PhaseData(records, held_out, each) for each in stretches(steps, None, revisions)]
     long_records = open_records(job.long_data, "--long_data", job.objective)
     for name, short, long in (
-        ("vocabulary", records.vocabulary.sha256[:12], long_records.vocabulary.sha256[:12]),
+        (
+            records.vocabulary.WHAT,
+            records.vocabulary.sha256[:12],
+            long_records.vocabulary.sha256[:12],
+        ),
         ("do_lower_case", *(r.info.parameters["do_lower_case"] for r in (records, long_records))),
     ):
         if short != long:
@@ -167,6 +174,12 @@ def _with_masks(job: PretrainingJob, data: Sequence[PhaseData]) -> list[PhaseDat
             f"--mask_replacements={job.of_drawn()['mask_replacements']}: has no effect on "
             f"--objective={RTD}, whose generator reads [MASK] at all chosen positions; leave it out"
         )
+    if job.objective == LTR and (job.masking == DYNAMIC or job.of_drawn()):
+        flag = next(iter(job.of_drawn()), "masking")
+        raise InputError(
+            f"--{flag}: has no effect on --objective={LTR}, which reads text without masks; leave "
+            "it out"
+        )
     return [dataclasses.replace(of, rules=by) for of, by in zip(data, rules, strict=True)]
 
 
@@ -187,14 +200,16 @@ def _open_weights(
     if path is None:
         return None
     initial = open_initial(path, flag)
+    what, own = records.vocabulary.WHAT, initial.vocabulary
+    remedy = f"its {own.FILE}" + ("" if own.lower_cases is not None else " and --do_lower_case")
     for name, theirs, mine in (
-        ("vocabulary", initial.vocabulary.sha256[:12], records.vocabulary.sha256[:12]),
+        (what, own.sha256[:12], records.vocabulary.sha256[:12]),
         ("do_lower_case", initial.do_lower_case, records.info.parameters["do_lower_case"]),
     ):
         if theirs != mine:
             raise InputError(
                 f"--data={job.data}: its {name} is {mine}, that of {flag}={path} is {theirs}; "
-                "make the records with its vocab.txt and --do_lower_case"
+                f"make the records with {remedy}"
             )
     initial.check(flag)
     return initial

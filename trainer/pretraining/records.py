@@ -20,7 +20,8 @@ from beambert.pipelines.records.lengths import START_BYTES, check_lengths, check
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.tensorflow_files import reason
-from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
+from beambert.pipelines.tokenizers.folders import read_beside
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 _REMEDY = "copy the folder again or make it again with `beambert data`"
 # TensorFlow raises the first for a record that it cannot parse. The message quotes the record, and
@@ -89,11 +90,10 @@ def open_records(folder: str, flag: str, objective: str = BERT) -> Records:
     info = RecordsInfo.from_json(
         tensorflow_files.read_bytes(info_path).decode(errors="replace"), info_path
     )
-    vocabulary_path = f"{folder}/{VOCABULARY_FILE}"
-    vocabulary = Vocabulary.parse(tensorflow_files.read_bytes(vocabulary_path), vocabulary_path)
+    vocabulary = read_beside(folder, "", tensorflow_files.read_bytes, tensorflow_files.exists)
     if vocabulary.sha256 != info.vocabulary["sha256"]:
         raise InputError(
-            f"{vocabulary_path}: not the vocabulary of the records (its SHA-256 is "
+            f"{vocabulary.name}: not the {vocabulary.WHAT} of the records (its SHA-256 is "
             f"{vocabulary.sha256[:12]}, {INFO_FILE} says {info.vocabulary['sha256'][:12]}); copy "
             "the folder again or make it again with `beambert data`"
         )

@@ -11,6 +11,11 @@ CARD_FILE = "README.md"
 
 # Input or output of a signature -> its meaning.
 _MEANINGS = {
+    "input_ids": "int32 [n, L], the ids of [CLS], the text and [SEP], then padding",
+    "segment_ids": "int32 [n, L], the segment of each token",
+    "first_pieces": "int32 [n, most words], the position of each word's first token, then -1",
+    "start_logits": "float32 [n, L], the logit of each token being the first of the answer",
+    "end_logits": "float32 [n, L], the logit of each token being the last of the answer",
     "text": "string [n], the texts",
     "text_b": "string [n], the second text of each pair",
     "choices": "string [n, N], the endings of each text",
@@ -31,16 +36,26 @@ _MEANINGS = {
 }
 # Input -> a value for the example.
 _EXAMPLES = {
+    "input_ids": "[ids]",
+    "input_mask": "[[1] * len(ids)]",
+    "segment_ids": "[[0] * len(ids)]",
+    "first_pieces": "[[1]]",
     "text": '["So good from start to end"]',
     "text_b": '["I liked it"]',
     "choices": '[["and again", "but not again"]]',
     "question": '["Where does the river end?"]',
     "context": '["The river ends in the sea."]',
 }
+_IDS = "the ids of its tokenizer, `assets.extra/tokenizer.json`"
+_TOKENIZING = """\
+import tokenizers  # pip install tokenizers
+
+ids = tokenizers.Tokenizer.from_file("assets.extra/tokenizer.json").encode("So good").ids
+"""
 _CARD = """\
 # {title}
 
-A TensorFlow SavedModel that takes raw text. {made}
+A TensorFlow SavedModel that takes {takes}. {made}
 
 ## How to load it
 
@@ -61,7 +76,7 @@ import tensorflow as tf
 
 model = tf.saved_model.load(".")  # the folder of this file
 answer = model.signatures["serving_default"]
-outputs = answer(
+{before}outputs = answer(
 {arguments}
 )
 for name, value in outputs.items():
@@ -89,8 +104,11 @@ def model_card(
     positional, named = function.structured_input_signature
     inputs = [spec.name for spec in (*positional, *named.values())]
     outputs = list(function.structured_outputs)
+    takes_ids = "input_ids" in inputs
     return _CARD.format(
         title=_title(training),
+        takes=_IDS if takes_ids else "raw text",
+        before=_TOKENIZING if takes_ids else "",
         made=_inputs(training["max_seq_length"], training.get("windows", 1)),
         tensorflow=tf.__version__,
         tensorflow_text=tf_text.__version__,

@@ -10,14 +10,15 @@ import keras
 import tensorflow as tf
 
 from beambert.pipelines.model_inputs.answers import CERTAIN, DecodingParameters
+from beambert.pipelines.model_inputs.text_models import ID_INPUTS, WINDOWS_SIGNATURE
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.model_inputs.windows import SPECIAL_TOKENS, WindowParameters
+from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
 from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
 
 # The number of windows in a batch of the model. A long context has hundreds of windows.
 _WINDOWS_AT_A_TIME = 32
 _DECODING = DecodingParameters()
-_INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
 class _WindowTensors:
@@ -105,25 +106,29 @@ class AnswerModule(tf.Module):
         super().__init__()
         self._model = model
         self._text_features = text_features
-        self._tokenizer = OffsetTokenizer(text_features.vocabulary, text_features.do_lower_case)
         self._windows = WindowParameters.of_length(text_features.max_seq_length)
         self._allows_no_answer = allows_no_answer
         texts = [tf.TensorSpec([None], tf.string, name=name) for name in ("question", "context")]
         ids = [
             tf.TensorSpec([None, text_features.max_seq_length], tf.int32, name=name)
-            for name in _INPUTS
+            for name in ID_INPUTS
         ]
+        find = tf.function(self._find, autograph=False).get_concrete_function(*ids)
+        if isinstance(text_features.vocabulary, TokenizerVocabulary):  # No graph can run it.
+            self.functions = {"serving_default": find, WINDOWS_SIGNATURE: find}
+            return
+        self._tokenizer = OffsetTokenizer(text_features.vocabulary, text_features.do_lower_case)
         self.functions = {
             "serving_default": tf.function(self._answer, autograph=False).get_concrete_function(
                 *texts
             ),
-            "windows": tf.function(self._find, autograph=False).get_concrete_function(*ids),
+            WINDOWS_SIGNATURE: find,
         }
 
     def _find(
         self, input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        inputs = dict(zip(_INPUTS, (input_ids, input_mask, segment_ids), strict=True))
+        inputs = dict(zip(ID_INPUTS, (input_ids, input_mask, segment_ids), strict=True))
         starts, ends = tf.unstack(self._model(inputs), axis=-1)
         return {"start_logits": starts, "end_logits": ends}
 

@@ -1,4 +1,8 @@
-"""SavedModels that take raw text: tokenization, encoder and head in one graph."""
+"""SavedModels that take raw text: tokenization, encoder and head in one graph.
+
+A graph can cut text into word pieces, but it cannot run the tokenizer of a tokenizer.json. A model
+with such a tokenizer takes ids: `IdFeatures` stand in the place of `TextFeatures`.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,6 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from beambert.pipelines.model_inputs.text_models import FIRST_PIECES, ID_INPUTS, id_inputs
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.tasks.declarations import find_task
@@ -18,6 +23,7 @@ from beambert.pipelines.tasks.task import (
     SPAN,
     TAGGING,
 )
+from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
 from beambert.trainer.serving.question_answering import AnswerModule
 from beambert.trainer.task_models import outside_index
 
@@ -34,18 +40,54 @@ def _traced(function: Callable[..., dict[str, tf.Tensor]], *texts: Any, **choice
     return tf.function(function, autograph=False).get_concrete_function(*texts, **choices)
 
 
+class IdFeatures(tf.Module):
+    """Takes the ids of texts where `TextFeatures` takes texts."""
+
+    def __init__(self, text_features: TextFeatures):
+        """Takes the lengths of text features."""
+        super().__init__()
+        self.vocabulary = text_features.vocabulary
+        self.do_lower_case = text_features.do_lower_case
+        self.max_seq_length = text_features.max_seq_length
+        self.longest = text_features.longest
+        self.window_length = text_features.window_length
+
+    def __call__(self, *ids: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns `ID_INPUTS` by their names, int32 [n, L]."""
+        return dict(zip(ID_INPUTS, ids, strict=True))
+
+    def of_words(self, *ids: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        """Returns `ID_INPUTS`, and the position of each word's first piece, int32 [n, words]."""
+        return self(*ids[:-1]), ids[-1]
+
+    def specs(self, kind: str) -> list[tf.TensorSpec]:
+        """Returns the inputs of a signature for a kind of task."""
+        shape = [None, None, self.longest] if kind == CHOICE else [None, self.longest]
+        shapes = dict.fromkeys(id_inputs(kind), shape) | {FIRST_PIECES: [None, None]}
+        return [tf.TensorSpec(shapes[name], tf.int32, name=name) for name in id_inputs(kind)]
+
+
+def servable(text_features: TextFeatures) -> TextFeatures | IdFeatures:
+    """Returns what makes the inputs in a graph that is saved."""
+    if isinstance(text_features.vocabulary, TokenizerVocabulary):
+        return IdFeatures(text_features)
+    return text_features
+
+
 class _TaskModule(tf.Module):
-    """Takes raw text and returns the answers of a fine-tuned model."""
+    """Takes raw text, or ids, and returns the answers of a fine-tuned model."""
 
     def __init__(
         self, model: keras.Model, text_features: TextFeatures, training: Mapping[str, Any]
     ):
         super().__init__()
         self._model = model
-        self._text_features = text_features
+        self._text_features = servable(text_features)
         self._labels = tf.constant(training["labels"], tf.string)
         self._outside = outside_index(training["labels"])
         texts = [_TEXT, _TEXT_B] if training["is_pair"] else [_TEXT]
+        if isinstance(self._text_features, IdFeatures):
+            texts = self._text_features.specs(training["kind"])
         self.functions = {"serving_default": self._trace(texts)}
 
     def _trace(self, texts: list[tf.TensorSpec]) -> Any:
@@ -102,7 +144,14 @@ class _Scorer(_TaskModule):
 
 class _Chooser(_TaskModule):
     def _trace(self, texts: list[tf.TensorSpec]) -> Any:
+        if isinstance(self._text_features, IdFeatures):
+            return _traced(self._choose_ids, *texts)
         return _traced(self._choose, *texts, choices=_CHOICES)
+
+    def _choose_ids(self, *ids: tf.Tensor) -> dict[str, tf.Tensor]:
+        count, length = tf.shape(ids[0])[1], self._text_features.longest
+        features = self._text_features(*(tf.reshape(of, [-1, length]) for of in ids))
+        return self._likeliest(tf.reshape(self._model(features), [-1, count]))
 
     def _choose(self, *texts: tf.Tensor, choices: tf.Tensor) -> dict[str, tf.Tensor]:
         if len(texts) > 1:  # text_b is the beginning of every ending, as in `ChoiceExample.endings`
@@ -114,8 +163,8 @@ class _Chooser(_TaskModule):
 
 
 class _Tagger(_TaskModule):
-    def _answer(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        features, pieces = self._text_features.of_words(text)
+    def _answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        features, pieces = self._text_features.of_words(*texts)
         of_pieces = tf.argmax(self._model(features), axis=-1, output_type=tf.int32)
         of_words = tf.gather(of_pieces, tf.maximum(pieces, 0), batch_dims=1)
         of_words = tf.where(pieces == 0, self._outside, of_words)
@@ -142,20 +191,22 @@ ANSWER_MODULES: dict[str, Callable[..., _TaskModule | AnswerModule]] = {
 class EncoderModule(tf.Module):
     """Takes raw text and returns the hidden states of an encoder.
 
-    Its `serving_default` takes `text`, string [n], and returns `sequence_output`, float32
-    [n, L, H], `pooled_output`, float32 [n, H], if the encoder has a pooler, and `input_mask`, int32
-    [n, L].
+    Its `serving_default` takes `text`, string [n], or ids (see `IdFeatures`). It returns
+    `sequence_output`, float32 [n, L, H], `pooled_output`, float32 [n, H], if the encoder has a
+    pooler, and `input_mask`, int32 [n, L].
     """
 
     def __init__(self, model: keras.Model, text_features: TextFeatures):
         """Traces the signature."""
         super().__init__()
         self._encoder = model
-        self._text_features = text_features
-        self.functions = {"serving_default": _traced(self._encode, _TEXT)}
+        self._text_features = servable(text_features)
+        takes_ids = isinstance(self._text_features, IdFeatures)
+        texts = self._text_features.specs(CLASSIFICATION) if takes_ids else [_TEXT]
+        self.functions = {"serving_default": _traced(self._encode, *texts)}
 
-    def _encode(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        features = self._text_features(text)
+    def _encode(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        features = self._text_features(*texts)
         sequence_output, pooled_output = self._encoder(**features)
         pooled = {} if pooled_output is None else {"pooled_output": pooled_output}
         return {
@@ -187,6 +238,11 @@ def save_task_model(
       [n], the score of "" minus that of the answer. Its second signature, `windows`, takes
       `input_ids`, `input_mask` and `segment_ids`, int32 [n, L], and returns `start_logits` and
       `end_logits`, float32 [n, L].
+
+    With the tokenizer of a tokenizer.json, a model takes `input_ids`, `input_mask` and
+    `segment_ids` in the place of texts, int32 [n, L], and for a choice [n, N, L]. Tagging also
+    takes `first_pieces`, int32 [n, most words], as `TextFeatures.of_words` returns them. Span has
+    the inputs and outputs of `windows` only.
 
     Args:
       model: fine-tuned model.

@@ -11,6 +11,7 @@ from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import claims, locks, tensorflow_files, tensorflow_models
 from beambert.pipelines.storage.weights import RESULTS_FILE, SAVED_MODEL_FOLDER, weights_sha256
 from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL
+from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, TokenizerVocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import pretrained_model
 from beambert.trainer.serving.card import CARD_FILE, model_card
@@ -56,6 +57,9 @@ def export(model_dir: str, output: str, trusts: bool = False, number: int | None
     ):
         save_module(module, functions, temporary)
         _write_source(model_dir, temporary)
+        if isinstance(found.vocabulary, TokenizerVocabulary):  # Its callers need the tokenizer.
+            for name, data in found.vocabulary.files().items():
+                tensorflow_files.write_bytes(f"{temporary}/{EXTRA_ASSETS}/{name}", data)
         card = model_card(functions["serving_default"], found.training, _results(found.path))
         tensorflow_files.write_bytes(f"{temporary}/{CARD_FILE}", card.encode())
         # Still under the lock: without it, another export takes the folder for a dead one.
@@ -145,7 +149,22 @@ def labels_of(model_dir: str) -> list[str]:
         raise InputError(f"--text: {model_dir} is no classifier; leave --text out")
     if found.training["is_pair"]:
         raise InputError(f"--text: {model_dir} takes pairs of texts; leave --text out")
+    if isinstance(found.vocabulary, TokenizerVocabulary):
+        raise InputError(
+            f"--text: the SavedModel of {model_dir} takes ids; leave --text out, and ask it with "
+            "`beambert predict`"
+        )
     return found.training["labels"]
+
+
+def describe(path: str) -> str:
+    """Returns the line that says what an exported version takes."""
+    if tensorflow_files.exists(f"{path}/{EXTRA_ASSETS}/{TOKENIZER_FILE}"):
+        return (
+            f"{path}: a SavedModel that takes ids, since no graph of TensorFlow can run its "
+            f"tokenizer, which is {EXTRA_ASSETS}/{TOKENIZER_FILE} in it"
+        )
+    return f"{path}: a SavedModel that takes raw text"
 
 
 def describe_answer(path: str, text: str, labels: Sequence[str]) -> str:

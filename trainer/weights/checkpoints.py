@@ -15,7 +15,6 @@ from beambert.pipelines.storage.weights import (
     CONFIG_FILE,
     TRAINING_FILE,
 )
-from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import build_pretrainer
 
@@ -43,7 +42,10 @@ def model_at(path: str, step: int, checkpoints: str | None = None) -> Iterator[s
             advice = "if the pre-training had a --checkpoint_dir, give it here, too"
         raise InputError(f"--checkpoint={step}: {folder} has no such checkpoint; {advice}")
     with tempfile.TemporaryDirectory(prefix="beambert-") as made:
-        for name in (CONFIG_FILE, VOCABULARY_FILE, TRAINING_FILE):
+        vocabulary = model_folders.read_beside(
+            path, "--model", tensorflow_files.read_bytes, tensorflow_files.exists
+        )
+        for name in (CONFIG_FILE, *vocabulary.files(), TRAINING_FILE):
             tensorflow_files.copy(f"{path}/{name}", f"{made}/{name}")
         tensorflow_files.write_bytes(f"{made}/{MARKER_FILE}", b"{}")
         opened = model_folders.open_model(made, "--model")

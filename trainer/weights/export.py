@@ -1,7 +1,6 @@
 """Model folders -> the files of other systems: Hugging Face folders, TF1 checkpoints."""
 
 import dataclasses
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,18 +29,11 @@ from beambert.pipelines.tasks.task import (
     SPAN,
     TAGGING,
 )
-from beambert.pipelines.wordpiece.vocabulary import (
-    CLASSIFY,
-    PADDING,
-    SEPARATE,
-    SPECIAL_TOKENS,
-    VOCABULARY_FILE,
-)
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import objective_of, pretrained_model
 from beambert.trainer.task_models import task_model
 from beambert.trainer.weights.initial import CONFIG_FILES, GENERATOR_FOLDER, SAFETENSORS_FILE
-from beambert.trainer.weights.tokenizer_files import TOKENIZER_CONFIG_FILE
+from beambert.trainer.weights.tokenizer_files import exported_files, json_bytes
 
 ORIGINAL_CONFIG_FILE, HUGGING_FACE_CONFIG_FILE = CONFIG_FILES
 # The names of the original release's checkpoint files begin with this.
@@ -63,15 +55,15 @@ class _HuggingFaceClass:
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
-# Whether a configuration is BERT's -> the ids of tokens in it, by their names there.
+# Whether a configuration is BERT's -> name of an id in it -> the role of its token.
 _TOKENS_OF_CONFIG = {
-    True: {"pad": PADDING},
+    True: {"pad": "padding"},
     False: {
-        "pad": PADDING,
-        "bos": CLASSIFY,
-        "eos": SEPARATE,
-        "cls": CLASSIFY,
-        "sep": SEPARATE,
+        "pad": "padding",
+        "bos": "classify",
+        "eos": "separate",
+        "cls": "classify",
+        "sep": "separate",
     },
 }
 # Kind of fine-tuned model -> class of `transformers`.
@@ -110,10 +102,19 @@ def export_hugging_face(model_dir: str, output: str) -> None:
     """
     found = model_folders.open_model(model_dir, "--model")
     its_class = _class_of(found)
-    if found.training.get("freeze_encoder"):
+    for setting, what in (
+        ("freeze_encoder", "its classifier reads the encoder's last four layers"),
+        ("num_bilstm_layers", "its classifier reads a BiLSTM on top of the encoder"),
+    ):
+        if found.training.get(setting):
+            raise InputError(
+                f"--model={model_dir}: {what}, which no class of transformers does; export it as a "
+                "SavedModel"
+            )
+    if found.config.is_decoder and found.training["kind"] != model_folders.PRETRAINING:
         raise InputError(
-            f"--model={model_dir}: its classifier reads the encoder's last four layers, which no "
-            "class of transformers does; export it as a SavedModel"
+            f"--model={model_dir}: reads text from left to right and classifies the last token, "
+            "which no class of transformers does; export it as a SavedModel"
         )
     if "windows" in found.training:
         raise InputError(
@@ -145,8 +146,8 @@ def _write_hugging_face(
     data = safetensors.numpy.save(weights, metadata={"format": "pt"})
     tensorflow_files.write_bytes(f"{folder}/{SAFETENSORS_FILE}", data)
     _write_json(f"{folder}/{HUGGING_FACE_CONFIG_FILE}", config)
-    _write_json(f"{folder}/{TOKENIZER_CONFIG_FILE}", _tokenizer_config(found))
-    tensorflow_files.write_bytes(f"{folder}/{VOCABULARY_FILE}", found.vocabulary.serialize())
+    for name, content in exported_files(found).items():
+        tensorflow_files.write_bytes(f"{folder}/{name}", content)
 
 
 def _write_electra(folder: str, found: model_folders.ModelFolder) -> None:
@@ -174,6 +175,11 @@ def export_tensorflow(model_dir: str, output: str) -> None:
       InputError: the model cannot be used, or the output exists already.
     """
     found = model_folders.open_model(model_dir, "--model")
+    if found.config.is_decoder:
+        raise InputError(
+            f"--model={model_dir}: reads text from left to right, which the original release "
+            "does not know; export it with --to=huggingface"
+        )
     if found.config.family != "bert":
         raise InputError(
             f"--to=tf1: the original release has no {family_of(found.config).title}; give "
@@ -191,7 +197,8 @@ def export_tensorflow(model_dir: str, output: str) -> None:
         tensorflow_files.write_bytes(
             f"{folder}/{ORIGINAL_CONFIG_FILE}", found.config.to_json().encode()
         )
-        tensorflow_files.write_bytes(f"{folder}/{VOCABULARY_FILE}", found.vocabulary.serialize())
+        for name, data in found.vocabulary.files().items():
+            tensorflow_files.write_bytes(f"{folder}/{name}", data)
 
     _write_whole(output, write)
 
@@ -244,8 +251,8 @@ def _described(
     found: model_folders.ModelFolder, its_class: str, config: EncoderConfig
 ) -> dict[str, Any]:
     ids = {
-        f"{name}_token_id": found.vocabulary.id_of(token)
-        for name, token in _TOKENS_OF_CONFIG[config.family == "bert"].items()
+        f"{name}_token_id": getattr(found.vocabulary.special, role)
+        for name, role in _TOKENS_OF_CONFIG[config.family == "bert"].items()
     }
     bert = {
         "model_type": "bert",
@@ -261,21 +268,8 @@ def _described(
     }
 
 
-def _tokenizer_config(found: model_folders.ModelFolder) -> dict[str, Any]:
-    names = {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
-    return names | {
-        "tokenizer_class": "BertTokenizer",
-        "do_lower_case": found.do_lower_case,
-        "strip_accents": None,
-        "tokenize_chinese_chars": True,
-        "model_max_length": found.config.longest_sequence,
-    }
-
-
 def _write_json(path: str, value: Mapping[str, Any]) -> None:
-    tensorflow_files.write_bytes(
-        path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
-    )
+    tensorflow_files.write_bytes(path, json_bytes(value))
 
 
 def _write_whole(output: str, write: Callable[[str], None]) -> None:

@@ -143,7 +143,7 @@ class InitialWeights:
             is no finite number.
         """
         weights = self.read()
-        variables = {variable.path: variable for variable in model.variables}
+        variables = {variable.path: variable for variable in model.weights}
         shapes = {path: tuple(variable.shape) for path, variable in variables.items()}
         missing = self._compare(weights, shapes, flag)
         for path, variable in variables.items():

@@ -298,7 +298,7 @@ def test_what_was_made_from_something_else_is_refused(made, folder, vocabulary):
     others = {
         0: (find_task("regression"), r"--task there \"classification\", here \"regression\""),
         1: (("bad", "odd"), r"labels there \[\"bad\", \"good\"\], here \[\"bad\", \"odd\"\]"),
-        2: (Vocabulary((*vocabulary.tokens, "more")), "--vocab_file is another one"),
+        2: (Vocabulary((*vocabulary.tokens, "more")), "--vocab_file or --tokenizer is another one"),
         3: (False, "do_lower_case there true, here false"),
         4: (16, "max_seq_length there 12, here 16"),
         5: (hashes | {"dev": "0"}, "--data_dir is another one"),

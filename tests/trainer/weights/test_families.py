@@ -20,6 +20,7 @@ from beambert.model.pretrainer import BertPretrainer
 from beambert.model.shapes import variable_shapes
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, SPAN, TAGGING
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.task_models import build_model
 from beambert.trainer.weights.export import HUGGING_FACE, export_hugging_face, export_tensorflow
@@ -143,7 +144,7 @@ def finished(folder, model, **training):
     folder.mkdir()
     training |= {"do_lower_case": True, "max_seq_length": 11}
     name = next(n for n in OBJECTIVES if n.startswith(model.config.family))
-    vocabulary = model_folders.read_vocabulary(str(GOLDEN / name / "vocab.txt"), "--vocab_file")
+    vocabulary = Vocabulary.parse((GOLDEN / name / "vocab.txt").read_bytes(), "vocab.txt")
     model_folders.describe_model(str(folder), model.config, vocabulary, training)
     model_folders.save_weights(model, str(folder))
     (folder / "_UNFINISHED").write_bytes(b"")

@@ -1,0 +1,1 @@
+"""Tokenizers from tokenizer.json files (byte-level BPE, Unigram), beside BERT's word pieces."""

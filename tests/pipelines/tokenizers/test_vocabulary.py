@@ -1,0 +1,188 @@
+"""Tokenizers as vocabularies: special tokens by role, words, and what is refused."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+from support.tokenizer_kinds import ALBERT, BERT, KINDS, MODERNBERT, ROBERTA, XLMR
+from tokenizers import Tokenizer
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tokenizers.folders import read_beside, read_given
+from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
+from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+
+def read(path: str, flag: str) -> bytes:
+    return pathlib.Path(path).read_bytes()
+
+
+def exists(path: str) -> bool:
+    return pathlib.Path(path).exists()
+
+
+def given(tokenizer, vocab_file=None, do_lower_case=None):
+    return read_given(vocab_file, str(tokenizer), do_lower_case, read, exists)
+
+
+def test_special_tokens_of_each_kind(folders):
+    """As the models are published: RoBERTa and XLM-R have two separators and one segment."""
+    for kind in KINDS:
+        vocabulary, do_lower_case = given(folders[kind])
+        tokens = [
+            vocabulary.tokens[getattr(vocabulary.special, role)]
+            for role in ("padding", "unknown", "classify", "separate", "mask")
+        ]
+        is_fairseq = kind in (ROBERTA, XLMR)
+        if is_fairseq:
+            assert tokens == ["<pad>", "<unk>", "<s>", "</s>", "<mask>"], kind
+        else:
+            assert tokens == list(SPECIAL_TOKENS), kind
+        assert vocabulary.separators == (2 if is_fairseq else 1), kind
+        assert vocabulary.second_segment == (0 if is_fairseq else 1), kind
+        assert do_lower_case == (kind in (ALBERT, BERT)), kind
+        assert vocabulary.space_before == (" " if kind in (ROBERTA, MODERNBERT) else ""), kind
+
+
+def test_word_pieces_of_bert_keep_their_exact_tokenizer(folders):
+    assert type(given(folders[BERT])[0]) is Vocabulary
+    assert type(given(folders[BERT] / "tokenizer.json")[0]) is Vocabulary
+    assert type(given(folders[ALBERT])[0]) is TokenizerVocabulary
+
+
+@pytest.mark.parametrize("kind", [ROBERTA, MODERNBERT, ALBERT, XLMR])
+def test_words_begin_where_the_library_cut_them(folders, kind):
+    """The library's own cuts at white space and punctuation tell where words begin."""
+    vocabulary, _ = given(folders[kind])
+    reference = Tokenizer.from_file(str(folders[kind] / "tokenizer.json"))
+    text = "the river ended in another village, wonderfully made"
+    found = reference.encode(text, add_special_tokens=False)
+    words = [None, *found.word_ids]
+    begins = [
+        words[place] != words[place + 1] or text[start:end] == ","
+        for place, (start, end) in enumerate(found.offsets)
+    ]
+    continues = vocabulary.is_continuation[found.ids]
+    # The first word of a text has no space before it in a byte-level BPE.
+    skipped = 1 if vocabulary.space_before else 0
+    assert continues[skipped:].tolist() == [not begin for begin in begins[skipped:]]
+    assert continues.any()
+
+
+@pytest.mark.parametrize("kind", [ROBERTA, MODERNBERT, ALBERT, XLMR])
+def test_tokens_that_stand_for_no_text(folders, kind):
+    vocabulary, _ = given(folders[kind])
+    reserved = {vocabulary.tokens[number] for number in np.flatnonzero(vocabulary.is_reserved)}
+    reference = Tokenizer.from_file(str(folders[kind] / "tokenizer.json"))
+    added = reference.get_added_tokens_decoder().values()
+    assert reserved == {token.content for token in added}
+    assert not vocabulary.is_continuation[vocabulary.is_reserved].any()
+
+
+def test_a_folder_of_ours_gives_the_same_tokenizer_again(folders, tmp_path):
+    vocabulary, _ = given(folders[ROBERTA])
+    for name, data in vocabulary.files().items():
+        (tmp_path / name).write_bytes(data)
+    again = read_beside(str(tmp_path), "--model", read, exists)
+    assert again.special == vocabulary.special
+    assert again.sha256 == vocabulary.sha256
+    assert again.tokens == vocabulary.tokens
+
+
+def test_two_or_four_bytes(folders):
+    vocabulary, _ = given(folders[ROBERTA])
+    assert vocabulary.about()["token_bytes"] == 2
+    content = json.loads(vocabulary.data)
+    content["added_tokens"].append(
+        content["added_tokens"][0] | {"id": 70_000, "content": "<far>", "special": True}
+    )
+    content["model"]["vocab"]["<far>"] = 70_000
+    far = TokenizerVocabulary.read(json.dumps(content).encode(), "far")
+    assert far.about()["token_bytes"] == 4
+    assert len(far) == 70_001
+    assert far.is_reserved[60_000]
+
+
+@pytest.fixture
+def changed(folders, tmp_path):
+    """Writes RoBERTa's tokenizer.json with changes, and a config; returns its folder."""
+
+    def write(change=None, config=None, kind=ROBERTA):
+        content = json.loads((folders[kind] / "tokenizer.json").read_text())
+        if change:
+            change(content)
+        (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+        if config is not None:
+            (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+        return tmp_path
+
+    return write
+
+
+def without_mask(content):
+    content["added_tokens"] = [t for t in content["added_tokens"] if t["content"] != "<mask>"]
+    del content["model"]["vocab"]["<mask>"]
+
+
+def with_word_ends(content):
+    content["model"]["end_of_word_suffix"] = "</w>"
+
+
+def test_roles_are_named_in_the_config(changed):
+    def rename(content):
+        text = json.dumps(content).replace("<mask>", "<gap>").replace("<pad>", "<fill>")
+        content.clear()
+        content.update(json.loads(text))
+
+    config = {"mask_token": {"content": "<gap>"}, "pad_token": "<fill>"}
+    vocabulary, _ = given(changed(rename, config))
+    assert vocabulary.tokens[vocabulary.special.mask] == "<gap>"
+    assert vocabulary.tokens[vocabulary.special.padding] == "<fill>"
+    assert vocabulary.pieces[vocabulary.special.mask] == "[MASK]"
+
+
+def test_without_a_frame_the_names_give_the_roles(changed):
+    vocabulary, _ = given(changed(lambda content: content.update(post_processor=None)))
+    assert (vocabulary.separators, vocabulary.second_segment) == (1, 1)
+    assert vocabulary.tokens[vocabulary.special.classify] == "<s>"
+    assert not vocabulary.has_frame
+
+
+@pytest.mark.parametrize(
+    ("change", "config", "message"),
+    [
+        (without_mask, None, r"has no token for the role mask; add one such as \[MASK\]"),
+        (with_word_ends, None, "marks where words end"),
+        (None, {"mask_token": "<absent>"}, "has no token for the role mask"),
+        (None, {"mask_token": "<pad>"}, "has one token for the roles padding and mask"),
+        (None, {"auto_map": {"AutoTokenizer": ["t.Mine", None]}}, "is a program .* never run"),
+        (lambda c: c.update(model={"type": "BPE"}), None, "cannot be read as a tokenizer"),
+        (lambda c: c.pop("model"), None, "is no tokenizer.json"),
+    ],
+)
+def test_tokenizers_that_cannot_be_used(changed, change, config, message):
+    folder = changed(change, config)
+    with pytest.raises(InputError, match=f"^--tokenizer=.*: (its tokenizer )?{message}"):
+        given(folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b"{}"])
+def test_files_that_are_no_tokenizer(tmp_path, content):
+    (tmp_path / "tokenizer.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"tokenizer\.json: .*; copy it again"):
+        given(tmp_path / "tokenizer.json")
+
+
+def test_flags_that_do_not_go_together(folders, tmp_path):
+    folder = folders[ROBERTA]
+    with pytest.raises(InputError, match="--tokenizer=.*: cannot be given beside --vocab_file"):
+        given(folder, vocab_file="vocab.txt")
+    with pytest.raises(InputError, match="--do_lower_case=True: cannot be given beside --tokeni"):
+        given(folder, do_lower_case=True)
+    with pytest.raises(InputError, match="--vocab_file: missing"):
+        read_given(None, None, None, read, exists)
+    with pytest.raises(InputError, match="--tokenizer=.*: no such file or folder"):
+        given(tmp_path / "absent")
+    with pytest.raises(InputError, match=r"has no vocab\.txt or tokenizer\.json"):
+        given(tmp_path)
