@@ -10,10 +10,9 @@ from keras import ops
 from beambert.model.dropout import dropout
 from beambert.model.layers import MASKED_SCORE, score_bias
 
-# Longest sequences whose scores are held whole for the backward pass, and the queries of a part of
-# longer ones. At 8,192 tokens parts take a ninth of the memory and, on two busy cores, 1.1 to 2
-# times the time; parts of 512 and 1,024 took more of both (benchmarks/local_attention.py).
-WHOLE_SCORES, QUERIES = 2048, 256
+# Queries whose scores are held at once in long sequences. Parts of 512 and 1,024 took more time and
+# memory (benchmarks/local_attention.py).
+QUERIES = 256
 
 
 def rotated(x_BNLD, theta: float):
@@ -56,27 +55,15 @@ def attend(query, key, value, bias, rate: float = 0.0, dropout_seed=None, site: 
     return ops.matmul(ops.cast(weights, value.dtype), value)
 
 
-def attend_globally(query_BNLD, key_BNLD, value_BNLD, input_mask_BL, *settings):
-    """Returns the weighted values where each position sees all others.
-
-    Args:
-      query_BNLD, key_BNLD, value_BNLD: float tensors with a static L.
-      input_mask_BL: integer [B, L], 1 for tokens and 0 for padding.
-      settings: rate, seed and site of dropout, see `attend`.
-    """
-    length, (rate, seed, _) = query_BNLD.shape[2], settings
-    bias = score_bias(input_mask_BL, length)
-    is_dropped = rate and seed is not None
-    if length <= WHOLE_SCORES or is_dropped:
-        return attend(query_BNLD, key_BNLD, value_BNLD, bias, *settings)
-    return _attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias)
-
-
-def _attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias):
+def attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias):
     """Returns what `attend` does without dropout, and holds the scores of a part of the queries.
 
     The backward pass computes them again from what the softmax divides by (Dao et al. 2022, arXiv
     2205.14135, section 3.1). Loops keep the compiler from holding them.
+
+    Args:
+      query_BNLD, key_BNLD, value_BNLD: float tensors with a static L.
+      bias: float32, added to the scores [B, N, L, L]; it is the same for all queries.
     """
     heads, length, width = query_BNLD.shape[1:]
     count, scale = -(-length // QUERIES), width**-0.5
