@@ -32,6 +32,7 @@ CLOUD = "needs Google Cloud; tests/deploy submits such jobs to stand-ins"
 NOT_RUN = {
     "docs/data.md": {
         "bert/tf_examples": "the original script's records, as tests/pipelines/verification has",
+        "biomedical": "needs Google's weights; test_extension.py and test_new_tokens.py have small ones",
         "--tokenizer=roberta-base": "needs a published tokenizer; a learned one is run",
         "--runner=FlinkRunner": "needs Flink's job server: make test-flink",
         "--runner=SparkRunner": "needs Spark's job server: make test-runners",

@@ -69,7 +69,7 @@ def _read_pieces(path: str, vocabulary: Vocabulary, lower_cases: bool) -> tuple[
         word = piece.removeprefix(CONTINUES)
         if not word or split([word]) != [word.encode()]:
             raise InputError(
-                f"{name} can't be reached, since text is {'lower-cased and ' * lower_cases}cut at "
+                f"{name} cannot be reached, since text is {'lower-cased and ' * lower_cases}cut at "
                 "spaces and punctuation; write one word as it is then"
             )
         known.add(piece)

@@ -16,6 +16,9 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.wordpiece.cutting import cut, longest_of
 from beambert.pipelines.wordpiece.vocabulary import CONTINUES, Vocabulary
 
+# Greatest number of characters of a word that pieces are learned from. What is longer is no word.
+LONGEST_PIECE = 50
+
 
 @dataclasses.dataclass(frozen=True)
 class Extension:
@@ -60,7 +63,8 @@ def choose_pieces(pieces: Sequence[str], words: Mapping[str, int], number: int) 
     """
     known = set(pieces)
     longest = longest_of(known)
-    cuts = {word: found for word in words if (found := cut(word, known, longest))}
+    usual = (word for word in words if len(word) <= LONGEST_PIECE)
+    cuts = {word: found for word in usual if (found := cut(word, known, longest))}
     saved: defaultdict[str, int] = defaultdict(int)
     holders: defaultdict[str, set[str]] = defaultdict(set)
     for word in cuts:
@@ -94,10 +98,16 @@ def choose_pieces(pieces: Sequence[str], words: Mapping[str, int], number: int) 
 
 def _joined(pieces: Sequence[str]) -> Iterator[tuple[str, int]]:
     """Yields each join of neighbouring pieces, and the number of tokens that it saves."""
+    ends: dict[str, int] = {}
     for first, end in itertools.combinations(range(len(pieces) + 1), 2):
-        if end - first > 1:
-            rest = (piece.removeprefix(CONTINUES) for piece in pieces[first + 1 : end])
-            yield pieces[first] + "".join(rest), end - first - 1
+        if end - first < 2:
+            continue
+        rest = (piece.removeprefix(CONTINUES) for piece in pieces[first + 1 : end])
+        joined = pieces[first] + "".join(rest)
+        # One that begins inside of the same piece is not found there.
+        if first >= ends.get(joined, 0):
+            ends[joined] = end
+            yield joined, end - first - 1
 
 
 def tokens_of(pieces: Sequence[str], words: Mapping[str, int]) -> int:

@@ -116,10 +116,10 @@ def test_a_list_of_pieces(old):
     ("piece", "message"),
     [
         ("the", "line 1: 'the' is a piece already"),
-        ("Hepatic", "line 1: 'Hepatic' can't be reached, since text is lower-cased and cut at"),
-        ("two words", "can't be reached"),
-        ("x-ray", "can't be reached"),
-        ("##", "can't be reached"),
+        ("Hepatic", "line 1: 'Hepatic' cannot be reached, since text is lower-cased and cut at"),
+        ("two words", "cannot be reached"),
+        ("x-ray", "cannot be reached"),
+        ("##", "cannot be reached"),
         ("", "has no pieces"),
     ],
 )
@@ -148,6 +148,11 @@ def test_what_does_not_fit_is_refused(old, others, message):
     with pytest.raises(InputError, match=message):
         main(flags(old, **others))
     assert not old.with_name("new.txt").exists()
+
+
+def test_what_is_too_long_for_a_word_becomes_no_piece():
+    assert choose_pieces(PIECES, {"d" * 51: 1000, "dab": 1}, 1) == ["dab"]
+    assert choose_pieces(PIECES, {"d" * 50: 1000, "dab": 1}, 1) == ["d" * 50]
 
 
 def test_counts_of_a_corpus_with_few_kinds_of_words():
