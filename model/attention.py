@@ -91,7 +91,8 @@ def attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias):
             greatest = ops.max(scores, axis=-1, keepdims=True)
             raised = ops.exp(scores - greatest)
             total = ops.sum(raised, axis=-1, keepdims=True)
-            context = ops.matmul(ops.cast(raised / total, value_BNLD.dtype), value_BNLD)
+            sums = ops.matmul(ops.cast(raised, value_BNLD.dtype), value_BNLD)
+            context = ops.cast(ops.cast(sums, "float32") / total, value_BNLD.dtype)
             return context, greatest + ops.log(total)
 
         queries = divided(query_BNLD)
@@ -109,14 +110,18 @@ def attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias):
                 weights = ops.cast(weights, value_BNLD.dtype)
                 of_queries, of_key, of_value = gradients
                 of_query = ops.matmul(of_scores, key_BNLD)[None]
+                to_key = ops.matmul(ops.swapaxes(of_scores, -1, -2), query)
+                to_value = ops.matmul(ops.swapaxes(weights, -1, -2), upstream)
                 return (
                     ops.slice_update(of_queries, (index, 0, 0, 0, 0), of_query),
-                    of_key + ops.matmul(ops.swapaxes(of_scores, -1, -2), query),
-                    of_value + ops.matmul(ops.swapaxes(weights, -1, -2), upstream),
+                    of_key + ops.cast(to_key, "float32"),
+                    of_value + ops.cast(to_value, "float32"),
                 )
 
-            start = tuple(map(ops.zeros_like, (queries, key_BNLD, value_BNLD)))
-            of_queries, of_key, of_value = ops.fori_loop(0, count, step, start)
+            # Many parts are added up, for which bfloat16 has too few digits.
+            sums = (ops.zeros_like(x, dtype="float32") for x in (key_BNLD, value_BNLD))
+            found = ops.fori_loop(0, count, step, (ops.zeros_like(queries), *sums))
+            of_queries, of_key, of_value = (ops.cast(x, query_BNLD.dtype) for x in found)
             return joined(of_queries), of_key, of_value
 
         return joined(contexts), gradient

@@ -296,10 +296,11 @@ def _check_sizes(data: Sequence[PhaseData], config: EncoderConfig) -> None:
     for each in data:
         length, limit = each.records.max_seq_length, config.longest_sequence
         if length > limit:
+            tiles = ", or give --init with --init_positions=tile"
             raise InputError(
                 f"{each.records.folder}: its max_seq_length is {length}, but the model's "
-                f"max_position_embeddings is {limit}; choose another --model, or give --init with "
-                "--init_positions=tile"
+                f"max_position_embeddings is {limit}; choose another --model"
+                + (tiles if config.has_position_table else "")
             )
 
 
