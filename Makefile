@@ -17,7 +17,7 @@ XLA_CACHE := TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=$(abspath .venv/xl
 PYTEST := $(TEST_ENV) $(XLA_CACHE) $(BIN)/python -m pytest -n auto --maxprocesses=4 \
 	--dist=loadfile --no-loadscope-reorder
 
-.PHONY: help setup explore demo test test-slow test-explore test-flink test-cluster \
+.PHONY: help setup explore demo test test-slow test-release test-explore test-flink test-cluster \
 	test-runners test-tpu-packages attack deploy-files smoke-cloud lint bench lock clean
 
 help:  ## list the targets
@@ -51,11 +51,14 @@ demo: $(SETUP)  ## the whole path from text to a served model, in demo-output/
 	$(BIN)/beambert demo --output=demo-output
 
 test: $(SETUP)  ## the fast tests, offline
-	$(PYTEST) -m "not slow and not flink and not runners and not explore"
+	$(PYTEST) -m "not slow and not release and not flink and not runners and not explore"
 
 # These wait for other processes half of the time, so that one more than there are processors gains.
-test-slow: $(SETUP)  ## the others: several processes, killed ones
+test-slow: $(SETUP)  ## those that take longer: trainings, several processes
 	$(PYTEST) -n 3 -m slow
+
+test-release: $(SETUP)  ## before a release: processes killed at many moments, benchmarks that train
+	$(PYTEST) -n 3 -m release
 
 test-explore: .venv/.explore  ## the page of beambert explore in a browser; needs Debian's chromium
 	@if ! command -v chromium >/dev/null; then \
@@ -96,7 +99,7 @@ test-runners: $(SETUP)  ## the Beam commands on Prism, Spark and Flink; needs Go
 
 test-tpu-packages: .venv-tpu/.installed  ## the trainer's tests with exactly what a TPU host has
 	TPU_SKIP_MDS_QUERY=1 $(TEST_ENV) .venv-tpu/bin/python -m pytest -n auto --maxprocesses=4 \
-		--dist=loadfile -m "not slow" tests/model tests/trainer
+		--dist=loadfile -m "not slow and not release" tests/model tests/trainer
 
 .venv-tpu/.installed: requirements-tpu.lock
 	$(PYTHON) -m venv --clear .venv-tpu

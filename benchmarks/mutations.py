@@ -35,7 +35,7 @@ from benchmarks.equivalent_mutations import EQUIVALENT, TESTS
 
 ROOT = pathlib.Path(__file__).parents[1]
 FORK = multiprocessing.get_context("fork")
-OPTIONS = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not flink"]
+OPTIONS = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not release and not flink"]
 # Seconds that the tests of an unchanged module may take.
 LONGEST = 600
 

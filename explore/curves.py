@@ -58,7 +58,7 @@ def flops_a_step(settings: Mapping[str, object]) -> float | None:
     """Returns the operations of an update of a pre-training; None where they are not known.
 
     They are not known of a training on records of several lengths, of one with drawn masks, a
-    generator or a teacher, or of a fine-tuned model.
+    generator or a teacher, of another family than BERT, or of a fine-tuned model.
 
     Args:
       settings: settings of the training in one level, see `Run`.
@@ -73,7 +73,7 @@ def flops_a_step(settings: Mapping[str, object]) -> float | None:
     predictions = settings.get("records.0.max_predictions_per_seq")
     if any(name not in settings for name in names) or predictions is None:
         return None
-    others = ("records.1.", "mask_rate", "generator_size", "distill_from")
+    others = ("records.1.", "mask_rate", "generator_size", "distill_from", f"{prefix}model_type")
     if any(name.startswith(others) for name in settings):
         return None
     batch, length = (settings[name] for name in names)

@@ -65,7 +65,7 @@ def show_attention(
     config = model.config
     layer = min(max(int(layer), 1), config.num_hidden_layers)
     head = min(max(int(head), 1), config.num_attention_heads)
-    framed = framed[: config.max_position_embeddings]
+    framed = framed[: config.longest_sequence]
     weights = read_layers(model.encoder, single(framed)).attention[layer - 1, head - 1]
     names = material.language_of(name).vocabulary.pieces
     tokens = [names[index] for index in framed]
@@ -100,7 +100,7 @@ def show_lens(material: Material, name: str, typed: str, place: int) -> Html:
     model = material.model(name)
     if not model.masked_lm_head:
         return whole(said(NO_MASKED_LM_HEAD))
-    framed = _framed(material, name, typed)[: model.config.max_position_embeddings]
+    framed = _framed(material, name, typed)[: model.config.longest_sequence]
     if len(framed) < 3:
         return whole(said("Type a text with at least one word."))
     names, ids = material.language_of(name).vocabulary.pieces, material.token_ids(name)
@@ -153,7 +153,7 @@ def show_points(material: Material, name: str, typed: str) -> Html:
         labels.append(label.strip() if bar else "")
         texts.append(text.strip() if bar else line)
     model, ids = material.model(name), material.token_ids(name)
-    most = min(128, model.config.max_position_embeddings)
+    most = min(128, model.config.longest_sequence)
     framed = [frame(tokens, ids, most) for tokens in typed_ids(material, name, *texts)]
     vectors = sentence_vectors(model.encoder, framed, ids.padding)
     return whole(

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from keras import ops
 
-from beambert.model.encoder import BertEncoder, score_bias
+from beambert.model.encoder import BertEncoder
+from beambert.model.layers import score_bias
 from beambert.model.pretrainer import BertPretrainer
 
 # Number of answers to show at a masked place.
@@ -60,7 +61,7 @@ def read_layers(encoder: BertEncoder, features: Mapping[str, np.ndarray]) -> Lay
       features: features of one text, see `single`.
     """
     length = features["input_ids"].shape[1]
-    bias = score_bias(features["input_mask"], length)
+    bias = score_bias(features["input_mask"], length, encoder.config.is_decoder)
     x_TH = encoder.embeddings(features["input_ids"], features["segment_ids"])
     outputs, weights = [x_TH], []
     for layer in encoder.encoder_layers:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from beambert.explore.evaluations import open_evaluation
 from beambert.explore.libraries import importing, load_libraries
-from beambert.model.config import BertConfig
+from beambert.model.config import EncoderConfig
+from beambert.model.families.table import family_of, read_config
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage.given_paths import check_folder, is_local
@@ -70,7 +71,7 @@ class NamedModel:
 
     path: str
     training: Mapping[str, Any]
-    config: BertConfig
+    config: EncoderConfig
     language: Language
 
     @property
@@ -363,9 +364,14 @@ def _open(path: str) -> NamedModel:
         training["kind"]
         file = f"{path}/{CONFIG_FILE}"
         with open(file, encoding="utf-8") as opened:
-            config = BertConfig.from_json(opened.read())
+            config = read_config(opened.read())
     except (ValueError, KeyError, OSError) as error:
         raise InputError(f"{file}: cannot be read ({error}); copy the folder again") from error
+    if config.family != "bert":
+        raise InputError(
+            f"--model={path}: is a {family_of(config).title}, but the page shows what a BERT "
+            "computes; name a BERT"
+        )
     if os.path.isfile(f"{path}/{TOKENIZER_FILE}"):
         vocabulary = read_beside(path, "--model", _read, os.path.exists)
     else:

@@ -74,7 +74,7 @@ def longest(material: Material, name: str) -> int:
     """Returns the number of tokens that a text may have: the page's or the model's limit."""
     if name not in material.pretrained:
         return MOST_TOKENS
-    return min(MOST_TOKENS, material.models[name].config.max_position_embeddings)
+    return min(MOST_TOKENS, material.models[name].config.longest_sequence)
 
 
 def show_masking(
@@ -207,7 +207,7 @@ def pairs_of(
         start += len(of)
     model = material.model(name)
     if model:
-        length = min(length, model.config.max_position_embeddings)
+        length = min(length, model.config.longest_sequence)
     pairs, counts = make_pairs(documents, material.token_ids(name), length, short, seed)
     return sentences, pairs, counts
 

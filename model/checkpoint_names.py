@@ -24,7 +24,8 @@ _ORIGINAL_HEADS = {
 # position numbers, and the decoder, which is tied to the word embeddings.
 _NOT_OURS = re.compile(
     r".*/(adam|lamb)_[mv]|.*/LAMB(_\d)?|global_step|.*position_ids"
-    r"|cls\.predictions\.decoder\.(weight|bias)"
+    r"|((cls\.)?predictions|lm_head)\.decoder\.(weight|bias)"
+    r"|(vocab_projector|generator_lm_head|decoder)\.weight"
 )
 
 
@@ -66,22 +67,44 @@ def generator_name(path: str) -> tuple[str, bool] | None:
     """
     if path == "generator_predictions/output_bias":
         return "generator_lm_head.bias", False
-    if not path.startswith(("generator", "bert/embeddings/")):
+    if not path.startswith(("generator", "bert/embeddings/", "electra/embeddings/")):
         return None
     name, is_transposed = hugging_face_name(path)
     return re.sub(r"^(bert|generator)\.", "electra.", name), is_transposed
 
 
-def plain_hugging_face_name(name: str) -> str:
-    """Returns a variable's present name in BertForPreTraining.
+def generator_path(path: str) -> str | None:
+    """Returns the path that a variable of an ELECTRA with masked LM has in a generator.
+
+    Returns None for the embeddings, which are the discriminator's.
+    """
+    if path == "cls/predictions/output_bias":
+        return "generator_predictions/output_bias"
+    for of_encoder, of_generator in (
+        ("electra/embeddings/", None),
+        ("electra/", "generator/"),
+        ("cls/predictions/transform/", "generator_predictions/"),
+    ):
+        if path.startswith(of_encoder):
+            return of_generator and of_generator + path.removeprefix(of_encoder)
+    return None
+
+
+# Parts of encoders, as bare models name them.
+_PARTS = ("embeddings.", "encoder.", "pooler.", "transformer.", "layers.", "final_norm.")
+_PARTS += ("embeddings_project.",)
+
+
+def plain_hugging_face_name(name: str, prefix: str = "bert.") -> str:
+    """Returns a variable's present name in the class with the heads of pre-training.
 
     Args:
-      name: name that an old version or a bare BertModel has written.
+      name: name that an old version or a bare model, such as BertModel, has written.
+      prefix: beginning of the names of the encoder's variables.
     """
     name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
     name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
-    is_bare = name.startswith(("embeddings.", "encoder.", "pooler."))
-    return f"bert.{name}" if is_bare else name
+    return prefix + name if name.startswith(_PARTS) else name
 
 
 def is_of_no_model(name: str) -> bool:

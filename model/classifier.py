@@ -1,14 +1,18 @@
-"""BERT with a layer for a task on top of the pooled output, or on top of every token's output.
+"""An encoder with a layer for a task on its pooled output, or on every token's output.
 
 Shape suffixes: B batch, L sequence length, T = B * L, H hidden size, C labels.
 """
 
+import dataclasses
+
 import keras
 from keras import ops
 
-from beambert.model.config import BertConfig
+from beambert.model.bilstm import BiLstm
+from beambert.model.config import EncoderConfig
 from beambert.model.dropout import dropout
-from beambert.model.encoder import BertDense, BertEncoder
+from beambert.model.families.table import family_of
+from beambert.model.layers import SITES_OF_LAYER, BertDense
 
 # This rate does not depend on the encoder's (`create_model` in the original run_classifier.py).
 CLASSIFIER_DROPOUT = 0.1
@@ -17,30 +21,63 @@ CLASSIFIER_DROPOUT = 0.1
 FEATURE_LAYERS = 4
 
 
-class _TaskModel(keras.Model):
-    """An encoder and one dense layer; the constructor creates every variable."""
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """What stands on top of the encoder, before the layer that gives the logits.
 
-    def __init__(
-        self, name: str, config: BertConfig, num_labels: int, seed: int, freeze_encoder: bool
-    ):
+    Attributes:
+      freeze_encoder: whether to train only the head. Its input is then the outputs of the encoder's
+        last layers.
+      num_bilstm_layers: number of layers of bidirectional LSTM (sections 5.1 and 5.3).
+      window_length: number of tokens in a window of a text; None if each text is one sequence.
+    """
+
+    freeze_encoder: bool = False
+    num_bilstm_layers: int = 0
+    window_length: int | None = None
+
+
+PLAIN_HEAD = Head()
+
+
+class _TaskModel(keras.Model):
+    """An encoder and its head; the constructor creates every variable."""
+
+    def __init__(self, name: str, config: EncoderConfig, num_labels: int, seed: int, head: Head):
         super().__init__(name=name)
         self.config = config
-        self.encoder = BertEncoder(config, seed)
-        self.encoder.trainable = not freeze_encoder
+        self.encoder = family_of(config).encoder(config, seed)
+        self.encoder.trainable = not head.freeze_encoder
         self.feature_layers = min(FEATURE_LAYERS, config.num_hidden_layers)
-        width = config.hidden_size * (self.feature_layers if freeze_encoder else 1)
+        width = config.hidden_size * (self.feature_layers if head.freeze_encoder else 1)
+        self.bilstm = None
+        if head.num_bilstm_layers:
+            self.bilstm = BiLstm(config.hidden_size, head.num_bilstm_layers, seed)
+            self.bilstm.build((None, None, width))
+            width = 2 * config.hidden_size
         self.classifier = BertDense(num_labels, config, seed, name="classifier")
         self.classifier.build((None, width))
         self.head_dropout = CLASSIFIER_DROPOUT
         self.built = True
 
-    def _frozen_features(self, inputs):
-        """Returns the frozen encoder's features, [T, feature layers * H], without dropout."""
+    def _token_features(self, inputs, dropout_seed):
+        """Returns what the head, or its BiLSTM, reads of every token, [T, width].
+
+        Of a frozen encoder they are [T, feature layers * H], without dropout.
+        """
+        if self.encoder.trainable:
+            return self.encoder.of_tokens(self.encoder.encode(*inputs, dropout_seed))
         return ops.stop_gradient(self.encoder.encode(*inputs, last_layers=self.feature_layers))
 
+    def _head_inputs(self, inputs, dropout_seed):
+        """Returns what the last layer reads of every token, [B, L, width]."""
+        x_TF = self._token_features(inputs, dropout_seed)
+        x_BLF = ops.reshape(x_TF, (-1, inputs[0].shape[1], x_TF.shape[-1]))
+        return self.bilstm(x_BLF, inputs[1]) if self.bilstm else x_BLF
+
     def _logits(self, x, dropout_seed):
-        # The encoder uses the dropout sites 0 to 3 * layers.
-        site = 3 * self.config.num_hidden_layers + 1
+        # The encoder uses the sites before this one.
+        site = SITES_OF_LAYER * self.config.num_hidden_layers + 1
         x = dropout(x, self.head_dropout, dropout_seed, site)
         return ops.cast(self.classifier(x), "float32")
 
@@ -61,11 +98,10 @@ class BertClassifier(_TaskModel):
 
     def __init__(
         self,
-        config: BertConfig,
+        config: EncoderConfig,
         num_labels: int,
         seed: int = 0,
-        freeze_encoder: bool = False,
-        window_length: int | None = None,
+        head: Head = PLAIN_HEAD,
     ):
         """Creates the model and its variables.
 
@@ -73,12 +109,11 @@ class BertClassifier(_TaskModel):
           config: sizes, activation and dropout rates.
           num_labels: number of logits C.
           seed: seed of every initial weight; the encoder is as `BertEncoder(config, seed)`.
-          freeze_encoder: whether to train only the layer on top. Its input is then the output of
-            the encoder's last layers for the first token.
-          window_length: number of tokens in a window; None if each text is one sequence.
+          head: what stands on top of the encoder. A BiLSTM takes the place of the pooler: its last
+            states are classified.
         """
-        super().__init__("bert_classifier", config, num_labels, seed, freeze_encoder)
-        self.window_length = window_length
+        super().__init__("bert_classifier", config, num_labels, seed, head)
+        self.window_length = head.window_length
 
     def call(self, features, dropout_seed=None):
         """Computes the logits of a batch.
@@ -109,10 +144,12 @@ class BertClassifier(_TaskModel):
         return ops.sum(weights * logits, axis=1) / ops.maximum(ops.sum(weights, axis=1), 1.0)
 
     def _logits_of_sequences(self, inputs, dropout_seed):
-        if self.encoder.trainable:
+        if self.bilstm:
+            x_BH = self.bilstm.summary(self._head_inputs(inputs, dropout_seed))
+        elif self.encoder.trainable:
             _, x_BH = self.encoder(*inputs, dropout_seed=dropout_seed)
         else:
-            x_BH = self._frozen_features(inputs)[:: inputs[0].shape[1]]
+            x_BH = self.encoder.summary(self._head_inputs(inputs, dropout_seed), inputs[1])
         return self._logits(x_BH, dropout_seed)
 
 
@@ -124,28 +161,22 @@ class BertTokenClassifier(_TaskModel):
 
     def __init__(
         self,
-        config: BertConfig,
+        config: EncoderConfig,
         num_labels: int,
         seed: int = 0,
-        freeze_encoder: bool = False,
+        head: Head = PLAIN_HEAD,
         head_dropout: float = CLASSIFIER_DROPOUT,
     ):
         """Creates the model and its variables.
 
         Args:
-          config, num_labels, seed, freeze_encoder: as `BertClassifier`.
+          config, num_labels, seed, head: as `BertClassifier`; there are no windows.
           head_dropout: dropout rate before the layer on top; 0 for spans (`create_model` in
             run_squad.py).
         """
-        super().__init__("bert_token_classifier", config, num_labels, seed, freeze_encoder)
+        super().__init__("bert_token_classifier", config, num_labels, seed, head)
         self.head_dropout = head_dropout
 
     def call(self, features, dropout_seed=None):
         """Returns float32 logits [B, L, C]; arguments as `BertClassifier.call`."""
-        inputs = _inputs(features)
-        if self.encoder.trainable:
-            x_TH = self.encoder.encode(*inputs, dropout_seed)
-        else:
-            x_TH = self._frozen_features(inputs)
-        logits_TC = self._logits(x_TH, dropout_seed)
-        return ops.reshape(logits_TC, (-1, inputs[0].shape[1], logits_TC.shape[-1]))
+        return self._logits(self._head_inputs(_inputs(features), dropout_seed), dropout_seed)

@@ -1,24 +1,24 @@
-"""The shape of a BERT and the names of the published shapes.
+"""The shape of an encoder, that of a BERT, and the names of BERT's published shapes.
 
 `BertConfig` has the fields of the original release's `bert_config.json`. So it can read published
-files, and the original code and its descendants can read the files that it writes. This module does
-not import Keras, so that a data pipeline or a launcher can look up a size without loading it.
+files, and the original code and its descendants can read the files that it writes. The other
+families' configurations are in `families`. This module does not import Keras, so that a data
+pipeline or a launcher can look up a size without loading it.
 """
 
 import dataclasses
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 # "gelu" is the erf form of Hendrycks and Gimpel (arXiv:1606.08415, section 2), and "gelu_new" its
 # tanh approximation (same section). `modeling.get_activation` also knows the other two.
 ACTIVATIONS = ("gelu", "gelu_new", "relu", "tanh")
 
 # Keys of configuration files that change the arithmetic -> the value that means the arithmetic of
-# this package. Any other unknown key is meant for another program (directionality, pooler_*,
+# all families here. Any other unknown key is meant for another program (directionality, pooler_*,
 # architectures, transformers_version ...) and is ignored.
-_FIXED_BY_THE_PAPER = {
-    "model_type": "bert",
-    "layer_norm_eps": 1e-12,
+_FIXED = {
     "position_embedding_type": "absolute",
     "is_decoder": False,
     "add_cross_attention": False,
@@ -27,11 +27,11 @@ _FIXED_BY_THE_PAPER = {
 
 
 @dataclasses.dataclass(frozen=True)
-class BertConfig:
-    """The sizes and rates of a BERT: the content of a `bert_config.json`.
+class EncoderConfig:
+    """What the configurations of all families have; a family's own class adds to it.
 
     Attributes:
-      vocab_size: number of word pieces; 30522 for the uncased English release (its
+      vocab_size: number of tokens; 30522 for the uncased English release of BERT (its
         bert_config.json).
       hidden_size: width H of the encoder; 768 is BERT base (Devlin et al. 2019, section 3).
       num_hidden_layers: number of layers; 12 is BERT base (same section).
@@ -42,16 +42,39 @@ class BertConfig:
       hidden_dropout_prob: probability that an activation is dropped, "0.1 on all layers" (A.2).
       attention_probs_dropout_prob: probability that an attention weight is dropped (`BertConfig` in
         the original modeling.py).
-      max_position_embeddings: length of the longest sequence, in tokens (A.2).
-      type_vocab_size: number of segments, sentence A and sentence B (every published
-        bert_config.json).
-      initializer_range: standard deviation of the truncated normal distribution of initial weights
-        (`BertConfig` in the original modeling.py).
+      max_position_embeddings: number of positions (A.2).
 
     Raises:
       ValueError: a field has the wrong type or an impossible value, or the heads do not divide the
         width; the message names the field and the value.
     """
+
+    # Name of the family, `model_type` in configuration files.
+    family: ClassVar[str] = "bert"
+    # The family's names of fields in configuration files, where they are others.
+    file_names: ClassVar[Mapping[str, str]] = {}
+    # Keys of configuration files besides `_FIXED` whose value must be this one.
+    fixed: ClassVar[Mapping[str, Any]] = {}
+    # Position of the first token in the table of positions.
+    first_position: ClassVar[int] = 0
+    # Whether each position has an embedding.
+    has_position_table: ClassVar[bool] = True
+    # Number of segments that the encoder tells apart. One that tells none apart reads any.
+    segments: ClassVar[int | None] = None
+    # Whether a dense layer takes the embeddings to the width of the layers.
+    projects_embeddings: ClassVar[bool] = False
+    # This is added to the variance, as in tf.contrib.layers.layer_norm, which the original
+    # modeling.py calls.
+    layer_norm_eps = 1e-12
+    # Whether attention's output is dropped before the residual sum.
+    drops_attention_output: ClassVar[bool] = True
+    # Activations of the masked-LM head, where it is not `hidden_act`, and of the pooler.
+    head_act: ClassVar[str | None] = None
+    pooler_act: ClassVar[str] = "tanh"
+    # Whether a token sees only itself and those before it.
+    is_decoder = False
+    # Number of matrices H x F in a feed-forward layer.
+    feed_forward_matrices: ClassVar[int] = 2
 
     vocab_size: int
     hidden_size: int = 768
@@ -62,26 +85,25 @@ class BertConfig:
     hidden_dropout_prob: float = 0.1
     attention_probs_dropout_prob: float = 0.1
     max_position_embeddings: int = 512
-    type_vocab_size: int = 2
-    initializer_range: float = 0.02
 
     def __post_init__(self) -> None:
         """Refuses values that no model can be built with."""
-        for field in _INTEGER_FIELDS:
-            _require_positive_integer(field, getattr(self, field))
-        for field in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            _require_number(field, getattr(self, field))
-            if not 0 <= getattr(self, field) < 1:
-                raise ValueError(f"{field} must be in [0, 1), but is {getattr(self, field)}")
-        _require_number("initializer_range", self.initializer_range)
-        if not 0 < self.initializer_range < float("inf"):
-            raise ValueError(
-                f"initializer_range must be positive and finite, but is {self.initializer_range}"
-            )
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name in _GREATEST:
+                _require_positive_integer(field.name, value)
+            elif field.name.endswith(("_prob", "_dropout")):
+                require_number(field.name, value)
+                if not 0 <= value < 1:
+                    raise ValueError(f"{field.name} must be in [0, 1), but is {value}")
+            elif field.name in _POSITIVE_NUMBERS:
+                require_number(field.name, value)
+                if not 0 < value < float("inf"):
+                    raise ValueError(f"{field.name} must be positive and finite, but is {value}")
         if self.hidden_act not in ACTIVATIONS:
             raise ValueError(
-                f"hidden_act must be one of {', '.join(ACTIVATIONS)}, but is "
-                f"{_shown(self.hidden_act)}"
+                f"{self.file_names.get('hidden_act', 'hidden_act')} must be one of "
+                f"{', '.join(ACTIVATIONS)}, but is {shown(self.hidden_act)}"
             )
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
@@ -89,52 +111,146 @@ class BertConfig:
                 f"num_attention_heads {self.num_attention_heads}"
             )
 
+    @property
+    def longest_sequence(self) -> int:
+        """Number of tokens of the longest sequence."""
+        return self.max_position_embeddings - self.first_position
+
+    @property
+    def embedding_width(self) -> int:
+        """Width of the embeddings."""
+        return getattr(self, "embedding_size", self.hidden_size)
+
+    def attended(self, length: int) -> float:
+        """Returns the mean number of positions that attention computes for one, over the layers.
+
+        Args:
+          length: number of positions of a sequence.
+        """
+        return length
+
+    def held_scores(self, length: int) -> float:
+        """Returns the mean number of scores that are held for a position, over the layers."""
+        return length
+
+    def with_longest_sequence(self, length: int) -> "EncoderConfig":
+        """Returns the configuration for sequences of up to `length` tokens."""
+        return dataclasses.replace(self, max_position_embeddings=length + self.first_position)
+
+    def with_dropout(self, rate: float) -> "EncoderConfig":
+        """Returns the configuration with another rate of dropout everywhere."""
+        names = [f.name for f in dataclasses.fields(self)]
+        rates = [name for name in names if name.endswith(("_prob", "_dropout"))]
+        return dataclasses.replace(self, **dict.fromkeys(rates, rate))
+
+    def identity(self) -> dict[str, Any]:
+        """Returns the values that tell this configuration from all others."""
+        values = dataclasses.asdict(self)
+        return values if self.family == "bert" else values | {"model_type": self.family}
+
+    def to_values(self) -> dict[str, Any]:
+        """Returns the content of a configuration file, with the family's names."""
+        return {self.file_names.get(name, name): value for name, value in self.identity().items()}
+
     @classmethod
-    def from_json(cls, text: str) -> "BertConfig":
+    def from_json(cls, text: str) -> "EncoderConfig":
         """Reads the text of a `bert_config.json` or of a Hugging Face `config.json`.
 
         Fields that the text leaves out get their defaults. Unknown keys are ignored unless they
         ask for arithmetic that this package lacks, such as relative positions.
 
         Args:
-          text: a JSON object.
+          text: a JSON object of this family.
 
         Returns:
           The configuration.
 
         Raises:
           ValueError: the text is not a JSON object, lacks `vocab_size`, asks for arithmetic that is
-            not BERT's, or has a value that `BertConfig` refuses.
+            not the family's, or has a value that the family refuses.
         """
-        try:
-            values = json.loads(text, object_pairs_hook=_object)
-        except RecursionError:
-            raise ValueError("the BERT configuration is nested too deeply") from None
-        except ValueError as error:
-            raise ValueError(f"the BERT configuration is not valid JSON ({error})") from error
-        if not isinstance(values, dict):
-            raise ValueError(
-                f"the BERT configuration must be a JSON object, but is a {type(values).__name__}"
-            )
+        return cls.from_values(parse_config(text))
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> "EncoderConfig":
+        """Returns the configuration of the content of a file; see `from_json`."""
         if "vocab_size" not in values:
-            raise ValueError("the BERT configuration lacks vocab_size")
-        for key, expected in _FIXED_BY_THE_PAPER.items():
+            raise ValueError("the configuration lacks vocab_size")
+        fixed = {**_FIXED, "model_type": cls.family, "layer_norm_eps": cls.layer_norm_eps}
+        for key, expected in {**fixed, **cls.fixed}.items():
+            if _has_field(cls, key):
+                continue
             if values.get(key, expected) != expected:
                 raise ValueError(
-                    f"the BERT configuration has {key} {_shown(values[key])}, "
-                    f"but this model only knows {expected!r}"
+                    f"the configuration has {key} {shown(values[key])}, but this model only knows "
+                    f"{expected!r}"
                 )
-        known = {field.name for field in dataclasses.fields(cls)}
-        return cls(**{key: value for key, value in values.items() if key in known})
+        fields = {field.name: cls.file_names.get(field.name, field.name) for field in _fields(cls)}
+        return cls(**{ours: values[name] for ours, name in fields.items() if name in values})
 
     def to_json(self) -> str:
         """Returns JSON text for `from_json`, in the original release's layout."""
-        return json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True) + "\n"
+        return json.dumps(self.to_values(), indent=2, sort_keys=True) + "\n"
 
 
-_INTEGER_FIELDS = tuple(f.name for f in dataclasses.fields(BertConfig) if f.type is int)
-# Greatest values, far above those of any published encoder. A model of more is a mistake, and would
-# fill any memory.
+def parse_config(text: str) -> dict[str, Any]:
+    """Returns the content of a configuration file.
+
+    Raises:
+      ValueError: the text is not a JSON object.
+    """
+    try:
+        values = json.loads(text, object_pairs_hook=_object)
+    except RecursionError:
+        raise ValueError("the configuration is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"the configuration is not valid JSON ({error})") from error
+    if not isinstance(values, dict):
+        raise ValueError(
+            f"the configuration must be a JSON object, but is a {type(values).__name__}"
+        )
+    return values
+
+
+@dataclasses.dataclass(frozen=True)
+class BertConfig(EncoderConfig):
+    """The sizes and rates of a BERT: the content of a `bert_config.json`.
+
+    Attributes:
+      type_vocab_size: number of segments, sentence A and sentence B (every published
+        bert_config.json).
+      initializer_range: standard deviation of the truncated normal distribution of initial weights
+        (`BertConfig` in the original modeling.py).
+      is_decoder: whether a token sees only itself and those before it (`is_decoder` in a
+        configuration of Hugging Face's): the left-to-right model of the paper's section 5.1.
+    """
+
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    is_decoder: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuses values that no model can be built with."""
+        super().__post_init__()
+        if not isinstance(self.is_decoder, bool):
+            raise ValueError(f"is_decoder must be true or false, but is {shown(self.is_decoder)}")
+
+    def identity(self) -> dict[str, Any]:
+        """Returns the values that tell this configuration from all others.
+
+        The original release has no `is_decoder`, so it stands there only if it is true.
+        """
+        values = super().identity()
+        return values if self.is_decoder else {n: v for n, v in values.items() if n != "is_decoder"}
+
+    @property
+    def segments(self) -> int:
+        """Number of segments that the encoder tells apart."""
+        return self.type_vocab_size
+
+
+# Greatest values of integers, far above those of any published encoder. A model of more is a
+# mistake, and would fill any memory.
 _GREATEST = {
     "vocab_size": 10_000_000,
     "hidden_size": 32_768,
@@ -143,7 +259,19 @@ _GREATEST = {
     "intermediate_size": 262_144,
     "max_position_embeddings": 1_048_576,
     "type_vocab_size": 65_536,
+    "embedding_size": 32_768,
+    "local_attention": 1_048_576,
+    "global_attn_every_n_layers": 1_000,
 }
+_POSITIVE_NUMBERS = ("initializer_range", "layer_norm_eps", "global_rope_theta", "local_rope_theta")
+
+
+def _fields(config: type[EncoderConfig]) -> tuple[dataclasses.Field, ...]:
+    return dataclasses.fields(config)
+
+
+def _has_field(config: type[EncoderConfig], name: str) -> bool:
+    return any(field.name == name for field in _fields(config))
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -154,7 +282,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """Returns a value of a file for a message."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
@@ -162,25 +290,37 @@ def _shown(value: Any) -> str:
 
 def _require_positive_integer(field: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{field} must be a positive integer, but is {_shown(value)}")
+        raise ValueError(f"{field} must be a positive integer, but is {shown(value)}")
     if value > _GREATEST[field]:
-        raise ValueError(f"{field} must be at most {_GREATEST[field]:,}, but is {_shown(value)}")
+        raise ValueError(f"{field} must be at most {_GREATEST[field]:,}, but is {shown(value)}")
 
 
-def _require_number(field: str, value: Any) -> None:
+def require_number(field: str, value: Any) -> None:
+    """Refuses what is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{field} must be a number, but is {_shown(value)}")
+        raise ValueError(f"{field} must be a number, but is {shown(value)}")
+
+
+def require_id(field: str, value: Any) -> None:
+    """Refuses what is no id of a token."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{field} must be an integer from 0 on, but is {shown(value)}")
+
+
+def sizes_of(layers: int, width: int, heads: int) -> dict[str, int]:
+    """Returns the sizes of an encoder whose feed-forward layers have the width 4H."""
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": width,
+        "num_attention_heads": heads,
+        "intermediate_size": 4 * width,
+    }
 
 
 def _published(layers: int, width: int) -> dict[str, int]:
     # In every size a head has width 64 and the feed-forward layer width 4H (Turc et al. 2019,
     # arXiv:1908.08962, table 1, and Devlin et al. 2019, section 3).
-    return {
-        "num_hidden_layers": layers,
-        "hidden_size": width,
-        "num_attention_heads": width // 64,
-        "intermediate_size": 4 * width,
-    }
+    return sizes_of(layers, width, width // 64)
 
 
 # The 24 sizes of Turc et al. 2019, by their names in the original release's README.
@@ -192,7 +332,7 @@ _PUBLISHED = {
 
 # The same README has short names for five of them. BERT large is the paper's (Devlin et al. 2019,
 # section 3).
-_PRESETS = _PUBLISHED | {
+BERT_SIZES = _PUBLISHED | {
     "tiny": _PUBLISHED["L-2_H-128"],
     "mini": _PUBLISHED["L-4_H-256"],
     "small": _PUBLISHED["L-4_H-512"],
@@ -201,7 +341,7 @@ _PRESETS = _PUBLISHED | {
     "large": _published(24, 1024),
 }
 
-PRESETS = tuple(_PRESETS)
+PRESETS = tuple(BERT_SIZES)
 
 
 def preset(name: str, vocab_size: int = 30522) -> BertConfig:
@@ -217,6 +357,6 @@ def preset(name: str, vocab_size: int = 30522) -> BertConfig:
     Raises:
       ValueError: no size has that name; the message lists the names.
     """
-    if name not in _PRESETS:
+    if name not in BERT_SIZES:
         raise ValueError(f"unknown model size {name!r}; choose one of {', '.join(PRESETS)}")
-    return BertConfig(vocab_size=vocab_size, **_PRESETS[name])
+    return BertConfig(vocab_size=vocab_size, **BERT_SIZES[name])

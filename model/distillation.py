@@ -12,7 +12,8 @@ import math
 
 from keras import ops
 
-from beambert.model.encoder import BertEncoder, score_bias
+from beambert.model.encoder import Encoder
+from beambert.model.layers import score_bias
 from beambert.model.packing import Packing
 
 # The paper's teachers have 48 relation heads for the width 768 and 64 for 1024 (section 4.1).
@@ -57,7 +58,7 @@ def relation_heads(student_width: int, teacher_width: int) -> int:
 
 
 def relation_losses(
-    student: BertEncoder, student_RHH, teacher: BertEncoder, teacher_RHH, mask_BL, packing=None
+    student: Encoder, student_RHH, teacher: Encoder, teacher_RHH, mask_BL, packing=None
 ):
     """Returns the divergence between the relations of two last layers, in nats, float32 [B, L].
 
@@ -83,10 +84,9 @@ def relation_losses(
     return losses_BL
 
 
-def _projected(encoder: BertEncoder, name: str, states_RHH):
+def _projected(encoder: Encoder, name: str, states_RHH):
     """Returns the queries, keys or values of the last layer, which reads the one before it."""
-    attention = encoder.encoder_layers[-1].attention.self_attention
-    return getattr(attention, name)(states_RHH[:, : encoder.config.hidden_size])
+    return encoder.projected(name, states_RHH[:, : encoder.config.hidden_size])
 
 
 def _log_relation(x_RH, bias_B11L, heads: int, packing: Packing | None):

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from beambert.model.config import BertConfig
+from beambert.model.config import EncoderConfig
 
 # Multipliers and shifts of lowbias32, a 32-bit finalizer found by search for low avalanche bias
 # (Wellons, "Prospecting for Hash Functions", 2018, nullprogram.com/blog/2018/07/31).
@@ -23,7 +23,7 @@ _SECOND_MULTIPLIER = 0x846CA68B
 MOST_ELEMENTS = 2**31 - 1
 
 
-def most_rows(config: BertConfig, length: int) -> int:
+def most_rows(config: EncoderConfig, length: int) -> int:
     """Returns the greatest number of sequences of a length that dropout can take at once."""
     weights = config.num_attention_heads * length * length
     return MOST_ELEMENTS // max(weights, length * config.hidden_size)

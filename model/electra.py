@@ -14,17 +14,12 @@ import dataclasses
 import keras
 from keras import ops
 
-from beambert.model.config import BertConfig
+from beambert.model.config import EncoderConfig
 from beambert.model.dropout import MOST_ELEMENTS, finalize, random_bits
-from beambert.model.encoder import (
-    BertDense,
-    BertEncoder,
-    BertLayer,
-    bert_layer_norm,
-    score_bias,
-)
-from beambert.model.heads import flat_positions
+from beambert.model.families.table import family_of
+from beambert.model.heads import flat_positions, tied_logits
 from beambert.model.initialization import fold_seed
+from beambert.model.layers import BertDense, BertLayer, bert_layer_norm, score_bias
 from beambert.model.objectives import GENERATOR_SIZE
 from beambert.model.packing import Capacity, Packing
 
@@ -34,7 +29,7 @@ _HEAD_WIDTH = 64
 _SAMPLING_SITE = 1 << 20
 
 
-def generator_config(config: BertConfig, size: float) -> BertConfig:
+def generator_config(config: EncoderConfig, size: float) -> EncoderConfig:
     """Returns the configuration of the generator: as many layers, narrower ones.
 
     The embeddings are the discriminator's; only the layers have the generator's width
@@ -56,7 +51,7 @@ def generator_config(config: BertConfig, size: float) -> BertConfig:
     )
 
 
-def most_rows(config: BertConfig, predictions: int) -> int:
+def most_rows(config: EncoderConfig, predictions: int) -> int:
     """Returns the greatest number of sequences whose predictions can be drawn at once."""
     return MOST_ELEMENTS // (predictions * config.vocab_size)
 
@@ -64,7 +59,9 @@ def most_rows(config: BertConfig, predictions: int) -> int:
 class ElectraGenerator(keras.layers.Layer):
     """The layers of the generator, on top of the discriminator's embeddings."""
 
-    def __init__(self, config: BertConfig, embedding_size: int, seed: int, name: str = "generator"):
+    def __init__(
+        self, config: EncoderConfig, embedding_size: int, seed: int, name: str = "generator"
+    ):
         """Creates the layers without their variables.
 
         Args:
@@ -106,7 +103,7 @@ class GeneratorHead(keras.layers.Layer):
 
     def __init__(
         self,
-        config: BertConfig,
+        config: EncoderConfig,
         embedding_size: int,
         seed: int,
         name: str = "generator_predictions",
@@ -118,7 +115,7 @@ class GeneratorHead(keras.layers.Layer):
         # ElectraGeneratorPredictions of transformers has this activation whatever hidden_act is.
         seed = fold_seed(seed, name)
         self.dense = BertDense(embedding_size, config, seed, "dense", activation="gelu")
-        self.layer_norm = bert_layer_norm()
+        self.layer_norm = bert_layer_norm(config)
 
     def build(self, input_shape: tuple | None = None) -> None:
         """Creates the transform and the output bias."""
@@ -130,15 +127,13 @@ class GeneratorHead(keras.layers.Layer):
 
     def call(self, x_KG, word_embeddings_VH):
         """Returns float32 logits [K, V] of the vectors at the predicted positions."""
-        x_KH = self.layer_norm(self.dense(x_KG))
-        table_HV = ops.transpose(ops.cast(word_embeddings_VH, self.compute_dtype))
-        return ops.cast(ops.matmul(x_KH, table_HV), "float32") + self.output_bias_V
+        return tied_logits(self, self.layer_norm(self.dense(x_KG)), word_embeddings_VH)
 
 
 class ReplacedTokenHead(keras.layers.Layer):
     """Scores every token: the more, the likelier it was replaced."""
 
-    def __init__(self, config: BertConfig, seed: int, name: str = "discriminator_predictions"):
+    def __init__(self, config: EncoderConfig, seed: int, name: str = "discriminator_predictions"):
         """Creates the layer without its variables."""
         super().__init__(name=name)
         seed = fold_seed(seed, name)
@@ -194,7 +189,9 @@ class ElectraPretrainer(keras.Model):
     masked_lm_head = None
     next_sentence_head = None
 
-    def __init__(self, config: BertConfig, generator_size: float = GENERATOR_SIZE, seed: int = 0):
+    def __init__(
+        self, config: EncoderConfig, generator_size: float = GENERATOR_SIZE, seed: int = 0
+    ):
         """Creates the model and its variables.
 
         Args:
@@ -207,8 +204,8 @@ class ElectraPretrainer(keras.Model):
         """
         super().__init__(name="electra_pretrainer")
         self.config = config
-        self.encoder = BertEncoder(config, seed, has_pooler=False)
-        generator, width = generator_config(config, generator_size), config.hidden_size
+        self.encoder = family_of(config).encoder(config, seed, has_pooler=False)
+        generator, width = generator_config(config, generator_size), config.embedding_width
         self.generator = ElectraGenerator(generator, width, seed)
         self.generator_head = GeneratorHead(generator, width, seed)
         self.replaced_token_head = ReplacedTokenHead(config, seed)

@@ -1,4 +1,6 @@
-"""The BERT encoder: embeddings, post-layer-norm transformer layers and the pooler.
+"""The encoders: what all have, and BERT's embeddings and pooler around its layers.
+
+RoBERTa, DistilBERT, ALBERT and ELECTRA are made of the same parts, as their configurations say.
 
 Shape suffixes: B batch, L sequence length, T = B * L tokens, H hidden size, F intermediate size,
 N attention heads, D = H / N head size, S segment types, V vocabulary size.
@@ -12,121 +14,50 @@ padding. Variables have the names of the original release, with `layer_norm` for
 import keras
 from keras import ops
 
-from beambert.model.config import BertConfig
+from beambert.model.config import EncoderConfig
 from beambert.model.dropout import dropout
 from beambert.model.initialization import fold_seed, truncated_normal
+from beambert.model.layers import (
+    SITES_OF_LAYER,
+    BertDense,
+    BertLayer,
+    bert_layer_norm,
+    look_up,
+    score_bias,
+)
 from beambert.model.packing import Packing
-
-# This is added to the variance, as in tf.contrib.layers.layer_norm, which the original modeling.py
-# calls.
-LAYER_NORM_EPSILON = 1e-12
-
-# This is added to the scores of padding. Its exponential is 0 in float32 (`attention_layer` in the
-# original modeling.py).
-MASKED_SCORE = -10000.0
-
-
-def gelu(x: keras.KerasTensor) -> keras.KerasTensor:
-    """Returns the exact GELU, x * Phi(x) (Hendrycks and Gimpel, arXiv:1606.08415, section 2).
-
-    It uses erf. `ops.gelu` uses erfc on TensorFlow, which XLA expands to an exponential, a division
-    and a choice between two polynomials. It computes in float32, since 1 + erf loses digits for
-    x < 0.
-    """
-    x_float32 = ops.cast(x, "float32")
-    probability = 0.5 * (1.0 + ops.erf(x_float32 * 2**-0.5))
-    return ops.cast(x_float32 * probability, x.dtype)
-
-
-_ACTIVATIONS = {
-    "gelu": gelu,
-    "gelu_new": lambda x: ops.gelu(x, approximate=True),
-    "relu": ops.relu,
-    "tanh": ops.tanh,
-}
-
-
-class BertDense(keras.layers.Dense):
-    """A dense layer with BERT's initial weights."""
-
-    def __init__(
-        self,
-        units: int,
-        config: BertConfig,
-        seed: int,
-        name: str,
-        activation: str | None = None,
-    ):
-        """Creates the layer; its own seed is folded from its owner's `seed` and `name`."""
-        super().__init__(
-            units,
-            activation=_ACTIVATIONS[activation] if activation else None,
-            kernel_initializer=truncated_normal(config.initializer_range, fold_seed(seed, name)),
-            name=name,
-        )
-
-
-def bert_layer_norm() -> keras.layers.LayerNormalization:
-    """Returns BERT's layer norm, which computes its statistics in float32 under every policy."""
-    return keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name="layer_norm")
-
-
-def look_up(table_VH: keras.KerasTensor, ids_BL: keras.KerasTensor) -> keras.KerasTensor:
-    """Picks rows of a table, with a dense gradient.
-
-    TensorFlow's own gradient would be a list of rows. To add the tied decoder's gradient to it,
-    TensorFlow would append the whole vocabulary to that list and then scatter it row by row.
-
-    Args:
-      table_VH: float [V, H].
-      ids_BL: int32 [B, L], each in [0, V).
-
-    Returns:
-      float [B, L, H].
-    """
-    rows, width = table_VH.shape
-
-    @ops.custom_gradient
-    def gather(table_VH):
-        def gradient(upstream_BLH):
-            upstream_TH = ops.reshape(upstream_BLH, (-1, width))
-            return ops.segment_sum(upstream_TH, ops.reshape(ids_BL, (-1,)), num_segments=rows)
-
-        return ops.take(table_VH, ids_BL, axis=0), gradient
-
-    return gather(table_VH)
-
-
-def score_bias(input_mask: keras.KerasTensor, length: int) -> keras.KerasTensor:
-    """Returns what attention adds to the scores of a mask [B, L], float32 [B, 1, 1, L]."""
-    bias_BL = (1.0 - ops.cast(input_mask, "float32")) * MASKED_SCORE
-    return ops.reshape(bias_BL, (-1, 1, 1, length))
 
 
 class BertEmbeddings(keras.layers.Layer):
-    """Sum of word, segment and position embeddings, normalized (Devlin et al. 2019, figure 2)."""
+    """Sum of word, segment and position embeddings, normalized (Devlin et al. 2019, figure 2).
 
-    def __init__(self, config: BertConfig, seed: int, name: str = "embeddings"):
+    Its width E is that of the layers, unless the configuration has an `embedding_size`. Without
+    segments the first row of the table of segments counts for all tokens, if there is a table.
+    """
+
+    def __init__(self, config: EncoderConfig, seed: int, name: str = "embeddings"):
         """Creates the layer without its variables."""
         super().__init__(name=name)
         self.config = config
         self.seed = fold_seed(seed, name)
-        self.layer_norm = bert_layer_norm()
+        self.layer_norm = bert_layer_norm(config)
 
     def build(self, input_shape: tuple | None = None) -> None:
-        """Creates the three tables and the layer norm."""
+        """Creates the tables and the layer norm."""
         config = self.config
         self.word_embeddings_VH = self._table("word_embeddings", config.vocab_size)
-        self.token_type_embeddings_SH = self._table("token_type_embeddings", config.type_vocab_size)
+        self.token_type_embeddings_SH = None
+        if rows := getattr(config, "type_vocab_size", 0):
+            self.token_type_embeddings_SH = self._table("token_type_embeddings", rows)
         self.position_embeddings = self._table(
             "position_embeddings", config.max_position_embeddings
         )
-        self.layer_norm.build((None, config.hidden_size))
+        self.layer_norm.build((None, config.embedding_width))
 
     def _table(self, name: str, rows: int) -> keras.Variable:
         return self.add_weight(
             name=name,
-            shape=(rows, self.config.hidden_size),
+            shape=(rows, self.config.embedding_width),
             initializer=truncated_normal(self.config.initializer_range, fold_seed(self.seed, name)),
             # The table stays float32, since a frequent token's gradient is a sum of thousands of
             # rows.
@@ -134,206 +65,38 @@ class BertEmbeddings(keras.layers.Layer):
         )
 
     def call(self, input_ids_BL, segment_ids_BL, dropout_seed=None, packing=None):
-        """Returns the normalized sums x_TH; with a packing, x_CH."""
-        length = input_ids_BL.shape[1]
+        """Returns the normalized sums x_TE; with a packing, x_CE."""
+        first = self.config.first_position
         # The cast turns the variable into a tensor, which TensorFlow's custom gradients need.
-        word_BLH = look_up(ops.cast(self.word_embeddings_VH, "float32"), input_ids_BL)
-        segment_BLS = ops.one_hot(segment_ids_BL, self.config.type_vocab_size, dtype="float32")
-        segment_BLH = ops.matmul(segment_BLS, self.token_type_embeddings_SH)
-        position_LH = self.position_embeddings[:length]
-        x_TH = ops.reshape(word_BLH + segment_BLH + position_LH, (-1, self.config.hidden_size))
-        x_TH = self.layer_norm(packing.pack(x_TH) if packing else x_TH)
-        return dropout(x_TH, self.config.hidden_dropout_prob, dropout_seed, site=0)
+        x_BLE = look_up(ops.cast(self.word_embeddings_VH, "float32"), input_ids_BL)
+        if self.config.segments:
+            segment_BLS = ops.one_hot(segment_ids_BL, self.config.segments, dtype="float32")
+            x_BLE = x_BLE + ops.matmul(segment_BLS, self.token_type_embeddings_SH)
+        elif self.token_type_embeddings_SH is not None:
+            x_BLE = x_BLE + self.token_type_embeddings_SH[0]
+        x_BLE = x_BLE + self.position_embeddings[first : first + input_ids_BL.shape[1]]
+        x_TE = ops.reshape(x_BLE, (-1, self.config.embedding_width))
+        x_TE = self.layer_norm(packing.pack(x_TE) if packing else x_TE)
+        return dropout(x_TE, self.config.hidden_dropout_prob, dropout_seed, site=0)
 
 
-class BertSelfAttention(keras.layers.Layer):
-    """Multi-head scaled dot-product attention (Vaswani et al. 2017, section 3.2)."""
+class Encoder(keras.Model):
+    """What the encoders of all families have; the constructor creates every variable.
 
-    def __init__(self, config: BertConfig, seed: int, site: int, name: str = "self"):
-        """Creates the layer; `site` numbers its dropout."""
-        super().__init__(name=name)
-        self.config = config
-        self.site = site
-        seed = fold_seed(seed, name)
-        self.query = BertDense(config.hidden_size, config, seed, name="query")
-        self.key = BertDense(config.hidden_size, config, seed, name="key")
-        self.value = BertDense(config.hidden_size, config, seed, name="value")
-
-    def build(self, input_shape: tuple | None = None) -> None:
-        """Creates the three projections."""
-        for projection in (self.query, self.key, self.value):
-            projection.build((None, self.config.hidden_size))
-
-    def _heads(self, x_TH, length: int, packing: Packing | None):
-        x_TH = packing.unpack(x_TH) if packing else x_TH
-        heads = self.config.num_attention_heads
-        x_BLND = ops.reshape(x_TH, (-1, length, heads, self.config.hidden_size // heads))
-        return ops.transpose(x_BLND, (0, 2, 1, 3))
-
-    def attention_weights(self, x_TH, score_bias_B11L, packing=None):
-        """Returns the attention weights without dropout, float32 [B, N, L, L]; rows sum to 1."""
-        length = score_bias_B11L.shape[-1]
-        query_BNLD = self._heads(self.query(x_TH), length, packing)
-        key_BNLD = self._heads(self.key(x_TH), length, packing)
-        head_size = query_BNLD.shape[-1]
-        score_BNLL = ops.matmul(query_BNLD, ops.transpose(key_BNLD, (0, 1, 3, 2)))
-        # The softmax is float32 under every policy: bfloat16 has 8 bits, and a row of weights must
-        # sum to 1. The bias may have been rounded to the compute dtype, which keeps 0 exact.
-        score_BNLL = ops.cast(score_BNLL, "float32") * head_size**-0.5
-        score_BNLL = score_BNLL + ops.cast(score_bias_B11L, "float32")
-        return ops.softmax(score_BNLL, axis=-1)
-
-    def call(self, x_TH, score_bias_B11L, dropout_seed=None, packing=None):
-        """Returns the weighted values, heads side by side, as [T, H]."""
-        weight_BNLL = self.attention_weights(x_TH, score_bias_B11L, packing)
-        value_BNLD = self._heads(self.value(x_TH), score_bias_B11L.shape[-1], packing)
-        rate = self.config.attention_probs_dropout_prob
-        weight_BNLL = dropout(weight_BNLL, rate, dropout_seed, self.site)
-        context_BNLD = ops.matmul(ops.cast(weight_BNLL, self.compute_dtype), value_BNLD)
-        context_BLND = ops.transpose(context_BNLD, (0, 2, 1, 3))
-        context_TH = ops.reshape(context_BLND, (-1, self.config.hidden_size))
-        return packing.pack(context_TH) if packing else context_TH
-
-
-class BertSublayerOutput(keras.layers.Layer):
-    """Projection to the width, dropout, residual sum and layer norm (post-LN).
-
-    It computes LayerNorm(x + Dropout(Sublayer(x))) (Vaswani et al. 2017, sections 3.1 and 5.4).
+    A family's encoder sets `config`, `embeddings`, `encoder_layers` and `pooler`, which is None
+    without one, and says how its layers follow each other.
     """
-
-    def __init__(self, config: BertConfig, seed: int, site: int, input_size: int):
-        """Creates the layer; `input_size` is the width of its input, `site` numbers its dropout."""
-        super().__init__(name="output")
-        self.config = config
-        self.site = site
-        self.input_size = input_size
-        self.dense = BertDense(config.hidden_size, config, fold_seed(seed, "output"), name="dense")
-        self.layer_norm = bert_layer_norm()
-
-    def build(self, input_shape: tuple | None = None) -> None:
-        """Creates the projection and the layer norm."""
-        self.dense.build((None, self.input_size))
-        self.layer_norm.build((None, self.config.hidden_size))
-
-    def call(self, x, residual_TH, dropout_seed=None):
-        """Returns x_TH; `x` is [T, H] after attention and [T, F] after the feed-forward layer."""
-        x_TH = self.dense(x)
-        x_TH = dropout(x_TH, self.config.hidden_dropout_prob, dropout_seed, self.site)
-        return self.layer_norm(x_TH + residual_TH)
-
-
-class BertAttention(keras.layers.Layer):
-    """Self-attention with its output sublayer."""
-
-    def __init__(self, config: BertConfig, seed: int, site: int, name: str = "attention"):
-        """Creates the layer; its dropouts have the numbers `site` and `site + 1`."""
-        super().__init__(name=name)
-        seed = fold_seed(seed, name)
-        self.self_attention = BertSelfAttention(config, seed, site)
-        self.sublayer_output = BertSublayerOutput(config, seed, site + 1, config.hidden_size)
-
-    def build(self, input_shape: tuple | None = None) -> None:
-        """Creates the variables of the parts."""
-        self.self_attention.build()
-        self.sublayer_output.build()
-
-    def call(self, x_TH, score_bias_B11L, dropout_seed=None, packing=None):
-        """Returns x_TH after attention."""
-        context_TH = self.self_attention(
-            x_TH, score_bias_B11L, dropout_seed=dropout_seed, packing=packing
-        )
-        return self.sublayer_output(context_TH, x_TH, dropout_seed=dropout_seed)
-
-
-class BertLayer(keras.layers.Layer):
-    """One transformer layer: attention, then the feed-forward network."""
-
-    def __init__(self, config: BertConfig, seed: int, index: int):
-        """Creates layer `index`, counted from 0."""
-        name = f"layer_{index}"
-        super().__init__(name=name)
-        self.config = config
-        seed = fold_seed(seed, name)
-        # The embeddings have dropout site 0, and each layer has three sites.
-        site = 1 + 3 * index
-        self.attention = BertAttention(config, seed, site)
-        self.intermediate = BertDense(
-            config.intermediate_size,
-            config,
-            fold_seed(seed, "intermediate"),
-            name="dense",
-            activation=config.hidden_act,
-        )
-        self.sublayer_output = BertSublayerOutput(config, seed, site + 2, config.intermediate_size)
-
-    def build(self, input_shape: tuple | None = None) -> None:
-        """Creates the variables of the parts."""
-        self.attention.build()
-        with keras.name_scope("intermediate"):
-            self.intermediate.build((None, self.config.hidden_size))
-        self.sublayer_output.build()
-
-    def call(self, x_TH, score_bias_B11L, dropout_seed=None, packing=None):
-        """Returns x_TH after the layer."""
-        x_TH = self.attention(x_TH, score_bias_B11L, dropout_seed=dropout_seed, packing=packing)
-        x_TF = self.intermediate(x_TH)
-        return self.sublayer_output(x_TF, x_TH, dropout_seed=dropout_seed)
-
-
-class BertEncoder(keras.Model):
-    """The encoder of Devlin et al. 2019 and its pooler; the constructor creates every variable.
-
-    Example:
-
-    ```python
-    encoder = BertEncoder(preset("tiny"), seed=1)
-    sequence_output, pooled_output = encoder(input_ids, input_mask, segment_ids)
-    ```
-    """
-
-    def __init__(self, config: BertConfig, seed: int = 0, has_pooler: bool = True):
-        """Creates the encoder and its variables.
-
-        Args:
-          config: sizes, activation and dropout rates.
-          seed: seed of every initial weight; Keras's global seed has no influence.
-          has_pooler: whether there is a pooler. A model that reads no pooled output has none, since
-            weight decay alone would wear it away.
-        """
-        super().__init__(name="bert")
-        self.config = config
-        self.embeddings = BertEmbeddings(config, seed)
-        encoder_seed = fold_seed(seed, "encoder")
-        self.encoder_layers = [
-            BertLayer(config, encoder_seed, index) for index in range(config.num_hidden_layers)
-        ]
-        self.pooler = None
-        if has_pooler:
-            self.pooler = BertDense(
-                config.hidden_size, config, fold_seed(seed, "pooler"), "dense", activation="tanh"
-            )
-        self.build()
-
-    def build(self, input_shape: tuple | None = None) -> None:
-        """Creates the variables; the constructor calls it."""
-        self.embeddings.build()
-        with keras.name_scope("encoder"):
-            for layer in self.encoder_layers:
-                layer.build()
-        if self.pooler:
-            with keras.name_scope("pooler"):
-                self.pooler.build((None, self.config.hidden_size))
 
     @property
     def word_embeddings(self) -> keras.Variable:
-        """The word embedding table [V, H], to which the masked-LM decoder is tied."""
+        """The word embedding table [V, E], to which the masked-LM decoder is tied."""
         return self.embeddings.word_embeddings_VH
 
     def call(self, input_ids, input_mask, segment_ids, dropout_seed=None):
         """Encodes a batch.
 
         Args:
-          input_ids: int32 or int64 [B, L], word piece ids in [0, V).
+          input_ids: int32 or int64 [B, L], ids of tokens in [0, V).
           input_mask: int32 or int64 [B, L], 1 for tokens and 0 for padding.
           segment_ids: int32 or int64 [B, L], 0 for sentence A and 1 for sentence B.
           dropout_seed: integer [2], another for every step and replica; None switches dropout off.
@@ -343,11 +106,31 @@ class BertEncoder(keras.Model):
           second is None without a pooler.
 
         Raises:
-          ValueError: L is not static or is more than `max_position_embeddings`.
+          ValueError: L is not static or is more than the configuration's `longest_sequence`.
         """
         x_TH = self.encode(input_ids, input_mask, segment_ids, dropout_seed)
         sequence_BLH = ops.reshape(x_TH, (-1, input_ids.shape[1], self.config.hidden_size))
-        return sequence_BLH, self.pooler(sequence_BLH[:, 0]) if self.pooler else None
+        return sequence_BLH, self.pooled(sequence_BLH, input_mask) if self.pooler else None
+
+    def pooled(self, sequence_BLH, input_mask_BL):
+        """Returns what a classifier reads of whole sequences, [B, H]."""
+        return self.pooler(self.summary(sequence_BLH, input_mask_BL))
+
+    def summary(self, x_BLF, input_mask_BL):
+        """Returns the outputs of the tokens that stand for their sequences, [B, F].
+
+        They are the first ones, [CLS]. In a decoder, where [CLS] sees nothing else, they are the
+        last ones (Radford et al. 2018, Improving language understanding by generative pre-training,
+        section 3.1).
+        """
+        if not self.config.is_decoder:
+            return x_BLF[:, 0]
+        last_B = ops.maximum(ops.sum(ops.cast(input_mask_BL, "int32"), axis=1) - 1, 0)
+        return ops.squeeze(ops.take_along_axis(x_BLF, last_B[:, None, None], axis=1), axis=1)
+
+    def of_tokens(self, x_TH):
+        """Returns what a classifier reads of single tokens, [T, H]."""
+        return x_TH
 
     def encode(
         self,
@@ -370,25 +153,121 @@ class BertEncoder(keras.Model):
           [T, last_layers * H]; with a packing, [C, last_layers * H].
         """
         self._check_length(input_ids)
-        score_bias_B11L = score_bias(input_mask, input_ids.shape[1])
-        x_TH = self.embeddings(
+        x = self.embeddings(
             ops.cast(input_ids, "int32"),
             ops.cast(segment_ids, "int32"),
             dropout_seed=dropout_seed,
             packing=packing,
         )
-        outputs = [x_TH]
-        for layer in self.encoder_layers:
-            x_TH = layer(x_TH, score_bias_B11L, dropout_seed=dropout_seed, packing=packing)
-            outputs.append(x_TH)
-        return x_TH if last_layers == 1 else ops.concatenate(outputs[-last_layers:], axis=-1)
+        outputs = self._outputs(x, input_mask, dropout_seed, packing)
+        return outputs[-1] if last_layers == 1 else ops.concatenate(outputs[-last_layers:], axis=-1)
+
+    def _outputs(self, x, input_mask, dropout_seed, packing: Packing | None) -> list:
+        """Returns the input of the first layer and the outputs of all, [T, H] each.
+
+        Args:
+          x: output of the embeddings.
+          input_mask, dropout_seed, packing: see `encode`.
+        """
+        raise NotImplementedError
 
     def _check_length(self, input_ids) -> None:
         length = input_ids.shape[1]
-        limit = self.config.max_position_embeddings
+        limit = self.config.longest_sequence
         if length is None:
             raise ValueError("the sequence length must be static, but is unknown")
         if length > limit:
             raise ValueError(
                 f"the sequence length {length} is more than max_position_embeddings {limit}"
             )
+
+
+class BertEncoder(Encoder):
+    """The encoder of Devlin et al. 2019 and its pooler.
+
+    Example:
+
+    ```python
+    encoder = BertEncoder(preset("tiny"), seed=1)
+    sequence_output, pooled_output = encoder(input_ids, input_mask, segment_ids)
+    ```
+    """
+
+    def __init__(self, config: EncoderConfig, seed: int = 0, has_pooler: bool = True):
+        """Creates the encoder and its variables.
+
+        Args:
+          config: sizes, activation and dropout rates.
+          seed: seed of every initial weight; Keras's global seed has no influence.
+          has_pooler: whether there is a pooler. A model that reads no pooled output has none, since
+            weight decay alone would wear it away.
+        """
+        super().__init__(name=config.family)
+        self.config = config
+        self.embeddings = BertEmbeddings(config, seed)
+        self.embeddings_project = None
+        if config.projects_embeddings:
+            name = "embeddings_project"
+            self.embeddings_project = BertDense(config.hidden_size, config, seed, name)
+        encoder_seed = fold_seed(seed, "encoder")
+        self.encoder_layers = [
+            BertLayer(config, encoder_seed, index) for index in range(self._distinct_layers)
+        ]
+        self.pooler = None
+        if has_pooler:
+            self.pooler = BertDense(
+                config.hidden_size, config, fold_seed(seed, "pooler"), "dense", config.pooler_act
+            )
+        self.build()
+
+    @property
+    def _distinct_layers(self) -> int:
+        """Number of layers with variables of their own."""
+        return self.config.num_hidden_layers
+
+    def build(self, input_shape: tuple | None = None) -> None:
+        """Creates the variables; the constructor calls it."""
+        self.embeddings.build()
+        if self.embeddings_project:
+            self.embeddings_project.build((None, self.config.embedding_width))
+        with keras.name_scope("encoder"):
+            for layer in self.encoder_layers:
+                layer.build()
+        if self.pooler:
+            with keras.name_scope("pooler"):
+                self.pooler.build((None, self.config.hidden_size))
+
+    def projected(self, name: str, x_RH):
+        """Returns the queries, keys or values of the last layer, which reads x_RH."""
+        return getattr(self.encoder_layers[-1].attention.self_attention, name)(x_RH)
+
+    def _outputs(self, x, input_mask, dropout_seed, packing: Packing | None) -> list:
+        score_bias_B11L = score_bias(input_mask, input_mask.shape[1], self.config.is_decoder)
+        outputs = [self.embeddings_project(x) if self.embeddings_project else x]
+        for layer, seed in self._steps(dropout_seed):
+            outputs.append(layer(outputs[-1], score_bias_B11L, dropout_seed=seed, packing=packing))
+        return outputs
+
+    def _steps(self, dropout_seed) -> list:
+        """Returns each layer in its order, with the seed of its dropout."""
+        return [(layer, dropout_seed) for layer in self.encoder_layers]
+
+
+class SharedLayerEncoder(BertEncoder):
+    """An encoder that applies one layer again and again (Lan et al. 2019, section 3.1)."""
+
+    @property
+    def _distinct_layers(self) -> int:
+        return 1
+
+    def _steps(self, dropout_seed) -> list:
+        (layer,) = self.encoder_layers
+        if dropout_seed is None:
+            return [(layer, None)] * self.config.num_hidden_layers
+        # Sites are added to the first word. So each application has the sites that a layer of its
+        # own would have.
+        first, second = ops.cast(dropout_seed[0], "int32"), ops.cast(dropout_seed[1], "int32")
+        return [
+            (layer, ops.stack([first + SITES_OF_LAYER * index, second]))
+            for index in range(self.config.num_hidden_layers)
+        ]

@@ -1,11 +1,11 @@
 """The floating-point operations of a training step's matrix products."""
 
-from beambert.model.config import BertConfig
+from beambert.model.config import EncoderConfig
 from beambert.model.packing import Capacity
 
 
 def training_flops(
-    config: BertConfig,
+    config: EncoderConfig,
     sequences: int,
     length: int,
     predictions: int,
@@ -15,8 +15,9 @@ def training_flops(
 
     A multiplication and an addition are two operations. The backward pass takes twice as many as
     the forward pass (Kaplan et al. 2020, arXiv 2001.08361, section 2.1). In a layer, a token takes
-    4 H² multiplications for attention's projections, 2 H F for the feed-forward layer and 2 L H for
-    the scores and the weighted values. The masked-LM head is computed at the predicted positions
+    4 H² multiplications for attention's projections, 2 H F for the feed-forward layer, 3 H F for a
+    gated one, and 2 L H for the scores and the weighted values, where L counts the positions that
+    are computed. The masked-LM head is computed at the predicted positions
     only. Embeddings, norms, pooler and next-sentence head are left out; they take less than 1 %.
 
     Args:
@@ -30,20 +31,22 @@ def training_flops(
 
 
 def forward_flops(
-    config: BertConfig,
+    config: EncoderConfig,
     sequences: int,
     length: int,
     predictions: int,
     capacity: Capacity | None = None,
 ) -> float:
     """Returns the floating-point operations of the forward pass; see `training_flops`."""
-    h = config.hidden_size
+    h, e = config.hidden_size, config.embedding_width
     capacity = capacity or Capacity(sequences * length, sequences * predictions)
-    head = capacity.predictions * (h * h + h * config.vocab_size)
+    head = capacity.predictions * (h * e + e * config.vocab_size)
     return 2 * (_layers(config, sequences, length, capacity) + head)
 
 
-def relation_flops(student: BertConfig, teacher: BertConfig, sequences: int, length: int) -> float:
+def relation_flops(
+    student: EncoderConfig, teacher: EncoderConfig, sequences: int, length: int
+) -> float:
     """Returns the floating-point operations of the relations of queries, keys and values.
 
     Args:
@@ -56,8 +59,8 @@ def relation_flops(student: BertConfig, teacher: BertConfig, sequences: int, len
 
 
 def electra_flops(
-    config: BertConfig,
-    generator: BertConfig,
+    config: EncoderConfig,
+    generator: EncoderConfig,
     sequences: int,
     length: int,
     predictions: int,
@@ -69,17 +72,18 @@ def electra_flops(
       config, generator: configurations of the two; the embeddings are the discriminator's.
       sequences, length, predictions, capacity: see `training_flops`.
     """
-    h, g = config.hidden_size, generator.hidden_size
+    h, g, e = config.hidden_size, generator.hidden_size, config.embedding_width
     capacity = capacity or Capacity(sequences * length, sequences * predictions)
     layers = sum(_layers(of, sequences, length, capacity) for of in (config, generator))
-    projection = capacity.tokens * (h * g if h != g else 0)
-    heads = capacity.tokens * h * h + capacity.predictions * (g * h + h * config.vocab_size)
+    projection = capacity.tokens * (e * g if e != g else 0)
+    heads = capacity.tokens * h * h + capacity.predictions * (g * e + e * config.vocab_size)
     return 3 * 2 * (layers + projection + heads)
 
 
-def _layers(config: BertConfig, sequences: int, length: int, capacity: Capacity) -> float:
+def _layers(config: EncoderConfig, sequences: int, length: int, capacity: Capacity) -> float:
     """Returns the multiplications of the layers in the forward pass."""
     h, f = config.hidden_size, config.intermediate_size
-    by_row = capacity.tokens * (4 * h * h + 2 * h * f)
-    attention = sequences * length * 2 * length * h
-    return config.num_hidden_layers * (by_row + attention)
+    by_row = capacity.tokens * (4 * h * h + config.feed_forward_matrices * h * f)
+    attention = sequences * length * 2 * config.attended(length) * h
+    projection = capacity.tokens * config.embedding_width * h if config.projects_embeddings else 0
+    return config.num_hidden_layers * (by_row + attention) + projection

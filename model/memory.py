@@ -1,37 +1,39 @@
 """The memory that a training takes, estimated from the shape of a model."""
 
-from beambert.model.config import BertConfig
+import math
+
+from beambert.model.config import EncoderConfig
+from beambert.model.shapes import variable_shapes
 
 _FLOAT_BYTES = 4
 # The weights, their gradients, and the optimizer's two moments.
 _COPIES = 4
 
 
-def parameters(config: BertConfig) -> int:
+def parameters(config: EncoderConfig) -> int:
     """Returns the number of weights of the pre-training model."""
-    h, v = config.hidden_size, config.vocab_size
-    heads = 2 * h * (h + 1) + 2 * h + v + 2 * (h + 1)
-    return _embeddings(config) + _layers(config) + heads
+    return sum(math.prod(shape) for shape in variable_shapes(config).values())
 
 
-def electra_parameters(config: BertConfig, generator: BertConfig) -> int:
+def electra_parameters(config: EncoderConfig, generator: EncoderConfig) -> int:
     """Returns the number of weights of a discriminator and its generator.
 
     Args:
       config, generator: their configurations; the embeddings are the discriminator's.
     """
     h, g, v = config.hidden_size, generator.hidden_size, config.vocab_size
-    projection = (h + 1) * g if h != g else 0
-    heads = (g + 1) * h + 2 * h + v + (h + 1) * (h + 1)
+    e = config.embedding_width
+    projection = sum((e + 1) * width for width in (h, g) if e != width)
+    heads = (g + 1) * e + 2 * e + v + (h + 1) * (h + 1)
     return _embeddings(config) + _layers(config) + projection + _layers(generator) + heads
 
 
-def _embeddings(config: BertConfig) -> int:
+def _embeddings(config: EncoderConfig) -> int:
     rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
-    return (rows + 2) * config.hidden_size
+    return (rows + 2) * config.embedding_width
 
 
-def _layers(config: BertConfig) -> int:
+def _layers(config: EncoderConfig) -> int:
     h, f = config.hidden_size, config.intermediate_size
     return config.num_hidden_layers * (4 * h * (h + 1) + 2 * h * f + f + h + 4 * h)
 
@@ -46,7 +48,7 @@ def state_bytes(weights: int, parts: int = 1) -> int:
     return (_COPIES + (parts > 1)) * _FLOAT_BYTES * weights
 
 
-def teacher_bytes(config: BertConfig) -> int:
+def teacher_bytes(config: EncoderConfig) -> int:
     """Returns the bytes of the weights of a model that is not trained."""
     return _FLOAT_BYTES * parameters(config)
 
@@ -61,7 +63,7 @@ def relation_bytes(heads: int, length: int) -> int:
     return 3 * 2 * _FLOAT_BYTES * heads * length * length
 
 
-def activation_bytes(config: BertConfig, length: int, predictions: int) -> int:
+def activation_bytes(config: EncoderConfig, length: int, predictions: int) -> int:
     """Returns the bytes that the forward pass of a sequence leaves for the backward pass.
 
     In a layer a position needs 16 values for each element of the width and 2 for each weight of
@@ -75,6 +77,6 @@ def activation_bytes(config: BertConfig, length: int, predictions: int) -> int:
       predictions: prediction slots of a sequence; 0 without a masked-LM head.
     """
     width = (20 * _FLOAT_BYTES + 2) * config.hidden_size
-    attention = (3 * _FLOAT_BYTES + 1) * config.num_attention_heads * length
+    attention = (3 * _FLOAT_BYTES + 1) * config.num_attention_heads * config.held_scores(length)
     head = 2 * _FLOAT_BYTES * predictions * config.vocab_size
-    return config.num_hidden_layers * length * (width + attention) + head
+    return int(config.num_hidden_layers * length * (width + attention)) + head

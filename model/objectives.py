@@ -8,7 +8,18 @@ MLM = "mlm"
 SOP = "sop"
 # Replaced token detection (ELECTRA; Clark et al. 2020, arXiv 2003.10555, section 2).
 RTD = "rtd"
-OBJECTIVES = (BERT, MLM, SOP, RTD)
+# Left-to-right language model: each token is predicted from those before it ("LTR & No NSP"; Devlin
+# et al. 2019, section 5.1).
+LTR = "ltr"
+OBJECTIVES = (BERT, MLM, SOP, RTD, LTR)
+# Objective -> what its model predicts beside, or in place of, masked tokens.
+HEADS = {
+    BERT: "next sentence prediction",
+    MLM: "masked LM",
+    SOP: "sentence-order prediction",
+    RTD: "replaced token detection",
+    LTR: "the next token",
+}
 # Width of the generator of replaced token detection as a share of the encoder's
 # (configure_pretraining.py of the original ELECTRA, generator_hidden_size).
 GENERATOR_SIZE = 0.25

@@ -1,4 +1,4 @@
-"""BERT with its pre-training heads: masked LM, and next sentence prediction unless left out.
+"""An encoder with its pre-training heads: masked LM, and next sentence prediction unless left out.
 
 Shape suffixes: B batch, L sequence length, T = B * L, H hidden size, P predictions per sequence,
 V vocabulary size; C rows for tokens and K rows for predictions, both without padding.
@@ -7,11 +7,11 @@ V vocabulary size; C rows for tokens and K rows for predictions, both without pa
 import keras
 from keras import ops
 
-from beambert.model.config import BertConfig
-from beambert.model.encoder import BertEncoder
-from beambert.model.heads import MaskedLMHead, NextSentenceHead, flat_positions
+from beambert.model.config import EncoderConfig
+from beambert.model.families.table import family_of
+from beambert.model.heads import NextSentenceHead, flat_positions
 from beambert.model.initialization import fold_seed
-from beambert.model.objectives import BERT, MLM, SOP
+from beambert.model.objectives import BERT, LTR, MLM, SOP
 from beambert.model.packing import Capacity, Packing
 
 
@@ -33,22 +33,24 @@ class BertPretrainer(keras.Model):
     ```
     """
 
-    def __init__(self, config: BertConfig, seed: int = 0, objective: str = BERT):
+    def __init__(self, config: EncoderConfig, seed: int = 0, objective: str = BERT):
         """Creates the model and its variables.
 
         Args:
-          config: sizes, activation and dropout rates.
+          config: sizes, activation and dropout rates of an encoder of any family.
           seed: seed of every initial weight; the encoder is as `BertEncoder(config, seed)`.
-          objective: `BERT`, `SOP` or `MLM`. The last has no pooler and no head but that of masked
-            LM (Liu et al. 2019, arXiv 1907.11692, section 4.2).
+          objective: `BERT`, `SOP`, `MLM` or `LTR`, one of the family's. The last two have no pooler
+            and no head but that of masked LM (Liu et al. 2019, arXiv 1907.11692, section 4.2),
+            which in `LTR` predicts the token after each position.
         """
         super().__init__(name="bert_pretrainer")
         self.config = config
-        self.encoder = BertEncoder(config, seed, has_pooler=objective != MLM)
+        family = family_of(config)
+        self.encoder = family.encoder(config, seed, has_pooler=objective not in (MLM, LTR))
         heads_seed = fold_seed(seed, "cls")
-        self.masked_lm_head = MaskedLMHead(config, heads_seed)
+        self.masked_lm_head = family.masked_lm_head(config, heads_seed)
         pair_head = None
-        if objective != MLM:
+        if objective not in (MLM, LTR):
             name = "sentence_order" if objective == SOP else "seq_relationship"
             pair_head = NextSentenceHead(config, heads_seed, name)
         self.next_sentence_head = pair_head if objective == BERT else None
@@ -71,8 +73,8 @@ class BertPretrainer(keras.Model):
 
         Returns:
           `masked_lm_logits` float32 [B, P, V] and `next_sentence_logits` or
-          `sentence_order_logits` float32 [B, 2]; for `MLM` only the first. If layers are asked for,
-          also `hidden_states` [T, last_layers * H], see `BertEncoder.encode`.
+          `sentence_order_logits` float32 [B, 2]; for `MLM` and `LTR` only the first. If
+          layers are asked for, also `hidden_states` [T, last_layers * H], see `BertEncoder.encode`.
         """
         inputs = (features["input_ids"], features["input_mask"], features["segment_ids"])
         positions_BP = features["masked_lm_positions"]
@@ -118,7 +120,8 @@ class BertPretrainer(keras.Model):
     def _logits(self, x_TH, rows_K, first_BH):
         """Applies the masked-LM head to some rows, and the other head to each sequence's first."""
         table_VH = ops.convert_to_tensor(self.encoder.word_embeddings)
-        logits = {"masked_lm_logits": self.masked_lm_head(ops.take(x_TH, rows_K, axis=0), table_VH)}
+        x_KH = self.encoder.of_tokens(ops.take(x_TH, rows_K, axis=0))
+        logits = {"masked_lm_logits": self.masked_lm_head(x_KH, table_VH)}
         for name in ("next_sentence", "sentence_order"):
             if head := getattr(self, f"{name}_head"):
                 logits[f"{name}_logits"] = head(self.encoder.pooler(first_BH))

@@ -51,6 +51,9 @@ NOT_RUN = {
         "--distill_from=bert-base-uncased": "see --init",
         "--init=uncased_L-12": "needs the original release's weights",
     },
+    "docs/families.md": {
+        "": "tests/trainer/pretraining/test_families.py trains small ones of each"
+    },
     "docs/tasks.md": {
         "mrpc": "the README's path with a task whose learning rate needs a real encoder",
         "--task=sst-2": "needs the model of the README and a baseline; tests/pipelines/evaluation",

@@ -170,7 +170,7 @@ def check_end(name, ended, expected, folder, out):
     assert not list(out.rglob("_tmp-*")), what
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("name", NAMES)
 def test_a_signal_at_any_moment(name, made, tmp_path):
     generator = random.Random(f"{SEED} {name}")
@@ -192,7 +192,7 @@ def test_a_signal_at_any_moment(name, made, tmp_path):
     assert (again.returncode, error) == (0, "")
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("name", NAMES)
 def test_a_signal_while_libraries_load(name, made, tmp_path):
     """In the first second of a process of the usual kind, which has them not loaded yet."""

@@ -18,8 +18,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from beambert.model.config import BertConfig, preset
+from beambert.model.config import EncoderConfig
 from beambert.model.dropout import most_rows
+from beambert.model.families.table import FAMILIES, read_config
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import claims, given_paths, locks, tensorflow_files
@@ -66,7 +67,7 @@ class ModelFolder:
     """
 
     path: str
-    config: BertConfig
+    config: EncoderConfig
     vocabulary: Vocabulary
     training: Mapping[str, Any]
 
@@ -106,7 +107,7 @@ class TrainingFolders:
         return cls(model, checkpoints, tensorboard)
 
 
-def job_identity(training: Mapping[str, Any], config: BertConfig) -> dict[str, Any]:
+def job_identity(training: Mapping[str, Any], config: EncoderConfig) -> dict[str, Any]:
     """Returns the settings that decide a training's result.
 
     An interrupted job may be continued with any other setting changed.
@@ -122,11 +123,11 @@ def job_identity(training: Mapping[str, Any], config: BertConfig) -> dict[str, A
     patience = training["loop"].get("patience")
     # Named only where it decides the result.
     job |= {"patience": patience} if patience else {}
-    return job | {"loop": loop, "model": dataclasses.asdict(config)}
+    return job | {"loop": loop, "model": config.identity()}
 
 
 def check_rows(
-    config: BertConfig, length: int, batch_size: int, parts: int, sequences: int = 1
+    config: EncoderConfig, length: int, batch_size: int, parts: int, sequences: int = 1
 ) -> None:
     """Refuses a batch whose parts are too large for the index of dropout.
 
@@ -257,14 +258,14 @@ def open_model(path: str, flag: str) -> ModelFolder:
     if fault := fault_of(tensorflow_files.list_folder(path)):
         raise InputError(f"{flag}={path}: {fault}")
     try:
-        config = BertConfig.from_json(tensorflow_files.read_text(f"{path}/{CONFIG_FILE}"))
+        config = read_config(tensorflow_files.read_text(f"{path}/{CONFIG_FILE}"))
         training = parse_object(tensorflow_files.read_bytes(f"{path}/{TRAINING_FILE}"))
         if missing := {"kind", "max_seq_length", "do_lower_case"} - training.keys():
             raise ValueError(f"its {TRAINING_FILE} lacks {min(missing)}; copy the folder again")
     except ValueError as error:
         raise InputError(f"{flag}={path}: {error}") from error
     vocabulary = read_beside(path, flag, tensorflow_files.read_bytes, tensorflow_files.exists)
-    described = training | {"model": dataclasses.asdict(config)}
+    described = training | {"model": config.identity()}
     if "vocabulary_sha256" in training:
         described["vocabulary_sha256"] = vocabulary.sha256
     marker = tensorflow_files.read_bytes(f"{path}/{MARKER_FILE}")
@@ -283,7 +284,7 @@ def fault_of(names: Sequence[str]) -> str:
 
 
 def describe_model(
-    path: str, config: BertConfig, vocabulary: Vocabulary, training: Mapping[str, Any]
+    path: str, config: EncoderConfig, vocabulary: Vocabulary, training: Mapping[str, Any]
 ) -> None:
     """Writes the files of a model folder that describe the model."""
     for name, data in (
@@ -365,19 +366,33 @@ def _numbers(shapes: Sequence[tuple[int, ...]]) -> int:
     return sum(math.prod(shape) for shape in shapes)
 
 
-def model_config(name: str, vocab_size: int) -> BertConfig:
-    """Returns the configuration of a published size or of a bert_config.json.
+def model_config(name: str, vocabulary: Vocabulary, family: str | None = None) -> EncoderConfig:
+    """Returns the configuration of a size or of a configuration file.
+
+    Args:
+      name: size of the family, or path of a bert_config.json or a config.json of Hugging Face.
+      vocabulary: vocabulary of the model.
+      family: name of the family; None for BERT, or for that of a configuration file.
 
     Raises:
       InputError: there is no such size or file, or the vocabulary has more tokens than the model.
     """
+    described, vocab_size = FAMILIES[family or "bert"], len(vocabulary)
     try:
         if name.endswith(".json"):  # may be on gs://
-            config = BertConfig.from_json(tensorflow_files.read_text(name, "--model"))
+            config = read_config(tensorflow_files.read_text(name, "--model"))
+        elif name in described.size_names:
+            config = described.sized(name, vocab_size, vocabulary.special.padding)
         else:
-            config = preset(name, vocab_size)
+            sizes = ", ".join(described.size_names)
+            raise ValueError(f"unknown model size {name!r}; choose one of {sizes}")
     except ValueError as error:
         raise InputError(f"--model={name}: {error}") from error
+    if family and config.family != family:
+        raise InputError(
+            f"--family={family}: --model={name} is a configuration of the family {config.family}; "
+            "leave --family out"
+        )
     if config.vocab_size < vocab_size:
         raise InputError(
             f"--model={name}: its vocab_size is {config.vocab_size}, but the vocabulary has "

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from beambert.model.config import BertConfig
+from beambert.model.config import EncoderConfig
 from beambert.model.electra import ElectraPretrainer
 from beambert.model.objectives import BERT, RTD
 from beambert.model.pretrainer import BertPretrainer
@@ -20,7 +20,7 @@ def objective_of(training: Mapping[str, Any]) -> str:
 
 
 def build_pretrainer(
-    training: Mapping[str, Any], config: BertConfig, seed: int = 0
+    training: Mapping[str, Any], config: EncoderConfig, seed: int = 0
 ) -> BertPretrainer | ElectraPretrainer:
     """Returns the model of a pre-training with initial weights.
 

@@ -8,8 +8,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from beambert.model.classifier import BertClassifier, BertTokenClassifier
-from beambert.model.config import BertConfig
+from beambert.model.classifier import PLAIN_HEAD, BertClassifier, BertTokenClassifier, Head
+from beambert.model.config import EncoderConfig
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files, tensorflow_models
 from beambert.pipelines.storage.weights import SAVED_MODEL_FOLDER, WEIGHTS_FILE
@@ -25,31 +25,23 @@ from beambert.pipelines.tasks.task import (
 from beambert.trainer import model_folders
 
 
-def _classifier(
-    config: BertConfig, num_labels: int, seed: int, freeze: bool, window_length: int | None
-) -> keras.Model:
-    return BertClassifier(config, num_labels, seed, freeze, window_length)
+def _classifier(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
+    return BertClassifier(config, num_labels, seed, head)
 
 
-def _scorer(
-    config: BertConfig, num_labels: int, seed: int, freeze: bool, _: int | None
-) -> keras.Model:
-    return BertClassifier(config, 1, seed, freeze)
+def _scorer(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
+    return BertClassifier(config, 1, seed, head)
 
 
-def _tagger(
-    config: BertConfig, num_labels: int, seed: int, freeze: bool, _: int | None
-) -> keras.Model:
-    return BertTokenClassifier(config, num_labels, seed, freeze)
+def _tagger(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
+    return BertTokenClassifier(config, num_labels, seed, head)
 
 
-def _finder(
-    config: BertConfig, num_labels: int, seed: int, freeze: bool, _: int | None
-) -> keras.Model:
-    return BertTokenClassifier(config, 2, seed, freeze, head_dropout=0.0)
+def _finder(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
+    return BertTokenClassifier(config, 2, seed, head, head_dropout=0.0)
 
 
-MODELS: dict[str, Callable[[BertConfig, int, int, bool, int | None], keras.Model]] = {
+MODELS: dict[str, Callable[[EncoderConfig, int, int, Head], keras.Model]] = {
     CLASSIFICATION: _classifier,
     MULTI_LABEL: _classifier,
     REGRESSION: _scorer,
@@ -60,15 +52,10 @@ MODELS: dict[str, Callable[[BertConfig, int, int, bool, int | None], keras.Model
 
 
 def build_model(
-    kind: str,
-    config: BertConfig,
-    num_labels: int,
-    seed: int,
-    freeze_encoder: bool = False,
-    window_length: int | None = None,
+    kind: str, config: EncoderConfig, num_labels: int, seed: int, head: Head = PLAIN_HEAD
 ) -> keras.Model:
-    """Returns the model of a kind of task; see `BertClassifier` for the window length."""
-    return MODELS[kind](config, num_labels, seed, freeze_encoder, window_length)
+    """Returns the model of a kind of task."""
+    return MODELS[kind](config, num_labels, seed, head)
 
 
 def outside_index(labels: Sequence[str]) -> int:
@@ -86,15 +73,13 @@ def task_model(found: model_folders.ModelFolder) -> keras.Model:
       InputError: the weights cannot be read.
     """
     training = found.training
-    freeze_encoder = training.get("freeze_encoder", False)
-    model = build_model(
-        training["kind"],
-        found.config,
-        len(training["labels"]),
-        0,
-        freeze_encoder,
+    head = Head(
+        training.get("freeze_encoder", False),
+        training.get("num_bilstm_layers", 0),
         training["max_seq_length"] if "windows" in training else None,
     )
+    labels = len(training["labels"])
+    model = build_model(training["kind"], found.config, labels, seed=0, head=head)
     model_folders.load_weights(model, found.path)
     _check_saved_model(model, found.path)
     return model

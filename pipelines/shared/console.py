@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import resource
+import select
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,8 @@ from beambert.pipelines.shared.errors import InputError
 
 # `beambert evaluate` of a tiny model had 4.4 GB of addresses, most of them TensorFlow's.
 _LEAST_ADDRESSES = 5_000_000_000
+# The status that a shell gives a program that SIGPIPE has ended.
+_READER_GONE = 141
 
 
 class _Quiet:
@@ -45,8 +48,8 @@ def run_main(
     """Runs a command's `main` and returns its exit status.
 
     An `InputError` becomes one line on stderr and status 2, and so does memory that is used up. An
-    interrupt becomes status 130. Any other exception is a fault of the program and keeps its
-    traceback.
+    interrupt becomes status 130. If nobody reads the output any more, the command ends without a
+    word and with status 141. Any other exception is a fault of the program and keeps its traceback.
 
     Args:
       command: name of the command.
@@ -73,6 +76,10 @@ def run_main(
             raise
         print(f"beambert {command}: the memory is used up; give it more", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        if not _reader_is_gone():
+            raise
+        return _READER_GONE
     except KeyboardInterrupt:
         print(interruption(command, resumes), file=sys.stderr)
         return 130
@@ -80,6 +87,19 @@ def run_main(
         print(interruption(command, resumes), file=sys.stderr)
         return end.code
     return 0
+
+
+def _reader_is_gone() -> bool:
+    """Returns whether nobody reads stdout any more, as in `beambert … | head`, and lets it be."""
+    stdout = sys.stdout.fileno()
+    poll = select.poll()
+    poll.register(stdout, select.POLLOUT)
+    if not any(event & select.POLLERR for _, event in poll.poll(0)):
+        return False
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stdout)  # Python flushes it once more at its end.
+    os.close(nowhere)
+    return True
 
 
 def _check_words(argv: Sequence[str]) -> None:

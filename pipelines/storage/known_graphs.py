@@ -21,8 +21,8 @@ _KNOWN = """
     Identity IdentityN If Less LessEqual LogicalAnd LogicalNot LowerBound MatMul Max Maximum
     Mean Minimum Mul Neg NoOp NormalizeUTF8 NotEqual OneHot Pack PartitionedCall Placeholder Pow
     Prod RaggedGather RaggedRange RaggedTensorFromVariant RaggedTensorToTensor
-    RaggedTensorToVariant Range ReadVariableOp RealDiv Relu Reshape Rsqrt SegmentMax SegmentMin
-    SegmentSum Select SelectV2 Shape Sigmoid Size Softmax SquaredDifference Squeeze
+    RaggedTensorToVariant Range ReadVariableOp RealDiv Relu Reshape ReverseV2 Rsqrt SegmentMax
+    SegmentMin SegmentSum Select SelectV2 Shape Sigmoid Size Softmax Split SquaredDifference Squeeze
     StatefulPartitionedCall StatelessIf StatelessWhile StaticRegexFullMatch StaticRegexReplace
     StopGradient StridedSlice StringJoin StringLength StringLower StringSplitV2 Sub Substr Sum
     Tanh TensorListFromTensor TensorListGetItem TensorListReserve TensorListSetItem

@@ -124,7 +124,7 @@ def test_each_sound_corpus_is_recognised():
     assert set(corpora.OWN.values()) <= set(formats.CHOICES)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_small_campaign(tmp_path):
     """The commands themselves, with what each family gives them."""
     for family, attempts in (("flags", 8), ("corpora", 3), ("retraining", 4)):

@@ -136,7 +136,7 @@ def test_a_wrong_flag_is_one_sentence(name):
     assert done.stderr.startswith(f"{name}: ") and done.stderr.count("\n") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_learning_curve_beside_random_weights(learned):
     about = json.loads((learned / "results.json").read_text())
     assert "--num_train_steps=10" in about["made_by"]
@@ -148,7 +148,7 @@ def test_the_learning_curve_beside_random_weights(learned):
         assert scores["majority"] == 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_recipes_in_turns(learned, glue, tmp_path):
     done = run(
         "recipes",
@@ -165,6 +165,27 @@ def test_recipes_in_turns(learned, glue, tmp_path):
     assert trained["optimizer"]["optimizer"] == "muon"
     of_task = json.loads((tmp_path / "tiny 4 muon 0.001 1 glue 1" / "glue.json").read_text())
     assert rows[1]["glue"] == [of_task["average"]]
+
+
+@pytest.mark.release
+def test_ablations(learned, glue, tmp_path):
+    done = run(
+        "ablations",
+        *(f"--data={learned / 'records' / '32'}", f"--output={tmp_path}", f"--glue={glue}"),
+        *("--num_train_steps=4", "--tasks=mrpc", "--num_train_epochs=1", "--max_seq_length=16"),
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "results.json").read_text())["result"]
+    assert list(rows) == ["BERT", "No NSP", "LTR & No NSP", "LTR & No NSP + BiLSTM"]
+    for row, score in rows.items():
+        assert f"| {row} | {100 * score['mrpc']:.1f} |" in done.stdout
+        glue_of_row = json.loads((tmp_path / f"glue of {row}" / "glue.json").read_text())
+        assert glue_of_row["tasks"]["mrpc"]["f1"] == score["mrpc"]
+    for objective, setting in (("ltr", "ltr"), ("mlm", "mlm"), ("bert", None)):
+        training = json.loads((tmp_path / objective / "training.json").read_text())
+        assert training.get("objective") == setting
+    tuned = tmp_path / "glue of LTR & No NSP + BiLSTM" / "mrpc" / "training.json"
+    assert json.loads(tuned.read_text())["num_bilstm_layers"] == 1
 
 
 def test_the_best_rate_of_each_recipe_is_that_of_the_least_mean_loss():
@@ -187,7 +208,7 @@ def test_the_best_rate_of_each_recipe_is_that_of_the_least_mean_loss():
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_glue_beside_random_weights(learned, glue, folder):
     output = folder / "glue-results"
     done = run(
@@ -295,6 +316,16 @@ def test_a_training_step_beside_peers(stand_in, tmp_path):
     assert result["times"].keys() == {"hugging_face", "keras_hub"}
     assert result["tokens_per_second"]["beambert"] > 0
     assert 0 < result["share_of_matmul_peak"] < 1
+
+
+@pytest.mark.slow
+def test_local_attention_beside_that_to_whole_sequences(tmp_path):
+    flags = ["--max_seq_length=64,256", "--tokens=512", "--width=64", "--repeats=1"]
+    rows = measured("local_attention", *flags, results=tmp_path / "results.json")
+    assert [(row["max_seq_length"], row["attention"]) for row in rows] == [
+        (length, kind) for length in (64, 256) for kind in ("local", "global")
+    ]
+    assert all(row["microseconds_a_token"]["beambert"] > 0 for row in rows)
 
 
 @pytest.mark.slow

@@ -88,9 +88,9 @@ def test_unknown_keys_are_ignored_and_missing_ones_get_defaults():
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("{", "the BERT configuration is not valid JSON"),
-        ("[1]", "the BERT configuration must be a JSON object, but is a list"),
-        ("{}", "the BERT configuration lacks vocab_size"),
+        ("{", "the configuration is not valid JSON"),
+        ("[1]", "the configuration must be a JSON object, but is a list"),
+        ("{}", "the configuration lacks vocab_size"),
         (
             '{"vocab_size": 9, "position_embedding_type": "relative_key"}',
             "position_embedding_type 'relative_key', but this model only knows 'absolute'",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beambert.model.classifier import BertClassifier
+from beambert.model.classifier import BertClassifier, Head
 from beambert.model.config import BertConfig, preset
 from beambert.model.encoder import BertEncoder
 from beambert.model.heads import flat_positions
@@ -46,7 +46,7 @@ def bfloat16_policy():
     [("tiny", 4_385_920), ("base", 109_482_240), ("large", 335_141_888)],
 )
 def test_parameter_counts(name, parameters, monkeypatch):
-    monkeypatch.setattr("beambert.model.encoder.truncated_normal", lambda stddev, seed: "zeros")
+    monkeypatch.setattr("beambert.model.layers.truncated_normal", lambda stddev, seed: "zeros")
     config = preset(name)
     # Layers are alike, so two tell the size of all and large need not be allocated.
     one, two = (
@@ -227,7 +227,7 @@ def test_sequences_longer_than_the_positions_are_refused(pretrainer):
 @pytest.mark.parametrize("length", [36, 31])
 def test_the_logits_of_windows_are_averaged(length):
     """Three windows, the last not full; two; and a short text in one window."""
-    model = BertClassifier(CONFIG, 2, seed=5, window_length=12)
+    model = BertClassifier(CONFIG, 2, seed=5, head=Head(window_length=12))
     one_by_one = BertClassifier(CONFIG, 2, seed=5)
     generator = np.random.default_rng(2)
     lengths = (31, 24, 7)

@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from beambert.model.families.table import family_of
+from beambert.model.objectives import RTD
 from beambert.model.pretrainer import BertPretrainer
+from beambert.model.shapes import variable_shapes
 from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tokenizers.building import make_tokenizer
@@ -16,7 +19,6 @@ from beambert.pipelines.tokenizers.encoding import SubwordTokenizer
 from beambert.pipelines.wordpiece.tokenization import Tokenizer
 from beambert.pipelines.wordpiece.vocabulary import MASK, Vocabulary
 from beambert.trainer.weights.initial import open_initial
-from beambert.trainer.weights.shapes import variable_shapes
 
 # Greatest number of tokens and of places that are computed at once: about 1 GB for BERT base.
 BATCH_TOKENS, BATCH_PLACES = 8192, 1024
@@ -95,7 +97,7 @@ class Encoder:
         ids = [self.ids.classify]
         for segment in segments:
             ids += [*segment, self.ids.separate]
-        if len(ids) > (most := self.model.config.max_position_embeddings):
+        if len(ids) > (most := self.model.config.longest_sequence):
             raise InputError(
                 f"{text[:60]!r}: has {len(ids):,} tokens with [CLS] and [SEP], but --model has "
                 f"{most:,} positions; give a shorter text"
@@ -158,13 +160,20 @@ def open_encoder(path: str, head: Sequence[str]) -> Encoder:
       InputError: the encoder cannot be read, or it lacks the head.
     """
     found = open_initial(path, "--model")
+    if found.config.is_decoder:
+        raise InputError(
+            f"--model={path}: reads text from left to right, so it cannot fill or score a mask; "
+            "give an encoder of another --objective"
+        )
     weights = found.read()
-    if any(name.startswith(tuple(head)) for name in variable_shapes(found.config).keys() - weights):
+    needed = [name for name in variable_shapes(found.config) if name.startswith(tuple(head))]
+    if not needed or not weights.keys() >= set(needed):
         raise InputError(
             f"--model={path}: lacks the head that this needs ({head[0].rstrip('/')}); give the "
             "folder of an encoder that was pre-trained with it"
         )
-    model = BertPretrainer(found.config)
+    objectives = family_of(found.config).objectives
+    model = BertPretrainer(found.config, objective=next(of for of in objectives if of != RTD))
     dataclasses.replace(found, read=lambda: weights).load_into(model, "--model")
     tokenizer = make_tokenizer(found.vocabulary, found.do_lower_case)
     return Encoder(path, model, found.vocabulary, tokenizer, TokenIds.of(found.vocabulary))

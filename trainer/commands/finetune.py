@@ -93,8 +93,17 @@ def add_encoder_flags(parser: FlagParser) -> None:
     add(
         "--freeze_encoder",
         **SWITCH,
-        help="train only one layer on the hidden states of the encoder's last four layers, not the "
+        help="train only the head on the hidden states of the encoder's last four layers, not the "
         "encoder itself, at a higher rate",
+    )
+    add(
+        "--num_bilstm_layers",
+        type=int,
+        choices=(0, 1, 2),
+        default=0,
+        help="number of layers of bidirectional LSTM, from random weights, between the encoder and "
+        "the last layer: the paper has one on a left-to-right encoder and two on a frozen one "
+        "(default: %(default)s)",
     )
 
 

@@ -49,6 +49,10 @@ def main(argv: Sequence[str]) -> None:
         raise InputError(
             f"--model={flags.model}: --init already sets the model; leave one of them out"
         )
+    if flags.init and flags.family:
+        raise InputError(
+            f"--family={flags.family}: --init already sets the family; leave one of them out"
+        )
     if flags.init and flags.initializer_range is not None:
         raise InputError(
             f"--initializer_range={flags.initializer_range}: the weights are those of --init; "
@@ -93,6 +97,7 @@ def main(argv: Sequence[str]) -> None:
         PretrainingJob,
         flags,
         budget=budget,
+        family=flags.family or (None if flags.init or _is_file(flags.model) else recipe.family),
         model=flags.model or (None if flags.init else recipe.model),
         initializer_range=recipe.initializer_range
         if flags.initializer_range is None and not flags.init
@@ -109,6 +114,11 @@ def main(argv: Sequence[str]) -> None:
         print("\n".join(lines))
     else:
         pretrain(job, strategy)
+
+
+def _is_file(model: str | None) -> bool:
+    """Returns whether --model names a configuration file, which names its family itself."""
+    return bool(model) and model.endswith(".json")
 
 
 def _budget_of(flags: argparse.Namespace) -> Budget | None:

@@ -1,6 +1,7 @@
 """The flags of `beambert pretrain`."""
 
-from beambert.model.objectives import BERT, GENERATOR_SIZE, OBJECTIVES
+from beambert.model.families.table import FAMILIES
+from beambert.model.objectives import GENERATOR_SIZE, OBJECTIVES
 from beambert.pipelines.shared.flags import FlagParser, parse_bool
 from beambert.trainer.commands.flags import (
     add_loop_flags,
@@ -46,6 +47,9 @@ EXAMPLES = """examples:
   # continue from a published encoder on your own text, with records made with its vocab.txt
   beambert pretrain --init=bert-base-uncased --data=records --model_dir=legal \\
       --num_train_steps=50000 --learning_rate=5e-5
+
+  # a ModernBERT from random weights, of the parameters of BERT tiny
+  beambert pretrain --recipe=modern_tiny --data=records --model_dir=modern
 
   # learn by replaced token detection, as ELECTRA
   beambert pretrain --objective=rtd --recipe=tiny --data=records --model_dir=encoder
@@ -97,10 +101,11 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
     add(
         "--objective",
         choices=OBJECTIVES,
-        default=BERT,
+        default=recipe.objective,
         help="bert: masked LM and next sentence prediction; mlm: masked LM alone, as RoBERTa; sop: "
         "masked LM and sentence-order prediction, as ALBERT, on records of --pairs=sop; rtd: "
-        "replaced token detection, as ELECTRA; mlm and rtd also on records without pairs "
+        "replaced token detection, as ELECTRA; ltr: a left-to-right language model without next "
+        "sentence prediction, the paper's ablation; mlm, rtd and ltr also on records without pairs "
         "(default: %(default)s)",
     )
     add(
@@ -137,6 +142,12 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         type=parse_bool,
         help="with drawn masks: whether to mask either all pieces of a word or none (default: as "
         "the records were masked; False on records without masks)",
+    )
+    add(
+        "--family",
+        choices=FAMILIES,
+        help=f"family of the encoder that --model names a size of (default: {recipe.family}, or "
+        "that of --init)",
     )
     add(
         "--model",

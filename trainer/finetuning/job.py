@@ -208,8 +208,7 @@ class _Finetuning:
             plan.config,
             len(data.labels),
             plan.loop.random_seed,
-            plan.job.freeze_encoder,
-            plan.text_features.window_length,
+            plan.head,
         )
         if plan.weights:
             self.notes = plan.weights.load_into(model, "--init")

@@ -5,7 +5,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from beambert.model.config import BertConfig
+from beambert.model.classifier import Head
+from beambert.model.config import EncoderConfig
 from beambert.pipelines.features.contract import TaskFeatureFiles, made_from
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
@@ -75,6 +76,7 @@ FLAGS_OF = (
         "windows": "--max_windows",
         "class_weights": "--class_weights",
         "freeze_encoder": "--freeze_encoder",
+        "num_bilstm_layers": "--num_bilstm_layers",
         **model_folders.TRAINING_FLAGS,
     },
     {
@@ -107,7 +109,8 @@ class FinetuningJob:
       tokenizer: tokenizer.json of the encoder in the place of a vocabulary, or its folder; only if
         `init` is "random".
       do_lower_case: whether to lower-case text (default: True); only if `init` is "random".
-      freeze_encoder: train only the layer on top of the encoder.
+      freeze_encoder: train only the head on top of the encoder.
+      num_bilstm_layers: number of layers of bidirectional LSTM in the head.
       output: folders to write to.
       features: features of the task made by `beambert features`; None to make them here.
       max_seq_length: length of the inputs in tokens; None for that of the features or the
@@ -132,6 +135,7 @@ class FinetuningJob:
     tokenizer: str | None = None
     do_lower_case: bool | None = None
     freeze_encoder: bool = False
+    num_bilstm_layers: int = 0
     output: model_folders.TrainingFolders
     max_seq_length: int | None = None
     learning_rate: float | None = None
@@ -148,7 +152,7 @@ class FinetuningJob:
 class _Start:
     """The encoder that fine-tuning starts from."""
 
-    config: BertConfig
+    config: EncoderConfig
     vocabulary: Vocabulary
     do_lower_case: bool
     max_seq_length: int
@@ -171,7 +175,7 @@ class FinetuningPlan:
     """
 
     job: FinetuningJob
-    config: BertConfig
+    config: EncoderConfig
     weights: InitialWeights | None
     text_features: TextFeatures
     data: TaskData
@@ -206,9 +210,16 @@ class FinetuningPlan:
             "examples": dict(data.counts),
             "optimizer": self.optimizer.settings(),
             "loop": dataclasses.asdict(self.loop),
-            # Named only where it decides the result.
+            # Named only where they decide the result.
+            **({"num_bilstm_layers": n} if (n := self.job.num_bilstm_layers) else {}),
             **({"init_positions": way} if (way := self.job.init_positions) != KEEP else {}),
         }
+
+    @property
+    def head(self) -> Head:
+        """What stands on top of the encoder."""
+        job = self.job
+        return Head(job.freeze_encoder, job.num_bilstm_layers, self.text_features.window_length)
 
     @functools.cached_property
     def identity(self) -> dict[str, Any]:
@@ -239,11 +250,7 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
                 data.sha256(),
             )
         )
-    if (
-        data.has_segments
-        and start.config.type_vocab_size < 2
-        and text_features.vocabulary.second_segment
-    ):
+    if data.has_segments and start.config.segments == 1 and text_features.vocabulary.second_segment:
         raise InputError(
             f"--init={job.init}: has only one segment type (type_vocab_size), but {data.task.name} "
             "has pairs; use another encoder"
@@ -290,13 +297,13 @@ def _start(job: FinetuningJob) -> _Start:
         tensorflow_files.read_bytes,
         tensorflow_files.exists,
     )
-    config = model_config(job.model, len(vocabulary))
+    config = model_config(job.model, vocabulary)
     return _Start(config, vocabulary, do_lower_case, _length(job, None, config), None)
 
 
-def _length(job: FinetuningJob, trained: int | None, config: BertConfig) -> int:
+def _length(job: FinetuningJob, trained: int | None, config: EncoderConfig) -> int:
     """Returns the length of the inputs: that of the job, the features, or the task's default."""
-    limit, asked = config.max_position_embeddings, "--max_seq_length"
+    limit, asked = config.longest_sequence, "--max_seq_length"
     length = job.max_seq_length
     if length is None and job.features:
         length = job.features.info.made_from["max_seq_length"]
@@ -316,7 +323,7 @@ def _length(job: FinetuningJob, trained: int | None, config: BertConfig) -> int:
 
 
 def _schedule(
-    job: FinetuningJob, examples: int, config: BertConfig
+    job: FinetuningJob, examples: int, config: EncoderConfig
 ) -> tuple[OptimizerConfig, LoopConfig]:
     """Returns the optimizer for the epochs of the job, and a loop that evaluates after each."""
     batch_size = job.loop.train_batch_size

@@ -11,6 +11,7 @@ from beambert.model.memory import (
     parameters,
     state_bytes,
 )
+from beambert.model.objectives import LTR
 from beambert.model.packing import Capacity
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.loop.config import default_warmup_steps
@@ -40,12 +41,19 @@ def capacities_of(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> di
         each.records.max_seq_length: capacity_for(each.records, rows, each.rules)
         for each in plan.data
     }
+    if plan.job.objective == LTR:  # It predicts a token at each place.
+        capacities = {n: Capacity(of.tokens, of.tokens) for n, of in capacities.items() if of}
     return {length: capacity for length, capacity in capacities.items() if capacity}
+
+
+def _predictions(plan: PretrainingPlan, data: PhaseData) -> int:
+    """Returns the number of predictions that are computed for a sequence."""
+    return data.records.max_seq_length - 1 if plan.job.objective == LTR else data.slots
 
 
 def step_flops(plan: PretrainingPlan, data: PhaseData, strategy: tf.distribute.Strategy) -> float:
     """Returns the floating-point operations of an update of a stretch of the plan."""
-    length, predictions = data.records.max_seq_length, data.slots
+    length, predictions = data.records.max_seq_length, _predictions(plan, data)
     parts = parts_of(plan, strategy)
     capacity = capacities_of(plan, strategy).get(length)
     shape = plan.job.loop.train_batch_size // parts, length, predictions, capacity
@@ -70,7 +78,7 @@ def weights_of(plan: PretrainingPlan) -> int:
 def memory_of(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Memory:
     """Returns the memory that a training takes and has."""
     longest = max(plan.data, key=lambda of: of.records.max_seq_length)
-    length, predictions = longest.records.max_seq_length, longest.slots
+    length, predictions = longest.records.max_seq_length, _predictions(plan, longest)
     here = replicas_here(strategy)
     weights = weights_of(plan)
     if plan.generator:

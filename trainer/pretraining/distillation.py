@@ -6,25 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 import keras
 import tensorflow as tf
 
-from beambert.model.config import BertConfig
+from beambert.model.config import EncoderConfig
 from beambert.model.distillation import (
     cosine_losses,
     relation_heads,
     relation_losses,
     soft_target_losses,
 )
-from beambert.model.encoder import BertEncoder
+from beambert.model.encoder import Encoder
+from beambert.model.families.table import family_of
 from beambert.model.flops import forward_flops, relation_flops
 from beambert.model.memory import activation_bytes, relation_bytes, teacher_bytes
 from beambert.model.objectives import MLM
 from beambert.model.packing import Capacity, Packing
 from beambert.model.pretrainer import BertPretrainer
+from beambert.model.shapes import variable_shapes
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.loop.objectives import Features, Objective, Sums
 from beambert.trainer.loop.steps import dtype_policy
 from beambert.trainer.pretraining.objective import MaskedLMObjective, predicted
 from beambert.trainer.weights.initial import InitialWeights
-from beambert.trainer.weights.shapes import variable_shapes
 
 # `--temperature` and the weights of the three losses in the training of DistilBERT
 # (examples/research_projects/distillation of transformers 4: train.py, README.md).
@@ -46,12 +47,12 @@ class Teacher:
     """
 
     weights: InitialWeights
-    student: BertConfig
+    student: EncoderConfig
     has_head: bool
 
     @classmethod
     def of(
-        cls, weights: InitialWeights, student: BertConfig, length: int, segments: int
+        cls, weights: InitialWeights, student: EncoderConfig, length: int, segments: int
     ) -> "Teacher":
         """Returns the teacher for a student.
 
@@ -68,16 +69,16 @@ class Teacher:
         head = [path for path in variable_shapes(theirs) if path.startswith(_HEAD)]
         has_head = not set(head) - weights.read().keys()
         given = f"{FLAG}={weights.path}"
-        there = theirs.max_position_embeddings
+        there = theirs.longest_sequence
         positions = min(weights.trained_positions or there, there)
         if positions < length:
             raise InputError(
                 f"{given}: it has {positions} trained positions, but the max_seq_length of the "
                 f"records is {length}; choose another teacher, or make shorter records"
             )
-        if theirs.type_vocab_size < segments:
+        if theirs.segments is not None and theirs.segments < segments:
             raise InputError(
-                f"{given}: its type_vocab_size is {theirs.type_vocab_size}, but the records have "
+                f"{given}: its type_vocab_size is {theirs.segments}, but the records have "
                 f"{segments} segments; choose another teacher"
             )
         if has_head and theirs.vocab_size != student.vocab_size:
@@ -88,7 +89,7 @@ class Teacher:
         return cls(weights, student, has_head)
 
     @property
-    def config(self) -> BertConfig:
+    def config(self) -> EncoderConfig:
         """Its configuration."""
         return self.weights.config
 
@@ -125,12 +126,12 @@ class Teacher:
         return teacher_bytes(self.config), of_sequence
 
     def model(self, strategy: tf.distribute.Strategy, dtype: str) -> keras.Model:
-        """Returns the model: a `BertPretrainer` if there is a head, else a `BertEncoder`."""
+        """Returns the model: a `BertPretrainer` if there is a head, else an `Encoder`."""
         with strategy.scope(), dtype_policy(dtype):
             if self.has_head:
                 model = BertPretrainer(self.config, objective=MLM)
             else:
-                model = BertEncoder(self.config, has_pooler=False)
+                model = family_of(self.config).encoder(self.config, has_pooler=False)
             self.weights.load_into(model, FLAG)
         return model
 
@@ -232,7 +233,7 @@ class AnswersObjective(DistillationObjective):
     which DistilBERT leaves out, weigh as much as its masked LM, as in BERT.
     """
 
-    def __init__(self, own: MaskedLMObjective, teacher: BertPretrainer, student: BertConfig):
+    def __init__(self, own: MaskedLMObjective, teacher: BertPretrainer, student: EncoderConfig):
         """Takes the own objective, the teacher, and the student's configuration."""
         self._teacher = teacher
         self._has_states = teacher.config.hidden_size == student.hidden_size
@@ -269,7 +270,7 @@ class RelationsObjective(DistillationObjective):
     the teacher cannot teach that.
     """
 
-    def __init__(self, own: MaskedLMObjective, teacher: BertEncoder):
+    def __init__(self, own: MaskedLMObjective, teacher: Encoder):
         """Takes the own objective and the teacher."""
         super().__init__(own, {"distillation_loss": "tokens"}, {})
         self._teacher = teacher

@@ -9,7 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from beambert.model.electra import most_rows
-from beambert.model.objectives import BERT
+from beambert.model.families.table import family_of
+from beambert.model.objectives import BERT, LTR
 from beambert.pipelines.shared.console import counted, duration
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.logs import logging_as_it_was
@@ -151,7 +152,7 @@ def _train(
         print("\n".join([*introduction(plan, trainer), *notes]), flush=True)
     phases = [make_phase(each, plan, strategy) for each in plan.data]
     results = train(trainer, phases, loop, job.output, plan.training, check_lock, spent)
-    if chief and (held_out := plan.data[-1].held_out):
+    if chief and (held_out := plan.data[-1].held_out) and job.objective != LTR:
         results["commonest_token_accuracy"] = commonest_token_accuracy(held_out)
         share = results["commonest_token_accuracy"]
         print(f"accuracy of always predicting the commonest token: {share:.1%}")
@@ -219,6 +220,8 @@ def introduction(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
     weights = sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables)
     devices = describe_devices(trainer.strategy)
     lines = [f"{job.init or job.model}: {weights:,} parameters on {devices}, {job.loop.dtype}"]
+    if plan.config.family != "bert":
+        lines[0] = f"{family_of(plan.config).title} {lines[0]}"
     if job.objective != BERT:
         lines[0] += f", --objective={job.objective}"
     if plan.generator:

@@ -29,8 +29,10 @@ class PretrainingJob(MaskFlags):
         masked LM alone, "sop" for masked LM and sentence-order prediction, "rtd" for replaced
         token detection.
       generator_size: width of the generator of "rtd" as a share of the encoder's.
-      model: name of a published size or path of a bert_config.json; None takes that of `init`,
-        or base where that is None too.
+      family: name of the family of encoders, see `model.families.table`; None takes that of `init`
+        or of the file that `model` names, or BERT.
+      model: name of a size or path of a configuration file; None takes that of `init`, or base
+        where that is None too.
       init: weights to start from, see `initial.open_initial`; None starts from random ones.
       init_positions: what to do with positions on which the encoder of `init` was not trained, one
         of `positions.WAYS`.
@@ -53,6 +55,7 @@ class PretrainingJob(MaskFlags):
     long_data_share: float = _BASE.long_data_share
     objective: str = BERT
     generator_size: float = GENERATOR_SIZE
+    family: str | None = None
     model: str | None = None
     init: str | None = None
     init_positions: str = KEEP
@@ -89,6 +92,7 @@ FLAGS_OF = (
         "optimizer.decay_share": "--decay_share",
         "optimizer.beta_1": "--beta_1",
         "optimizer.beta_2": "--beta_2",
+        "model.model_type": "--family",
         "model.hidden_dropout_prob": "--dropout",
         "model.initializer_range": "--initializer_range",
         **model_folders.TRAINING_FLAGS,

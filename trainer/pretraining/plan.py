@@ -5,13 +5,15 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beambert.model.config import BertConfig
+from beambert.model.config import EncoderConfig
 from beambert.model.electra import generator_config
-from beambert.model.objectives import BERT, MLM, OBJECTIVES, RTD, SOP
+from beambert.model.families.table import family_of
+from beambert.model.objectives import BERT, HEADS, LTR, MLM, OBJECTIVES, RTD, SOP
 from beambert.pipelines.records.contract import EVAL_FOLDER
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.trainer import model_folders
+from beambert.trainer.loop.config import DYNAMIC
 from beambert.trainer.model_folders import model_config
 from beambert.trainer.pretraining import distillation, recipes
 from beambert.trainer.pretraining.mask_flags import MASK_REPLACEMENTS
@@ -76,8 +78,8 @@ class PretrainingPlan:
     job: PretrainingJob
     data: Sequence[PhaseData]
     initial: InitialWeights | None
-    config: BertConfig
-    generator: BertConfig | None = None
+    config: EncoderConfig
+    generator: EncoderConfig | None = None
     teacher: distillation.Teacher | None = None
 
     @functools.cached_property
@@ -108,9 +110,12 @@ def make_plan(job: PretrainingJob) -> PretrainingPlan:
     config = (
         initial.config
         if initial
-        else model_config(job.model or _BASE.model, len(records.vocabulary))
+        else model_config(job.model or _BASE.model, records.vocabulary, job.family)
     )
+    _check_objective(job, config)
     config = _with_rates(config, job)
+    if config.is_decoder != (job.objective == LTR):
+        config = dataclasses.replace(config, is_decoder=job.objective == LTR)
     _check_sizes(data, config)
     generator = _generator(job, config, initial) if job.objective == RTD else None
     teacher = _open_teacher(job, records, config, longest)
@@ -169,6 +174,12 @@ def _with_masks(job: PretrainingJob, data: Sequence[PhaseData]) -> list[PhaseDat
             f"--mask_replacements={job.of_drawn()['mask_replacements']}: has no effect on "
             f"--objective={RTD}, whose generator reads [MASK] at all chosen positions; leave it out"
         )
+    if job.objective == LTR and (job.masking == DYNAMIC or job.of_drawn()):
+        flag = next(iter(job.of_drawn()), "masking")
+        raise InputError(
+            f"--{flag}: has no effect on --objective={LTR}, which reads text without masks; leave "
+            "it out"
+        )
     return [dataclasses.replace(of, rules=by) for of, by in zip(data, rules, strict=True)]
 
 
@@ -205,7 +216,7 @@ def _open_weights(
 
 
 def _open_teacher(
-    job: PretrainingJob, records: Records, config: BertConfig, longest: int
+    job: PretrainingJob, records: Records, config: EncoderConfig, longest: int
 ) -> distillation.Teacher | None:
     flag = distillation.FLAG
     if job.distill_from and job.objective not in _TAUGHT:
@@ -217,13 +228,12 @@ def _open_teacher(
     return distillation.Teacher.of(weights, config, longest, SEGMENTS) if weights else None
 
 
-def _with_rates(config: BertConfig, job: PretrainingJob) -> BertConfig:
+def _with_rates(config: EncoderConfig, job: PretrainingJob) -> EncoderConfig:
     """Returns a configuration with the dropout and the random weights that the job asks for."""
     if job.dropout is not None:
         if not 0 <= job.dropout < 1:
             raise InputError(f"--dropout={job.dropout}: must be at least 0 and less than 1")
-        rates = ("hidden_dropout_prob", "attention_probs_dropout_prob")
-        config = dataclasses.replace(config, **dict.fromkeys(rates, job.dropout))
+        config = config.with_dropout(job.dropout)
     if job.initializer_range is not None:
         if not 0 < job.initializer_range <= 1:
             raise InputError(
@@ -234,8 +244,8 @@ def _with_rates(config: BertConfig, job: PretrainingJob) -> BertConfig:
 
 
 def _generator(
-    job: PretrainingJob, config: BertConfig, initial: InitialWeights | None
-) -> BertConfig:
+    job: PretrainingJob, config: EncoderConfig, initial: InitialWeights | None
+) -> EncoderConfig:
     """Returns the configuration of the generator.
 
     Raises:
@@ -259,14 +269,24 @@ def _generator(
     return generator
 
 
-def _check_sizes(data: Sequence[PhaseData], config: BertConfig) -> None:
-    if config.type_vocab_size < SEGMENTS:
+def _check_objective(job: PretrainingJob, config: EncoderConfig) -> None:
+    """Refuses an objective that a model of the family has no head for."""
+    family = family_of(config)
+    if job.objective not in family.objectives:
+        raise InputError(
+            f"--objective={job.objective}: {family.title} has no {HEADS[job.objective]}; give "
+            f"--objective={' or '.join(family.objectives)}"
+        )
+
+
+def _check_sizes(data: Sequence[PhaseData], config: EncoderConfig) -> None:
+    if config.segments is not None and config.segments < SEGMENTS:
         raise InputError(
             f"{data[0].records.folder}: its records have {SEGMENTS} segments, but the model's "
-            f"type_vocab_size is {config.type_vocab_size}; choose another --model or --init"
+            f"type_vocab_size is {config.segments}; choose another --model or --init"
         )
     for each in data:
-        length, limit = each.records.max_seq_length, config.max_position_embeddings
+        length, limit = each.records.max_seq_length, config.longest_sequence
         if length > limit:
             raise InputError(
                 f"{each.records.folder}: its max_seq_length is {length}, but the model's "

@@ -6,6 +6,7 @@ on the device; the progress line of a run shows the share of the peak that it re
 
 import dataclasses
 
+from beambert.model.objectives import BERT, MLM
 from beambert.trainer.loop.config import MUON, TRAPEZOID, OptimizerConfig
 
 
@@ -14,7 +15,7 @@ class Recipe:
     """Defaults of `beambert pretrain`; each field is the flag of its name.
 
     Attributes:
-      model: name of a published size.
+      model: name of a size of the family.
       num_train_steps: number of updates.
       num_warmup_steps: number of updates until the learning rate is at its peak.
       train_batch_size: number of sequences in an update.
@@ -22,6 +23,8 @@ class Recipe:
       long_data_share: share of the steps on `--long_data`, if that is given; paper, A.2.
       optimizer, schedule, decay_share, beta_2: see `OptimizerConfig`.
       dropout, initializer_range: None for those of the model.
+      family: name of the family of encoders.
+      objective: what is learned from.
     """
 
     model: str
@@ -36,6 +39,8 @@ class Recipe:
     beta_2: float = OptimizerConfig.beta_2
     dropout: float | None = None
     initializer_range: float | None = None
+    family: str = "bert"
+    objective: str = BERT
 
 
 def bert_base() -> Recipe:
@@ -70,8 +75,8 @@ def crammed_tiny() -> Recipe:
     """BERT tiny as `tiny`, to the same held-out masked-LM loss in less than half of the steps.
 
     What differs: Muon, a learning rate of 3e-3 that stays at its peak until half of the steps are
-    done, a beta 2 of 0.98, no dropout, and wider initial weights. Measured: docs/pretraining.md,
-    "What other settings are worth".
+    done, a beta 2 of 0.98, no dropout, and wider initial weights. docs/recipes.md says what each of
+    them was worth.
     """
     return dataclasses.replace(
         tiny(),
@@ -85,4 +90,34 @@ def crammed_tiny() -> Recipe:
     )
 
 
-RECIPES = {recipe.__name__: recipe for recipe in (tiny, crammed_tiny, bert_base, bert_large)}
+def modern_tiny() -> Recipe:
+    """ModernBERT of the parameters of BERT tiny, on the schedule of `tiny`, by masked LM alone."""
+    return dataclasses.replace(tiny(), family="modernbert", objective=MLM)
+
+
+def modern_mini() -> Recipe:
+    """ModernBERT of the parameters of BERT mini; computed from `modern_tiny`, not run."""
+    return dataclasses.replace(modern_tiny(), model="mini", learning_rate=5e-4)
+
+
+def modern_small() -> Recipe:
+    """ModernBERT of the parameters of BERT small; computed from `modern_tiny`, not run."""
+    return dataclasses.replace(modern_tiny(), model="small", learning_rate=5e-4)
+
+
+def modern_base() -> Recipe:
+    """ModernBERT of the parameters of BERT base, on the schedule of BERT base, by masked LM alone.
+
+    The size that Warner et al. 2024 call base has 22 layers in place of these 17: --model=base.
+    Computed, not run.
+    """
+    return dataclasses.replace(bert_base(), family="modernbert", model="L-17_H-768", objective=MLM)
+
+
+RECIPES = {
+    recipe.__name__: recipe
+    for recipe in (
+        *(tiny, crammed_tiny, bert_base, bert_large),
+        *(modern_tiny, modern_mini, modern_small, modern_base),
+    )
+}

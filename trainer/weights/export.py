@@ -8,15 +8,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from beambert.model.checkpoint_names import (
-    discriminator_name,
-    generator_name,
-    hugging_face_name,
-    original_name,
-)
-from beambert.model.config import BertConfig
+from beambert.model.checkpoint_names import discriminator_name, generator_name, original_name
+from beambert.model.config import EncoderConfig
 from beambert.model.electra import generator_config
-from beambert.model.objectives import BERT, MLM, RTD, SOP
+from beambert.model.families.family import (
+    MULTIPLE_CHOICE,
+    QUESTION_ANSWERING,
+    SEQUENCE_CLASSIFICATION,
+    TOKEN_CLASSIFICATION,
+)
+from beambert.model.families.table import family_of
+from beambert.model.objectives import RTD
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import locks, tensorflow_files
 from beambert.pipelines.tasks.task import (
@@ -30,13 +32,12 @@ from beambert.pipelines.tasks.task import (
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import objective_of, pretrained_model
 from beambert.trainer.task_models import task_model
-from beambert.trainer.weights.initial import CONFIG_FILES, SAFETENSORS_FILE
+from beambert.trainer.weights.initial import CONFIG_FILES, GENERATOR_FOLDER, SAFETENSORS_FILE
 from beambert.trainer.weights.tokenizer_files import exported_files, json_bytes
 
 ORIGINAL_CONFIG_FILE, HUGGING_FACE_CONFIG_FILE = CONFIG_FILES
 # The names of the original release's checkpoint files begin with this.
 CHECKPOINT_PREFIX = "bert_model.ckpt"
-_POOLER = "bert.pooler."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,49 +45,46 @@ class _HuggingFaceClass:
     """A class of `transformers`.
 
     Attributes:
-      name: name of the class.
-      has_pooler: whether the class has the pooler's weights.
-      head: start of the names of its head's weights.
+      ending: ending of the name of the class, which begins with the family's prefix.
       names_labels: whether its configuration names the labels.
       config: further entries of its configuration.
     """
 
-    name: str
-    has_pooler: bool = True
-    head: str = "classifier."
+    ending: str
     names_labels: bool = False
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
-# Objective of a pre-training -> class of `transformers`.
-HUGGING_FACE_PRETRAINING = {
-    BERT: _HuggingFaceClass("BertForPreTraining"),
-    MLM: _HuggingFaceClass("BertForMaskedLM"),
-    # Its head of two labels has the same form.
-    SOP: _HuggingFaceClass("BertForPreTraining"),
-    RTD: _HuggingFaceClass("ElectraForPreTraining"),
+# Whether a configuration is BERT's -> name of an id in it -> the role of its token.
+_TOKENS_OF_CONFIG = {
+    True: {"pad": "padding"},
+    False: {
+        "pad": "padding",
+        "bos": "classify",
+        "eos": "separate",
+        "cls": "classify",
+        "sep": "separate",
+    },
 }
-# Folder for the generator of replaced token detection, in that of its discriminator.
-GENERATOR_FOLDER = "generator"
 # Kind of fine-tuned model -> class of `transformers`.
 HUGGING_FACE = {
     CLASSIFICATION: _HuggingFaceClass(
-        "BertForSequenceClassification",
+        SEQUENCE_CLASSIFICATION,
         names_labels=True,
         # Without it `transformers` takes a single label for a regression.
         config={"problem_type": "single_label_classification"},
     ),
     MULTI_LABEL: _HuggingFaceClass(
-        "BertForSequenceClassification",
+        SEQUENCE_CLASSIFICATION,
         names_labels=True,
         config={"problem_type": "multi_label_classification"},
     ),
     REGRESSION: _HuggingFaceClass(
-        "BertForSequenceClassification", config={"problem_type": "regression", "num_labels": 1}
+        SEQUENCE_CLASSIFICATION, config={"problem_type": "regression", "num_labels": 1}
     ),
-    CHOICE: _HuggingFaceClass("BertForMultipleChoice"),
-    TAGGING: _HuggingFaceClass("BertForTokenClassification", has_pooler=False, names_labels=True),
-    SPAN: _HuggingFaceClass("BertForQuestionAnswering", has_pooler=False, head="qa_outputs."),
+    CHOICE: _HuggingFaceClass(MULTIPLE_CHOICE),
+    TAGGING: _HuggingFaceClass(TOKEN_CLASSIFICATION, names_labels=True),
+    SPAN: _HuggingFaceClass(QUESTION_ANSWERING),
 }
 
 
@@ -104,10 +102,19 @@ def export_hugging_face(model_dir: str, output: str) -> None:
     """
     found = model_folders.open_model(model_dir, "--model")
     its_class = _class_of(found)
-    if found.training.get("freeze_encoder"):
+    for setting, what in (
+        ("freeze_encoder", "its classifier reads the encoder's last four layers"),
+        ("num_bilstm_layers", "its classifier reads a BiLSTM on top of the encoder"),
+    ):
+        if found.training.get(setting):
+            raise InputError(
+                f"--model={model_dir}: {what}, which no class of transformers does; export it as a "
+                "SavedModel"
+            )
+    if found.config.is_decoder and found.training["kind"] != model_folders.PRETRAINING:
         raise InputError(
-            f"--model={model_dir}: its classifier reads the encoder's last four layers, which no "
-            "class of transformers does; export it as a SavedModel"
+            f"--model={model_dir}: reads text from left to right and classifies the last token, "
+            "which no class of transformers does; export it as a SavedModel"
         )
     if "windows" in found.training:
         raise InputError(
@@ -116,14 +123,13 @@ def export_hugging_face(model_dir: str, output: str) -> None:
         )
 
     def write(folder: str) -> None:
-        if its_class is HUGGING_FACE_PRETRAINING[RTD]:
+        if objective_of(found.training) == RTD:
             _write_electra(folder, found)
             return
-        weights = _weights(_load(found), hugging_face_name)
-        if not its_class.has_pooler:
-            weights = {n: value for n, value in weights.items() if not n.startswith(_POOLER)}
-        weights = {n.replace("classifier.", its_class.head): v for n, v in weights.items()}
-        _write_hugging_face(folder, weights, _hugging_face_config(found), found)
+        names = family_of(found.config).namer(its_class.ending)
+        _write_hugging_face(
+            folder, _weights(_load(found), names), _hugging_face_config(found), found
+        )
 
     _write_whole(output, write)
 
@@ -146,7 +152,7 @@ def _write_hugging_face(
 
 def _write_electra(folder: str, found: model_folders.ModelFolder) -> None:
     """Writes a discriminator, and its generator in a folder inside."""
-    model, width = _load(found), found.config.hidden_size
+    model, width = _load(found), found.config.embedding_width
     generator = generator_config(found.config, found.training["generator_size"])
     for path, its_class, config, rename in (
         (folder, "ElectraForPreTraining", found.config, discriminator_name),
@@ -169,6 +175,16 @@ def export_tensorflow(model_dir: str, output: str) -> None:
       InputError: the model cannot be used, or the output exists already.
     """
     found = model_folders.open_model(model_dir, "--model")
+    if found.config.is_decoder:
+        raise InputError(
+            f"--model={model_dir}: reads text from left to right, which the original release "
+            "does not know; export it with --to=huggingface"
+        )
+    if found.config.family != "bert":
+        raise InputError(
+            f"--to=tf1: the original release has no {family_of(found.config).title}; give "
+            "--to=huggingface"
+        )
 
     def write(folder: str) -> None:
         weights = _weights(_load(found), original_name)
@@ -189,7 +205,8 @@ def export_tensorflow(model_dir: str, output: str) -> None:
 
 def _class_of(found: model_folders.ModelFolder) -> _HuggingFaceClass:
     if found.training["kind"] == model_folders.PRETRAINING:
-        return HUGGING_FACE_PRETRAINING[objective_of(found.training)]
+        endings = family_of(found.config).pretraining_classes
+        return _HuggingFaceClass(endings[objective_of(found.training)])
     return HUGGING_FACE[found.training["kind"]]
 
 
@@ -219,7 +236,8 @@ def _weights(
 
 def _hugging_face_config(found: model_folders.ModelFolder) -> dict[str, Any]:
     its_class = _class_of(found)
-    config = _described(found, its_class.name, found.config)
+    name = family_of(found.config).class_prefix + its_class.ending
+    config = _described(found, name, found.config)
     if its_class.names_labels:
         labels = found.training["labels"]
         config |= {
@@ -230,14 +248,22 @@ def _hugging_face_config(found: model_folders.ModelFolder) -> dict[str, Any]:
 
 
 def _described(
-    found: model_folders.ModelFolder, its_class: str, config: BertConfig
+    found: model_folders.ModelFolder, its_class: str, config: EncoderConfig
 ) -> dict[str, Any]:
-    return dataclasses.asdict(config) | {
-        "architectures": [its_class],
+    ids = {
+        f"{name}_token_id": getattr(found.vocabulary.special, role)
+        for name, role in _TOKENS_OF_CONFIG[config.family == "bert"].items()
+    }
+    bert = {
         "model_type": "bert",
         "layer_norm_eps": 1e-12,
-        "pad_token_id": found.vocabulary.special.padding,
         "position_embedding_type": "absolute",
+    }
+    return {
+        **(bert if config.family == "bert" else {}),
+        **ids,
+        **config.to_values(),
+        "architectures": [its_class],
         "torch_dtype": "float32",
     }
 

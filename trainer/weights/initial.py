@@ -8,18 +8,22 @@ import dataclasses
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from beambert.model.checkpoint_names import (
-    hugging_face_name,
+    generator_path,
     is_of_no_model,
     original_name,
     plain_hugging_face_name,
 )
-from beambert.model.config import BertConfig
+from beambert.model.config import EncoderConfig, parse_config
+from beambert.model.families.family import PRE_TRAINING
+from beambert.model.families.table import family_of, read_config
+from beambert.model.shapes import most_bytes, variable_shapes
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import check_names
 from beambert.pipelines.storage import tensorflow_files
@@ -29,18 +33,19 @@ from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import pretrained_model
 from beambert.trainer.weights.given_path import check_weights
 from beambert.trainer.weights.positions import INTERPOLATE, KEEP, TILE, fill_positions
-from beambert.trainer.weights.shapes import most_bytes, variable_shapes
 from beambert.trainer.weights.tokenizer_files import read_json, read_vocabulary
 from beambert.trainer.weights.torch_file import read_torch_file
 
-# Variables that initial weights must have. A BertModel may have no pooler.
-ENCODER = ("bert/embeddings/", "bert/encoder/")
-POSITIONS = "bert/embeddings/position_embeddings"
+# Parts of an encoder that initial weights may lack, as a BertModel without a pooler does.
+_OPTIONAL = ("pooler", "head")
 # Names of the configuration file; the first that exists is read.
 CONFIG_FILES = (CONFIG_FILE, "config.json")
+_POSITIONS = "embeddings/position_embeddings"
 SAFETENSORS_FILE, TORCH_FILE = "model.safetensors", "pytorch_model.bin"
 # Ending of the file that lists the variables of each file, if the weights are in several.
 INDEX_SUFFIX = ".index.json"
+# Folder for the generator of replaced token detection, in that of its discriminator.
+GENERATOR_FOLDER = "generator"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +65,7 @@ class InitialWeights:
     """
 
     path: str
-    config: BertConfig
+    config: EncoderConfig
     vocabulary: Vocabulary
     do_lower_case: bool
     max_seq_length: int | None
@@ -77,28 +82,41 @@ class InitialWeights:
           way: what to do with positions that were not trained, see `positions.WAYS`. Only the
             others than "keep" give the encoder more positions than it has.
         """
-        there = self.config.max_position_embeddings
+        there = self.config.longest_sequence
         trained = min(self.trained_positions or there, there)
         if length <= trained or (way == KEEP and length > there):
             return self
         note = f"{self.path}: positions {trained + 1} to {length} were not trained"
+        if not self.config.has_position_table:
+            return self._without_table(length, way, note)
+        first, table = self.config.first_position, f"{self.config.family}/{_POSITIONS}"
         if way == KEEP:
             advice = f"--init_positions={TILE} or {INTERPOLATE} makes them of the trained ones"
             return dataclasses.replace(self, notes=(f"{note}; {advice}",))
 
         def read() -> Mapping[str, np.ndarray]:
             weights = self.read()
-            if POSITIONS not in weights:
+            if table not in weights:
                 return weights
-            filled = fill_positions(weights[POSITIONS], trained, length, way)
-            return {**weights, POSITIONS: filled}
+            before, rows = np.split(weights[table], [first])
+            filled = fill_positions(rows, trained, length, way)
+            return {**weights, table: np.concatenate([before, filled])}
 
         return dataclasses.replace(
             self,
-            config=dataclasses.replace(self.config, max_position_embeddings=max(there, length)),
+            config=self.config.with_longest_sequence(max(there, length)),
             read=read,
             notes=(f"{note}; made of the trained ones (--init_positions={way})",),
         )
+
+    def _without_table(self, length: int, way: str, note: str) -> "InitialWeights":
+        """Returns the weights of an encoder that computes positions, for sequences of a length."""
+        if way != KEEP:
+            raise InputError(
+                f"--init_positions={way}: {self.path} computes positions and has no table of them; "
+                "leave it out"
+            )
+        return dataclasses.replace(self, notes=(note,))
 
     def check(self, flag: str) -> None:
         """Refuses weights that `load_into` cannot use, before the job writes anything.
@@ -125,7 +143,7 @@ class InitialWeights:
             is no finite number.
         """
         weights = self.read()
-        variables = {variable.path: variable for variable in model.variables}
+        variables = {variable.path: variable for variable in model.weights}
         shapes = {path: tuple(variable.shape) for path, variable in variables.items()}
         missing = self._compare(weights, shapes, flag)
         for path, variable in variables.items():
@@ -141,7 +159,10 @@ class InitialWeights:
     ) -> list[str]:
         """Returns the paths of variables that the weights lack; see `load_into` for the errors."""
         missing = [path for path in shapes if path not in weights]
-        if encoder := [path for path in missing if path.startswith(ENCODER)]:
+        root = self.config.family
+        optional = tuple(f"{root}/{part}/" for part in _OPTIONAL)
+        of_encoder = [path for path in missing if path.startswith(f"{root}/")]
+        if encoder := [path for path in of_encoder if not path.startswith(optional)]:
             raise InputError(
                 f"{flag}={self.path}: lacks {_list(encoder)}, which its configuration asks for; "
                 "give the configuration that belongs to the weights"
@@ -180,8 +201,8 @@ def open_initial(path: str, flag: str) -> InitialWeights:
         folder = path.rpartition("/")[0] or "."
     elif tensorflow_files.exists(f"{path}/{TRAINING_FILE}"):
         return _open_own(path, flag)
-    source = _find_source(path, flag)
     config = _read_config(folder, flag)
+    source = _find_source(path, config, flag)
     vocabulary, do_lower_case = read_vocabulary(folder, flag)
     if len(vocabulary) > config.vocab_size:
         raise InputError(
@@ -189,14 +210,24 @@ def open_initial(path: str, flag: str) -> InitialWeights:
             f"says {config.vocab_size}; give a vocabulary and a configuration that belong together"
         )
 
-    most = most_bytes(config)
-    for file in source.files:
-        tensorflow_files.check_regular(file, most=most)
+    parts = [(config, source)]
+    beside = f"{path}/{GENERATOR_FOLDER}"
+    if config.family == "electra" and tensorflow_files.exists(f"{beside}/{CONFIG_FILES[1]}"):
+        of_generator = _read_config(beside, flag)
+        parts.append((of_generator, _find_source(beside, of_generator, flag)))
+    for of, its in parts:
+        for file in its.files:
+            tensorflow_files.check_regular(file, most=most_bytes(of))
 
     def read_all() -> dict[str, np.ndarray]:
-        return _rename(source.read_all(most), config, source.rename)
+        found, *generators = (_rename(its.read_all(most_bytes(of)), of, its) for of, its in parts)
+        for weights in generators:
+            renamed = {generator_path(path): value for path, value in weights.items()}
+            found |= {path: value for path, value in renamed.items() if path}
+        return found
 
-    sha256 = hashlib.sha256(b"".join(map(_sha256, sorted(source.files)))).hexdigest()
+    files = sorted(file for _, its in parts for file in its.files)
+    sha256 = hashlib.sha256(b"".join(map(_sha256, files))).hexdigest()
     return InitialWeights(path, config, vocabulary, do_lower_case, None, sha256, read_all)
 
 
@@ -211,12 +242,14 @@ class _Source:
       read: function that reads one of the parts, which may have a number of bytes at most.
       rename: function that returns the name of one of our variables in the other system, and
         whether to transpose it.
+      prefix: beginning of the names of an encoder's variables, which a bare encoder leaves out.
     """
 
     files: Sequence[str]
     parts: Sequence[str]
     read: Callable[[str, int], Mapping[str, np.ndarray]]
     rename: Callable[[str], tuple[str, bool]]
+    prefix: str = "bert."
 
     def read_all(self, most: int) -> dict[str, np.ndarray]:
         """Reads all parts; each may have `most` bytes."""
@@ -241,31 +274,38 @@ class _Source:
         return theirs
 
 
-def _find_source(path: str, flag: str) -> _Source:
+def _find_source(path: str, config: EncoderConfig, flag: str) -> _Source:
     """Finds the weights of a folder or of a TF1 checkpoint's prefix."""
     if not tensorflow_files.is_folder(path):
-        return _tensorflow_source(path)
+        return _tensorflow_source(path, config, flag)
+    family = family_of(config)
+    names = family.namer(PRE_TRAINING), family.model_prefix
     for name, read in ((SAFETENSORS_FILE, _read_safetensors), (TORCH_FILE, read_torch_file)):
         file, index = f"{path}/{name}", f"{path}/{name}{INDEX_SUFFIX}"
         if tensorflow_files.exists(file):
-            return _Source([file], [file], read, hugging_face_name)
+            return _Source([file], [file], read, *names)
         if tensorflow_files.exists(index):
             shards = _shards_of(index)
-            return _Source([index, *shards], shards, read, hugging_face_name)
+            return _Source([index, *shards], shards, read, *names)
     prefixes = [p.removesuffix(".index") for p in tensorflow_files.match(f"{path}/*.ckpt*.index")]
     if len(prefixes) > 1:
         raise InputError(
             f"{flag}={path}: holds {len(prefixes)} checkpoints; name one, such as {prefixes[-1]}"
         )
     if prefixes:
-        return _tensorflow_source(prefixes[0])
+        return _tensorflow_source(prefixes[0], config, flag)
     raise InputError(
         f"{flag}={path}: holds no weights ({WEIGHTS_FILE}, *.ckpt.index, "
         f"{SAFETENSORS_FILE} or {TORCH_FILE}); check the path"
     )
 
 
-def _tensorflow_source(prefix: str) -> _Source:
+def _tensorflow_source(prefix: str, config: EncoderConfig, flag: str) -> _Source:
+    if config.family != "bert":
+        raise InputError(
+            f"{flag}={prefix}: is a TF1 checkpoint of {family_of(config).title}, and only those of "
+            f"BERT are read; give a folder with {SAFETENSORS_FILE}"
+        )
     files = tensorflow_files.match(f"{prefix}.*")
     return _Source(files, [prefix], _read_tensorflow, original_name)
 
@@ -304,15 +344,13 @@ def _open_own(path: str, flag: str) -> InitialWeights:
 
 
 def _rename(
-    theirs: Mapping[str, np.ndarray],
-    config: BertConfig,
-    rename: Callable[[str], tuple[str, bool]],
+    theirs: Mapping[str, np.ndarray], config: EncoderConfig, source: _Source
 ) -> dict[str, np.ndarray]:
     """Returns the arrays by this package's names; unknown variables keep their names."""
-    theirs = {plain_hugging_face_name(name): value for name, value in theirs.items()}
+    theirs = {plain_hugging_face_name(n, source.prefix): value for n, value in theirs.items()}
     weights = {}
     for path, shape in variable_shapes(config).items():
-        name, is_transposed = rename(path)
+        name, is_transposed = source.rename(path)
         if name in theirs:
             value = theirs.pop(name)
             weights[path] = value.T if is_transposed else value
@@ -348,17 +386,30 @@ def _read_safetensors(path: str, most: int) -> dict[str, np.ndarray]:
     }
 
 
-def _read_config(folder: str, flag: str) -> BertConfig:
+def _read_config(folder: str, flag: str) -> EncoderConfig:
     for name in CONFIG_FILES:
         path = f"{folder}/{name}"
         if tensorflow_files.exists(path):
+            text = tensorflow_files.read_text(path)
             try:
-                return BertConfig.from_json(tensorflow_files.read_text(path))
+                if code := parse_config(text).get("auto_map"):
+                    raise InputError(
+                        f"{path}: names Python code of its own in auto_map ({_code(code)}), which "
+                        "is never run; take a model that transformers has a class for"
+                    )
+                return read_config(text)
             except ValueError as error:
                 raise InputError(f"{path}: {error}") from error
     raise InputError(
         f"{flag}={folder}: has no {' or '.join(CONFIG_FILES)}; copy it beside the weights"
     )
+
+
+def _code(auto_map: Any) -> str:
+    """Returns the Python files that an `auto_map` names, for a message."""
+    classes = auto_map.values() if isinstance(auto_map, dict) else [auto_map]
+    files = {f"{str(of).rpartition('--')[2].split('.')[0]}.py" for of in classes}
+    return ", ".join(sorted(files))[:100]
 
 
 def _sha256(path: str) -> bytes:

@@ -36,7 +36,7 @@ def read_json(path: str) -> dict[str, Any]:
 
 def exported_files(found: ModelFolder) -> dict[str, bytes]:
     """Returns name -> content of the files from which `transformers` makes a model's tokenizer."""
-    vocabulary, most = found.vocabulary, found.config.max_position_embeddings
+    vocabulary, most = found.vocabulary, found.config.longest_sequence
     if not isinstance(vocabulary, TokenizerVocabulary):
         config = _bert_config(found.do_lower_case) | {"model_max_length": most}
         return {TOKENIZER_CONFIG_FILE: json_bytes(config), **vocabulary.files()}

@@ -11,7 +11,7 @@ import pytest
 from support import forked
 from support import growing_corpus as corpus
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.release
 ROOT = pathlib.Path(__file__).parents[3]
 
 

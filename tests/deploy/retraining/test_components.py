@@ -22,7 +22,7 @@ from beambert.deploy.vertex import requests
 from beambert.deploy.vertex.pipeline import FILE
 from beambert.pipelines.jobs import files
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.release
 ROOT = pathlib.Path(__file__).parents[3]
 HOLDER = "projects/1/locations/r/pipelineJobs/beambert-1"
 SETTINGS = Settings("my-project", "us-central1", "bucket", "a@b", "0 3 * * *", "v5e-8-spot")

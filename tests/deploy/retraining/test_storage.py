@@ -124,15 +124,15 @@ def test_checkpoints_of_tensorflow(gs):
     ]
 
 
-def test_configuration_of_an_encoder(gs):
+def test_configuration_of_an_encoder(gs, vocabulary):
     files.write_bytes(f"{gs}/bad.json", json.dumps(corpus.BERT_CONFIG).encode())
     with pytest.raises(InputError, match="--model=gs://.*json: vocab_size must be a positive"):
-        model_folders.model_config(f"{gs}/bad.json", 10)
-    config = corpus.BERT_CONFIG | {"vocab_size": 10}
+        model_folders.model_config(f"{gs}/bad.json", vocabulary)
+    config = corpus.BERT_CONFIG | {"vocab_size": len(vocabulary)}
     files.write_bytes(f"{gs}/bert_config.json", json.dumps(config).encode())
-    assert model_folders.model_config(f"{gs}/bert_config.json", 10).hidden_size == 32
+    assert model_folders.model_config(f"{gs}/bert_config.json", vocabulary).hidden_size == 32
     with pytest.raises(InputError, match="--model=gs://bucket/none.json: cannot be read"):
-        model_folders.model_config(f"{gs}/none.json", 10)
+        model_folders.model_config(f"{gs}/none.json", vocabulary)
 
 
 def test_model_folders(gs):

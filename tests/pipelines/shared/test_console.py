@@ -1,6 +1,8 @@
 """How amounts are written; hiding stderr from several threads: nobody waits, it is put back."""
 
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -27,6 +29,31 @@ def test_a_name_that_is_not_utf8_is_refused_by_every_command(capsys):
     assert run_main("verify", main, ["records", "--output=a\udcff"]) == 2
     message = "beambert verify: --output=a\\udcff: the name is not UTF-8; rename the file\n"
     assert capsys.readouterr().err == message
+
+
+def test_a_reader_that_has_seen_enough_ends_the_command_without_a_word():
+    """As `beambert … | head -1` does."""
+    program = (
+        "import sys; from beambert.pipelines.shared.console import run_main\n"
+        "def main(argv):\n"
+        "    for number in range(100_000): print(number)\n"
+        "sys.exit(run_main('fill', main, []))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout.readline() == b"0\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+def test_a_pipe_to_another_process_that_breaks_is_a_fault():
+    def main(argv):
+        raise BrokenPipeError("a worker is gone")
+
+    with pytest.raises(BrokenPipeError, match="a worker is gone"):
+        run_main("data", main, [])
 
 
 def test_a_thread_does_not_wait_for_another_that_hides(capfd):

@@ -67,7 +67,8 @@ def refusal(command: str, *arguments: str) -> str:
         (
             "pretrain",
             ["--recipe=huge"],
-            "--recipe=huge: choose one of tiny, crammed_tiny, bert_base, bert_large",
+            "--recipe=huge: choose one of tiny, crammed_tiny, bert_base, bert_large, modern_tiny, "
+            "modern_mini, modern_small, modern_base",
         ),
         (
             "vocab",

@@ -46,7 +46,7 @@ def test_the_published_grids():
     assert len(GRIDS["small"].points()) == 20 and (3e-4, 128, 4) in GRIDS["small"].points()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_every_combination_once_and_the_best_is_kept(run, tmp_path, capsys, monkeypatch):
     cut = []
     finetune = isolation.finetune_in_process

@@ -16,7 +16,7 @@ from beambert.trainer.loop.steps import Trainer
 WITH_XLA = True
 
 # All of them train on two lengths, whose graphs take long to compile.
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.release
 
 STEPS, LONG_STEPS = 10, 3
 SHORT, LONG = 32, 48
@@ -94,7 +94,6 @@ def test_the_result_is_of_the_long_sequences(finished):
 
 
 # At the first phase's last step, in the first phase, in the second.
-@pytest.mark.slow
 @pytest.mark.parametrize("calls", [5, 3, 6])
 def test_interrupted_in_any_phase_the_weights_are_the_same(
     calls, run, finished, tmp_path, monkeypatch

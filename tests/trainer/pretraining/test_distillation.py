@@ -148,7 +148,7 @@ def test_a_student_of_relations_leaves_its_teacher_as_it_was(
     assert config["architectures"] == ["BertForMaskedLM"]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("of", ["answers", "relations"])
 def test_an_interrupted_training_goes_on_to_the_same_weights(
     of, encoder_folder, wide_folder, records_folder, small_config_file, tmp_path, monkeypatch
@@ -163,7 +163,7 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(
     small_pretraining.assert_same_weights(tmp_path / "encoder", tmp_path / "whole")
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("of", ["answers", "relations"])
 def test_two_devices_and_rows_without_padding_learn_the_same(
     of, encoder_folder, wide_folder, records_folder, read_rows, small_config, two_devices

@@ -85,7 +85,7 @@ def test_two_devices_leave_out_padding_like_one(counted_records, small_config, t
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("objective", [MLM, RTD])
 def test_other_objectives_leave_out_padding(counted_records, small_config, vocabulary, objective):
     """Masked LM doesn't depend on the draws, whose numbers follow the rows as those of dropout."""
@@ -116,7 +116,7 @@ def test_other_objectives_leave_out_padding(counted_records, small_config, vocab
         assert mine["masked_lm_loss"] == pytest.approx(theirs["masked_lm_loss"], rel=tolerance)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("parts", [1, 2])
 def test_a_run_without_padding_is_the_run_with_it(
     counted_records, small_config, tmp_path, monkeypatch, parts

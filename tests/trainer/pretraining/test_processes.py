@@ -17,7 +17,7 @@ from support import forked
 
 from beambert.model.pretrainer import BertPretrainer
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.release
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 

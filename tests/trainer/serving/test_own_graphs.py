@@ -4,6 +4,7 @@ import keras
 import pytest
 import tensorflow as tf
 
+from beambert.model.classifier import Head
 from beambert.model.config import ACTIVATIONS, BertConfig
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.storage import known_graphs, tensorflow_models
@@ -52,7 +53,7 @@ def test_the_graph_is_known(kind, options, vocabulary, tmp_path):
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(options.get("dtype", "float32"))
     try:
-        model = build_model(kind, config, 3, 0, freeze, features.window_length)
+        model = build_model(kind, config, 3, 0, Head(freeze, 0, features.window_length))
         model({name: tf.zeros([1, LENGTH], tf.int32) for name in INPUTS})
         save_task_model(model, features, training, f"{tmp_path}/saved_model")
     finally:

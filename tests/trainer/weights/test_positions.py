@@ -9,8 +9,10 @@ import pytest
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.finetuning import plan
-from beambert.trainer.weights.initial import POSITIONS, open_initial
+from beambert.trainer.weights.initial import open_initial
 from beambert.trainer.weights.positions import fill_positions
+
+POSITIONS = "bert/embeddings/position_embeddings"
 
 
 def test_tiles_repeat_the_trained_positions():

@@ -1,0 +1,179 @@
+"""Attention with rotary positions, to whole sequences or within a window.
+
+Shape suffixes: B batch, N attention heads, L sequence length, D head size, S number of blocks, C
+positions of a block, W positions that a block sees.
+"""
+
+import numpy as np
+from keras import ops
+
+from beambert.model.dropout import dropout
+from beambert.model.layers import MASKED_SCORE, score_bias
+
+# Queries whose scores are held at once in long sequences. Parts of 512 and 1,024 took more time and
+# memory (benchmarks/local_attention.py).
+QUERIES = 256
+
+
+def rotated(x_BNLD, theta: float):
+    """Returns queries or keys, each turned by angles that grow with its position.
+
+    Pairs (d, d + D / 2) turn by position * theta ** (-2 d / D) (Su et al. 2021, arXiv 2104.09864,
+    section 3.2.2; ModernBERT pairs the two halves). The angles are float32 products, as published
+    models were trained with.
+
+    Args:
+      x_BNLD: float tensor with an even D and a static L.
+      theta: base of the angles.
+    """
+    length, width = x_BNLD.shape[2:]
+    exponents = np.arange(0, width, 2, dtype=np.float32) / np.float32(width)
+    rates = np.float32(1) / np.power(np.float32(theta), exponents, dtype=np.float32)
+    angles_LD = np.arange(length, dtype=np.float32)[:, None] * rates
+    cos, sin = ops.convert_to_tensor(np.cos(angles_LD)), ops.convert_to_tensor(np.sin(angles_LD))
+    first, second = ops.split(ops.cast(x_BNLD, "float32"), 2, axis=-1)
+    turned = ops.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+    return ops.cast(turned, x_BNLD.dtype)
+
+
+def attend(query, key, value, bias, rate: float = 0.0, dropout_seed=None, site: int = 0):
+    """Returns the weighted values of scaled dot-product attention (Vaswani et al. 2017).
+
+    Args:
+      query: float tensor [..., C, D].
+      key, value: float tensors [..., W, D].
+      bias: float32, added to the scores [..., C, W].
+      rate: dropout rate of the weights.
+      dropout_seed: see `dropout`.
+      site: number of the dropout in the model.
+    """
+    # The softmax is float32 under every policy, see `BertSelfAttention.attention_weights`.
+    scores = ops.cast(_product(query, key), "float32") * query.shape[-1] ** -0.5 + ops.cast(
+        bias, "float32"
+    )
+    weights = dropout(ops.softmax(scores, axis=-1), rate, dropout_seed, site)
+    return ops.matmul(ops.cast(weights, value.dtype), value)
+
+
+def attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias):
+    """Returns what `attend` does without dropout, and holds the scores of a part of the queries.
+
+    The backward pass computes them again from what the softmax divides by (Dao et al. 2022, arXiv
+    2205.14135, section 3.1). Loops keep the compiler from holding them.
+
+    Args:
+      query_BNLD, key_BNLD, value_BNLD: float tensors with a static L.
+      bias: float32, added to the scores [B, N, L, L]; it is the same for all queries.
+    """
+    heads, length, width = query_BNLD.shape[1:]
+    count, scale = -(-length // QUERIES), width**-0.5
+
+    def divided(x_BNLD):
+        """Returns [count, B, N, QUERIES, D]; the last part has padding."""
+        missing = [[0, 0], [0, 0], [0, count * QUERIES - length], [0, 0]]
+        parts = ops.reshape(ops.pad(x_BNLD, missing), (-1, heads, count, QUERIES, x_BNLD.shape[3]))
+        return ops.transpose(parts, (2, 0, 1, 3, 4))
+
+    def joined(parts):
+        """Returns [B, N, L, D] of what `divided` returns."""
+        whole = ops.reshape(
+            ops.transpose(parts, (1, 2, 0, 3, 4)), (-1, heads, count * QUERIES, width)
+        )
+        return whole[:, :, :length]
+
+    def scores_of(query, key):
+        return ops.cast(_product(query, key), "float32") * scale + bias
+
+    @ops.custom_gradient
+    def attended(query_BNLD, key_BNLD, value_BNLD):
+        def part(query):
+            scores = scores_of(query, key_BNLD)
+            greatest = ops.max(scores, axis=-1, keepdims=True)
+            raised = ops.exp(scores - greatest)
+            total = ops.sum(raised, axis=-1, keepdims=True)
+            context = ops.matmul(ops.cast(raised / total, value_BNLD.dtype), value_BNLD)
+            return context, greatest + ops.log(total)
+
+        queries = divided(query_BNLD)
+        contexts, logarithms = ops.map(part, queries)
+
+        def gradient(upstream_BNLD):
+            parts = queries, divided(upstream_BNLD), contexts, logarithms
+
+            def step(index, gradients):
+                query, upstream, context, logarithm = (of[index] for of in parts)
+                weights = ops.exp(scores_of(query, key_BNLD) - logarithm)
+                of_weights = ops.cast(_product(upstream, value_BNLD), "float32")
+                mean = ops.sum(ops.cast(upstream * context, "float32"), axis=-1, keepdims=True)
+                of_scores = ops.cast(weights * (of_weights - mean) * scale, query.dtype)
+                weights = ops.cast(weights, value_BNLD.dtype)
+                of_queries, of_key, of_value = gradients
+                of_query = ops.matmul(of_scores, key_BNLD)[None]
+                return (
+                    ops.slice_update(of_queries, (index, 0, 0, 0, 0), of_query),
+                    of_key + ops.matmul(ops.swapaxes(of_scores, -1, -2), query),
+                    of_value + ops.matmul(ops.swapaxes(weights, -1, -2), upstream),
+                )
+
+            start = tuple(map(ops.zeros_like, (queries, key_BNLD, value_BNLD)))
+            of_queries, of_key, of_value = ops.fori_loop(0, count, step, start)
+            return joined(of_queries), of_key, of_value
+
+        return joined(contexts), gradient
+
+    return attended(query_BNLD, key_BNLD, value_BNLD)
+
+
+def _product(first, second):
+    """Returns the products of all rows of two tensors [..., D]."""
+    return ops.matmul(first, ops.swapaxes(second, -1, -2))
+
+
+def attend_locally(
+    query_BNLD, key_BNLD, value_BNLD, input_mask_BL, reach: int, rate=0.0, dropout_seed=None, site=0
+):
+    """Returns the weighted values where each position sees `reach` others to each side.
+
+    A block of `reach` positions sees itself and its two neighbours. So the time and the memory grow
+    with L * 3 * reach, not with L * L.
+
+    Args:
+      query_BNLD, key_BNLD, value_BNLD: float tensors with a static L.
+      input_mask_BL: integer [B, L], 1 for tokens and 0 for padding.
+      reach: number of positions to each side.
+      rate, dropout_seed, site: see `attend`.
+    """
+    length, heads, width = query_BNLD.shape[2], query_BNLD.shape[1], query_BNLD.shape[3]
+    settings = rate, dropout_seed, site
+    if length <= 3 * reach:
+        bias_LL = _window_bias(np.arange(length), np.arange(length), reach)
+        bias = score_bias(input_mask_BL, length) + bias_LL
+        return attend(query_BNLD, key_BNLD, value_BNLD, bias, *settings)
+    blocks = -(-length // reach)
+    end = blocks * reach - length
+    # A block of padding stands at both ends, for the neighbours of the first and the last block.
+    sides = [[0, 0], [0, 0], [reach, end + reach], [0, 0]]
+    query_BNSCD = ops.reshape(
+        ops.pad(query_BNLD, [[0, 0], [0, 0], [0, end], [0, 0]]), (-1, heads, blocks, reach, width)
+    )
+    key_BNSWD, value_BNSWD = (
+        _neighbours(ops.reshape(ops.pad(x, sides), (-1, heads, blocks + 2, reach, width)))
+        for x in (key_BNLD, value_BNLD)
+    )
+    mask = ops.pad(ops.cast(input_mask_BL, "int32"), [[0, 0], [reach, end + reach]])
+    mask_B1S1W = _neighbours(ops.reshape(mask, (-1, 1, blocks + 2, 1, reach)), axis=4)
+    bias_CW = _window_bias(np.arange(reach), np.arange(-reach, 2 * reach), reach)
+    bias = (1.0 - ops.cast(mask_B1S1W, "float32")) * MASKED_SCORE + bias_CW
+    context_BNSCD = attend(query_BNSCD, key_BNSWD, value_BNSWD, bias, *settings)
+    return ops.reshape(context_BNSCD, (-1, heads, blocks * reach, width))[:, :, :length]
+
+
+def _neighbours(blocks, axis: int = 3):
+    """Returns each block between its neighbours, side by side; blocks stand on axis 2."""
+    return ops.concatenate([blocks[:, :, :-2], blocks[:, :, 1:-1], blocks[:, :, 2:]], axis=axis)
+
+
+def _window_bias(queries: np.ndarray, keys: np.ndarray, reach: int) -> np.ndarray:
+    """Returns what is added to scores, float32 [C, W]: 0 within reach."""
+    is_out = np.abs(queries[:, None] - keys) > reach
+    return is_out.astype(np.float32) * np.float32(MASKED_SCORE)

@@ -1,0 +1,106 @@
+"""What a family of encoders is: the base class says it for BERT.
+
+A family is described without Keras; its methods load the network when they are called.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from beambert.model.checkpoint_names import hugging_face_name
+from beambert.model.config import BERT_SIZES, BertConfig, EncoderConfig
+from beambert.model.objectives import BERT, LTR, MLM, OBJECTIVES, RTD, SOP
+
+# Endings of the names of Hugging Face's classes.
+PRE_TRAINING, MASKED_LM = "ForPreTraining", "ForMaskedLM"
+SEQUENCE_CLASSIFICATION, MULTIPLE_CHOICE = "ForSequenceClassification", "ForMultipleChoice"
+TOKEN_CLASSIFICATION, QUESTION_ANSWERING = "ForTokenClassification", "ForQuestionAnswering"
+
+# A pattern of a name of `hugging_face_name` -> its replacement; None leaves the variable out.
+Names = Mapping[str, str | None]
+
+
+class Family:
+    """A family of encoders.
+
+    Attributes:
+      title: name for sentences.
+      config: class of its configurations.
+      objectives: objectives of pre-training that its model can learn by; the first has most heads.
+      size_names: names of its sizes.
+      class_prefix: beginning of the names of its classes of `transformers`.
+      pretraining_classes: objective -> ending of the name of the class with its heads.
+      model_prefix: beginning of the names of the encoder's variables there.
+      names: how its variables are called there, where it isn't as in BERT; the first pattern that
+        matches the beginning of a name counts.
+      task_names: ending of the name of a class -> the same for its variables; these come first.
+    """
+
+    title: ClassVar[str] = "BERT"
+    config: ClassVar[type[EncoderConfig]] = BertConfig
+    objectives: ClassVar[tuple[str, ...]] = OBJECTIVES
+    class_prefix: ClassVar[str] = "Bert"
+    pretraining_classes: ClassVar[Mapping[str, str]] = {
+        BERT: PRE_TRAINING,
+        MLM: MASKED_LM,
+        # Its head of two labels has the same form.
+        SOP: PRE_TRAINING,
+        RTD: PRE_TRAINING,
+        LTR: "LMHeadModel",
+    }
+    model_prefix: ClassVar[str] = "bert."
+    names: ClassVar[Names] = {}
+    task_names: ClassVar[Mapping[str, Names]] = {
+        TOKEN_CLASSIFICATION: {r"bert\.pooler\.": None},
+        QUESTION_ANSWERING: {r"bert\.pooler\.": None, r"classifier\.": "qa_outputs."},
+    }
+
+    @property
+    def size_names(self) -> tuple[str, ...]:
+        """Names of the sizes that `sized` takes."""
+        return tuple(BERT_SIZES)
+
+    def sized(self, name: str, vocab_size: int, padding: int) -> EncoderConfig:
+        """Returns the configuration of a size.
+
+        Args:
+          name: one of `size_names`.
+          vocab_size: number of tokens.
+          padding: id of the padding token.
+        """
+        return BertConfig(vocab_size, **BERT_SIZES[name])
+
+    def encoder(self, config: Any, seed: int = 0, has_pooler: bool = True) -> Any:
+        """Returns an encoder with initial weights, see `BertEncoder`."""
+        from beambert.model.encoder import BertEncoder
+
+        return BertEncoder(config, seed, has_pooler)
+
+    def masked_lm_head(self, config: Any, seed: int) -> Any:
+        """Returns the masked-LM head without its variables, see `MaskedLMHead`."""
+        from beambert.model.heads import MaskedLMHead
+
+        return MaskedLMHead(config, seed)
+
+    def namer(self, class_ending: str) -> Callable[[str], tuple[str, bool] | None]:
+        """Returns what names this package's variables as a class of `transformers` does.
+
+        Args:
+          class_ending: ending of the name of the class.
+
+        Returns:
+          function from a path to its name there and whether to transpose the array, or to None for
+          a variable that the class doesn't have.
+        """
+        rules = [*self.task_names.get(class_ending, {}).items(), *self.names.items()]
+
+        def name_of(path: str) -> tuple[str, bool] | None:
+            name, is_transposed = hugging_face_name(path)
+            for pattern, replacement in rules:
+                if found := re.match(pattern, name):
+                    if replacement is None:
+                        return None
+                    return found.expand(replacement) + name[found.end() :], is_transposed
+            return name, is_transposed
+
+        return name_of

@@ -1,0 +1,246 @@
+"""`beambert pretrain` on every family: from random weights, from a folder, and what is refused."""
+
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from support import small_finetuning, small_pretraining
+from support.small_pretraining import assert_same_weights, interrupted_and_continued
+
+from beambert.model.families.table import FAMILIES
+from beambert.model.pretrainer import BertPretrainer
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer.asking.encoders import MASKED_LM_HEAD, open_encoder
+from beambert.trainer.commands.finetune import main as finetune_main
+from beambert.trainer.commands.pretrain import main as pretrain_main
+from beambert.trainer.loop.optimization import is_hidden_matrix, uses_weight_decay
+from beambert.trainer.weights.initial import open_initial
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden_families"
+OTHERS = [name for name in FAMILIES if name != "bert"]
+# Fields of all families by the names of BERT's.
+SMALL = {
+    "hidden_size": 16,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "max_position_embeddings": 40,
+}
+
+
+@pytest.fixture
+def config_of(tmp_path, vocabulary):
+    """Writes the configuration file of a small encoder of a family."""
+
+    def write(family: str, **fields) -> pathlib.Path:
+        config = FAMILIES[family].config
+        further = {"embedding_size": 8} if family in ("albert", "electra") else {}
+        further |= {"local_attention": 8} if family == "modernbert" else {}
+        path = tmp_path / f"{family}.json"
+        path.write_text(config(len(vocabulary), **SMALL | further | fields).to_json())
+        return path
+
+    return write
+
+
+def flags(records, config, model_dir, **others) -> list[str]:
+    return small_pretraining.flags(records, config, model_dir, **({"objective": "mlm"} | others))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", OTHERS)
+def test_a_training_of_every_family_resumes_exactly(
+    family, config_of, records_folder, tmp_path, monkeypatch
+):
+    """With dropout, and Muon, whose matrices and the others have different states."""
+    config = config_of(family)
+    others = {"dropout": 0.2, "optimizer": "muon"}
+    pretrain_main(flags(records_folder, config, tmp_path / "straight", **others))
+    folder = tmp_path / "resumed"
+    interrupted_and_continued(flags(records_folder, config, folder, **others), folder, monkeypatch)
+    assert_same_weights(folder, tmp_path / "straight")
+    training = json.loads((tmp_path / "straight" / "results.json").read_text())
+    assert np.isfinite(training["masked_lm_loss"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", OTHERS)
+def test_a_finetuning_goes_on_from_every_family(family, config_of, records_folder, tmp_path):
+    pretrain_main(flags(records_folder, config_of(family), tmp_path / "encoder"))
+    data = small_finetuning.write_task(tmp_path / "data", pairs=False)
+    finetune_main(
+        small_finetuning.flags(
+            data, tmp_path / "encoder", tmp_path / "model", max_seq_length=16, num_train_epochs=12
+        )
+    )
+    found = small_finetuning.results(tmp_path / "model")
+    assert found["accuracy"] > found["baseline_accuracy"] + 0.2
+    served = tf.saved_model.load(str(tmp_path / "model" / "saved_model"))
+    answer = served.signatures["serving_default"]
+    answered = answer(text=tf.constant(["The river!", "A war!"]))
+    assert [label.decode() for label in answered["label"].numpy()] == ["good", "bad"]
+
+
+@pytest.mark.parametrize("name", ["modernbert", "roberta", "distilbert", "albert", "electra"])
+def test_a_training_goes_on_from_a_folder_of_transformers(name, make_records, tmp_path):
+    """A rate of next to nothing leaves the weights as they were."""
+    initial = open_initial(str(GOLDEN / name), "--init")
+    records = make_records(tmp_path / "records", vocabulary=initial.vocabulary, length=11)
+    others = {"init": GOLDEN / name, "learning_rate": 1e-9, "num_train_steps": 1, "dropout": 0.0}
+    pretrain_main(flags(records, None, tmp_path / "model", **others))
+    mine, theirs = (
+        open_initial(str(folder), "--init") for folder in (tmp_path / "model", GOLDEN / name)
+    )
+    assert mine.config == theirs.config.with_dropout(0.0)
+    read, expected = mine.read(), theirs.read()
+    for path, value in read.items():
+        np.testing.assert_allclose(value, expected[path], atol=1e-6, err_msg=path)
+    encoder = open_encoder(str(tmp_path / "model"), MASKED_LM_HEAD)
+    assert encoder.model.config.longest_sequence == initial.config.longest_sequence
+
+
+@pytest.mark.parametrize(
+    ("family", "objective", "message"),
+    [
+        ("roberta", "bert", "RoBERTa has no next sentence prediction; give --objective=mlm"),
+        ("modernbert", "bert", "ModernBERT has no next sentence prediction; give --objective=mlm"),
+        ("distilbert", "rtd", "DistilBERT has no replaced token detection; give --objective=mlm"),
+        ("albert", "bert", "ALBERT has no next sentence prediction; give --objective=sop or mlm"),
+        ("electra", "bert", "ELECTRA has no next sentence prediction; give --objective=rtd or mlm"),
+    ],
+)
+def test_an_objective_that_a_family_has_no_head_for_is_refused(
+    family, objective, message, config_of, records_folder, tmp_path
+):
+    config = config_of(family)
+    with pytest.raises(InputError, match=f"--objective={objective}: {message}"):
+        pretrain_main(flags(records_folder, config, tmp_path / "m", objective=objective))
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_family_beside_what_sets_it_is_refused(config_of, records_folder, tmp_path):
+    init = flags(records_folder, None, tmp_path / "m", family="roberta", init=GOLDEN / "roberta")
+    with pytest.raises(InputError, match="--family=roberta: --init already sets the family"):
+        pretrain_main(init)
+    config = config_of("distilbert")
+    with pytest.raises(InputError, match="--family=roberta: --model=.* of the family distilbert"):
+        pretrain_main(flags(records_folder, config, tmp_path / "m", family="roberta"))
+    with pytest.raises(InputError, match="--model=xlarge: unknown model size 'xlarge'; choose one"):
+        pretrain_main(flags(records_folder, "xlarge", tmp_path / "m", family="roberta"))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_norms_and_biases_do_not_decay_and_muon_takes_the_layers_matrices(family):
+    config = FAMILIES[family].config(50, **SMALL)
+    objective = "mlm"
+    model = BertPretrainer(config, objective=objective)
+    for variable in model.variables:
+        is_vector = len(variable.shape) == 1
+        assert uses_weight_decay(variable.path) != is_vector, variable.path
+        is_in_layer = "/layer_" in variable.path and not is_vector
+        assert is_hidden_matrix(variable.path) == is_in_layer, variable.path
+    matrices = sum(is_hidden_matrix(v.path) for v in model.variables)
+    layers = {"albert": 1}.get(family, 3)
+    assert matrices == layers * (4 if family == "modernbert" else 6)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_dropout_of_a_model_has_a_site_of_its_own(family, monkeypatch):
+    """ALBERT's one layer has another seed each time, which is another site."""
+    sites = []
+
+    def record(x, rate, seed, site):
+        if rate:
+            sites.append(int(site) + int(seed[0]))
+        return x
+
+    for module in ("attention", "encoder", "layers", "modernbert"):
+        monkeypatch.setattr(f"beambert.model.{module}.dropout", record)
+    config = FAMILIES[family].config(50, **SMALL).with_dropout(0.1)
+    ids = np.ones((1, 6), "int64")
+    FAMILIES[family].encoder(config).encode(ids, ids, ids - 1, tf.constant([0, 2]))
+    # DistilBERT drops nothing behind attention's output.
+    a_layer = 2 if family == "distilbert" else 3
+    assert len(sites) == len(set(sites)) == 1 + 3 * a_layer
+
+
+def test_positions_of_a_table_grow_behind_the_first(tmp_path):
+    initial = open_initial(str(GOLDEN / "roberta"), "--init")
+    assert initial.config.longest_sequence == 12
+    grown = initial.with_positions(20, "tile")
+    assert grown.config.max_position_embeddings == 22
+    path = "roberta/embeddings/position_embeddings"
+    before, after = initial.read()[path], grown.read()[path]
+    np.testing.assert_array_equal(after[:14], before)
+    np.testing.assert_array_equal(after[14:], before[2:10])
+
+
+def test_positions_without_a_table_are_not_made(tmp_path):
+    initial = open_initial(str(GOLDEN / "modernbert"), "--init")
+    with pytest.raises(InputError, match="--init_positions=tile: .* computes positions and has no"):
+        initial.with_positions(20, "tile")
+
+
+def changed(name, folder, **values) -> str:
+    shutil.copytree(GOLDEN / name, folder)
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | values))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("roberta", {"hidden_act": "mish"}, r"hidden_act must be one of gelu, .*'mish'"),
+        ("distilbert", {"activation": "mish"}, r"activation must be one of gelu, .*'mish'"),
+        ("modernbert", {"hidden_activation": 3}, r"hidden_activation must be one of gelu, .* 3"),
+        (
+            "roberta",
+            {"position_embedding_type": "relative_key"},
+            "position_embedding_type 'relative_key', but this model only knows 'absolute'",
+        ),
+        (
+            "modernbert",
+            {"layer_types": ["full_attention", "linear_attention"]},
+            "layer_types has 'linear_attention', but only full_attention and sliding_attention",
+        ),
+        (
+            "modernbert",
+            {"layer_types": ["full_attention", "full_attention", "sliding_attention"]},
+            "layer_types must begin with a layer of full_attention, and have one in equal",
+        ),
+        (
+            "modernbert",
+            {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}},
+            "rope_type 'yarn', but this model only knows 'default'",
+        ),
+        ("modernbert", {"norm_bias": True}, "norm_bias True, but this model only knows False"),
+        ("modernbert", {"num_attention_heads": 16}, "rotary positions need heads of even width"),
+        ("modernbert", {"classifier_pooling": "max"}, "classifier_pooling must be cls or mean"),
+        ("albert", {"num_hidden_groups": 2}, "num_hidden_groups 2, but this model only knows 1"),
+        ("roberta", {"pad_token_id": 13}, "max_position_embeddings 14 leaves no position behind"),
+        ("roberta", {"pad_token_id": None}, "pad_token_id must be an integer from 0 on"),
+        ("electra", {"embedding_size": 0}, "embedding_size must be a positive integer"),
+        ("roberta", {"model_type": "xlnet"}, "model_type 'xlnet' is no family of encoders here"),
+        ("roberta", {"vocab_size": 50}, "its vocabulary has 58 tokens, but its configuration says"),
+        (
+            "modernbert",
+            {"auto_map": {"AutoModel": "modeling_other.OtherModel"}},
+            r"names Python code of its own in auto_map \(modeling_other.py\), which is never run",
+        ),
+    ],
+)
+def test_a_configuration_that_cannot_be_computed_is_one_sentence(name, values, message, tmp_path):
+    with pytest.raises(InputError, match=message) as error:
+        open_initial(changed(name, tmp_path / "folder", **values), "--init")
+    assert str(error.value).count(". ") <= 1
+
+
+def test_code_in_a_folder_is_not_run(tmp_path):
+    folder = changed("roberta", tmp_path / "folder", auto_map={"AutoModel": "--modeling_x.Model"})
+    (tmp_path / "folder" / "modeling_x.py").write_text("raise SystemExit('was run')")
+    with pytest.raises(InputError, match=r"modeling_x.py"):
+        open_initial(folder, "--init")

@@ -1,0 +1,311 @@
+"""Every family in and out, against transformers' own outputs in golden_families."""
+
+import functools
+import json
+import math
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import tensorflow as tf
+from support.golden_arrays import features_of
+
+from beambert.model.electra import ElectraPretrainer
+from beambert.model.families.family import PRE_TRAINING
+from beambert.model.families.table import FAMILIES, family_of, read_config
+from beambert.model.objectives import MLM, RTD, SOP
+from beambert.model.pretrainer import BertPretrainer
+from beambert.model.shapes import variable_shapes
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, SPAN, TAGGING
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.trainer import model_folders
+from beambert.trainer.task_models import build_model
+from beambert.trainer.weights.export import HUGGING_FACE, export_hugging_face, export_tensorflow
+from beambert.trainer.weights.initial import open_initial
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden_families"
+OBJECTIVES = {
+    "modernbert": MLM,
+    "roberta": MLM,
+    "distilbert": MLM,
+    "albert": SOP,
+    "electra": MLM,
+    "electra_discriminator": RTD,
+}
+TOLERANCE = 1e-5
+
+
+@functools.cache
+def arrays_of(name: str) -> dict[str, np.ndarray]:
+    return dict(np.load(GOLDEN / name / "arrays.npz"))
+
+
+@functools.cache
+def loaded(name: str):
+    """The model with the golden weights, of which nothing may be missing or left over."""
+    initial = open_initial(str(GOLDEN / name), "--init")
+    if OBJECTIVES[name] == RTD:
+        model = ElectraPretrainer(initial.config, 0.5)
+        missing = [v.path for v in model.variables if not v.path.startswith("generator")]
+        notes = initial.load_into(model, "--init")
+        assert len(notes) == 1 and "lacks generator/" in notes[0], notes
+        assert set(missing) <= initial.read().keys()
+    else:
+        model = BertPretrainer(initial.config, seed=9, objective=OBJECTIVES[name])
+        assert initial.load_into(model, "--init") == []
+    return model
+
+
+def inputs_of(name: str):
+    features = features_of(arrays_of(name))
+    return [features[key] for key in ("input_ids", "input_mask", "segment_ids")]
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_the_hidden_states_are_those_of_transformers(name):
+    golden, encoder = arrays_of(name), loaded(name).encoder
+    layers = encoder.config.num_hidden_layers
+    is_token = golden["features/input_mask"].reshape(-1) > 0
+    states = encoder.encode(*inputs_of(name), last_layers=layers + 1).numpy()[is_token]
+    for index, state in enumerate(np.split(states, layers + 1, axis=1)):
+        expected = golden[f"hidden_states/{index}"].reshape(-1, encoder.config.hidden_size)
+        # ELECTRA and ALBERT of transformers list the embeddings after their projection, too.
+        np.testing.assert_allclose(state, expected[is_token], atol=TOLERANCE, err_msg=str(index))
+
+
+def loss_of(name, model, features):
+    """The loss as transformers computes it."""
+    inputs = [features[key] for key in ("input_ids", "input_mask", "segment_ids")]
+    if OBJECTIVES[name] == RTD:
+        logits = model.replaced_token_head(model.encoder.encode(*inputs))
+        is_token = tf.reshape(tf.cast(inputs[1], tf.float32), [-1])
+        labels = tf.reshape(tf.cast(features["is_replaced"], tf.float32), [-1])
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
+        return tf.reduce_sum(is_token * losses) / tf.reduce_sum(is_token)
+    logits, weights = model(features), features["masked_lm_weights"]
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+        features["masked_lm_ids"], logits["masked_lm_logits"]
+    )
+    loss = tf.reduce_sum(weights * losses) / tf.reduce_sum(weights)
+    if "sentence_order_logits" in logits:
+        labels = features["next_sentence_labels"][:, 0]
+        loss += tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits["sentence_order_logits"])
+        )
+    return loss
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_the_logits_are_those_of_transformers(name):
+    golden, model, features = arrays_of(name), loaded(name), features_of(arrays_of(name))
+    is_token = golden["features/input_mask"] > 0
+    if OBJECTIVES[name] == RTD:
+        logits = model.replaced_token_head(model.encoder.encode(*inputs_of(name)))
+        logits = np.reshape(logits, is_token.shape)
+    else:
+        length = is_token.shape[1]
+        features["masked_lm_positions"] = tf.tile(tf.range(length)[None], [len(is_token), 1])
+        outputs = model(features)
+        logits = outputs["masked_lm_logits"].numpy()
+        if "sentence_order_logits" in golden:
+            np.testing.assert_allclose(
+                outputs["sentence_order_logits"], golden["sentence_order_logits"], atol=TOLERANCE
+            )
+    assert np.abs(golden["logits"]).max() > 1
+    np.testing.assert_allclose(logits[is_token], golden["logits"][is_token], atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_the_loss_and_the_gradients_are_those_of_transformers(name):
+    golden, model, features = arrays_of(name), loaded(name), features_of(arrays_of(name))
+    variables = [v for v in model.trainable_variables if not v.path.startswith("generator")]
+    with tf.GradientTape() as tape:
+        loss = loss_of(name, model, features)
+    gradients = tape.gradient(loss, [v.value for v in variables])
+    np.testing.assert_allclose(loss, golden["loss"], atol=TOLERANCE)
+    name_of = family_of(model.config).namer(PRE_TRAINING)
+    seen = set()
+    for variable, gradient in zip(variables, gradients, strict=True):
+        theirs, is_transposed = name_of(variable.path)
+        seen.add(theirs)
+        expected = golden[f"gradients/{theirs}"]
+        expected = expected.T if is_transposed else expected
+        gradient = np.zeros_like(expected) if gradient is None else tf.convert_to_tensor(gradient)
+        np.testing.assert_allclose(gradient, expected, atol=TOLERANCE, err_msg=theirs)
+    prefix = "gradients/"
+    assert seen == {key.removeprefix(prefix) for key in golden if key.startswith(prefix)}
+
+
+def finished(folder, model, **training):
+    """A finished model folder with a model's weights."""
+    folder.mkdir()
+    training |= {"do_lower_case": True, "max_seq_length": 11}
+    name = next(n for n in OBJECTIVES if n.startswith(model.config.family))
+    vocabulary = Vocabulary.parse((GOLDEN / name / "vocab.txt").read_bytes(), "vocab.txt")
+    model_folders.describe_model(str(folder), model.config, vocabulary, training)
+    model_folders.save_weights(model, str(folder))
+    (folder / "_UNFINISHED").write_bytes(b"")
+    model_folders.finish(str(folder), {})
+    return folder
+
+
+def own_folder(name, folder):
+    training = {"kind": "pretraining", "objective": OBJECTIVES[name], "generator_size": 0.5}
+    return finished(folder, loaded(name), **training)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_in_and_out_is_the_same_to_the_bit(name, tmp_path):
+    own = own_folder(name, tmp_path / "own")
+    export_hugging_face(str(own), str(tmp_path / "out"))
+    mine, theirs = (
+        safetensors.numpy.load_file(folder / "model.safetensors")
+        for folder in (tmp_path / "out", GOLDEN / name)
+    )
+    assert mine.keys() == theirs.keys()
+    for key, value in theirs.items():
+        np.testing.assert_array_equal(mine[key], value, err_msg=key)
+    mine, theirs = (
+        json.loads((folder / "config.json").read_text())
+        for folder in (tmp_path / "out", GOLDEN / name)
+    )
+    assert mine["architectures"] == theirs["architectures"]
+    shared = mine.keys() & theirs.keys() - {"bos_token_id", "eos_token_id"}
+    assert {key: mine[key] for key in shared} == {key: theirs[key] for key in shared}
+    assert read_config(json.dumps(mine)) == read_config(json.dumps(theirs))
+    with pytest.raises(InputError, match="--to=tf1: the original release has no"):
+        export_tensorflow(str(own), str(tmp_path / "tf1"))
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_model_folder_starts_a_training(name, tmp_path):
+    initial = open_initial(str(own_folder(name, tmp_path / "own")), "--init")
+    initial.check("--init")
+    model = build_model(TAGGING, initial.config, 3, 1)
+    initial.load_into(model, "--init")
+    mine, golden = ({v.path: v for v in of.encoder.variables} for of in (model, loaded(name)))
+    for path, variable in golden.items():
+        if not path.endswith(("pooler/dense/kernel", "pooler/dense/bias")):
+            np.testing.assert_array_equal(mine[path], variable, err_msg=path)
+
+
+def test_a_discriminator_and_its_generator_go_on_from_what_was_exported(tmp_path):
+    """Also with embeddings that are narrower than both."""
+    own = own_folder("electra_discriminator", tmp_path / "own")
+    export_hugging_face(str(own), str(tmp_path / "out"))
+    initial = open_initial(str(tmp_path / "out"), "--init")
+    model = ElectraPretrainer(initial.config, 0.5, seed=7)
+    assert initial.load_into(model, "--init") == []
+    golden = loaded("electra_discriminator").variables
+    for mine, theirs in zip(model.variables, golden, strict=True):
+        np.testing.assert_array_equal(mine, theirs, err_msg=mine.path)
+    shutil.rmtree(tmp_path / "out" / "generator")
+    assert open_initial(str(tmp_path / "out"), "--init").sha256 != initial.sha256
+
+
+KINDS = {
+    CLASSIFICATION: "SequenceClassification",
+    CHOICE: "MultipleChoice",
+    TAGGING: "TokenClassification",
+    SPAN: "QuestionAnswering",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_task_model_computes_what_its_class_does(name, kind, tmp_path):
+    """The head's weights come from transformers, and go out under its names again."""
+    golden, its_class = arrays_of(name), HUGGING_FACE[kind]
+    initial = open_initial(str(GOLDEN / name), "--init")
+    model = build_model(kind, initial.config, 3, 1)
+    initial.load_into(model, "--init")
+    prefix = f"tasks/{KINDS[kind]}/weights/"
+    heads = {key.removeprefix(prefix): golden[key] for key in golden if key.startswith(prefix)}
+    name_of, used = family_of(initial.config).namer(its_class.ending), set()
+    for variable in model.variables:
+        theirs, is_transposed = name_of(variable.path) or (None, False)
+        if theirs in heads:
+            used.add(theirs)
+            variable.assign(heads[theirs].T if is_transposed else heads[theirs])
+    assert used == heads.keys()
+    features = features_of(golden)
+    logits, expected = model(features), golden[f"tasks/{KINDS[kind]}/logits"]
+    if kind in (TAGGING, SPAN):
+        is_token = golden["features/input_mask"] > 0
+        logits, expected = logits.numpy()[is_token], expected[is_token]
+    np.testing.assert_allclose(np.reshape(logits, expected.shape), expected, atol=TOLERANCE)
+    own = finished(tmp_path / "own", model, kind=kind, labels=["a", "b", "c"])
+    export_hugging_face(str(own), str(tmp_path / "out"))
+    mine = safetensors.numpy.load_file(tmp_path / "out" / "model.safetensors")
+    base = family_of(initial.config).model_prefix
+    assert {key for key in mine if not key.startswith(base)} == {
+        key for key in heads if not key.startswith(base)
+    }
+    for key, value in heads.items():
+        np.testing.assert_array_equal(mine[key], value, err_msg=key)
+
+
+COUNTS = json.loads((GOLDEN / "counts.json").read_text())
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_published_sizes_have_the_published_numbers_of_weights(name):
+    """Those that transformers counts; the discriminator's here has no head of a generator."""
+    config = read_config(json.dumps(COUNTS[name]["config"]))
+    shapes = variable_shapes(config)
+    if name.startswith("electra"):
+        shapes = {path: of for path, of in shapes.items() if not path.startswith("cls/")}
+    assert sum(map(math.prod, shapes.values())) == COUNTS[name]["parameters"]
+
+
+@pytest.mark.parametrize(
+    ("family", "size", "name"),
+    [
+        ("modernbert", "base", "modernbert-base"),
+        ("modernbert", "large", "modernbert-large"),
+        ("roberta", "base", "roberta-base"),
+        ("roberta", "large", "roberta-large"),
+        ("distilbert", "base", "distilbert-base-uncased"),
+        ("albert", "base", "albert-base-v2"),
+        ("albert", "xxlarge", "albert-xxlarge-v2"),
+        ("electra", "small", "electra-small-discriminator"),
+        ("electra", "base", "electra-base-discriminator"),
+    ],
+)
+def test_our_sizes_are_the_published_ones(family, size, name):
+    published = COUNTS[name]["config"]
+    config = FAMILIES[family].sized(size, published["vocab_size"], 1)
+    assert config == read_config(json.dumps(published))
+
+
+@pytest.mark.parametrize("size", ["tiny", "mini", "small", "medium"])
+def test_modernberts_sizes_have_the_weights_of_berts(size):
+    ours, berts = (
+        sum(map(math.prod, variable_shapes(FAMILIES[name].sized(size, 30522, 0)).values()))
+        for name in ("modernbert", "bert")
+    )
+    assert abs(ours / berts - 1) < 0.05
+    base, berts = (
+        sum(map(math.prod, variable_shapes(FAMILIES[family].sized(name, 30522, 0)).values()))
+        for family, name in (("modernbert", "L-17_H-768"), ("bert", "base"))
+    )
+    assert abs(base / berts - 1) < 0.05
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_bare_encoder_is_read(name, tmp_path):
+    """As AutoModel of transformers saves it, without the prefix and the heads."""
+    folder = shutil.copytree(GOLDEN / name, tmp_path / name)
+    weights = safetensors.numpy.load_file(folder / "model.safetensors")
+    prefix = family_of(loaded(name).config).model_prefix
+    bare = {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}
+    safetensors.numpy.save_file(bare, folder / "model.safetensors")
+    initial = open_initial(str(folder), "--init")
+    initial.check("--init")
+    read = initial.read()
+    for variable in loaded(name).encoder.variables:
+        if not variable.path.startswith("modernbert/head"):
+            np.testing.assert_array_equal(read[variable.path], variable, err_msg=variable.path)
