@@ -12,6 +12,7 @@ from support.data_command import body, hashes, info, read_records, refused
 from support.tokenizer_kinds import ALBERT, MODERNBERT, ROBERTA, train
 from tokenizers import Tokenizer
 
+from beambert.pipelines.jobs import files
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.transforms import (
@@ -132,6 +133,14 @@ def test_whole_words_are_masked(capsys, tmp_path, corpus_file, tokenizers, kind)
     assert parts > 100
 
 
+def test_a_tokenizer_on_object_storage(capsys, tmp_path, gs, corpus_file, tokenizers):
+    data_of = (tokenizers[ROBERTA] / "tokenizer.json").read_bytes()
+    files.write_bytes(f"{gs}/tokenizers/roberta/tokenizer.json", data_of)
+    path = f"{gs}/tokenizers/roberta"
+    assert data(capsys, corpus_file, tmp_path / "records", f"--tokenizer={path}")[0] == 0
+    assert (tmp_path / "records" / "tokenizer.json").read_bytes() == data_of
+
+
 def test_replacements_are_no_special_tokens(capsys, tmp_path, corpus_file, tokenizers):
     """RoBERTa's special tokens have other ids than BERT's."""
     output = tmp_path / "records"
@@ -207,7 +216,8 @@ def test_the_parts_give_the_same_records(capsys, tmp_path, corpus, tokenizers):
     [
         (["--tokenizer={}", "--vocab_file=v.txt"], ["--tokenizer=", "beside --vocab_file"]),
         (["--tokenizer={}", "--do_lower_case=True"], ["--do_lower_case=True: cannot be given"]),
-        (["--tokenizer=absent"], ["--tokenizer=absent: no such file or folder"]),
+        (["--tokenizer=absent"], ["--tokenizer=absent: has no tokenizer.json"]),
+        (["--tokenizer=absent.json"], ["--tokenizer=absent.json: "]),
         ([], ["--vocab_file: missing", "--tokenizer"]),
     ],
 )
