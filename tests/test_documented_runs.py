@@ -51,6 +51,9 @@ NOT_RUN = {
         "--distill_from=bert-base-uncased": "see --init",
         "--init=uncased_L-12": "needs the original release's weights",
     },
+    "docs/embeddings.md": {
+        "": "tests/trainer/embedding embeds with small folders of sentence-transformers"
+    },
     "docs/families.md": {
         "": "tests/trainer/pretraining/test_families.py trains small ones of each"
     },
