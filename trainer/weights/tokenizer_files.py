@@ -1,7 +1,7 @@
 """The tokenizer that belongs to weights: reads that of others, writes ours for others."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
@@ -65,8 +65,8 @@ def exported_files(found: ModelFolder) -> dict[str, bytes]:
     return {TOKENIZER_CONFIG_FILE: json_bytes(config), TOKENIZER_FILE: data}
 
 
-def json_bytes(value: Mapping[str, Any]) -> bytes:
-    """Returns a JSON object as the bytes of a file."""
+def json_bytes(value: Mapping[str, Any] | Sequence[Any]) -> bytes:
+    """Returns a JSON object or list as the bytes of a file."""
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
