@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.trainer.asking.scoring import score as score
     from beambert.trainer.asking.scoring import score_next as score_next
     from beambert.trainer.comparison.comparing import compare as compare
+    from beambert.trainer.embedding.embedder import embed as embed
     from beambert.trainer.finetuning.job import finetune as finetune
     from beambert.trainer.finetuning.plan import FinetuningJob as FinetuningJob
     from beambert.trainer.loop.config import LoopConfig as LoopConfig
@@ -95,6 +96,7 @@ _MODULES = {
     "compare": "beambert.trainer.comparison.comparing",
     "create_pretraining_data": "beambert.functions",
     "create_task_features": "beambert.functions",
+    "embed": "beambert.trainer.embedding.embedder",
     "evaluate": "beambert.functions",
     "export": "beambert.trainer.serving.versions",
     "fill": "beambert.trainer.asking.filling",

@@ -57,6 +57,12 @@ _TABLE = (
     ),
     Command("fill", "encoder + texts -> what stands at [MASK]", "beambert.trainer.commands.fill"),
     Command("score", "encoder + texts -> how likely they are", "beambert.trainer.commands.score"),
+    Command(
+        "embed",
+        "encoder + texts -> embeddings in Parquet files",
+        "beambert.trainer.commands.embed",
+        resumes=True,
+    ),
     Command("compare", "models -> settings, results, curves", "beambert.trainer.commands.compare"),
     Command(
         "explore",

@@ -157,6 +157,7 @@ def test_documented_commands_have_real_flags():
         ("export --model=nothere --output=o", "--model=nothere"),
         ("fill --model=nothere [MASK]", "--model=nothere"),
         ("score --model=nothere a", "--model=nothere"),
+        ("embed --model=nothere --input=x --output=o", "--model=nothere"),
         ("compare nothere", "nothere"),
     ],
 )

@@ -59,7 +59,9 @@ TRAINER = {
     "finetuning": "loop model_folders serving task_models weights",
     "comparison": "loop model_folders pretrained_models",
     "asking": "weights",
-    "commands": "asking comparison finetuning loop model_folders pretraining serving weights",
+    "embedding": "model_folders task_models weights",
+    "commands": "asking comparison embedding finetuning loop model_folders pretraining serving "
+    "weights",
     "task": "commands",
     "tfx_module": "commands finetuning loop model_folders",
 }

@@ -110,6 +110,10 @@ def commands(made, out) -> dict[str, list]:
             *("score", f"--model={made / 'encoder'}", f"--input={made / 'texts.txt'}"),
             f"--output={out / 'scores.jsonl'}",
         ],
+        "embed": [
+            *("embed", f"--model={made / 'encoder'}", f"--input={made / 'texts.txt'}"),
+            f"--output={out / 'embeddings'}",
+        ],
         "compare": [
             *("compare", made / "encoder", made / "classifier"),
             f"--output={out / 'comparison'}",

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import TRUST_MODEL, FlagParser
+from beambert.pipelines.shared.flags import TRUST_MODEL, FlagParser, parse_bool
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.given_paths import check_folder
 
@@ -22,9 +22,14 @@ EXAMPLES = """examples:
   beambert export --model=encoder --to=huggingface --output=encoder-hf
   beambert export --model=encoder --to=tf1 --output=encoder-tf1
 
+  # write an encoder with its pooling for sentence-transformers
+  beambert export --model=encoder --to=sentence-transformers --output=encoder-st
+
   # take the weights of step 9,000 of a pre-training that is still running
   beambert export --model=encoder --checkpoint=9000 --to=huggingface --output=encoder-9000
 """
+# The format of sentence-transformers.
+SENTENCES = "sentence-transformers"
 
 
 def build_parser() -> FlagParser:
@@ -38,7 +43,7 @@ def build_parser() -> FlagParser:
     add("--model", required=True, metavar="DIR", help="folder of a fine-tuned model or an encoder")
     add(
         "--to",
-        choices=("savedmodel", "huggingface", "tf1"),
+        choices=("savedmodel", "huggingface", "tf1", SENTENCES),
         default="savedmodel",
         help="format of the output (default: %(default)s)",
     )
@@ -72,6 +77,17 @@ def build_parser() -> FlagParser:
         metavar="N",
         help="number of the version (default: the greatest one in --output plus one)",
     )
+    add(
+        "--pooling",
+        choices=("mean", "cls"),
+        help="what --to=sentence-transformers takes of a text's tokens: their mean, or [CLS] "
+        "(default: mean)",
+    )
+    add(
+        "--normalize",
+        type=parse_bool,
+        help="whether --to=sentence-transformers scales vectors to the length 1 (default: True)",
+    )
     add("--text", help="text to call the exported classifier on")
     add("--trust_model", **TRUST_MODEL)
     return parser
@@ -93,6 +109,9 @@ def main(argv: Sequence[str]) -> None:
             f"--checkpoint_dir={flags.checkpoint_dir}: needs --checkpoint=STEP; add it, or leave "
             "this out"
         )
+    for flag, value in (("--pooling", flags.pooling), ("--normalize", flags.normalize)):
+        if value is not None and flags.to != SENTENCES:
+            raise InputError(f"{flag}={value}: needs --to={SENTENCES}; add it or leave this out")
     if flags.evaluation:
         blessing.check_blessing(flags.evaluation, flags.model)
     if flags.version is not None and (flags.version < 1 or flags.to != "savedmodel"):
@@ -118,7 +137,7 @@ def main(argv: Sequence[str]) -> None:
 def _export_checkpoint(flags: argparse.Namespace) -> None:
     from beambert.trainer.weights.checkpoints import model_at
 
-    if flags.to == "savedmodel":
+    if flags.to not in ("huggingface", "tf1"):
         raise InputError(
             f"--checkpoint={flags.checkpoint}: needs --to=huggingface or --to=tf1; add one of them"
         )
@@ -131,7 +150,15 @@ def _export_elsewhere(flags: argparse.Namespace) -> None:
 
     if flags.text:
         raise InputError("--text: needs --to=savedmodel; leave it out")
-    if flags.to == "huggingface":
+    if flags.to == SENTENCES:
+        from beambert.trainer.embedding.sentence_export import export_sentence_transformers
+
+        is_normalized = True if flags.normalize is None else flags.normalize
+        export_sentence_transformers(
+            flags.model, flags.output, flags.pooling or "mean", is_normalized
+        )
+        print(f"{flags.output}: a model folder for sentence-transformers")
+    elif flags.to == "huggingface":
         export_hugging_face(flags.model, flags.output)
         print(f"{flags.output}: a model folder for from_pretrained of transformers")
     else:

@@ -101,7 +101,6 @@ def export_hugging_face(model_dir: str, output: str) -> None:
       InputError: the model cannot be used, or the output exists already.
     """
     found = model_folders.open_model(model_dir, "--model")
-    its_class = _class_of(found)
     for setting, what in (
         ("freeze_encoder", "its classifier reads the encoder's last four layers"),
         ("num_bilstm_layers", "its classifier reads a BiLSTM on top of the encoder"),
@@ -122,16 +121,22 @@ def export_hugging_face(model_dir: str, output: str) -> None:
             "does; export it as a SavedModel"
         )
 
+    write_whole(output, hugging_face_writer(found))
+
+
+def hugging_face_writer(found: model_folders.ModelFolder) -> Callable[[str], None]:
+    """Returns a function that writes the files that `transformers` loads into a folder."""
+
     def write(folder: str) -> None:
         if objective_of(found.training) == RTD:
             _write_electra(folder, found)
             return
-        names = family_of(found.config).namer(its_class.ending)
+        names = family_of(found.config).namer(_class_of(found).ending)
         _write_hugging_face(
             folder, _weights(_load(found), names), _hugging_face_config(found), found
         )
 
-    _write_whole(output, write)
+    return write
 
 
 def _write_hugging_face(
@@ -200,7 +205,7 @@ def export_tensorflow(model_dir: str, output: str) -> None:
         for name, data in found.vocabulary.files().items():
             tensorflow_files.write_bytes(f"{folder}/{name}", data)
 
-    _write_whole(output, write)
+    write_whole(output, write)
 
 
 def _class_of(found: model_folders.ModelFolder) -> _HuggingFaceClass:
@@ -272,7 +277,7 @@ def _write_json(path: str, value: Mapping[str, Any]) -> None:
     tensorflow_files.write_bytes(path, json_bytes(value))
 
 
-def _write_whole(output: str, write: Callable[[str], None]) -> None:
+def write_whole(output: str, write: Callable[[str], None]) -> None:
     """Writes a folder beside the output and renames it, so that nobody loads an incomplete one."""
     output = output.rstrip("/")
     if tensorflow_files.exists(output):

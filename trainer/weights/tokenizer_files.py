@@ -1,7 +1,7 @@
 """The tokenizer that belongs to weights: reads that of others, writes ours for others."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
@@ -34,6 +34,26 @@ def read_json(path: str) -> dict[str, Any]:
         raise InputError(f"{path}: not a JSON object ({error}); copy it again") from error
 
 
+def read_optional_json(path: str) -> dict[str, Any]:
+    """Reads a JSON object; {} without the file. See `read_json`."""
+    return read_json(path) if tensorflow_files.exists(path) else {}
+
+
+def read_list(path: str) -> list[Any]:
+    """Reads a JSON list.
+
+    Raises:
+      InputError: the file cannot be read, or it holds something else.
+    """
+    try:
+        value = json.loads(tensorflow_files.read_bytes(path))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: is not JSON ({error}); copy it again") from error
+    if not isinstance(value, list):
+        raise InputError(f"{path}: is a {type(value).__name__}, not a list; copy it again")
+    return value
+
+
 def exported_files(found: ModelFolder) -> dict[str, bytes]:
     """Returns name -> content of the files from which `transformers` makes a model's tokenizer."""
     vocabulary, most = found.vocabulary, found.config.longest_sequence
@@ -45,8 +65,8 @@ def exported_files(found: ModelFolder) -> dict[str, bytes]:
     return {TOKENIZER_CONFIG_FILE: json_bytes(config), TOKENIZER_FILE: data}
 
 
-def json_bytes(value: Mapping[str, Any]) -> bytes:
-    """Returns a JSON object as the bytes of a file."""
+def json_bytes(value: Mapping[str, Any] | Sequence[Any]) -> bytes:
+    """Returns a JSON object or list as the bytes of a file."""
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 

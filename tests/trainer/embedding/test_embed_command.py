@@ -1,0 +1,106 @@
+"""`beambert embed`: what it reads and writes, what it refuses, and how it goes on."""
+
+import json
+import pathlib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beambert.commands import run
+from beambert.trainer.embedding import job
+from beambert.trainer.embedding.embedder import Embedder, embed
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden_sentences"
+MODEL = f"--model={GOLDEN / 'mean'}"
+
+
+def command(folder, *flags):
+    return run(["embed", MODEL, f"--output={folder / 'out'}", *map(str, flags)])
+
+
+def test_lines_and_columns(tmp_path, capsys):
+    """Files in the order of their names, blank lines left out, identifiers where there are any."""
+    (tmp_path / "b.txt").write_text("a river\n\n  a b \n")
+    (tmp_path / "a.csv").write_text('body,number\n"a,\nb",7\nc,8\n')
+    flags = ["--input", tmp_path / "a.csv", "--text_column=body", "--id_column=number"]
+    assert command(tmp_path, *flags) == 0
+    table = pq.read_table(tmp_path / "out")
+    assert table.column_names == ["file", "line", "id", "text", "embedding"]
+    assert table["line"].to_pylist() == [2, 4] and table["id"].to_pylist() == ["7", "8"]
+    assert table["text"].to_pylist() == ["a,\nb", "c"]
+    assert table.schema.field("embedding").type == pa.list_(pa.float32(), 16)
+    expected = embed(str(GOLDEN / "mean"), ["a,\nb", "c"])
+    np.testing.assert_allclose(np.stack(table["embedding"].to_numpy()), expected, atol=1e-6)
+    assert "out: embeddings of 2 texts, 16 wide\n" in capsys.readouterr().out
+
+    other = tmp_path / "other"
+    flags = [f"--input={tmp_path}/*.txt", "--keep_text=False", "--max_seq_length=3"]
+    assert command(other, *flags) == 0
+    table = pq.read_table(other / "out")
+    assert table.column_names == ["file", "line", "embedding"]
+    assert table["line"].to_pylist() == [1, 3]
+    assert table["file"].to_pylist() == [str(tmp_path / "b.txt")] * 2
+    assert "2 texts, 16 wide; 2 texts cut to 3 tokens" in capsys.readouterr().out
+
+
+def test_a_killed_command_goes_on(tmp_path, monkeypatch, capsys):
+    """The second part is missing; the first and the third aren't made again."""
+    monkeypatch.setattr(job, "PART_TEXTS", 2)
+    texts = tmp_path / "texts.txt"
+    texts.write_text("".join(f"{letter} {letter * 12}\n" for letter in "abcde"))
+    whole = tmp_path / "whole"
+    assert command(whole, f"--input={texts}") == 0
+    expected = pq.read_table(whole / "out")
+    asked, ask = [], Embedder.embed
+
+    def fails(self, texts, report):
+        asked.append(list(texts))
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return ask(self, texts, report)
+
+    monkeypatch.setattr(Embedder, "embed", fails)
+    assert command(tmp_path, f"--input={texts}") == 130
+    assert "continues it" in capsys.readouterr().err
+    assert command(tmp_path, f"--input={texts}") == 0
+    assert [of[0][0] for of in asked] == ["a", "c", "c", "e"]
+    assert pq.read_table(tmp_path / "out").equals(expected)
+    info, of_whole = ((to / "out/_info.json").read_text() for to in (tmp_path, whole))
+    assert info == of_whole and json.loads(info)["cut"] == 5
+    assert command(tmp_path, f"--input={texts}") == 0
+    assert len(asked) == 4 and "nothing to do" in capsys.readouterr().out
+    assert command(tmp_path, f"--input={texts}", "--pooling=cls") == 2
+    assert '--pooling there "mean", here "cls"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("t.txt", "\n \n", "has no text"),
+        ("t.csv", "text,id\na,1\n ,2\n", "t.csv, line 3: has an empty 'text'"),
+        ("t.csv", "body\na\n", "--text_column=text: "),
+        ("t.jsonl", '{"text": "a"}\n{"text": null}\n', "t.jsonl, line 2: has an empty 'text'"),
+        ("t.jsonl", '{"text": ["a"]}\n', "line 1: has a list or an object"),
+        ("t.jsonl", "no JSON\n", "line 1: is not JSON"),
+    ],
+)
+def test_bad_rows_are_refused_before_the_first_is_embedded(tmp_path, capsys, name, content, told):
+    (tmp_path / name).write_text(content)
+    assert command(tmp_path, f"--input={tmp_path / name}") == 2
+    error = capsys.readouterr().err
+    assert told in error and error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        ("--input=missing.txt", "--input=missing.txt: no file matches"),
+        ("--input=gs://bucket/a.txt", "is not on this machine"),
+    ],
+)
+def test_files_that_are_not_there(tmp_path, capsys, flag, told):
+    assert command(tmp_path, flag) == 2
+    assert told in capsys.readouterr().err

@@ -1,0 +1,123 @@
+"""Embeddings beside those of sentence-transformers, and the folders that name the pooling."""
+
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+from support import untrained_models
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer.embedding import embedder as embedding
+from beambert.trainer.embedding.embedder import batches_by_length, embed, open_embedder
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden_sentences"
+FOUND = json.loads((GOLDEN / "embeddings.json").read_text("utf-8"))
+TEXTS = FOUND["texts"]
+
+
+@pytest.mark.parametrize("name", ["mean", "cls"])
+def test_a_folder_gives_the_embeddings_of_the_library(name):
+    """The pooling, the length, the normalization and the default prompt are the folder's own."""
+    vectors = embed(str(GOLDEN / name), TEXTS)
+    np.testing.assert_allclose(vectors, FOUND["embeddings"][name], atol=1e-5)
+    assert vectors.dtype == np.float32
+
+
+def test_flags_give_the_same_as_the_folder():
+    """The encoder alone, with the settings of the folder that was made around it."""
+    encoder = str(GOLDEN / "encoder")
+    vectors = embed(encoder, TEXTS, normalize=True, max_seq_length=12)
+    np.testing.assert_allclose(vectors, FOUND["embeddings"]["mean"], atol=1e-5)
+    vectors = embed(encoder, TEXTS, pooling="cls", prefix="q: ", max_seq_length=12)
+    np.testing.assert_allclose(vectors, FOUND["embeddings"]["cls"], atol=1e-5)
+
+
+def test_the_mean_of_the_last_layers():
+    vectors = embed(str(GOLDEN / "encoder"), TEXTS, last_layers=2, max_seq_length=12)
+    np.testing.assert_allclose(vectors, FOUND["embeddings"]["last_two"], atol=1e-5)
+
+
+def test_batches_change_no_embedding(monkeypatch):
+    together = embed(str(GOLDEN / "mean"), TEXTS)
+    monkeypatch.setattr(embedding, "BATCH_TOKENS", 1)
+    seen = []
+    alone = embed(str(GOLDEN / "mean"), TEXTS, report=lambda *done: seen.append(done))
+    np.testing.assert_allclose(together, alone, atol=1e-6)
+    assert seen == [(count, 5) for count in range(1, 6)]
+
+
+def test_batches_have_texts_of_about_equal_length(monkeypatch):
+    monkeypatch.setattr(embedding, "BATCH_TOKENS", 20)
+    batches = list(batches_by_length([3, 10, 5, 9, 4, 30]))
+    assert batches == [[5], [1, 3], [2, 4, 0]]
+
+
+def test_texts_that_are_cut_are_counted():
+    open_ = open_embedder(str(GOLDEN / "mean"))
+    rows, cut = open_.token_ids(["a", "b " * 10, "b " * 11])
+    assert [len(row) for row in rows] == [3, 12, 12] and cut == 1
+
+
+def test_a_fine_tuned_model_gives_its_encoder(tmp_path, vocabulary):
+    """The vector of [CLS] is what the encoder inside the classifier computes."""
+    folder = str(untrained_models.save_classifier(tmp_path / "classifier", vocabulary))
+    vectors = embed(folder, ["the river", "a village of the north"], pooling="cls")
+    from beambert.trainer import model_folders
+    from beambert.trainer.task_models import task_model
+
+    model = task_model(model_folders.open_model(folder, "--model"))
+    ids = np.array([[2, *(vocabulary.id_of(word) for word in ("the", "river")), 3]], np.int32)
+    sequence, _ = model.encoder(ids, np.ones_like(ids), np.zeros_like(ids))
+    np.testing.assert_allclose(vectors[0], sequence[0, 0], atol=1e-6)
+
+
+def test_an_encoder_reads_as_many_tokens_as_it_was_trained_on(tmp_path, vocabulary):
+    folder = str(untrained_models.save_encoder(tmp_path / "encoder", vocabulary))
+    assert open_embedder(folder).settings.max_seq_length == untrained_models.LENGTH
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ({"last_layers": 3}, r"--last_layers=3: must be from 1 to 2, the number of layers"),
+        ({"max_seq_length": 21}, r"--max_seq_length=21: must be from 3 to 20"),
+        ({"texts": ["a", " "]}, "' ': is blank, and stands at place 2"),
+        ({"texts": [float("nan")]}, "nan: is no text, and stands at place 1"),
+    ],
+)
+def test_refusals(flags, told):
+    with pytest.raises(InputError, match=told):
+        embed(str(GOLDEN / "encoder"), **{"texts": ["a"]} | flags)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "told"),
+    [
+        ("modules.json", lambda modules: modules[::-1], "has the modules Normalize, Pooling"),
+        ("modules.json", lambda modules: [{}], "has a module without its type or path"),
+        ("modules.json", lambda modules: {}, "is a dict, not a list"),
+        ("1_Pooling/config.json", lambda of: of | {"pooling_mode": "max"}, "pools by max"),
+        ("1_Pooling/config.json", lambda of: {}, "pools by nothing"),
+        ("1_Pooling/config.json", lambda of: of | {"include_prompt": False}, "include_prompt"),
+        (
+            "config_sentence_transformers.json",
+            lambda of: of | {"default_prompt_name": "other"},
+            "has no prompt 'other'",
+        ),
+    ],
+)
+def test_a_folder_that_is_not_supported(tmp_path, file, change, told):
+    folder = shutil.copytree(GOLDEN / "mean", tmp_path / "mean")
+    content = json.loads((folder / file).read_text("utf-8"))
+    (folder / file).write_text(json.dumps(change(content)))
+    with pytest.raises(InputError, match=told):
+        open_embedder(str(folder))
+
+
+def test_older_folders_have_a_setting_for_each_pooling(tmp_path):
+    folder = shutil.copytree(GOLDEN / "cls", tmp_path / "cls")
+    modes = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    (folder / "1_Pooling/config.json").write_text(json.dumps(modes))
+    assert open_embedder(str(folder)).settings.pooling.mode == "cls"

@@ -1,0 +1,140 @@
+"""The command `beambert embed`."""
+
+from collections.abc import Sequence
+
+from beambert.pipelines.shared.console import counted
+from beambert.pipelines.shared.flags import FlagParser, parse_bool
+from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage.given_paths import is_local
+from beambert.trainer.weights.given_path import check_weights
+
+EXAMPLES = """examples:
+  # a text on each line -> Parquet files with an embedding of each
+  beambert embed --model=encoder --input='texts/*.txt' --output=embeddings
+
+  # a folder of sentence-transformers, with the pooling and the length that it names
+  beambert embed --model=all-MiniLM-L6-v2 --input=texts.txt --output=embeddings
+
+  # a column of tables, with the column that identifies a row
+  beambert embed --model=encoder --input 'news/*.csv' 'more.jsonl' --text_column=body \\
+      --id_column=number --output=embeddings
+
+  # the mean of the last four layers, scaled to the length 1, of texts behind a prefix
+  beambert embed --model=encoder --input=texts.txt --last_layers=4 --normalize=True \\
+      --prefix='query: ' --output=embeddings
+
+The columns of the output are file, line, id, text and embedding, a list of fixed size of float32.
+The texts stand in the order of the files. A text that is longer than the model reads is cut at its
+end, and counted. Every row is checked before the first is embedded. An interrupted command
+continues with the first file part-*.parquet that is missing.
+"""
+
+
+def build_parser() -> FlagParser:
+    """Returns the parser of the flags of `embed`."""
+    parser = FlagParser(
+        prog="beambert embed",
+        description="Makes an embedding of each text of some files with an encoder.",
+        examples=EXAMPLES,
+    )
+    add = parser.add_argument
+    add(
+        "--model",
+        required=True,
+        metavar="DIR",
+        help="model of `beambert pretrain` or `finetune`, a folder of Hugging Face or "
+        "sentence-transformers, or a TF1 checkpoint",
+    )
+    add(
+        "--input",
+        nargs="+",
+        action="extend",
+        required=True,
+        metavar="GLOB",
+        help="files with a text on each line, or tables (.csv, .tsv, .jsonl)",
+    )
+    add("--output", required=True, metavar="DIR", help="folder to make")
+    add(
+        "--text_column",
+        default="text",
+        metavar="NAME",
+        help="column of the texts in tables (default: %(default)s)",
+    )
+    add("--id_column", default="", metavar="NAME", help="column that identifies a row of a table")
+    add(
+        "--encoding",
+        default="",
+        metavar="NAME",
+        help="encoding of files that are not UTF-8 (default: what their content shows)",
+    )
+    add(
+        "--keep_text",
+        type=parse_bool,
+        default=True,
+        help="whether the texts stand beside their embeddings (default: %(default)s)",
+    )
+    add(
+        "--pooling",
+        choices=("mean", "cls"),
+        help="what is taken of a text's tokens: their mean, or [CLS] (default: what the folder "
+        "says, or else mean)",
+    )
+    add(
+        "--last_layers",
+        type=int,
+        metavar="N",
+        help="number of last layers that are averaged (default: 1)",
+    )
+    add(
+        "--normalize",
+        type=parse_bool,
+        help="whether embeddings are scaled to the length 1 (default: what the folder says, or "
+        "else False)",
+    )
+    add(
+        "--prefix",
+        help="what is put before each text (default: what the folder says, or else nothing)",
+    )
+    add(
+        "--max_seq_length",
+        type=int,
+        metavar="N",
+        help="greatest number of tokens of a text, with [CLS] and [SEP] (default: what the folder "
+        "says, or else what the encoder was trained on)",
+    )
+    return parser
+
+
+def main(argv: Sequence[str]) -> None:
+    """Runs `embed`.
+
+    Raises:
+      InputError: a flag, the model, a file or the output folder cannot be used.
+    """
+    flags = build_parser().parse_args(list(argv))
+    if is_local(flags.model):
+        check_weights(flags.model, "--model")
+    with loading():
+        from beambert.trainer.asking.texts import show_progress
+        from beambert.trainer.embedding.embedder import open_embedder, with_settings
+        from beambert.trainer.embedding.job import embed_files
+        from beambert.trainer.embedding.text_files import Reading, match_files
+    paths = match_files(flags.input)
+    embedder = with_settings(
+        open_embedder(flags.model),
+        flags.pooling,
+        flags.last_layers,
+        flags.normalize,
+        flags.prefix,
+        flags.max_seq_length,
+    )
+    reading = Reading(flags.text_column, flags.id_column, flags.encoding)
+    output = flags.output.rstrip("/")
+    print(f"{counted(len(paths), 'file')} -> {output}", flush=True)
+    found = embed_files(embedder, paths, output, reading, flags.keep_text, show_progress("texts"))
+    if found.was_done:
+        print(f"{output}: already finished by the same command, nothing to do")
+        return
+    most = embedder.settings.max_seq_length
+    cut = f"; {counted(found.cut, 'text')} cut to {most:,} tokens" if found.cut else ""
+    print(f"{output}: embeddings of {counted(found.texts, 'text')}, {found.width:,} wide{cut}")

@@ -1,0 +1,68 @@
+"""Encoders -> folders that sentence-transformers loads."""
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.trainer import model_folders
+from beambert.trainer.embedding.sentence_folders import (
+    ENCODER_FILE,
+    MODES_THERE,
+    MODULE_FILE,
+    MODULES_FILE,
+    NORMALIZE,
+    POOLING,
+    SETTINGS_FILE,
+    TRANSFORMER,
+)
+from beambert.trainer.weights.export import hugging_face_writer, write_whole
+from beambert.trainer.weights.tokenizer_files import json_bytes
+
+# The names of the folders of modules, as the library numbers them.
+_POOLING_FOLDER, _NORMALIZE_FOLDER = f"1_{POOLING}", f"2_{NORMALIZE}"
+# Where the library's classes lie; newer releases still know these names.
+_PACKAGE = "sentence_transformers.models"
+
+
+def export_sentence_transformers(
+    model_dir: str, output: str, pooling: str, is_normalized: bool
+) -> None:
+    """Writes a folder that sentence-transformers loads, with the vectors of `beambert embed`.
+
+    Args:
+      model_dir: folder of an encoder of this package.
+      output: folder to make.
+      pooling: `mean` or `cls`.
+      is_normalized: whether the vectors get the length 1.
+
+    Raises:
+      InputError: the model is no encoder, or the output exists already.
+    """
+    found = model_folders.open_model(model_dir, "--model")
+    if found.training["kind"] != model_folders.PRETRAINING or found.config.is_decoder:
+        raise InputError(
+            f"--model={model_dir}: is no encoder that reads whole texts; name the folder of one "
+            "that `beambert pretrain` made"
+        )
+    write_encoder = hugging_face_writer(found)
+    modules = [("", TRANSFORMER), (_POOLING_FOLDER, POOLING)]
+    modules += [(_NORMALIZE_FOLDER, NORMALIZE)] if is_normalized else []
+    listed = [
+        {"idx": index, "name": str(index), "path": path, "type": f"{_PACKAGE}.{kind}"}
+        for index, (path, kind) in enumerate(modules)
+    ]
+    of_pooling = {"word_embedding_dimension": found.config.hidden_size}
+    of_pooling |= {name: mode == pooling for name, mode in MODES_THERE.items()}
+    length = {"max_seq_length": found.training["max_seq_length"], "do_lower_case": False}
+
+    def write(folder: str) -> None:
+        write_encoder(folder)
+        for name, content in (
+            (MODULES_FILE, json_bytes(listed)),
+            (f"{_POOLING_FOLDER}/{MODULE_FILE}", json_bytes(of_pooling)),
+            (ENCODER_FILE, json_bytes(length)),
+            (SETTINGS_FILE, json_bytes({"similarity_fn_name": "cosine"})),
+        ):
+            tensorflow_files.write_bytes(f"{folder}/{name}", content)
+        if is_normalized:
+            tensorflow_files.make_folder(f"{folder}/{_NORMALIZE_FOLDER}")
+
+    write_whole(output, write)

@@ -1,0 +1,103 @@
+"""The texts of files, each with its place: a text on each line, or a column of a table."""
+
+import dataclasses
+import glob
+import hashlib
+import os
+import pathlib
+from collections.abc import Iterator, Sequence
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import claims, given_paths
+from beambert.pipelines.tasks.tables import BadRow, filled, lines, read_rows, read_text
+
+# Endings of the files that are tables; all others have a text on each line.
+TABLES = (".csv", ".tsv", ".jsonl")
+TEXT_COLUMN = "text"
+
+
+@dataclasses.dataclass(frozen=True)
+class TextRow:
+    """A text of a file.
+
+    Attributes:
+      file: path of the file.
+      line: its line, counted from 1; in a table the one on which its row begins.
+      id: its identifier; "" without a column of identifiers.
+      text: the text.
+    """
+
+    file: str
+    line: int
+    id: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """How files are read.
+
+    Attributes:
+      text_column: column of the texts in tables.
+      id_column: column of the identifiers in tables; "" for none.
+      encoding: encoding of files that are not UTF-8; "" to decide by their content.
+    """
+
+    text_column: str = TEXT_COLUMN
+    id_column: str = ""
+    encoding: str = ""
+
+
+def match_files(patterns: Sequence[str], flag: str = "--input") -> list[str]:
+    """Returns the paths of files of this machine, sorted.
+
+    Raises:
+      InputError: a pattern matches no file, or is on other storage.
+    """
+    found = set()
+    for pattern in patterns:
+        if not given_paths.is_local(pattern):
+            raise InputError(f"{flag}={pattern}: is not on this machine; copy the files here first")
+        paths = [path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path)]
+        if not paths:
+            raise InputError(f"{flag}={pattern}: no file matches; check the path")
+        for path in paths:
+            claims.check_regular(path, flag)
+        found.update(paths)
+    return sorted(found)
+
+
+def read_texts(paths: Sequence[str], reading: Reading) -> Iterator[TextRow]:
+    """Yields the texts of files in their order; blank lines of text files are no texts.
+
+    Raises:
+      InputError: a file cannot be read, a table lacks a column, or a text in it is blank.
+    """
+    columns = [("text_column", reading.text_column)]
+    if reading.id_column:
+        columns.append(("id_column", reading.id_column))
+    for path in paths:
+        file = pathlib.Path(path)
+        if file.suffix not in TABLES:
+            for number, line in lines(read_text(file, reading.encoding)):
+                if text := line.strip():
+                    yield TextRow(path, number, "", text)
+            continue
+        for number, row in read_rows(file, encoding=reading.encoding):
+            if isinstance(row, BadRow):
+                raise row
+            for flag, column in columns:
+                if column not in row:
+                    raise InputError(
+                        f"--{flag}={column}: {path}, line {number:,}, has no such column (it has "
+                        f"{', '.join(row) or 'none'}); name one of its columns"
+                    )
+            text = filled(file, number, row, reading.text_column)
+            id = filled(file, number, row, reading.id_column) if reading.id_column else ""
+            yield TextRow(path, number, id, text)
+
+
+def sha256_of(path: str) -> str:
+    """Returns the SHA-256 of a file of this machine."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
