@@ -63,6 +63,7 @@ _TABLE = (
         "beambert.trainer.commands.embed",
         resumes=True,
     ),
+    Command("search", "embeddings + queries -> passages", "beambert.trainer.commands.search"),
     Command("compare", "models -> settings, results, curves", "beambert.trainer.commands.compare"),
     Command(
         "explore",

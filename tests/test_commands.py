@@ -158,6 +158,7 @@ def test_documented_commands_have_real_flags():
         ("fill --model=nothere [MASK]", "--model=nothere"),
         ("score --model=nothere a", "--model=nothere"),
         ("embed --model=nothere --input=x --output=o", "--model=nothere"),
+        ("search --index=nothere a", "--index=nothere"),
         ("compare nothere", "nothere"),
     ],
 )

@@ -60,8 +60,9 @@ TRAINER = {
     "comparison": "loop model_folders pretrained_models",
     "asking": "weights",
     "embedding": "model_folders task_models weights",
-    "commands": "asking comparison embedding finetuning loop model_folders pretraining serving "
-    "weights",
+    "retrieval": "embedding",
+    "commands": "asking comparison embedding finetuning loop model_folders pretraining retrieval "
+    "serving weights",
     "task": "commands",
     "tfx_module": "commands finetuning loop model_folders",
 }

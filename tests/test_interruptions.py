@@ -65,8 +65,10 @@ def made(tmp_path_factory):
     growing_corpus.deliver(root, 2, documents=4000)
     (root / "texts.txt").write_text("a river in a village\n" * 2000)
     (root / "masked.txt").write_text("a [MASK] in a village\n" * 2000)
-    for name in ("data", "pretrain", "finetune"):
-        process = start(commands(root, root)[name], root / "temporary")
+    index = [*commands(root, root)["embed"][:-1], f"--output={root / 'index'}"]
+    of_names = commands(root, root)
+    for arguments in (*(of_names[name] for name in ("data", "pretrain", "finetune")), index):
+        process = start(arguments, root / "temporary")
         _, error = process.communicate(timeout=300)
         assert (process.returncode, error) == (0, "")
     return root
@@ -113,6 +115,10 @@ def commands(made, out) -> dict[str, list]:
         "embed": [
             *("embed", f"--model={made / 'encoder'}", f"--input={made / 'texts.txt'}"),
             f"--output={out / 'embeddings'}",
+        ],
+        "search": [
+            *("search", f"--index={made / 'index'}", "--by=words", f"--input={made / 'texts.txt'}"),
+            f"--output={out / 'hits.jsonl'}",
         ],
         "compare": [
             *("compare", made / "encoder", made / "classifier"),

@@ -307,6 +307,33 @@ def test_tokenizers_beside_the_library(corpus, tmp_path):
 
 
 @pytest.mark.slow
+def test_embedding(tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a river, a road\nthe lazy dog\n" * 4)
+    folder = ROOT / "tests" / "trainer" / "golden_sentences" / "mean"
+    flags = [f"--model={folder}", f"--input={texts}", "--texts=6", "--repeats=1"]
+    result = measured("embedding", *flags, results=tmp_path / "results.json")
+    assert result["texts"] == 6 and result["texts_per_second"]["beambert"] > 0
+
+
+@pytest.mark.slow
+def test_retrieval(tmp_path):
+    """Each question has the words of its paragraph."""
+    paragraphs = [
+        {"context": f"the {word} is here", "qas": [{"question": f"where is the {word}"}]}
+        for word in WORDS[:12]
+    ]
+    squad = tmp_path / "squad.json"
+    squad.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    folder = ROOT / "tests" / "trainer" / "golden_sentences" / "mean"
+    flags = [f"--squad={squad}", f"--model={folder}"]
+    result = measured("retrieval", *flags, results=tmp_path / "results.json")
+    assert (result["paragraphs"], result["questions"]) == (12, 12)
+    assert result["measures"]["words"]["MRR@10"] == 1
+    assert result["measures"].keys() == {"words", "vectors", "both"}
+
+
+@pytest.mark.slow
 def test_a_training_step_beside_peers(stand_in, tmp_path):
     flags = ["--model=tiny", "--vocab_size=100", "--train_batch_size=4", "--max_seq_length=16"]
     peers = [f"--{name}={stand_in}" for name in ("hugging_face", "keras_hub")]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from beambert.pipelines.shared.console import counted
-from beambert.pipelines.shared.flags import FlagParser, parse_bool
+from beambert.pipelines.shared.flags import FlagParser, check_minimum, parse_bool
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.given_paths import is_local
 from beambert.trainer.weights.given_path import check_weights
@@ -23,10 +23,11 @@ EXAMPLES = """examples:
   beambert embed --model=encoder --input=texts.txt --last_layers=4 --normalize=True \\
       --prefix='query: ' --output=embeddings
 
-The columns of the output are file, line, id, text and embedding, a list of fixed size of float32.
-The texts stand in the order of the files. A text that is longer than the model reads is cut at its
-end, and counted. Every row is checked before the first is embedded. An interrupted command
-continues with the first file part-*.parquet that is missing.
+The columns of the output are file, line, start (the first character of a passage in its text), id,
+text and embedding, a list of fixed size of float32. The texts stand in the order of the files. A
+text that is longer than the model reads is cut at its end, and counted. Every row is checked before
+the first is embedded. An interrupted command continues with the first file part-*.parquet that is
+missing.
 """
 
 
@@ -66,6 +67,20 @@ def build_parser() -> FlagParser:
         default="",
         metavar="NAME",
         help="encoding of files that are not UTF-8 (default: what their content shows)",
+    )
+    add(
+        "--unit",
+        choices=("line", "file"),
+        default="line",
+        help="text of a plain text file: each line, or the whole file (default: %(default)s)",
+    )
+    add(
+        "--passage_words",
+        type=int,
+        default=0,
+        metavar="N",
+        help="divide texts into passages of at most this many words (default: 0, which leaves them "
+        "whole)",
     )
     add(
         "--keep_text",
@@ -112,6 +127,7 @@ def main(argv: Sequence[str]) -> None:
       InputError: a flag, the model, a file or the output folder cannot be used.
     """
     flags = build_parser().parse_args(list(argv))
+    check_minimum(flags, 0, "passage_words")
     if is_local(flags.model):
         check_weights(flags.model, "--model")
     with loading():
@@ -128,7 +144,9 @@ def main(argv: Sequence[str]) -> None:
         flags.prefix,
         flags.max_seq_length,
     )
-    reading = Reading(flags.text_column, flags.id_column, flags.encoding)
+    reading = Reading(
+        flags.text_column, flags.id_column, flags.encoding, flags.unit, flags.passage_words
+    )
     output = flags.output.rstrip("/")
     print(f"{counted(len(paths), 'file')} -> {output}", flush=True)
     found = embed_files(embedder, paths, output, reading, flags.keep_text, show_progress("texts"))

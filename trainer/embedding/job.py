@@ -31,6 +31,8 @@ FLAGS_OF = (
         "reading.text_column": "--text_column",
         "reading.id_column": "--id_column",
         "reading.encoding": "--encoding",
+        "reading.unit": "--unit",
+        "reading.passage_words": "--passage_words",
         "keeps_text": "--keep_text",
         "input": "--input",
     },
@@ -80,8 +82,8 @@ def embed_files(
 ) -> Embedded:
     """Writes the embeddings of the texts of files, in their order.
 
-    Each file `part-*.parquet` has the columns `file`, `line`, `id` if there are identifiers, `text`
-    if it is kept, and `embedding`, a list of fixed size of float32.
+    Each file `part-*.parquet` has the columns `file`, `line`, `start`, `id` if there are
+    identifiers, `text` if it is kept, and `embedding`, a list of fixed size of float32.
 
     Args:
       embedder: the encoder and its pooling.
@@ -168,6 +170,7 @@ def table_of(rows: Sequence[TextRow], vectors: np.ndarray, identity: dict[str, A
     columns: dict[str, Any] = {
         "file": [row.file for row in rows],
         "line": pa.array([row.line for row in rows], pa.int64()),
+        "start": pa.array([row.start for row in rows], pa.int64()),
     }
     if identity["reading"]["id_column"]:
         columns["id"] = [row.id for row in rows]

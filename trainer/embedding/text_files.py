@@ -10,10 +10,12 @@ from collections.abc import Iterator, Sequence
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, given_paths
 from beambert.pipelines.tasks.tables import BadRow, filled, lines, read_rows, read_text
+from beambert.trainer.embedding.passages import passages
 
 # Endings of the files that are tables; all others have a text on each line.
 TABLES = (".csv", ".tsv", ".jsonl")
 TEXT_COLUMN = "text"
+LINE, FILE = "line", "file"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,12 +26,14 @@ class TextRow:
       file: path of the file.
       line: its line, counted from 1; in a table the one on which its row begins.
       id: its identifier; "" without a column of identifiers.
-      text: the text.
+      start: first character of the passage in its text, counted from 0.
+      text: the text, or a passage of it.
     """
 
     file: str
     line: int
     id: str
+    start: int
     text: str
 
 
@@ -41,11 +45,15 @@ class Reading:
       text_column: column of the texts in tables.
       id_column: column of the identifiers in tables; "" for none.
       encoding: encoding of files that are not UTF-8; "" to decide by their content.
+      unit: what is a text in files that are no tables, `LINE` or `FILE`.
+      passage_words: greatest number of words of a passage; 0 to leave texts whole.
     """
 
     text_column: str = TEXT_COLUMN
     id_column: str = ""
     encoding: str = ""
+    unit: str = LINE
+    passage_words: int = 0
 
 
 def match_files(patterns: Sequence[str], flag: str = "--input") -> list[str]:
@@ -68,6 +76,13 @@ def match_files(patterns: Sequence[str], flag: str = "--input") -> list[str]:
 
 
 def read_texts(paths: Sequence[str], reading: Reading) -> Iterator[TextRow]:
+    """Yields the texts of files in their order, or their passages; see `_read_whole`."""
+    for row in _read_whole(paths, reading):
+        for start, text in passages(row.text, reading.passage_words):
+            yield dataclasses.replace(row, start=start, text=text)
+
+
+def _read_whole(paths: Sequence[str], reading: Reading) -> Iterator[TextRow]:
     """Yields the texts of files in their order; blank lines of text files are no texts.
 
     Raises:
@@ -79,9 +94,10 @@ def read_texts(paths: Sequence[str], reading: Reading) -> Iterator[TextRow]:
     for path in paths:
         file = pathlib.Path(path)
         if file.suffix not in TABLES:
-            for number, line in lines(read_text(file, reading.encoding)):
-                if text := line.strip():
-                    yield TextRow(path, number, "", text)
+            content = read_text(file, reading.encoding)
+            for number, line in lines(content) if reading.unit == LINE else [(1, content)]:
+                if text := line.rstrip() if reading.unit == FILE else line.strip():
+                    yield TextRow(path, number, "", 0, text)
             continue
         for number, row in read_rows(file, encoding=reading.encoding):
             if isinstance(row, BadRow):
@@ -94,7 +110,7 @@ def read_texts(paths: Sequence[str], reading: Reading) -> Iterator[TextRow]:
                     )
             text = filled(file, number, row, reading.text_column)
             id = filled(file, number, row, reading.id_column) if reading.id_column else ""
-            yield TextRow(path, number, id, text)
+            yield TextRow(path, number, id, 0, text)
 
 
 def sha256_of(path: str) -> str:

@@ -27,7 +27,7 @@ def test_lines_and_columns(tmp_path, capsys):
     flags = ["--input", tmp_path / "a.csv", "--text_column=body", "--id_column=number"]
     assert command(tmp_path, *flags) == 0
     table = pq.read_table(tmp_path / "out")
-    assert table.column_names == ["file", "line", "id", "text", "embedding"]
+    assert table.column_names == ["file", "line", "start", "id", "text", "embedding"]
     assert table["line"].to_pylist() == [2, 4] and table["id"].to_pylist() == ["7", "8"]
     assert table["text"].to_pylist() == ["a,\nb", "c"]
     assert table.schema.field("embedding").type == pa.list_(pa.float32(), 16)
@@ -39,7 +39,7 @@ def test_lines_and_columns(tmp_path, capsys):
     flags = [f"--input={tmp_path}/*.txt", "--keep_text=False", "--max_seq_length=3"]
     assert command(other, *flags) == 0
     table = pq.read_table(other / "out")
-    assert table.column_names == ["file", "line", "embedding"]
+    assert table.column_names == ["file", "line", "start", "embedding"]
     assert table["line"].to_pylist() == [1, 3]
     assert table["file"].to_pylist() == [str(tmp_path / "b.txt")] * 2
     assert "2 texts, 16 wide; 2 texts cut to 3 tokens" in capsys.readouterr().out

@@ -1,0 +1,85 @@
+"""How well are the paragraphs of SQuAD found for its questions: by vectors, by words, by both?
+
+    python -m benchmarks.retrieval --model=all-MiniLM-L6-v2 --squad=dev-v1.1.json
+
+Each question has one relevant paragraph, the one that it was asked about. Every paragraph of the
+file can be found. Without --model there is the search by words (BM25) alone.
+"""
+
+import json
+import pathlib
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from benchmarks import measuring
+
+# Number of ranks that are kept, and of those that count.
+_KEPT, _DEPTH = 100, 10
+
+
+def read_squad(path: str) -> tuple[list[str], list[tuple[str, int]]]:
+    """Returns the paragraphs, each once, and the questions with the numbers of their paragraphs."""
+    numbers: dict[str, int] = {}
+    questions = []
+    for article in json.loads(pathlib.Path(path).read_text("utf-8"))["data"]:
+        for paragraph in article["paragraphs"]:
+            number = numbers.setdefault(paragraph["context"], len(numbers))
+            questions += [(asked["question"].strip(), number) for asked in paragraph["qas"]]
+    return list(numbers), questions
+
+
+def main(argv: Sequence[str]) -> None:
+    """Measures and prints.
+
+    Raises:
+      InputError: the model cannot be used.
+    """
+    parser = measuring.flag_parser("retrieval", __doc__)
+    add = parser.add_argument
+    add("--squad", required=True, metavar="FILE", help="file of SQuAD v1.1")
+    add("--model", metavar="DIR", help="encoder")
+    measuring.add_results_flag(parser)
+    flags = parser.parse_args(list(argv))
+
+    from beambert.trainer.retrieval.bm25 import Bm25, words_of
+    from beambert.trainer.retrieval.measures import evaluate
+    from beambert.trainer.retrieval.searching import best_of, fused
+
+    paragraphs, questions = read_squad(flags.squad)
+    index = Bm25([words_of(paragraph) for paragraph in paragraphs])
+    vectors, seconds = None, {}
+    if flags.model:
+        from beambert.trainer.embedding.embedder import open_embedder
+
+        embedder, started = open_embedder(flags.model), time.monotonic()
+        vectors = [embedder.embed(texts)[0] for texts in (paragraphs, [q for q, _ in questions])]
+        vectors = [of / np.linalg.norm(of, axis=1, keepdims=True) for of in vectors]
+        seconds["embedding"] = round(time.monotonic() - started, 1)
+    runs: dict[str, dict[str, dict[str, float]]] = {}
+    for number, (question, _) in enumerate(questions):
+        scores = {"words": index.scores(words_of(question))}
+        if vectors:
+            scores["vectors"] = vectors[0] @ vectors[1][number]
+            scores["both"] = fused([scores["vectors"], scores["words"]])
+        for way, of in scores.items():
+            # Ranks in place of scores keep the order of equal ones.
+            ranks = {str(place): -float(rank) for rank, place in enumerate(best_of(of, _KEPT))}
+            runs.setdefault(way, {})[str(number)] = ranks
+    judgments = {str(number): {str(of): 1} for number, (_, of) in enumerate(questions)}
+    names = (f"Recall@{_DEPTH}", f"MRR@{_DEPTH}", f"nDCG@{_DEPTH}")
+    measured = {way: evaluate(judgments, run, [_DEPTH]) for way, run in runs.items()}
+    result = {
+        "paragraphs": len(paragraphs),
+        "questions": len(questions),
+        "seconds": seconds,
+        "measures": {
+            way: {name: round(of[name], 4) for name in names} for way, of in measured.items()
+        },
+    }
+    print(measuring.write_results(flags.results, parser, argv, result))
+
+
+if __name__ == "__main__":
+    measuring.run(main)

@@ -1,0 +1,94 @@
+"""Searching: BM25 beside bm25s, passages with their places, and indexes of other models."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from beambert.commands import run
+from beambert.trainer.embedding.passages import passages
+from beambert.trainer.retrieval.bm25 import Bm25, words_of
+from beambert.trainer.retrieval.searching import fused
+
+HERE = pathlib.Path(__file__).parent
+BM25 = json.loads((HERE / "golden_retrieval.json").read_text("utf-8"))["bm25"]
+SENTENCES = HERE.parent / "golden_sentences"
+
+
+def test_bm25_is_that_of_bm25s():
+    index = Bm25(BM25["documents"])
+    for query, expected in zip(BM25["queries"], BM25["scores"], strict=True):
+        np.testing.assert_allclose(index.scores(query), expected, atol=1e-5)
+
+
+def test_words():
+    assert words_of("Über den Fluß, 12-mal") == ["über", "den", "fluß", "12", "mal"]
+
+
+def test_reciprocal_ranks_are_added():
+    """Worked by hand: the second is first in one list and second in the other."""
+    found = fused([np.array([0.5, 0.9, 0.1]), np.array([2.0, 1.0, 0.0])])
+    np.testing.assert_allclose(found, [1 / 62 + 1 / 61, 1 / 61 + 1 / 62, 1 / 63])
+
+
+def test_passages_know_where_they_begin():
+    text = "  one two\nthree  four five "
+    found = list(passages(text, 2))
+    assert found == [(2, "one"), (6, "two\nthree"), (17, "four five")]
+    assert all(text[start:].startswith(passage) for start, passage in found)
+    assert list(passages(text, 0)) == [(0, text)] and list(passages(text, 9))[0][0] == 2
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    root = tmp_path_factory.mktemp("index")
+    (root / "a.txt").write_text("a river and a road\n\nthe lazy dog sleeps here now\n")
+    (root / "b.txt").write_text("b c d e f g\n")
+    flags = [f"--model={SENTENCES / 'mean'}", f"--input={root}/*.txt", f"--output={root / 'index'}"]
+    assert run(["embed", *flags, "--unit=file", "--passage_words=6"]) == 0
+    return root / "index"
+
+
+def test_a_passage_is_found_by_its_own_words_and_vector(index, tmp_path):
+    queries, out = tmp_path / "queries.txt", tmp_path / "hits.jsonl"
+    queries.write_text("lazy dog sleeps here now\nb c d e f g\n")
+    for by in ("vectors", "words", "both"):
+        model = [] if by == "words" else [f"--model={SENTENCES / 'mean'}"]
+        flags = [f"--index={index}", f"--by={by}", f"--input={queries}", f"--output={out}", *model]
+        assert run(["search", *flags, "--top=1"]) == 0
+        dog, letters = (json.loads(line)["hits"][0] for line in out.read_text().splitlines())
+        assert (dog["start"], dog["text"]) == (
+            20,
+            "the lazy dog sleeps here now",
+        ) or by == "vectors"
+        assert letters["file"].endswith("b.txt") and letters["text"] == "b c d e f g"
+        if by == "vectors":
+            assert letters["score"] == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--by=vectors", "a"], "--model=: --by=vectors"),
+        (["--by=words", f"--model={SENTENCES / 'mean'}", "a"], "--by=words"),
+        (["--top=0", "a"], "--top=0: must be"),
+        ([], "--input: is needed without a TEXT"),
+    ],
+)
+def test_refusals(index, capsys, flags, told):
+    assert run(["search", f"--index={index}", *flags]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_an_index_of_another_model(index, tmp_path, vocabulary, capsys):
+    from support import untrained_models
+
+    other = untrained_models.save_encoder(tmp_path / "other", vocabulary)
+    assert run(["search", f"--index={index}", f"--model={other}", "a"]) == 2
+    assert "is not the model that made --index" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_no_index(tmp_path, capsys):
+    assert run(["search", f"--index={tmp_path}", "a"]) == 2
+    assert "not a finished folder of `beambert embed`" in capsys.readouterr().err

@@ -1,0 +1,1 @@
+"""Finding the documents that answer a query, and how well that is done."""
