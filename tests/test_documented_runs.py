@@ -53,7 +53,7 @@ NOT_RUN = {
         "--init=uncased_L-12": "needs the original release's weights",
     },
     "docs/embeddings.md": {
-        "": "tests/trainer/embedding and retrieval do it with small folders of sentence-transformers"
+        "": "tests of trainer/embedding and trainer/retrieval do it with small folders"
     },
     "docs/families.md": {
         "": "tests/trainer/pretraining/test_families.py trains small ones of each"
