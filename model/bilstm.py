@@ -72,6 +72,7 @@ def _lstm(width: int, seed: int, name: str, go_backwards: bool = False) -> keras
         kernel_initializer=keras.initializers.GlorotUniform(fold_seed(seed, "kernel")),
         recurrent_initializer=keras.initializers.Orthogonal(seed=fold_seed(seed, "recurrent")),
         return_sequences=True,
+        use_cudnn=False,  # XLA has no such operation.
         go_backwards=go_backwards,
         name=name,
     )

@@ -7,6 +7,7 @@ and shown by the same rules.
 """
 
 import functools
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,7 +45,8 @@ def _holds(value: Any, wanted: str) -> bool:
 def as_piece(token: str, mark: str) -> str:
     """Returns a token as a word piece: "##x" continues a word.
 
-    A token without a letter or digit begins a word, as punctuation does among word pieces.
+    A token without a letter, a digit or a mark of one begins a word, as punctuation does among word
+    pieces.
 
     Args:
       token: token that stands for text.
@@ -58,12 +60,15 @@ def as_piece(token: str, mark: str) -> str:
         spelled = _text_of(token) if mark == BYTES else token.replace(METASPACE, " ")
         continues = not spelled[:1].isspace()
         text = spelled.strip() or spelled.translate(_WHITE_SPACE)
-    is_word = any(character.isalnum() for character in text)
+    is_word = any(unicodedata.category(character)[0] in "LNM" for character in text)
     return CONTINUES + text if continues and is_word else text
 
 
 def _text_of(token: str) -> str:
-    """Returns the text of a token of bytes; bytes that are no whole characters as numbers."""
+    """Returns the text of a token of bytes; bytes that are no whole characters as numbers.
+
+    The white space before a word is text all the same.
+    """
     codes = _codes()
     if not all(character in codes for character in token):
         return token
@@ -71,7 +76,9 @@ def _text_of(token: str) -> str:
     try:
         return spelled.decode()
     except UnicodeDecodeError:
-        return "".join(f"<{byte}>" for byte in spelled)
+        rest = spelled.lstrip()
+        space = spelled[: len(spelled) - len(rest)].decode()
+        return space + "".join(f"<{byte}>" for byte in rest)
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -135,6 +136,17 @@ class TokenizerVocabulary(Vocabulary):
     def serialize(self) -> bytes:
         """Returns the content of tokenizer.json as it was read."""
         return self.data
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """Hash of what tokenizer.json says, by which tokenizers are compared.
+
+        Another program writes the same content with other white space, and with settings of
+        truncation and padding, which have no effect here.
+        """
+        content = json.loads(self.data) | {"truncation": None, "padding": None}
+        plain = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(plain.encode()).hexdigest()
 
     def files(self) -> Mapping[str, bytes]:
         """Returns tokenizer.json, and a tokenizer_config.json that names the special tokens."""

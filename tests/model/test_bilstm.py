@@ -1,7 +1,10 @@
 """The BiLSTM on top of an encoder, against its equations in numpy."""
 
+import importlib
+
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from beambert.model.bilstm import BiLstm
 from beambert.model.classifier import BertClassifier, BertTokenClassifier, Head
@@ -80,3 +83,14 @@ def test_padding_changes_no_logits(make, is_frozen):
     np.testing.assert_allclose(mine, alone, atol=1e-5)
     trained = {variable.path.split("/")[0] for variable in model.trainable_variables}
     assert trained == {"bilstm", "classifier"} | (set() if is_frozen else {"bert"})
+
+
+def test_xla_knows_all_of_it_also_where_there_is_a_gpu(inputs, monkeypatch):
+    module = importlib.import_module("keras.src.backend.tensorflow.rnn")
+    monkeypatch.setattr(module, "_is_gpu_available", lambda: True)
+    layers = BiLstm(WIDTH, 1, seed=1)
+    layers.build((None, None, inputs[0].shape[-1]))
+    graph = tf.function(layers).get_concrete_function(*map(tf.constant, inputs)).graph
+    names = {node.op for node in graph.as_graph_def().node}
+    names |= {n.op for f in graph.as_graph_def().library.function for n in f.node_def}
+    assert names and not [name for name in names if "udnn" in name]

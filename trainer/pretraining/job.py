@@ -241,7 +241,7 @@ def introduction(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
             f"{duration(job.optimizer.budget_seconds)} in all: the rate that is measured decides "
             "the number of steps"
         )
-    if rules := plan.data[-1].rules:
+    if (rules := plan.data[-1].rules) and job.objective != LTR:
         words = "whole words" if rules.do_whole_word_mask else "tokens"
         rates = dict.fromkeys(f"{100 * rate:g} %" for rate in rules.rates)
         lines.append(f"masks are drawn: {' to '.join(rates)} of the {words}")

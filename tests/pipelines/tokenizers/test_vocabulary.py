@@ -1,5 +1,6 @@
 """Tokenizers as vocabularies: special tokens by role, words, and what is refused."""
 
+import contextlib
 import json
 import pathlib
 
@@ -10,6 +11,7 @@ from tokenizers import Tokenizer
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
+from beambert.pipelines.tokenizers.pieces import BYTES, METASPACE, as_piece
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -203,3 +205,38 @@ def test_flags_that_do_not_go_together(folders, tmp_path):
     for path in (tmp_path / "absent", tmp_path):
         with pytest.raises(InputError, match=r"--tokenizer=.*: has no tokenizer\.json; name that"):
             given(path)
+
+
+@pytest.mark.parametrize(
+    ("token", "mark", "piece"),
+    [
+        ("Ġriver", BYTES, "river"),
+        ("bank", BYTES, "##bank"),
+        ("ĠÎ", BYTES, "<206>"),  # a space and the first byte of a Greek letter
+        ("ĠðŁ", BYTES, "<240><159>"),  # a space and half of an emoji
+        ("Î", BYTES, "##<206>"),
+        ("Ġ", BYTES, "␣"),
+        (",", BYTES, ","),
+        ("▁ह", METASPACE, "ह"),
+        ("्", METASPACE, "##्"),  # marks that stand alone belong to the letter before
+        ("ี", METASPACE, "##ี"),
+        ("!", METASPACE, "!"),
+    ],
+)
+def test_where_a_word_begins(token, mark, piece):
+    assert as_piece(token, mark) == piece
+
+
+@pytest.mark.parametrize("kind", [ROBERTA, ALBERT])
+def test_a_tokenizer_that_was_saved_again_is_the_same(folders, kind, tmp_path):
+    before, _ = given(folders[kind])
+    content = json.loads((folders[kind] / "tokenizer.json").read_bytes())
+    padding = {"strategy": "BatchLongest", "direction": "Right", "pad_to_multiple_of": None}
+    padding |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}
+    again = tmp_path / "tokenizer.json"
+    again.write_text(json.dumps(content | {"padding": padding}, indent=3, ensure_ascii=True))
+    assert given(again)[0].sha256 == before.sha256
+    content["added_tokens"] = content["added_tokens"][:-1]
+    again.write_text(json.dumps(content))
+    with contextlib.suppress(InputError):
+        assert given(again)[0].sha256 != before.sha256
