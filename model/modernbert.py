@@ -238,10 +238,12 @@ class ModernBertEncoder(Encoder):
     def pooled(self, sequence_BLH, input_mask_BL):
         """Returns the head's output for the first token or the mean of the tokens, [B, H]."""
         if self.config.classifier_pooling == MEAN:
-            weights_BL1 = ops.cast(input_mask_BL, sequence_BLH.dtype)[..., None]
+            # In float32 under every policy: bfloat16 cannot count beyond 256.
+            weights_BL1 = ops.cast(input_mask_BL, "float32")[..., None]
             # A sequence without a token has a mean of 0.
             tokens_B1 = ops.maximum(ops.sum(weights_BL1, axis=1), 1.0)
-            return self.pooler(ops.sum(sequence_BLH * weights_BL1, axis=1) / tokens_B1)
+            sums_BH = ops.sum(ops.cast(sequence_BLH, "float32") * weights_BL1, axis=1)
+            return self.pooler(ops.cast(sums_BH / tokens_B1, sequence_BLH.dtype))
         return self.pooler(sequence_BLH[:, 0])
 
     def of_tokens(self, x_TH):

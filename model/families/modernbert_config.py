@@ -74,6 +74,8 @@ class ModernBertConfig(EncoderConfig):
                 f"and num_attention_heads {self.num_attention_heads} make one of "
                 f"{self.hidden_size // self.num_attention_heads}"
             )
+        if self.local_attention < 2:
+            raise ValueError(f"local_attention must be at least 2, but is {self.local_attention}")
         if self.classifier_pooling not in (CLS, MEAN):
             raise ValueError(
                 f"classifier_pooling must be {CLS} or {MEAN}, but is "
@@ -117,8 +119,19 @@ class ModernBertConfig(EncoderConfig):
         values = dict(values)
         if layer_types := values.pop("layer_types", None):
             values["global_attn_every_n_layers"] = _period(layer_types)
+            layers = values.get("num_hidden_layers", cls.num_hidden_layers)
+            if len(layer_types) != layers:
+                raise ValueError(
+                    f"layer_types has {len(layer_types)} names, but num_hidden_layers is {layers}"
+                )
+        ropes = _object("rope_parameters", values.get("rope_parameters"))
+        if ropes.keys() - {GLOBAL, LOCAL}:
+            raise ValueError(
+                f"rope_parameters must have the keys {GLOBAL} and {LOCAL}, but has "
+                f"{shown(sorted(ropes))}"
+            )
         for kind, name in ((GLOBAL, "global_rope_theta"), (LOCAL, "local_rope_theta")):
-            rope = (values.get("rope_parameters") or {}).get(kind) or {}
+            rope = _object(f"rope_parameters.{kind}", ropes.get(kind))
             if rope.get("rope_type", "default") != "default":
                 raise ValueError(
                     f"the configuration has rope_type {shown(rope['rope_type'])}, but this model "
@@ -127,6 +140,12 @@ class ModernBertConfig(EncoderConfig):
             if "rope_theta" in rope:
                 values[name] = rope["rope_theta"]
         return super().from_values(values)
+
+
+def _object(name: str, value: Any) -> Mapping[str, Any]:
+    if value is not None and not isinstance(value, dict):
+        raise ValueError(f"{name} must be an object, but is {shown(value)}")
+    return value or {}
 
 
 def _period(layer_types: Any) -> int:

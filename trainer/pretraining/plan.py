@@ -7,7 +7,8 @@ from typing import Any
 
 from beambert.model.config import EncoderConfig
 from beambert.model.electra import generator_config
-from beambert.model.families.table import family_of
+from beambert.model.families.family import Family
+from beambert.model.families.table import FAMILIES, family_of
 from beambert.model.objectives import BERT, HEADS, LTR, MLM, OBJECTIVES, RTD, SOP
 from beambert.pipelines.records.contract import EVAL_FOLDER
 from beambert.pipelines.shared.errors import InputError
@@ -102,6 +103,8 @@ def make_plan(job: PretrainingJob) -> PretrainingPlan:
     """
     if job.objective not in OBJECTIVES:
         raise InputError(f"--objective={job.objective}: choose one of {', '.join(OBJECTIVES)}")
+    if job.family:
+        _check_objective(job, FAMILIES[job.family])
     data = _with_masks(job, _open_data(job))
     records = data[0].records
     longest = max(each.records.max_seq_length for each in data)
@@ -113,7 +116,7 @@ def make_plan(job: PretrainingJob) -> PretrainingPlan:
         if initial
         else model_config(job.model or _BASE.model, records.vocabulary, job.family)
     )
-    _check_objective(job, config)
+    _check_objective(job, family_of(config))
     config = _with_rates(config, job)
     if config.is_decoder != (job.objective == LTR):
         config = dataclasses.replace(config, is_decoder=job.objective == LTR)
@@ -277,9 +280,8 @@ def _generator(
     return generator
 
 
-def _check_objective(job: PretrainingJob, config: EncoderConfig) -> None:
+def _check_objective(job: PretrainingJob, family: Family) -> None:
     """Refuses an objective that a model of the family has no head for."""
-    family = family_of(config)
     if job.objective not in family.objectives:
         raise InputError(
             f"--objective={job.objective}: {family.title} has no {HEADS[job.objective]}; give "

@@ -222,6 +222,27 @@ def changed(name, folder, **values) -> str:
             {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}},
             "rope_type 'yarn', but this model only knows 'default'",
         ),
+        (
+            "modernbert",
+            {"layer_types": ["full_attention", "sliding_attention"]},
+            r"layer_types has 2 names, but num_hidden_layers is \d",
+        ),
+        (
+            "modernbert",
+            {"rope_parameters": [1]},
+            r"rope_parameters must be an object, but is \[1\]",
+        ),
+        (
+            "modernbert",
+            {"rope_parameters": {"full_attention": [1]}},
+            r"rope_parameters.full_attention must be an object, but is \[1\]",
+        ),
+        (
+            "modernbert",
+            {"rope_parameters": {"rope_type": "linear"}},
+            r"rope_parameters must have the keys .* but has \['rope_type'\]",
+        ),
+        ("modernbert", {"local_attention": 1}, "local_attention must be at least 2, but is 1"),
         ("modernbert", {"norm_bias": True}, "norm_bias True, but this model only knows False"),
         ("modernbert", {"num_attention_heads": 16}, "rotary positions need heads of even width"),
         ("modernbert", {"classifier_pooling": "max"}, "classifier_pooling must be cls or mean"),
