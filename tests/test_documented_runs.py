@@ -51,9 +51,7 @@ NOT_RUN = {
         "--distill_from=bert-base-uncased": "see --init",
         "--init=uncased_L-12": "needs the original release's weights",
     },
-    "docs/embeddings.md": {
-        "": "tests/trainer/embedding and retrieval do it with small folders of sentence-transformers"
-    },
+    "docs/embeddings.md": {"": "tests/trainer/embedding and retrieval do it with small folders"},
     "docs/families.md": {
         "": "tests/trainer/pretraining/test_families.py trains small ones of each"
     },
