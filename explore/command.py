@@ -48,6 +48,11 @@ def build_parser() -> FlagParser:
         "--vocab_file", help="vocabulary (default: that of the first model, else of the records)"
     )
     parser.add_argument(
+        "--tokenizer",
+        metavar="PATH",
+        help="tokenizer.json, or its folder, in place of --vocab_file",
+    )
+    parser.add_argument(
         "--corpus",
         nargs="+",
         default=[],
@@ -90,7 +95,12 @@ def main(argv: Sequence[str]) -> None:
         if not pattern:
             raise InputError("--corpus=: is empty; name the files to read")
     material = Material(
-        flags.records, flags.model, flags.vocab_file, flags.corpus, flags.evaluation
+        flags.records,
+        flags.model,
+        flags.vocab_file,
+        flags.corpus,
+        flags.evaluation,
+        flags.tokenizer,
     )
     if flags.output is not None:
         from beambert.explore.report import write_report

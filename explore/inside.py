@@ -67,7 +67,7 @@ def show_attention(
     head = min(max(int(head), 1), config.num_attention_heads)
     framed = framed[: config.longest_sequence]
     weights = read_layers(model.encoder, single(framed)).attention[layer - 1, head - 1]
-    names = material.language_of(name).vocabulary.tokens
+    names = material.language_of(name).vocabulary.pieces
     tokens = [names[index] for index in framed]
     drawn = attention_map(tokens, weights) if way == MAP else attention_lines(tokens, weights)
     spread = float(-(weights * np.log(np.maximum(weights, 1e-12))).sum(axis=1).mean())
@@ -103,7 +103,7 @@ def show_lens(material: Material, name: str, typed: str, place: int) -> Html:
     framed = _framed(material, name, typed)[: model.config.longest_sequence]
     if len(framed) < 3:
         return whole(said("Type a text with at least one word."))
-    names, ids = material.language_of(name).vocabulary.tokens, material.token_ids(name)
+    names, ids = material.language_of(name).vocabulary.pieces, material.token_ids(name)
     given = np.flatnonzero(framed == ids.mask)
     place = int(given[0]) if len(given) else min(max(int(place), 1), len(framed) - 2)
     label = int(framed[place])
@@ -222,7 +222,7 @@ def _attribution(material: Material, name: str, texts: list[str]) -> Html:
     if training["kind"] not in answers.EXPLAINED or training.get("freeze_encoder"):
         return join()
     found = material.explainer(name).attribute(texts)
-    names = material.models[name].language.vocabulary.tokens
+    names = material.models[name].language.vocabulary.pieces
     largest = max(float(np.abs(found.scores).max()), 1e-12)
     boxes = []
     for index, score in zip(found.ids.tolist(), found.scores.tolist(), strict=True):

@@ -20,6 +20,8 @@ from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage.given_paths import check_folder, is_local
 from beambert.pipelines.storage.weights import CONFIG_FILE, TRAINING_FILE
 from beambert.pipelines.tasks.task import CHOICE, SPAN
+from beambert.pipelines.tokenizers.folders import read_beside, read_given
+from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
 if TYPE_CHECKING:
@@ -98,6 +100,7 @@ class Material:
         vocab_file: str | None = None,
         corpus: Sequence[str] = (),
         evaluations: Sequence[str] = (),
+        tokenizer: str | None = None,
     ):
         """Checks the paths and reads the small files.
 
@@ -106,6 +109,7 @@ class Material:
         """
         self.records = records
         self.vocab_file = vocab_file
+        self.tokenizer_file = tokenizer
         self.corpus = tuple(corpus)
         self._made: dict[Any, Any] = {}
         self._locks: dict[Any, threading.Lock] = {}
@@ -130,15 +134,19 @@ class Material:
 
     def _own_language(self) -> Language:
         """Returns the vocabulary of the page itself: the given one, the records' or a model's."""
+        if self.tokenizer_file:
+            _check_here(self.tokenizer_file, "--tokenizer")
+            given = self.vocab_file, self.tokenizer_file, None
+            return Language(*read_given(*given, _read, os.path.exists))
         if self.vocab_file:
             _check_here(self.vocab_file, "--vocab_file")
             vocabulary = _read_vocabulary(self.vocab_file, f"--vocab_file={self.vocab_file}")
             return Language(vocabulary, is_uncased(vocabulary))
         if self.models:
             return next(iter(self.models.values())).language
-        path = f"{self.records or ''}/{VOCABULARY_FILE}"
-        if self.records and os.path.isfile(path):
-            vocabulary = _read_vocabulary(path, path)
+        names = (VOCABULARY_FILE, TOKENIZER_FILE)
+        if self.records and any(os.path.isfile(f"{self.records}/{name}") for name in names):
+            vocabulary = read_beside(self.records, "", _read, os.path.exists)
             return Language(vocabulary, is_uncased(vocabulary))
         raise InputError(
             "--vocab_file: missing, and no other flag has a vocabulary; name a vocab.txt, a model "
@@ -165,8 +173,8 @@ class Material:
 
         def make() -> "Tokenizer":
             with importing():
-                from beambert.pipelines.wordpiece.tokenization import Tokenizer
-            return Tokenizer(language.vocabulary, language.do_lower_case)
+                from beambert.pipelines.tokenizers.building import make_tokenizer
+            return make_tokenizer(language.vocabulary, language.do_lower_case)
 
         return self._once(("tokenizer", language.vocabulary.name, language.do_lower_case), make)
 
@@ -256,14 +264,14 @@ class Material:
                 from beambert.pipelines.records.statistics import VocabularyIds
                 from beambert.pipelines.verification.found_folders import find_folders
             found = {}
-            for folder in find_folders([self.records], self.vocab_file):
+            for folder in find_folders([self.records], self.vocab_file, self.tokenizer_file):
                 if folder.features is None:
                     continue
                 vocabulary = folder.vocabulary
                 browser = RecordBrowser(
                     list(folder.files),
                     folder.features,
-                    vocabulary.tokens if vocabulary else None,
+                    vocabulary.pieces if vocabulary else None,
                     VocabularyIds.of(vocabulary) if vocabulary else None,
                 )
                 found[folder.path] = (browser, folder.made_with)
@@ -328,6 +336,8 @@ class Material:
 
 def is_uncased(vocabulary: Vocabulary) -> bool:
     """Returns whether a vocabulary asks for lower-cased text."""
+    if vocabulary.lower_cases is not None:
+        return vocabulary.lower_cases
     try:
         vocabulary.check_case(True)
     except InputError:
@@ -362,14 +372,21 @@ def _open(path: str) -> NamedModel:
             f"--model={path}: is a {family_of(config).title}, but the page shows what a BERT "
             "computes; name a BERT"
         )
-    vocabulary = _read_vocabulary(f"{path}/{VOCABULARY_FILE}", f"--model={path}")
+    if os.path.isfile(f"{path}/{TOKENIZER_FILE}"):
+        vocabulary = read_beside(path, "--model", _read, os.path.exists)
+    else:
+        vocabulary = _read_vocabulary(f"{path}/{VOCABULARY_FILE}", f"--model={path}")
     return NamedModel(path, training, config, Language(vocabulary, case))
 
 
 def _read_vocabulary(path: str, where: str) -> Vocabulary:
+    return Vocabulary.parse(_read(path, where), path)
+
+
+def _read(path: str, where: str) -> bytes:
     try:
         with open(path, "rb") as file:
-            return Vocabulary.parse(file.read(), path)
+            return file.read()
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"{where}: {path} cannot be read ({reason}); check the path") from error

@@ -96,7 +96,7 @@ def show_masking(
     (tokens,) = typed_ids(material, name, typed)
     if not tokens:
         return whole(said("Type a text with at least one word."))
-    ids, names = material.token_ids(name), material.language_of(name).vocabulary.tokens
+    ids, names = material.token_ids(name), material.language_of(name).vocabulary.pieces
     most = longest(material, name)
     framed = frame(tokens, ids, most)
     masked = mask_text(framed, ids, settings)
@@ -266,7 +266,7 @@ def show_pairs(
 
 def pair_pieces(material: Material, name: str, pair: Pair) -> Html:
     """Returns the tokens of a pair in boxes: A, B and what frames them."""
-    names = material.language_of(name).vocabulary.tokens
+    names = material.language_of(name).vocabulary.pieces
     a = [Piece(names[index], IN_A) for index in pair.a.ids]
     b = [Piece(names[index], IN_B) for index in pair.b.ids]
     cls, sep = Piece(CLASSIFY, SPECIAL), Piece(SEPARATE, SPECIAL)
@@ -342,7 +342,7 @@ def show_inputs(
     a, b = typed_ids(material, name, first, second)
     if not a:
         return whole(said("Type a first sentence."))
-    ids, names = material.token_ids(name), material.language_of(name).vocabulary.tokens
+    ids, names = material.token_ids(name), material.language_of(name).vocabulary.pieces
     most = longest(material, name)
     row = [ids.classify, *a, ids.separate]
     segments = [0] * len(row) + [1] * (len(b) + 1 if b else 0)
@@ -380,7 +380,7 @@ def _embeddings(material: Material, name: str, row: list[int], segments, place: 
     from beambert.explore.embeddings import compose, nearest
 
     encoder = material.model(name).encoder
-    names = material.language_of(name).vocabulary.tokens
+    names = material.language_of(name).vocabulary.pieces
     made = compose(encoder, np.array(row, np.int32), np.array(segments, np.int32))
     vectors = {
         f"token {names[row[place]]}": made.word[place],

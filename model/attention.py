@@ -10,6 +10,10 @@ from keras import ops
 from beambert.model.dropout import dropout
 from beambert.model.layers import MASKED_SCORE, score_bias
 
+# Queries whose scores are held at once in long sequences. Parts of 512 and 1,024 took more time and
+# memory (benchmarks/local_attention.py).
+QUERIES = 256
+
 
 def rotated(x_BNLD, theta: float):
     """Returns queries or keys, each turned by angles that grow with its position.
@@ -43,11 +47,91 @@ def attend(query, key, value, bias, rate: float = 0.0, dropout_seed=None, site: 
       dropout_seed: see `dropout`.
       site: number of the dropout in the model.
     """
-    scores = ops.matmul(query, ops.swapaxes(key, -1, -2))
     # The softmax is float32 under every policy, see `BertSelfAttention.attention_weights`.
-    scores = ops.cast(scores, "float32") * query.shape[-1] ** -0.5 + ops.cast(bias, "float32")
+    scores = ops.cast(_product(query, key), "float32") * query.shape[-1] ** -0.5 + ops.cast(
+        bias, "float32"
+    )
     weights = dropout(ops.softmax(scores, axis=-1), rate, dropout_seed, site)
     return ops.matmul(ops.cast(weights, value.dtype), value)
+
+
+def attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias):
+    """Returns what `attend` does without dropout, and holds the scores of a part of the queries.
+
+    The backward pass computes them again from what the softmax divides by (Dao et al. 2022, arXiv
+    2205.14135, section 3.1). Loops keep the compiler from holding them.
+
+    Args:
+      query_BNLD, key_BNLD, value_BNLD: float tensors with a static L.
+      bias: float32, added to the scores [B, N, L, L]; it is the same for all queries.
+    """
+    heads, length, width = query_BNLD.shape[1:]
+    count, scale = -(-length // QUERIES), width**-0.5
+
+    def divided(x_BNLD):
+        """Returns [count, B, N, QUERIES, D]; the last part has padding."""
+        missing = [[0, 0], [0, 0], [0, count * QUERIES - length], [0, 0]]
+        parts = ops.reshape(ops.pad(x_BNLD, missing), (-1, heads, count, QUERIES, x_BNLD.shape[3]))
+        return ops.transpose(parts, (2, 0, 1, 3, 4))
+
+    def joined(parts):
+        """Returns [B, N, L, D] of what `divided` returns."""
+        whole = ops.reshape(
+            ops.transpose(parts, (1, 2, 0, 3, 4)), (-1, heads, count * QUERIES, width)
+        )
+        return whole[:, :, :length]
+
+    def scores_of(query, key):
+        return ops.cast(_product(query, key), "float32") * scale + bias
+
+    @ops.custom_gradient
+    def attended(query_BNLD, key_BNLD, value_BNLD):
+        def part(query):
+            scores = scores_of(query, key_BNLD)
+            greatest = ops.max(scores, axis=-1, keepdims=True)
+            raised = ops.exp(scores - greatest)
+            total = ops.sum(raised, axis=-1, keepdims=True)
+            sums = ops.matmul(ops.cast(raised, value_BNLD.dtype), value_BNLD)
+            context = ops.cast(ops.cast(sums, "float32") / total, value_BNLD.dtype)
+            return context, greatest + ops.log(total)
+
+        queries = divided(query_BNLD)
+        contexts, logarithms = ops.map(part, queries)
+
+        def gradient(upstream_BNLD):
+            parts = queries, divided(upstream_BNLD), contexts, logarithms
+
+            def step(index, gradients):
+                query, upstream, context, logarithm = (of[index] for of in parts)
+                weights = ops.exp(scores_of(query, key_BNLD) - logarithm)
+                of_weights = ops.cast(_product(upstream, value_BNLD), "float32")
+                mean = ops.sum(ops.cast(upstream * context, "float32"), axis=-1, keepdims=True)
+                of_scores = ops.cast(weights * (of_weights - mean) * scale, query.dtype)
+                weights = ops.cast(weights, value_BNLD.dtype)
+                of_queries, of_key, of_value = gradients
+                of_query = ops.matmul(of_scores, key_BNLD)[None]
+                to_key = ops.matmul(ops.swapaxes(of_scores, -1, -2), query)
+                to_value = ops.matmul(ops.swapaxes(weights, -1, -2), upstream)
+                return (
+                    ops.slice_update(of_queries, (index, 0, 0, 0, 0), of_query),
+                    of_key + ops.cast(to_key, "float32"),
+                    of_value + ops.cast(to_value, "float32"),
+                )
+
+            # Many parts are added up, for which bfloat16 has too few digits.
+            sums = (ops.zeros_like(x, dtype="float32") for x in (key_BNLD, value_BNLD))
+            found = ops.fori_loop(0, count, step, (ops.zeros_like(queries), *sums))
+            of_queries, of_key, of_value = (ops.cast(x, query_BNLD.dtype) for x in found)
+            return joined(of_queries), of_key, of_value
+
+        return joined(contexts), gradient
+
+    return attended(query_BNLD, key_BNLD, value_BNLD)
+
+
+def _product(first, second):
+    """Returns the products of all rows of two tensors [..., D]."""
+    return ops.matmul(first, ops.swapaxes(second, -1, -2))
 
 
 def attend_locally(

@@ -3,7 +3,7 @@
 RoBERTa, DistilBERT, ALBERT and ELECTRA are made of the same parts, as their configurations say.
 
 Shape suffixes: B batch, L sequence length, T = B * L tokens, H hidden size, F intermediate size,
-N attention heads, D = H / N head size, S segment types, V vocabulary size.
+N attention heads, D = H / N head size, S segment types, V vocabulary size, E width of embeddings.
 
 Activations travel between layers as matrices [T, H], so that every product with a weight is one
 plain two-dimensional matrix multiplication. With a `Packing` they are [C, H], tokens without

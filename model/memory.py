@@ -77,6 +77,6 @@ def activation_bytes(config: EncoderConfig, length: int, predictions: int) -> in
       predictions: prediction slots of a sequence; 0 without a masked-LM head.
     """
     width = (20 * _FLOAT_BYTES + 2) * config.hidden_size
-    attention = (3 * _FLOAT_BYTES + 1) * config.num_attention_heads * config.attended(length)
+    attention = (3 * _FLOAT_BYTES + 1) * config.num_attention_heads * config.held_scores(length)
     head = 2 * _FLOAT_BYTES * predictions * config.vocab_size
     return int(config.num_hidden_layers * length * (width + attention)) + head

@@ -10,7 +10,7 @@ import math
 import keras
 from keras import ops
 
-from beambert.model.attention import attend, attend_locally, rotated
+from beambert.model.attention import attend, attend_in_parts, attend_locally, rotated
 from beambert.model.dropout import dropout
 from beambert.model.encoder import Encoder
 from beambert.model.families.modernbert_config import MEAN, ModernBertConfig
@@ -115,10 +115,12 @@ class ModernBertAttention(keras.layers.Layer):
         rate = config.attention_probs_dropout_prob
         inputs = query_BNLD, key_BNLD, value_BNLD
         settings = rate, dropout_seed, self.site
-        if self.is_global:
+        if not self.is_global:
+            context_BNLD = attend_locally(*inputs, input_mask_BL, config.reach, *settings)
+        elif config.holds_scores(length):
             context_BNLD = attend(*inputs, score_bias(input_mask_BL, length), *settings)
         else:
-            context_BNLD = attend_locally(*inputs, input_mask_BL, config.reach, *settings)
+            context_BNLD = attend_in_parts(*inputs, score_bias(input_mask_BL, length))
         context_TH = ops.reshape(
             ops.transpose(context_BNLD, (0, 2, 1, 3)), (-1, config.hidden_size)
         )

@@ -5,10 +5,10 @@ import sys
 from collections.abc import Sequence
 
 from beambert.pipelines.corpus.flags import add_input_flags
-from beambert.pipelines.instances.parameters import CORPUS, RECORDED_PAIRS, SOURCE
+from beambert.pipelines.instances.parameters import CORPUS, MASKS, RECORDED_PAIRS, SOURCE
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
-from beambert.pipelines.records.contract import EVAL_FOLDER, NONE, STATIC
+from beambert.pipelines.records.contract import EVAL_FOLDER
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.flags import FlagParser, parse_bool, read_job
 from beambert.pipelines.shared.loading import loading
@@ -75,10 +75,12 @@ def build_parser() -> FlagParser:
     )
     add(
         "--masks",
-        choices=[STATIC, NONE],
+        choices=MASKS,
         default=defaults.masks,
-        help="static: masked tokens in the records, other ones in each pass; none: records of the "
-        "text alone, for which `beambert pretrain` draws the masks (default: %(default)s)",
+        help="static: masked tokens in the records, other ones in each pass; whole_word: the same "
+        "with all pieces of a word or none; span: spans of whole words, 3.8 words long in the "
+        "mean, as SpanBERT has them; none: records of the text alone, for which `beambert "
+        "pretrain` draws the masks (default: %(default)s)",
     )
     add(
         "--max_predictions_per_seq",
@@ -108,14 +110,13 @@ def build_parser() -> FlagParser:
         "--do_whole_word_mask",
         type=parse_bool,
         default=defaults.do_whole_word_mask,
-        help="whether to mask either all pieces of a word or none (default: %(default)s)",
+        help="the original script's flag for --masks=whole_word (default: %(default)s)",
     )
     add(
         "--do_span_mask",
         type=parse_bool,
         default=defaults.do_span_mask,
-        help="whether to mask spans of whole words, 3.8 words long in the mean, as SpanBERT does "
-        "(default: %(default)s)",
+        help="another name of --masks=span (default: %(default)s)",
     )
     add(
         "--pairs",

@@ -17,6 +17,9 @@ EXAMPLES = """examples:
   # a small cased vocabulary
   beambert vocab --input=law.jsonl --output=vocab.txt --vocab_size=8000 --do_lower_case=False
 
+  # Google's vocabulary with the 1,000 pieces that save most tokens of the text
+  beambert vocab --input=law.jsonl --extend=bert-base-uncased --add=1000 --output=law-vocab.txt
+
   # a byte-level BPE as RoBERTa has, in the place of word pieces
   beambert vocab --input=law.jsonl --kind=bpe --vocab_size=32000 --output=tokenizer/tokenizer.json
 
@@ -48,6 +51,23 @@ def build_parser() -> FlagParser:
     )
     default = VocabularyJob.vocab_size
     add("--vocab_size", type=int, default=default, help="number of tokens (default: %(default)s)")
+    add(
+        "--extend",
+        metavar="PATH",
+        help="vocab.txt, or folder of a model that has one, to add pieces to: its tokens keep "
+        "their ids, so that `beambert pretrain --init` can go on from that model",
+    )
+    add(
+        "--add",
+        type=int,
+        metavar="N",
+        help="with --extend: number of new pieces, those that save most tokens of the text",
+    )
+    add(
+        "--add_pieces",
+        metavar="FILE",
+        help="with --extend: list of the new pieces, one a line, in place of --add",
+    )
     add(
         "--do_lower_case",
         type=parse_bool,

@@ -32,6 +32,7 @@ CLOUD = "needs Google Cloud; tests/deploy submits such jobs to stand-ins"
 NOT_RUN = {
     "docs/data.md": {
         "bert/tf_examples": "the original script's records, as tests/pipelines/verification has",
+        "biomedical": "needs weights of Google; test_new_tokens.py has small ones",
         "--tokenizer=roberta-base": "needs a published tokenizer; a learned one is run",
         "--runner=FlinkRunner": "needs Flink's job server: make test-flink",
         "--runner=SparkRunner": "needs Spark's job server: make test-runners",
@@ -51,7 +52,9 @@ NOT_RUN = {
         "--distill_from=bert-base-uncased": "see --init",
         "--init=uncased_L-12": "needs the original release's weights",
     },
-    "docs/embeddings.md": {"": "tests/trainer/embedding and retrieval do it with small folders"},
+    "docs/embeddings.md": {
+        "": "tests of trainer/embedding and trainer/retrieval do it with small folders"
+    },
     "docs/families.md": {
         "": "tests/trainer/pretraining/test_families.py trains small ones of each"
     },

@@ -19,7 +19,6 @@ FITTING = {
         "do_span_mask": _BOTH,
         "skip_bad_rows": _BOTH,
     },
-    **{"do_span_mask": _BOTH},
     **{"encoding": ("auto", "utf-8", "cp1252", "utf-16"), "text_column": ("text",)},
     **{"max_reject_fraction": ("0", "0.5", "0.99"), "vocab_size": ("120", "300", "5000")},
     **{"language": ("en", "de", "ja"), "min_document_characters": ("0", "30", "300")},
@@ -29,6 +28,8 @@ FITTING = {
     **{"num_shards": ("1", "2", "7"), "eval_fraction": ("0.1", "0.5"), "leave_out": ("",)},
     **{"vcpu_hour_price": ("0", "0.05"), "text_columns": ("text",), "label_column": ("label",)},
     **{"labels": ("music,town", "town,music"), "label_separator": (",", "|")},
+    **{"budget": ("1s", "1e6flops"), "mask_rate": ("0.3", "0.3:0.15"), "device": ("v5e-1",)},
+    **{"mask_replacements": ("100,0,0", "80,10,10"), "price_per_hour": ("1.2",)},
     **{"version": ("1", "12"), "text": ("a river",)},
 }
 # Stands between values that are words of their own.

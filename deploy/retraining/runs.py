@@ -37,7 +37,9 @@ STEPS = (RECORDS, ENCODER, CLASSIFIER, BASELINE, EVALUATION, SERVING)
 
 # The sections of the configuration, named after commands, with the flags that each run sets itself.
 SECTIONS = {
-    "data": frozenset({"input", "since", "leave_out", "vocab_file", "output", "dry_run"}),
+    "data": frozenset(
+        {"input", "since", "leave_out", "vocab_file", "tokenizer", "output", "dry_run"}
+    ),
     "pretrain": frozenset({"data", "long_data", "model_dir", "checkpoint_dir", "tensorboard_dir"}),
     "finetune": frozenset({"init", "model_dir", "checkpoint_dir", "tensorboard_dir"}),
     "evaluate": frozenset(
@@ -63,7 +65,8 @@ class Retraining:
     Attributes:
       workspace: folder of all runs, local or on gs://.
       input: globs of the growing corpus.
-      vocab_file: vocabulary of all runs.
+      vocab_file: vocabulary of all runs; "" beside `tokenizer`.
+      tokenizer: tokenizer.json of all runs, or its folder; "" beside `vocab_file`.
       manifests: globs of the files that list the objects of a delivery; empty to take all files of
         `input`.
       settle_minutes: least age in minutes of the newest manifest, so that a run takes several
@@ -78,11 +81,12 @@ class Retraining:
 
     workspace: str
     input: tuple[str, ...]
-    vocab_file: str
     data: Flags
     pretrain: Flags
     finetune: Flags
     evaluate: Flags
+    vocab_file: str = ""
+    tokenizer: str = ""
     manifests: tuple[str, ...] = ()
     leave_out: tuple[str, ...] = ()
     settle_minutes: float = 0.0
@@ -111,6 +115,10 @@ class Retraining:
         for name, field in fields.items():
             if name not in found and field.default is dataclasses.MISSING:
                 raise InputError(f"--config={path}: lacks {name}")
+        if not {"vocab_file", "tokenizer"} & found.keys():
+            raise InputError(f"--config={path}: lacks vocab_file")
+        if {"vocab_file", "tokenizer"} <= found.keys():
+            raise InputError(f"--config={path}: has both vocab_file and tokenizer; leave one out")
         try:
             for name, value in found.items():
                 _check_type(name, value)
@@ -127,7 +135,7 @@ class Retraining:
 
 def _check_type(name: str, value: Any) -> None:
     """Refuses a value of the wrong type."""
-    if name in ("workspace", "vocab_file"):
+    if name in ("workspace", "vocab_file", "tokenizer"):
         if not isinstance(value, str) or not value:
             raise InputError(f'{name}: must be a path, such as {name} = "…"')
     elif name in LISTS:
@@ -324,7 +332,10 @@ def command(step: str, config: Retraining, run: Run) -> list[str]:
         return [
             *("data", "--input", *config.input, *since),
             *([f"--leave_out={run.left_out_file}"] if run.left_out else []),
-            *(f"--vocab_file={config.vocab_file}", f"--output={run.folder(RECORDS)}"),
+            f"--tokenizer={config.tokenizer}"
+            if config.tokenizer
+            else f"--vocab_file={config.vocab_file}",
+            f"--output={run.folder(RECORDS)}",
             *to_arguments("data", config.data),
             *([f"--job_name={job.name}"] if job and "job_name" not in config.data else []),
         ]

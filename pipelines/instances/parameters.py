@@ -10,6 +10,10 @@ NEXT, BALANCED, REFERENCE = "next", "balanced", "reference"
 # Value of --pairs -> the one in info.json and in the marker. The default had another name once, and
 # the folders from that time are still those of the same job.
 RECORDED_PAIRS = {NEXT: BALANCED} | {name: name for name in (BALANCED, REFERENCE, NONE, SOP)}
+# Values of --masks, besides `STATIC` and `NONE` -> the flag of the original, or of that form, which
+# says the same and is recorded.
+FLAGS_OF_MASKS = {"whole_word": "do_whole_word_mask", "span": "do_span_mask"}
+MASKS = (STATIC, *FLAGS_OF_MASKS, NONE)
 # Values of --random_next.
 CORPUS, SOURCE = "corpus", "source"
 

@@ -2,7 +2,8 @@
 
 Dataflow tries a failed piece of work four times, and a cluster as often as it is told. The error is
 the same each time. So a worker leaves its sentence in a file in the output folder. The command that
-waits for the job finds it there, cancels the job and prints it.
+waits for the job finds it there, asks the runner to cancel the job and prints it. Beam's job server
+for Flink doesn't pass that on; the command ends all the same.
 """
 
 import contextlib

@@ -5,6 +5,8 @@ import math
 
 from beambert.pipelines.instances.parameters import (
     CORPUS,
+    FLAGS_OF_MASKS,
+    MASKS,
     NEXT,
     RECORDED_PAIRS,
     InstanceParameters,
@@ -46,7 +48,7 @@ class PretrainingDataJob:
         the length, rounded up.
       masked_lm_prob, short_seq_prob, dupe_factor, do_whole_word_mask, do_span_mask, random_next,
         random_seed: see `parameters.InstanceParameters`.
-      masks: "static", or "none" to leave the masks to the trainer.
+      masks: "static", "whole_word", "span", or "none" to leave the masks to the trainer.
       pairs: "next" (or "balanced", its older name), "reference", "none" or "sop".
       num_shards: number of files to write; None for the default, see `plan.default_num_shards`.
       eval_fraction, compression: see `layout.Layout`.
@@ -121,11 +123,6 @@ class PretrainingDataJob:
             raise InputError(f"--num_shards={self.num_shards}: must be at most {MOST_SHARDS:,}")
         if self.dupe_factor > MOST_PASSES:
             raise InputError(f"--dupe_factor={self.dupe_factor}: must be at most {MOST_PASSES:,}")
-        if self.do_whole_word_mask and self.do_span_mask:
-            raise InputError(
-                "--do_span_mask: cannot be given beside --do_whole_word_mask; leave that one out, "
-                "since the words of a span are whole anyway"
-            )
         check_shares(
             self, "masked_lm_prob", "short_seq_prob", "eval_fraction", "max_reject_fraction"
         )
@@ -133,9 +130,19 @@ class PretrainingDataJob:
         self._check_pairs()
 
     def _check_masks(self) -> None:
-        if self.masks not in (STATIC, NONE):
-            raise InputError(f"--masks={self.masks}: must be {STATIC} or {NONE}")
-        if self.masks == STATIC:
+        if self.masks not in MASKS:
+            raise InputError(f"--masks={self.masks}: must be one of {', '.join(MASKS)}")
+        if self.do_whole_word_mask and self.do_span_mask:
+            raise InputError(
+                "--do_span_mask: cannot be given beside --do_whole_word_mask; leave that one out, "
+                "since the words of a span are whole anyway"
+            )
+        for flag in FLAGS_OF_MASKS.values():
+            if self.masks in FLAGS_OF_MASKS and getattr(self, flag):
+                raise InputError(
+                    f"--{flag}: cannot be given beside --masks={self.masks}; leave it out"
+                )
+        if self.masks != NONE:
             return
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -173,6 +180,8 @@ class PretrainingDataJob:
             predictions = [0] * len(self.max_seq_length)
         same = {name: getattr(self, name) for name in names}
         same["pairs"] = RECORDED_PAIRS[self.pairs]
+        if self.masks in FLAGS_OF_MASKS:
+            same |= {FLAGS_OF_MASKS[self.masks]: True, "masks": STATIC}
         if self.pairs == NONE:
             # RoBERTa (arXiv 1907.11692), section 3.1: "we do not randomly inject short sequences".
             same["short_seq_prob"] = 0.0

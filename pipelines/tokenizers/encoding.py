@@ -36,6 +36,20 @@ class SubwordTokenizer:
             ids += [of.ids for of in found]
         return self._of_text[_flat(ids)], np.array([len(of) for of in ids], np.int64)
 
+    def tokenize_with_masks(self, text: str) -> np.ndarray:
+        """Returns the ids of a text, int32 [tokens], in which the mask's token is a mask.
+
+        As the library has it, a mask may take the space before it, which belongs to the hidden
+        word.
+        """
+        self._tokenizer.encode_special_tokens = False
+        try:
+            found = self._tokenizer.encode(*_whole_characters([text]), add_special_tokens=False)
+        finally:
+            self._tokenizer.encode_special_tokens = True
+        ids = np.array(found.ids, np.int32)
+        return np.where(ids == self.vocabulary.special.mask, ids, self._of_text[ids])
+
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of strings [n] as a ragged [n, (tokens)] int32 tensor.
 

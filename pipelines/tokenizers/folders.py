@@ -50,13 +50,14 @@ def read_given(
     check_flags(vocab_file, tokenizer, do_lower_case)
     if tokenizer:
         path = tokenizer.rstrip("/")
-        if not exists(path):
-            raise InputError(
-                f"--tokenizer={tokenizer}: no such file or folder; name a tokenizer.json, or the "
-                "folder that holds it"
-            )
         if path.endswith(".json"):
             return _read_tokenizer(path, f"--tokenizer={path}", read(path, "--tokenizer"), {})
+        # On object storage there are no folders, but only the files in them.
+        if not any(exists(f"{path}/{name}") for name in (TOKENIZER_FILE, VOCABULARY_FILE)):
+            raise InputError(
+                f"--tokenizer={tokenizer}: has no {TOKENIZER_FILE}; name that file, or the folder "
+                "that holds it"
+            )
         return read_folder(path, "--tokenizer", read, exists)
     flag = "--vocab_file"
     vocabulary = Vocabulary.parse(read(vocab_file, flag), f"{flag}={vocab_file}")

@@ -1,10 +1,11 @@
 """A tokenizer.json of Hugging Face's `tokenizers` library as a vocabulary."""
 
+import contextlib
 import dataclasses
 import functools
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -40,6 +41,8 @@ _SHOWN = {
     "separate": SEPARATE,
     "mask": MASK,
 }
+# No tokenizer has a token for this character, so that it becomes an unknown one.
+_NONCHARACTER = "\uffff"
 _REMEDY = "copy it again, or learn one with `beambert vocab --kind=bpe`"
 
 
@@ -107,10 +110,9 @@ class TokenizerVocabulary(Vocabulary):
         tokens = [f"[unused-{number}]" for number in range(size)]
         for token, number in ids.items():
             tokens[number] = token
-        try:
+        with _told(name):  # It may have a vocabulary that cannot spell a letter.
             frame, space = _frame(tokenizer), _depends_on_space(tokenizer)
-        except Exception as error:  # It cannot even cut a letter.
-            raise _unusable(name, error) from error
+            tokenizer.encode(_NONCHARACTER)
         roles = find_roles(ids, frame, config or {}, name)
         added = tokenizer.get_added_tokens_decoder()
         special = {number for number, token in added.items() if token.special}
@@ -202,19 +204,25 @@ def load(data: bytes, name: str) -> "Tokenizer":
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from tokenizers import Tokenizer
 
-    try:
+    with _told(name):
         tokenizer = Tokenizer.from_str(data.decode())
-    except Exception as error:  # The library raises nothing more special.
-        raise _unusable(name, error) from error
     tokenizer.no_padding()
     tokenizer.no_truncation()
     tokenizer.encode_special_tokens = True
     return tokenizer
 
 
-def _unusable(name: str, error: Exception) -> InputError:
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return InputError(f"{name}: cannot be read as a tokenizer ({reason}); {_REMEDY}")
+@contextlib.contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Turns errors of the library into an `InputError`."""
+    try:
+        yield
+    except BaseException as error:
+        # The library raises plain exceptions, and where it foresaw nothing, a panic of Rust.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(f"{name}: cannot be read as a tokenizer ({reason}); {_REMEDY}") from error
 
 
 def _parse(data: bytes, name: str) -> dict[str, Any]:

@@ -15,24 +15,37 @@ from beambert.pipelines.jobs.input_list import InputList
 from beambert.pipelines.jobs.totals import add_counts, total_of
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.vocabulary_learning import learning, word_counts
+from beambert.pipelines.vocabulary_learning.extending import read_extension
+from beambert.pipelines.vocabulary_learning.extension import Extension
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 _PARAMETERS = ("vocab_size", "do_lower_case", "format", "text_column", "encoding")
 # The flags behind the values of `about_job`.
 FLAGS_OF = (
-    {"inputs": "--input"} | {f"parameters.{name}": f"--{name}" for name in (*_PARAMETERS, "kind")},
+    {"inputs": "--input"}
+    | {
+        f"parameters.{name}": f"--{name}"
+        for name in (*_PARAMETERS, "kind", "extend", "add", "add_pieces")
+    },
 )
 
 
 def about_job(
-    job: VocabularyJob, inputs: Sequence[InputFile], encodings: Encodings
+    job: VocabularyJob,
+    inputs: Sequence[InputFile],
+    encodings: Encodings,
+    extension: Extension | None = None,
 ) -> dict[str, Any]:
     """Returns the values that decide the output; two jobs with the same values are the same."""
     parameters = {name: getattr(job, name) for name in _PARAMETERS}
     parameters["do_lower_case"] = job.lower_cases
     if job.kind != WORDPIECE:  # The files of older versions do not name the kind.
         parameters["kind"] = job.kind
+    if extension:
+        del parameters["vocab_size"]
+        parameters["extend"] = extension.vocabulary.sha256
+        parameters |= {"add": job.add} if job.add else {"add_pieces": list(extension.given)}
     return {
         "parameters": parameters | {"assumed_encodings": encodings.to_json()},
         "inputs": [dataclasses.asdict(file) for file in inputs],
@@ -90,6 +103,7 @@ class LearnVocabulary(beam.PTransform):
             self._encodings, _ = find_encodings(self._inputs, job.format, job.encoding)
         self._progress_folder = progress_folder
         self._error_path = error_path
+        self._extension = read_extension(job)
 
     # Beam takes no union as a hint, but it takes the beginning of a pipeline for any collection.
     def expand(self, documents: beam.PCollection[str]) -> beam.PCollection[Vocabulary]:
@@ -103,6 +117,8 @@ class LearnVocabulary(beam.PTransform):
                 f"--output={self._job.output}: exists already; choose another or delete it"
             )
         job, size, do_lower_case = self._job, self._job.vocab_size, self._job.lower_cases
+        if extension := self._extension:
+            size = len(extension.vocabulary) + (extension.number or len(extension.given))
         most = learning.words_needed(size)
         options = ReadOptions(job.format, job.text_column, self._progress_folder, self._encodings)
         counted = add_sources(
@@ -116,7 +132,7 @@ class LearnVocabulary(beam.PTransform):
             | "SumPartition" >> beam.Map(word_counts.sum_partition, most)
             | "Sum" >> beam.CombineGlobally(learning.CorpusWords.merge, most)
         )
-        if job.kind == WORDPIECE:
+        if job.kind == WORDPIECE and not extension:
             characters = words | "Characters" >> beam.Map(
                 learning.choose_characters, size, do_lower_case
             )
@@ -127,14 +143,15 @@ class LearnVocabulary(beam.PTransform):
                 | "SumUncovered" >> beam.CombineGlobally(sum)
             )
             of_characters = [beam.pvalue.AsSingleton(of) for of in (characters, uncovered)]
-        else:  # The trainers choose the characters.
+        else:  # They are there already, or the trainers choose them.
             of_characters = [(), 0]
         return words | "Learn" >> beam.ParDo(
             word_counts.WriteVocabulary(
                 job,
                 self._inputs,
-                about_job(job, self._inputs, self._encodings),
+                about_job(job, self._inputs, self._encodings, extension),
                 self._error_path,
+                extension,
             ),
             *of_characters,
             total_of(counted[COUNTS], "SumCounts", add_counts),

@@ -30,6 +30,10 @@ class VocabularyJob:
       text_column: column of JSON Lines and Parquet that holds the documents.
       encoding: encoding of text that isn't UTF-8, or "auto".
       max_reject_fraction: share of the documents that may be unreadable.
+      extend: path of a vocab.txt, or of a folder that has one, whose tokens keep their ids; None to
+        learn a vocabulary of its own.
+      add: number of pieces to add to `extend`: those that save most tokens of the text.
+      add_pieces: path of a list of pieces to add instead, one a line.
       kind: "wordpiece"; "bpe" for a byte-level BPE as RoBERTa's; "unigram" as ALBERT's.
 
     Raises:
@@ -45,6 +49,9 @@ class VocabularyJob:
     encoding: str = "auto"
     max_reject_fraction: float = 0.0
     kind: str = WORDPIECE
+    extend: str | None = None
+    add: int | None = None
+    add_pieces: str | None = None
 
     def __post_init__(self) -> None:
         """Checks the values."""
@@ -52,6 +59,7 @@ class VocabularyJob:
         check_shares(self, "max_reject_fraction")
         if self.kind not in KINDS:
             raise InputError(f"--kind={self.kind}: must be one of {', '.join(KINDS)}")
+        self._check_extension()
         if self.kind == BPE and self.vocab_size < FEWEST_OF_BPE:
             raise InputError(
                 f"--vocab_size={self.vocab_size}: must be at least {FEWEST_OF_BPE} with "
@@ -61,6 +69,30 @@ class VocabularyJob:
             raise InputError(
                 f"--output={self.output}: --kind={self.kind} makes a {TOKENIZER_FILE}; name a file "
                 "of that name, in a folder of its own"
+            )
+
+    def _check_extension(self) -> None:
+        if self.extend is None:
+            for name in ("add", "add_pieces"):
+                if (value := getattr(self, name)) is not None:
+                    raise InputError(
+                        f"--{name}={value}: needs --extend, the vocabulary to add to; give it too"
+                    )
+            return
+        if self.kind != WORDPIECE:
+            raise InputError(
+                f"--extend={self.extend}: only word pieces can be extended; leave --kind out"
+            )
+        if (self.add is None) == (self.add_pieces is None):
+            raise InputError(
+                f"--extend={self.extend}: give either --add, a number of pieces, or --add_pieces, "
+                "a list of them"
+            )
+        check_minimum(self, 1, "add")
+        if self.vocab_size != VocabularyJob.vocab_size:
+            raise InputError(
+                f"--vocab_size={self.vocab_size}: cannot be given beside --extend, whose tokens "
+                "all stay; give --add, the number of new ones"
             )
 
     @property

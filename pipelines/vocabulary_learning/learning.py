@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
 
+from beambert.pipelines.vocabulary_learning.extension import LONGEST_PIECE
 from beambert.pipelines.wordpiece.vocabulary import PADDING, SPECIAL_TOKENS, Vocabulary
 
 # Google's vocabularies begin with [PAD], 99 unused tokens, and [UNK] [CLS] [SEP] [MASK] at the ids
@@ -34,7 +35,6 @@ MORE_WORDS = 20_000
 # library's default is 4; compared with 2, it shortens a text by 0.4 % of its tokens at a vocabulary
 # size of 8,000, and by 0.02 % at 30,522.
 ITERATIONS = 3
-MAX_TOKEN_LENGTH = 50
 # First count threshold of the search for pieces, as a multiple of the count of the last word that
 # there is room for. The search ends at 1.25 on 105 MB of English. It starts a little lower, because
 # surplus pieces can be cut but missing ones cannot be filled in.
@@ -193,7 +193,7 @@ def learn_vocabulary(
     covered = [
         (word, count)
         for word, count in words.most_frequent
-        if len(word) <= MAX_TOKEN_LENGTH and alphabet.issuperset(word)
+        if len(word) <= LONGEST_PIECE and alphabet.issuperset(word)
     ]
     tokens += _learn_pieces(covered, vocab_size - len(tokens))
     held = set(tokens)
@@ -239,7 +239,7 @@ def _pieces_from(words: list[tuple[str, int]], threshold: int) -> list[str]:
         lower_thresh=threshold,
         upper_thresh=threshold,  # Equal bounds switch off the library's own search.
         num_iterations=ITERATIONS,
-        max_token_length=MAX_TOKEN_LENGTH,
-        max_unique_chars=len(words) * MAX_TOKEN_LENGTH,  # No limit: they are chosen already.
+        max_token_length=LONGEST_PIECE,
+        max_unique_chars=len(words) * LONGEST_PIECE,  # No limit: they are chosen already.
     )
     return [piece for piece in learned if len(piece.removeprefix("##")) > 1]

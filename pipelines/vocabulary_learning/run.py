@@ -24,6 +24,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage import claims, locks
+from beambert.pipelines.vocabulary_learning.extending import read_extension
 from beambert.pipelines.vocabulary_learning.graph import FLAGS_OF, LearnVocabulary, about_job
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import special_tokens
@@ -56,7 +57,8 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
         write_bytes(job_file(job.output), b"{}\n")
         delete_quietly([job_file(job.output)])
     encodings, notes = find_encodings(inputs, job.format, job.encoding)
-    about = about_job(job, inputs, encodings)
+    extension = read_extension(job)
+    about = about_job(job, inputs, encodings, extension)
     if is_finished(job.output, about):
         print(f"{job.output}: already finished by the same command, nothing to do")
         return
@@ -78,7 +80,8 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
     def describe(counts: dict[str, int], seconds: float) -> str:
         if counts.get("bytes", 0) < total_bytes:
             return reading(counts, seconds)
-        return f"learning {job.vocab_size:,} tokens, {seconds:.0f} s since the start"
+        number = job.add or job.vocab_size
+        return f"learning {number:,} tokens, {seconds:.0f} s since the start"
 
     errors = "" if is_local(options) else claims.aside(job.output)
     run_job(
@@ -97,6 +100,8 @@ def summarize(output: str) -> str:
     """Returns the line that sums up a finished vocabulary, with a warning if it isn't full."""
     about = json.loads(read_bytes(job_file(output), "--output"))
     counts, parameters = about["counts"], about["parameters"]
+    if "extend" in parameters:
+        return _summarize_extension(output, counts)
     cleaned = describe_cleaning(counts["cleaned"])
     rare = counts["words_with_rare_characters"] / counts["words"]
     line = (
@@ -124,6 +129,17 @@ def summarize(output: str) -> str:
         f"{line}\n  warning: the text has too few words for {counts['tokens']:,} tokens, and "
         f"{wanting:,} of them are [unusedN], which no text contains; give more text, or "
         f"--vocab_size={counts['tokens'] - wanting}"
+    )
+
+
+def _summarize_extension(output: str, counts: dict[str, int]) -> str:
+    before, after, words = (
+        counts[name] for name in ("tokens_before", "tokens_after", "counted_words")
+    )
+    return (
+        f"{output}: {counts['tokens']:,} tokens, {counts['new_tokens']:,} of them new; "
+        f"{after / words:.3f} tokens a word in place of {before / words:.3f}, "
+        f"{1 - after / before:.1%} fewer"
     )
 
 

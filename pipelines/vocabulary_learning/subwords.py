@@ -7,13 +7,27 @@ given as often as it occurs.
 import json
 from collections.abc import Callable, Iterator, Sequence
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
 from tokenizers.processors import TemplateProcessing
 
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
 from beambert.pipelines.vocabulary_learning.job import BPE
 from beambert.pipelines.vocabulary_learning.learning import CorpusWords
-from beambert.pipelines.wordpiece.vocabulary import CLASSIFY, SEPARATE, SPECIAL_TOKENS, UNKNOWN
+from beambert.pipelines.wordpiece.vocabulary import (
+    CLASSIFY,
+    MASK,
+    SEPARATE,
+    SPECIAL_TOKENS,
+    UNKNOWN,
+)
 
 # Number of words that the trainer counts again, some ten seconds of work. The counts of a larger
 # corpus are divided by one number; a word that would be given less than once is given once.
@@ -93,7 +107,9 @@ def learn_tokenizer(
         trainer = trainers.UnigramTrainer(unk_token=UNKNOWN, **settings)
     learner.train_from_iterator(_texts(words.most_frequent), trainer)
     tokenizer.model = learner.model
-    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
+    # A mask takes the space before it, as in the published tokenizers: it hides a word with it.
+    mask = AddedToken(MASK, lstrip=True, special=True)
+    tokenizer.add_special_tokens([*(of for of in SPECIAL_TOKENS if of != MASK), mask])
     first, last = ((name, tokenizer.token_to_id(name)) for name in (CLASSIFY, SEPARATE))
     tokenizer.post_processor = TemplateProcessing(
         single=f"{CLASSIFY} $A {SEPARATE}",

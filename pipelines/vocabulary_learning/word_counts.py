@@ -30,6 +30,7 @@ from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import ProgressTally
+from beambert.pipelines.vocabulary_learning.extension import Extension, tokens_of
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import CorpusWords, learn_vocabulary
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
@@ -245,8 +246,17 @@ class WriteVocabulary(beam.DoFn):
         inputs: Sequence[InputFile],
         about: Mapping[str, Any],
         error_path: str = "",
+        extension: Extension | None = None,
     ):
-        """Takes the job, its files, the values for the file beside vocab.txt, and `told`'s path."""
+        """Takes what the vocabulary is made from.
+
+        Args:
+          job, inputs: the job and its files.
+          about: values for the file beside vocab.txt.
+          error_path: see `told`.
+          extension: the vocabulary to extend, if there is one.
+        """
+        self._extension = extension
         self._job = job
         self._inputs = inputs
         self._about = about
@@ -284,7 +294,18 @@ class WriteVocabulary(beam.DoFn):
         self._list_rejects(rejects, read)
         if not words.distinct:
             raise InputError(no_words(read["read"], "document"))
-        if job.kind == WORDPIECE:
+        of_extension = {}
+        if self._extension:
+            counted = dict(words.most_frequent)
+            vocabulary = self._extension.extended(counted)
+            pieces = self._extension.vocabulary.tokens
+            of_extension = {
+                "new_tokens": len(vocabulary) - len(pieces),
+                "counted_words": sum(counted.values()),
+                "tokens_before": tokens_of(pieces, counted),
+                "tokens_after": tokens_of(vocabulary.tokens, counted),
+            }
+        elif job.kind == WORDPIECE:
             vocabulary = learn_vocabulary(words, characters, job.vocab_size, job.lower_cases)
         else:
             from beambert.pipelines.vocabulary_learning.subwords import learn_tokenizer
@@ -302,6 +323,7 @@ class WriteVocabulary(beam.DoFn):
             "tokens": len(vocabulary),
             "character_tokens": len(characters),
             "unused_tokens": sum(token.startswith("[unused") for token in vocabulary.tokens),
+            **of_extension,
         }
         about = dict(self._about) | {
             "versions": library_versions(),

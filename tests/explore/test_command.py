@@ -1,5 +1,7 @@
 """What the command refuses, and what it loads."""
 
+import json
+import shutil
 import subprocess
 import sys
 
@@ -30,6 +32,12 @@ def test_refusals(folders, capsys, tmp_path):
     encoder = folders / "encoder"
     assert "is named twice" in refusal(capsys, "--model", encoder, f"{encoder}/")
     assert "--vocab_file=none: none cannot be read" in refusal(capsys, "--vocab_file=none")
+    other = shutil.copytree(encoder, tmp_path / "other")
+    config = json.loads((other / "bert_config.json").read_text()) | {"model_type": "roberta"}
+    (other / "bert_config.json").write_text(json.dumps(config))
+    assert "is a RoBERTa, but the page shows what a BERT computes" in refusal(
+        capsys, "--model", other
+    )
 
 
 def test_a_page_without_gradio_says_what_to_install(folders, capsys, monkeypatch):

@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from beambert.model import attention
 from beambert.model.attention import attend_locally, rotated
+from beambert.model.families import modernbert_config
 from beambert.model.families.modernbert_config import ModernBertConfig
 from beambert.model.flops import forward_flops
+from beambert.model.layers import score_bias
+from beambert.model.modernbert import ModernBertEncoder
+from beambert.trainer.loop.strategy import has_xla
 
 
 def arrays(length: int, seed: int = 1):
@@ -37,6 +42,46 @@ def test_blocks_attend_as_each_token_would(length, reach):
     expected = attended_one_by_one(query, key, value, mask, reach)
     is_token = np.broadcast_to(mask[:, None, :, None] > 0, found.shape)
     np.testing.assert_allclose(found[is_token], expected[is_token], atol=1e-5)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_parts_of_long_sequences_are_the_whole(jit_compile, monkeypatch):
+    """Outputs and gradients; padding fills up the last part."""
+    if jit_compile and not has_xla():
+        pytest.skip("needs XLA for the processor")
+    monkeypatch.setattr(attention, "QUERIES", 8)
+    query, key, value, mask = (tf.constant(of) for of in arrays(23))
+    upstream = tf.constant(np.random.default_rng(5).standard_normal(query.shape, np.float32))
+
+    def outputs(attend):
+        with tf.GradientTape() as tape:
+            tape.watch([query, key, value])
+            context = attend(query, key, value, score_bias(mask, 23))
+            loss = tf.reduce_sum(context * upstream)
+        return [context, *tape.gradient(loss, [query, key, value])]
+
+    whole = outputs(attention.attend)
+    parts = tf.function(lambda: outputs(attention.attend_in_parts), jit_compile=jit_compile)()
+    for mine, expected in zip(parts, whole, strict=True):
+        np.testing.assert_allclose(mine, expected, atol=1e-5)
+    expected = attended_one_by_one(*(of.numpy() for of in (query, key, value, mask)), reach=23)
+    is_token = np.broadcast_to(mask.numpy()[:, None, :, None] > 0, expected.shape)
+    np.testing.assert_allclose(parts[0].numpy()[is_token], expected[is_token], atol=1e-5)
+
+
+def test_a_model_reads_a_long_sequence_in_parts(monkeypatch):
+    ids = np.random.default_rng(2).integers(5, 50, (2, 23))
+    mask = (np.arange(23) < [[23], [11]]).astype(int)
+    config = ModernBertConfig(50, 16, 4, 2, 24, local_attention=4)
+    encoder = ModernBertEncoder(config, seed=1)
+    whole = encoder.encode(ids, mask, ids).numpy()
+    monkeypatch.setattr(modernbert_config, "WHOLE_SCORES", 20)
+    monkeypatch.setattr(attention, "QUERIES", 8)
+    assert config.held_scores(23) == 2 * 6 / 4 and config.attended(23) == (2 * 23 + 2 * 6) / 4
+    is_token = mask.reshape(-1) > 0
+    found = encoder.encode(ids, mask, ids).numpy()
+    np.testing.assert_allclose(found[is_token], whole[is_token], atol=1e-5)
+    assert not np.array_equal(found[is_token], whole[is_token])
 
 
 def test_a_token_out_of_reach_has_no_gradient():

@@ -138,6 +138,23 @@ def test_one_way_of_masking():
         PretrainingDataJob("words.txt", "records", do_whole_word_mask=True, do_span_mask=True)
 
 
+@pytest.mark.parametrize(
+    ("masks", "flag", "other"),
+    [
+        ("whole_word", "do_whole_word_mask", "do_span_mask"),
+        ("span", "do_span_mask", "do_whole_word_mask"),
+    ],
+)
+def test_kinds_of_masks_have_two_names_for_the_same_records(masks, flag, other):
+    named = PretrainingDataJob("words.txt", "records", masks=masks)
+    flagged = PretrainingDataJob("words.txt", "records", **{flag: True})
+    assert named.lengths() == flagged.lengths()
+    assert [of.recorded()[flag] for of in named.lengths()] == [True]
+    for given in (flag, other):
+        with pytest.raises(InputError, match=f"--{given}: cannot be given beside --masks={masks}"):
+            PretrainingDataJob("words.txt", "records", masks=masks, **{given: True})
+
+
 def test_the_number_of_shards_of_unknown_documents(folder):
     with pytest.raises(InputError, match="--num_shards"):
         CreatePretrainingData(PretrainingDataJob("words.txt", "records"))

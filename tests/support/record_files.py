@@ -4,6 +4,10 @@ import pathlib
 
 import tensorflow as tf
 
+from beambert.pipelines.records.decoding import count_batch, find_features
+from beambert.pipelines.records.statistics import RecordStatistics, VocabularyIds
+from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 ORIGINAL = GOLDEN / "original.tfrecord"
 RECORD = {
@@ -24,6 +28,9 @@ PACKED = {
     "masked_lm_ids": [12, 0, 0, 0],
     "masked_lm_weights": [1.0, 0.0, 0.0, 0.0],
 }
+
+# 0 [PAD], 1 [UNK], 2 [CLS], 3 [SEP], 4 [MASK], 5 [unused0], 6 and on words
+IDS = VocabularyIds.of(Vocabulary((*SPECIAL_TOKENS, "[unused0]", *map(str, range(6, 40)))))
 
 
 def changed(of=RECORD, **features) -> dict:
@@ -62,3 +69,14 @@ def write(path, records) -> str:
 def read(path) -> list[bytes]:
     """The records of a plain TFRecord file, read by TensorFlow."""
     return list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+
+
+def count(*records, vocabulary=IDS, limit=None):
+    """Counts records; the first must be well-formed."""
+    serialized = [r if isinstance(r, bytes) else serialize(r) for r in records]
+    features = find_features(serialized[0], "a file")
+    return count_batch(serialized, features, vocabulary, limit)
+
+
+def statistics(*records, vocabulary=IDS) -> RecordStatistics:
+    return count(*records, vocabulary=vocabulary)[0]

@@ -61,17 +61,22 @@ class Encoder:
         Raises:
           InputError: a text has no tokens.
         """
-        parts = [text.replace(self.mask, MASK).split(MASK) for text in texts]
+        if isinstance(self.tokenizer, SubwordTokenizer):
+            found = [
+                self.tokenizer.tokenize_with_masks(text.replace(MASK, self.mask)) for text in texts
+            ]
+            _check_tokens(texts, found)
+            return found
+        parts = [text.split(MASK) for text in texts]
         ids, lengths = self.tokenizer.tokenize_batch([part for all_ in parts for part in all_])
         pieces = iter(np.split(ids, np.cumsum(lengths)[:-1]))
         found = []
-        for text, all_ in zip(texts, parts, strict=True):
+        for all_ in parts:
             joined = list(next(pieces))
             for _ in all_[1:]:
                 joined += [self.ids.mask, *next(pieces)]
-            if not joined:
-                raise InputError(f"{text[:60]!r}: has no tokens; give a text")
             found.append(np.array(joined, np.int32))
+        _check_tokens(texts, found)
         return found
 
     @property
@@ -172,6 +177,12 @@ def open_encoder(path: str, head: Sequence[str]) -> Encoder:
     dataclasses.replace(found, read=lambda: weights).load_into(model, "--model")
     tokenizer = make_tokenizer(found.vocabulary, found.do_lower_case)
     return Encoder(path, model, found.vocabulary, tokenizer, TokenIds.of(found.vocabulary))
+
+
+def _check_tokens(texts: Sequence[str], found: Sequence[np.ndarray]) -> None:
+    for text, ids in zip(texts, found, strict=True):
+        if not len(ids):
+            raise InputError(f"{text[:60]!r}: has no tokens; give a text")
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:

@@ -23,6 +23,7 @@ from beambert.trainer.loop.config import (
 from beambert.trainer.pretraining.budget import Budget
 from beambert.trainer.pretraining.recipes import RECIPES, Recipe, bert_base
 from beambert.trainer.weights.given_path import check_weights
+from beambert.trainer.weights.new_tokens import PIECES
 from beambert.trainer.weights.positions import KEEP
 
 
@@ -60,6 +61,8 @@ def main(argv: Sequence[str]) -> None:
         )
     if flags.init_positions != KEEP and not flags.init:
         raise InputError(f"--init_positions={flags.init_positions}: needs --init; leave it out")
+    if flags.init_tokens != PIECES and not flags.init:
+        raise InputError(f"--init_tokens={flags.init_tokens}: needs --init; leave it out")
     if flags.generator_size != GENERATOR_SIZE and flags.objective != RTD:
         raise InputError(
             f"--generator_size={flags.generator_size}: needs --objective={RTD}; leave it out"

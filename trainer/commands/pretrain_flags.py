@@ -24,6 +24,7 @@ from beambert.trainer.pretraining.mask_flags import (
     replacements_text,
 )
 from beambert.trainer.pretraining.recipes import RECIPES, Recipe, bert_base
+from beambert.trainer.weights import new_tokens
 
 DEFAULT_RECIPE = bert_base()
 EXAMPLES = """examples:
@@ -161,6 +162,14 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         "(default: random weights)",
     )
     add_positions_flag(parser)
+    add(
+        "--init_tokens",
+        choices=new_tokens.WAYS,
+        default=new_tokens.PIECES,
+        help="how the embeddings of tokens begin that the records' vocabulary has beside that of "
+        "--init (see `beambert vocab --extend`): as the mean of the pieces that a token takes the "
+        "place of, or as the average of all (default: %(default)s)",
+    )
     add(
         "--distill_from",
         metavar="PATH",

@@ -314,7 +314,8 @@ def _length(job: FinetuningJob, trained: int | None, config: EncoderConfig) -> i
     if job.init_positions != KEEP and length > LONGEST_LENGTH:
         raise InputError(f"{asked}={length}: must be at most {LONGEST_LENGTH}")
     if length < SHORTEST_LENGTH or (length > limit and job.init_positions == KEEP):
-        more = "; --init_positions=tile gives it more" if length > limit else ""
+        can_grow = length > limit and config.has_position_table
+        more = "; --init_positions=tile gives it more" if can_grow else ""
         raise InputError(
             f"{asked}={length}: must be at least {SHORTEST_LENGTH} and at most {limit}, the "
             f"encoder's max_position_embeddings{more}"

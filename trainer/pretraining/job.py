@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from beambert.model.electra import most_rows
+from beambert.model.families.table import family_of
 from beambert.model.objectives import BERT, LTR
 from beambert.pipelines.shared.console import counted, duration
 from beambert.pipelines.shared.errors import InputError
@@ -219,6 +220,8 @@ def introduction(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
     weights = sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables)
     devices = describe_devices(trainer.strategy)
     lines = [f"{job.init or job.model}: {weights:,} parameters on {devices}, {job.loop.dtype}"]
+    if plan.config.family != "bert":
+        lines[0] = f"{family_of(plan.config).title} {lines[0]}"
     if job.objective != BERT:
         lines[0] += f", --objective={job.objective}"
     if plan.generator:

@@ -8,6 +8,7 @@ from beambert.trainer.loop.config import LoopConfig, OptimizerConfig
 from beambert.trainer.pretraining import recipes
 from beambert.trainer.pretraining.budget import Budget
 from beambert.trainer.pretraining.mask_flags import MaskFlags
+from beambert.trainer.weights.new_tokens import PIECES
 from beambert.trainer.weights.positions import KEEP
 
 _BASE = recipes.bert_base()
@@ -36,6 +37,8 @@ class PretrainingJob(MaskFlags):
       init: weights to start from, see `initial.open_initial`; None starts from random ones.
       init_positions: what to do with positions on which the encoder of `init` was not trained, one
         of `positions.WAYS`.
+      init_tokens: how the embeddings of tokens begin that the vocabulary of the records has beside
+        that of `init`, one of `new_tokens.WAYS`.
       distill_from: teacher, anything that `init` may be; None for none.
       dropout: rate of dropout in the layers and in attention; None for that of the model.
       initializer_range: standard deviation of random weights; None for that of the model.
@@ -59,6 +62,7 @@ class PretrainingJob(MaskFlags):
     model: str | None = None
     init: str | None = None
     init_positions: str = KEEP
+    init_tokens: str = PIECES
     distill_from: str | None = None
     dropout: float | None = None
     initializer_range: float | None = None
@@ -80,6 +84,7 @@ FLAGS_OF = (
         "phases.0.eval_records_sha256": "--eval_data",
         "objective": "--objective",
         "generator_size": "--generator_size",
+        "init_tokens": "--init_tokens",
         "distill_from_sha256": "--distill_from",
         "masking": "--masking",
         "mask_rate": "--mask_rate",

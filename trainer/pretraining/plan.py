@@ -22,6 +22,7 @@ from beambert.trainer.pretraining.parameters import PretrainingJob
 from beambert.trainer.pretraining.records import Records, check_same, open_records
 from beambert.trainer.pretraining.stretches import Stretch, stretches
 from beambert.trainer.weights.initial import InitialWeights, open_initial
+from beambert.trainer.weights.new_tokens import PIECES, extends
 from beambert.trainer.weights.positions import KEEP
 
 # A record has two segments, sentence A and sentence B.
@@ -196,10 +197,18 @@ def _open_evaluation(records: Records, folder: str | None, objective: str) -> Re
 def _open_weights(
     path: str | None, flag: str, job: PretrainingJob, records: Records
 ) -> InitialWeights | None:
-    """Opens weights of the same vocabulary as the records."""
+    """Opens weights of the same vocabulary as the records, or, with --init, of one they extend."""
     if path is None:
         return None
     initial = open_initial(path, flag)
+    initial.check(flag)
+    if flag == "--init" and extends(records.vocabulary, initial.vocabulary):
+        initial = initial.with_vocabulary(records.vocabulary, job.init_tokens)
+    elif flag == "--init" and job.init_tokens != PIECES:
+        raise InputError(
+            f"--init_tokens={job.init_tokens}: the vocabulary of --data={job.data} has no new "
+            f"tokens beside that of --init={path}; leave it out"
+        )
     what, own = records.vocabulary.WHAT, initial.vocabulary
     remedy = f"its {own.FILE}" + ("" if own.lower_cases is not None else " and --do_lower_case")
     for name, theirs, mine in (
@@ -211,7 +220,6 @@ def _open_weights(
                 f"--data={job.data}: its {name} is {mine}, that of {flag}={path} is {theirs}; "
                 f"make the records with {remedy}"
             )
-    initial.check(flag)
     return initial
 
 
@@ -288,10 +296,11 @@ def _check_sizes(data: Sequence[PhaseData], config: EncoderConfig) -> None:
     for each in data:
         length, limit = each.records.max_seq_length, config.longest_sequence
         if length > limit:
+            tiles = ", or give --init with --init_positions=tile"
             raise InputError(
                 f"{each.records.folder}: its max_seq_length is {length}, but the model's "
-                f"max_position_embeddings is {limit}; choose another --model, or give --init with "
-                "--init_positions=tile"
+                f"max_position_embeddings is {limit}; choose another --model"
+                + (tiles if config.has_position_table else "")
             )
 
 
@@ -307,6 +316,7 @@ def _training(
         "objective": (job.objective, job.objective != BERT),
         "generator_size": (job.generator_size, job.objective == RTD),
         "init_positions": (job.init_positions, job.init_positions != KEEP),
+        "init_tokens": (job.init_tokens, job.init_tokens != PIECES),
         "trained_positions": (trained, trained > records.max_seq_length),
     }
     if teacher:

@@ -75,8 +75,8 @@ def crammed_tiny() -> Recipe:
     """BERT tiny as `tiny`, to the same held-out masked-LM loss in less than half of the steps.
 
     What differs: Muon, a learning rate of 3e-3 that stays at its peak until half of the steps are
-    done, a beta 2 of 0.98, no dropout, and wider initial weights. Measured: docs/pretraining.md,
-    "What other settings are worth".
+    done, a beta 2 of 0.98, no dropout, and wider initial weights. docs/recipes.md says what each of
+    them was worth.
     """
     return dataclasses.replace(
         tiny(),

@@ -29,6 +29,7 @@ from beambert.trainer.loop.config import (
 from beambert.trainer.pretrained_models import objective_of
 from beambert.trainer.pretraining.parameters import FLAGS_OF, PretrainingJob
 from beambert.trainer.pretraining.plan import PretrainingPlan, make_plan
+from beambert.trainer.weights.new_tokens import PIECES
 from beambert.trainer.weights.positions import KEEP
 
 # The flags whose values training.json has under their names.
@@ -82,6 +83,7 @@ def recorded_flags(path: str, model: str | None, init: str | None) -> dict[str, 
     if from_init and not model:
         found["init"] = from_init
         found["init_positions"] = training.get("init_positions", KEEP)
+        found["init_tokens"] = training.get("init_tokens", PIECES)
     elif not from_init and not init:
         found["model"] = f"{path}/{CONFIG_FILE}"
     return found

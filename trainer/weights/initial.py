@@ -32,6 +32,7 @@ from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import pretrained_model
 from beambert.trainer.weights.given_path import check_weights
+from beambert.trainer.weights.new_tokens import fill_tokens, replaced_ids
 from beambert.trainer.weights.positions import INTERPOLATE, KEEP, TILE, fill_positions
 from beambert.trainer.weights.tokenizer_files import read_json, read_vocabulary
 from beambert.trainer.weights.torch_file import read_torch_file
@@ -107,6 +108,33 @@ class InitialWeights:
             config=self.config.with_longest_sequence(max(there, length)),
             read=read,
             notes=(f"{note}; made of the trained ones (--init_positions={way})",),
+        )
+
+    def with_vocabulary(self, vocabulary: Vocabulary, way: str) -> "InitialWeights":
+        """Returns these weights for a vocabulary that extends that of the encoder.
+
+        Args:
+          vocabulary: the vocabulary, see `new_tokens.extends`.
+          way: how the embeddings of new tokens begin, one of `new_tokens.WAYS`.
+        """
+        count, rows = len(self.vocabulary), max(self.config.vocab_size, len(vocabulary))
+        config = dataclasses.replace(self.config, vocab_size=rows)
+        probe = dataclasses.replace(self.config, vocab_size=self.config.vocab_size + 1)
+        larger = variable_shapes(probe)
+        tables = [p for p, shape in variable_shapes(self.config).items() if larger[p] != shape]
+
+        def read() -> Mapping[str, np.ndarray]:
+            weights, replaced = self.read(), replaced_ids(vocabulary, self.vocabulary)
+            filled = {
+                path: fill_tokens(weights[path], replaced, count, rows, way)
+                for path in tables
+                if path in weights
+            }
+            return {**weights, **filled}
+
+        note = f"{self.path}: {len(vocabulary) - count:,} new tokens (--init_tokens={way})"
+        return dataclasses.replace(
+            self, config=config, vocabulary=vocabulary, read=read, notes=(*self.notes, note)
         )
 
     def _without_table(self, length: int, way: str, note: str) -> "InitialWeights":

@@ -211,6 +211,8 @@ def test_workspace_that_cannot_be_written(tmp_path, commands):
 BAD = {
     ("[evaluate]", "[evaluates]"): "no such key: evaluates",
     ("vocab_file =", "vocabulary ="): "no such key: vocabulary",
+    ("vocab_file =", "leave_out ="): "lacks vocab_file",
+    ("vocab_file =", "tokenizer = 't'\nvocab_file ="): "has both vocab_file and tokenizer",
     ("[evaluate]", ""): "lacks evaluate",
     ("dupe_factor", "output = 'x'\ndupe_factor"): "data.output: is set by each run",
     ("learning_rate", "learn_rate"): "finetune.learn_rate: is no flag",
@@ -334,6 +336,16 @@ def test_a_job_on_dataflow_has_the_name_of_its_run(tmp_path):
     assert len(names) == 2
     # https://cloud.google.com/dataflow/docs/reference/rest/v1b3/projects.jobs
     assert all(re.fullmatch("--job_name=[a-z]([-a-z0-9]*[a-z0-9])?", name) for name in names)
+
+
+def test_a_tokenizer_in_the_place_of_a_vocabulary(tmp_path):
+    path = corpus.write_config(tmp_path)
+    path.write_text(re.sub("vocab_file = .*", 'tokenizer = "t/tokenizer.json"', path.read_text()))
+    config = workspace.read_config(str(path))
+    corpus.deliver(tmp_path, 1)
+    flags = command("records", config, next_run(config, [], 1, 1))
+    assert "--tokenizer=t/tokenizer.json" in flags
+    assert not any(flag.startswith("--vocab_file") for flag in flags)
 
 
 def test_input_must_be_a_list(tmp_path):

@@ -3,15 +3,25 @@
 import json
 import shutil
 
+import apache_beam as beam
 import numpy as np
 import pytest
 import tensorflow as tf
 from support import data_command
-from support.data_command import body, info, read_records, refused
+from support.data_command import body, hashes, info, read_records, refused
 from support.tokenizer_kinds import ALBERT, MODERNBERT, ROBERTA, train
 from tokenizers import Tokenizer
 
+from beambert.pipelines.jobs import files
+from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.shared.console import run_main
+from beambert.pipelines.transforms import (
+    MakeBertInstances,
+    ReadDocuments,
+    SplitSentences,
+    Tokenize,
+    WriteRecords,
+)
 from beambert.pipelines.verify import main as verify_main
 
 corpus, corpus_file = data_command.corpus, data_command.corpus_file
@@ -123,6 +133,14 @@ def test_whole_words_are_masked(capsys, tmp_path, corpus_file, tokenizers, kind)
     assert parts > 100
 
 
+def test_a_tokenizer_on_object_storage(capsys, tmp_path, gs, corpus_file, tokenizers):
+    data_of = (tokenizers[ROBERTA] / "tokenizer.json").read_bytes()
+    files.write_bytes(f"{gs}/tokenizers/roberta/tokenizer.json", data_of)
+    path = f"{gs}/tokenizers/roberta"
+    assert data(capsys, corpus_file, tmp_path / "records", f"--tokenizer={path}")[0] == 0
+    assert (tmp_path / "records" / "tokenizer.json").read_bytes() == data_of
+
+
 def test_replacements_are_no_special_tokens(capsys, tmp_path, corpus_file, tokenizers):
     """RoBERTa's special tokens have other ids than BERT's."""
     output = tmp_path / "records"
@@ -149,11 +167,57 @@ def test_records_of_another_tokenizer_are_a_fault(capsys, tmp_path, corpus_file,
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"model"', '"modal"', "is no tokenizer.json (it has no model)"),
+        ("<mask>", "<gap>", "has no token for the role mask"),
+        ('"merges": [', '"merges": [["never", "seen"], ', "cannot be read as a tokenizer"),
+    ],
+)
+def test_broken_tokenizers_write_nothing(
+    capsys, tmp_path, corpus_file, tokenizers, old, new, message
+):
+    text = json.dumps(json.loads((tokenizers[ROBERTA] / "tokenizer.json").read_text()))
+    assert old in text
+    broken = tmp_path / "tokenizer.json"
+    broken.write_text(text.replace(old, new))
+    result = data(capsys, corpus_file, tmp_path / "records", f"--tokenizer={broken}")
+    refused(result, f"--tokenizer={broken}: ", message)
+    assert not (tmp_path / "records").exists()
+
+
+def test_the_parts_give_the_same_records(capsys, tmp_path, corpus, tokenizers):
+    """`Tokenize` and its neighbours, beside the command."""
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text("".join(json.dumps({"text": body(of)}) + "\n" for of in corpus if of))
+    assert data(capsys, texts, tmp_path / "whole", f"--tokenizer={tokenizers[ROBERTA]}")[0] == 0
+    job = PretrainingDataJob(
+        None,
+        str(tmp_path / "parts"),
+        tokenizer=str(tokenizers[ROBERTA]),
+        max_seq_length=(32,),
+        max_predictions_per_seq=(5,),
+        dupe_factor=2,
+        num_shards=2,
+    )
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        _ = (
+            (pipeline | ReadDocuments(str(texts))).documents
+            | SplitSentences()
+            | Tokenize(tokenizer=str(tokenizers[ROBERTA]))
+            | MakeBertInstances(job)
+            | WriteRecords(job)
+        )
+    assert hashes(tmp_path / "parts") == hashes(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
     ("flags", "parts"),
     [
         (["--tokenizer={}", "--vocab_file=v.txt"], ["--tokenizer=", "beside --vocab_file"]),
         (["--tokenizer={}", "--do_lower_case=True"], ["--do_lower_case=True: cannot be given"]),
-        (["--tokenizer=absent"], ["--tokenizer=absent: no such file or folder"]),
+        (["--tokenizer=absent"], ["--tokenizer=absent: has no tokenizer.json"]),
+        (["--tokenizer=absent.json"], ["--tokenizer=absent.json: "]),
         ([], ["--vocab_file: missing", "--tokenizer"]),
     ],
 )

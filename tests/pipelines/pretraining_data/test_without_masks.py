@@ -236,5 +236,7 @@ def test_a_folder_of_other_masks_is_refused(capsys, both, corpus_file, vocab_fil
 
 
 def test_a_job_of_ones_own_with_other_masks():
-    with pytest.raises(Exception, match="--masks=dynamic: must be static or none"):
+    with pytest.raises(
+        Exception, match="--masks=dynamic: must be one of static, whole_word, span, none"
+    ):
         PretrainingDataJob("v", "o", masks="dynamic")

@@ -1,42 +1,35 @@
 """Statistics of records: the original's own, planted faults, sums, repeats, and the schema."""
 
-import gzip
 import json
-import pathlib
-import struct
-import tracemalloc
 from collections import Counter
 
-import google_crc32c
 import numpy as np
 import pytest
 import tensorflow as tf
-from google.protobuf import text_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.record_files import (
     GOLDEN,
+    IDS,
     ORIGINAL,
     PACKED,
     RECORD,
     changed,
+    count,
     read,
     serialize,
-    write,
+    statistics,
 )
-from tensorflow_metadata.proto.v0 import schema_pb2
-from tfx_bsl.public import tfxio
 
 from beambert.pipelines.records.decoding import (
     check_encoded,
-    count_batch,
     decode_rows,
     examine_file,
     find_features,
 )
 from beambert.pipelines.records.figures import MadeWith, figures, warn
 from beambert.pipelines.records.repeats import EVERY_HASH, HashCounts, hash_limit
-from beambert.pipelines.records.schema import records_schema, serialize_schema
+from beambert.pipelines.records.schema import records_schema
 from beambert.pipelines.records.statistics import (
     FAULTS,
     FEATURES,
@@ -45,24 +38,9 @@ from beambert.pipelines.records.statistics import (
     count_records,
     restore_ids,
 )
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 exact = settings(derandomize=True, max_examples=40, deadline=None, database=None)
-
-# 0 [PAD], 1 [UNK], 2 [CLS], 3 [SEP], 4 [MASK], 5 [unused0], 6 and on words
-IDS = VocabularyIds.of(Vocabulary((*SPECIAL_TOKENS, "[unused0]", *map(str, range(6, 40)))))
-
-
-def count(*records, vocabulary=IDS, limit=None):
-    """Counts records; the first must be well-formed."""
-    serialized = [r if isinstance(r, bytes) else serialize(r) for r in records]
-    features = find_features(serialized[0], "a file")
-    return count_batch(serialized, features, vocabulary, limit)
-
-
-def statistics(*records, vocabulary=IDS) -> RecordStatistics:
-    return count(*records, vocabulary=vocabulary)[0]
 
 
 def sparse(histogram) -> dict[str, int]:
@@ -359,104 +337,3 @@ class TestWithoutALabel:
         rows, faults = decode_rows([serialize(PACKED)] * 3, features)
         assert faults == {} and not features.has_label
         check_encoded(rows, [serialize(PACKED)] * 3, IDS)
-
-
-class TestSchema:
-    def test_domains(self):
-        schema = text_format.Parse(
-            serialize_schema(records_schema(128, 20, 30522)), schema_pb2.Schema()
-        )
-        features = {feature.name: feature for feature in schema.feature}
-        assert features.keys() == set(FEATURES)
-        assert features["input_ids"].int_domain.max == 30521
-        assert features["masked_lm_positions"].int_domain.max == 127
-        assert features["next_sentence_labels"].int_domain.max == 1
-        assert features["masked_lm_weights"].float_domain.max == 1.0
-        assert features["masked_lm_weights"].type == schema_pb2.FLOAT
-
-    def test_tfx_reads_records_by_it(self, golden):
-        """TFXIO derives a parser from the schema's text and reads the original's records."""
-        text = serialize_schema(records_schema(32, 5, len(golden["vocabulary"])))
-        schema = text_format.Parse(text, schema_pb2.Schema())
-        reader = tfxio.TFExampleRecord(str(ORIGINAL), schema=schema, telemetry_descriptors=["test"])
-        dataset = reader.TensorFlowDataset(
-            tfxio.TensorFlowDatasetOptions(batch_size=1000, num_epochs=1, shuffle=False)
-        )
-        (batch,) = dataset
-        shapes = {name: tuple(tensor.shape[1:]) for name, tensor in batch.items()}
-        assert shapes == {
-            **dict.fromkeys(("input_ids", "input_mask", "segment_ids"), (32,)),
-            **dict.fromkeys(("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"), (5,)),
-            "next_sentence_labels": (1,),
-        }
-        assert len(batch["input_ids"]) == golden["instances"]
-        assert int(tf.reduce_sum(batch["next_sentence_labels"])) == golden["random_next"]
-        for feature in schema.feature:
-            values = batch[feature.name].numpy()
-            domain = feature.int_domain if values.dtype == np.int64 else feature.float_domain
-            assert domain.min <= values.min() and values.max() <= domain.max
-
-
-class TestFiles:
-    def test_gzip(self, tmp_path):
-        plain = examine_file(write(tmp_path / "a", [RECORD] * 9), None, None, None)
-        path = write(tmp_path / "a.gz", [RECORD] * 9)
-        features = find_features(serialize(RECORD), path)
-        assert (plain.records, plain.damage) == (9, "")
-        found = examine_file(path, features, IDS, None)
-        assert (found.records, found.damage) == (9, "")
-        assert found.statistics.to_json() == statistics(*[RECORD] * 9).to_json()
-        assert found.bytes == (tmp_path / "a.gz").stat().st_size
-
-    @pytest.mark.parametrize("name", ["a", "a.gz"])
-    def test_every_truncation_is_seen(self, tmp_path, name):
-        content = pathlib.Path(write(tmp_path / name, [RECORD, RECORD])).read_bytes()
-        is_whole = {0, len(content) // 2} if name == "a" else {0}  # between records, nothing is cut
-        for size in set(range(len(content))) - is_whole:
-            (tmp_path / name).write_bytes(content[:size])
-            assert examine_file(str(tmp_path / name), None, None, None).damage, size
-
-    @pytest.mark.parametrize("name", ["a", "a.gz"])
-    def test_every_flipped_byte_is_seen(self, tmp_path, name):
-        content = pathlib.Path(write(tmp_path / name, [RECORD, RECORD])).read_bytes()
-        # gzip's own header has fields (time, system) that nothing depends on.
-        for place in range(0 if name == "a" else 10, len(content)):
-            damaged = bytearray(content)
-            damaged[place] ^= 0xFF
-            (tmp_path / name).write_bytes(damaged)
-            assert examine_file(str(tmp_path / name), None, None, None).damage, place
-
-    @pytest.mark.parametrize("size", [2**27, 2**30, 2**31, 2**34, 2**62, 2**63, 2**64 - 1])
-    @pytest.mark.parametrize("name", ["a", "a.gz"])
-    def test_lengths_that_cannot_be(self, tmp_path, size, name):
-        """Nothing is allocated for bytes that are not there."""
-        content = pathlib.Path(write(tmp_path / "plain", [RECORD])).read_bytes()
-        length = struct.pack("<Q", size)
-        crc = google_crc32c.value(length)
-        masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-        content += length + struct.pack("<I", masked) + b"x" * 100
-        (tmp_path / name).write_bytes(gzip.compress(content) if name == "a.gz" else content)
-        tracemalloc.start()
-        try:
-            found = examine_file(str(tmp_path / name), None, None, None)
-            assert tracemalloc.get_traced_memory()[1] < 1 << 26
-        finally:
-            tracemalloc.stop()
-        said = "cut off in record 2" if size < 2**31 else f"record 2 claims to have {size:,} bytes"
-        assert (found.records, found.damage.startswith(said)) == (1, True)
-
-    def test_other_names(self):
-        garden = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
-        hub = {"input_ids": "token_ids", "input_mask": "padding_mask"}
-        expected = statistics(RECORD, RECORD).to_json()
-        for renamed in (garden, hub):
-            assert statistics(*[serialize(RECORD, renamed.items())] * 2).to_json() == expected
-
-    def test_unknown_names(self):
-        with pytest.raises(InputError, match="packed_input_ids"):
-            find_features(serialize(RECORD, {"input_ids": "packed_input_ids"}.items()), "a file")
-
-    @pytest.mark.parametrize("record", [b"", b"\xff\xff", serialize(changed(masked_lm_ids=[]))])
-    def test_nothing_to_go_by(self, record):
-        with pytest.raises(InputError, match="a file: its records"):
-            find_features(record, "a file")

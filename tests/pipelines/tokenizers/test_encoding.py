@@ -145,3 +145,19 @@ def test_windows_of_questions(folders, kind):
     assert context[places[0][0] : places[1][0]] == answer
     assert expected.sequence_ids[windows.context_positions[0]] == 1
     assert expected.sequence_ids[windows.context_positions[0] - 1] is None
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_masks_in_a_text_are_the_library_s(folders, kind):
+    vocabulary, lower = vocabulary_of(folders[kind])
+    tokenizer = make_tokenizer(vocabulary, lower)
+    mask = vocabulary.tokens[vocabulary.special.mask]
+    text = f"The river ended in {mask} city{mask}."
+    reference = reference_of(folders[kind], of_special=False)
+    expected = reference.encode(text, add_special_tokens=False).ids
+    found = tokenizer.tokenize_with_masks(text).tolist()
+    assert found == expected
+    assert found.count(vocabulary.special.mask) == 2
+    # Afterwards a mask in a text is text again.
+    ids, _ = tokenizer.tokenize_batch([text])
+    assert vocabulary.special.mask not in ids

@@ -129,6 +129,21 @@ def with_word_ends(content):
     content["model"]["end_of_word_suffix"] = "</w>"
 
 
+def without_unknown(content):
+    tokens = [[token, -1.0] for token in (*content["model"]["vocab"], "▁a")]
+    content["pre_tokenizer"] = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"}
+    content["model"] = {"type": "Unigram", "vocab": tokens, "unk_id": None}
+
+
+def with_absent_frame(content):
+    content["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "<absent>", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+        "special_tokens": {},
+    }
+
+
 def test_roles_are_named_in_the_config(changed):
     def rename(content):
         text = json.dumps(content).replace("<mask>", "<gap>").replace("<pad>", "<fill>")
@@ -158,6 +173,9 @@ def test_without_a_frame_the_names_give_the_roles(changed):
         (None, {"mask_token": "<pad>"}, "has one token for the roles padding and mask"),
         (None, {"auto_map": {"AutoTokenizer": ["t.Mine", None]}}, "is a program .* never run"),
         (lambda c: c.update(model={"type": "BPE"}), None, "cannot be read as a tokenizer"),
+        # The library's own errors: an unknown word without a token for it, and a panic.
+        (without_unknown, None, r"cannot be read as a tokenizer \(.*unk"),
+        (with_absent_frame, None, "cannot be read as a tokenizer"),
         (lambda c: c.pop("model"), None, "is no tokenizer.json"),
     ],
 )
@@ -182,7 +200,6 @@ def test_flags_that_do_not_go_together(folders, tmp_path):
         given(folder, do_lower_case=True)
     with pytest.raises(InputError, match="--vocab_file: missing"):
         read_given(None, None, None, read, exists)
-    with pytest.raises(InputError, match="--tokenizer=.*: no such file or folder"):
-        given(tmp_path / "absent")
-    with pytest.raises(InputError, match=r"has no vocab\.txt or tokenizer\.json"):
-        given(tmp_path)
+    for path in (tmp_path / "absent", tmp_path):
+        with pytest.raises(InputError, match=r"--tokenizer=.*: has no tokenizer\.json; name that"):
+            given(path)

@@ -54,6 +54,8 @@ def test_a_learned_bpe_is_the_library_s(capsys, tmp_path, corpus_file, lines):
     found = json.loads(output.read_text())["model"]
     assert found["vocab"] == expected["vocab"]
     assert found["merges"] == expected["merges"]
+    masked = Tokenizer.from_file(str(output)).encode("the river [MASK]", add_special_tokens=False)
+    assert masked.tokens[-1].strip() == "[MASK]" and masked.tokens[-2] != "Ġ"
     again = vocab(capsys, corpus_file, output, "--kind=bpe", "--vocab_size=600")
     assert "already finished by the same command" in again[1]
 

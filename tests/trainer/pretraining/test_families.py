@@ -13,7 +13,7 @@ from support.small_pretraining import assert_same_weights, interrupted_and_conti
 from beambert.model.families.table import FAMILIES
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
-from beambert.trainer.asking.encoders import MASKED_LM_HEAD, open_encoder
+from beambert.trainer.asking.encoders import MASKED_LM_HEAD, NEXT_SENTENCE_HEAD, open_encoder
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.optimization import is_hidden_matrix, uses_weight_decay
@@ -165,6 +165,11 @@ def test_every_dropout_of_a_model_has_a_site_of_its_own(family, monkeypatch):
     # DistilBERT drops nothing behind attention's output.
     a_layer = 2 if family == "distilbert" else 3
     assert len(sites) == len(set(sites)) == 1 + 3 * a_layer
+
+
+def test_a_family_without_next_sentences_does_not_score_them():
+    with pytest.raises(InputError, match=r"--model=.*roberta: lacks the head that this needs"):
+        open_encoder(str(GOLDEN / "roberta"), NEXT_SENTENCE_HEAD)
 
 
 def test_positions_of_a_table_grow_behind_the_first(tmp_path):

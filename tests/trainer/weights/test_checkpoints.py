@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import tensorflow as tf
+from support.golden_checkpoint import GOLDEN, load
 
 from beambert.model.checkpoint_names import discriminator_name, generator_name, original_name
 from beambert.model.classifier import BertClassifier
@@ -23,24 +24,8 @@ from beambert.trainer.task import main
 from beambert.trainer.weights.export import export_hugging_face, export_tensorflow
 from beambert.trainer.weights.initial import open_initial
 
-GOLDEN = pathlib.Path(__file__).parents[1] / "golden_checkpoint"
 GOLDEN_MASKED_LM = GOLDEN.with_name("golden_masked_lm")
 GOLDEN_ELECTRA = GOLDEN.with_name("golden_electra")
-
-
-@pytest.fixture
-def golden(tmp_path):
-    """A copy of the folder that transformers wrote, with model.safetensors only."""
-    folder = shutil.copytree(GOLDEN, tmp_path / "golden")
-    (folder / "pytorch_model.bin").unlink()
-    return folder
-
-
-def load(path) -> BertPretrainer:
-    initial = open_initial(str(path), "--init")
-    model = BertPretrainer(initial.config, seed=9)
-    assert initial.load_into(model, "--init") == []
-    return model
 
 
 def assert_golden_outputs(model) -> None:
@@ -313,134 +298,12 @@ def test_records_of_another_vocabulary_are_refused(golden, records_folder, tmp_p
     assert not (tmp_path / "m").exists()
 
 
-def change_config(folder, **values) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | values))
-
-
-def test_a_variable_of_another_shape_is_named(golden):
-    change_config(golden, intermediate_size=13)
-    with pytest.raises(InputError, match=r"intermediate/dense/kernel has shape \(8, 12\)"):
-        load(golden)
-
-
-def test_missing_layers_are_named(golden):
-    change_config(golden, num_hidden_layers=3)
-    with pytest.raises(InputError, match=r"lacks bert/encoder/layer_2/attention.* and 11 more"):
-        load(golden)
-
-
-def test_a_longer_vocabulary_than_the_table_is_refused(golden):
-    with open(golden / "vocab.txt", "a") as file:
-        file.write("more\n")
-    with pytest.raises(InputError, match="vocabulary has 59 tokens, but its configuration says 58"):
-        open_initial(str(golden), "--init")
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
-def test_truncated_weights_are_one_sentence(golden, name):
-    data = (GOLDEN / name).read_bytes()
-    (golden / "model.safetensors").unlink()
-    (golden / name).write_bytes(data[: len(data) // 2])
-    with pytest.raises(InputError, match=rf"{name}: cannot be read \(.+\); copy it again"):
-        load(golden)
-
-
-@pytest.mark.parametrize("place", [b"weight", b"PK\x01\x02"])
-def test_a_changed_byte_is_one_sentence(golden, place):
-    (golden / "model.safetensors").unlink()
-    data = bytearray((GOLDEN / "pytorch_model.bin").read_bytes())
-    data[data.index(place) + 1] ^= 1
-    (golden / "pytorch_model.bin").write_bytes(data)
-    with pytest.raises(InputError, match=r"pytorch_model\.bin: cannot be read \(.+\); copy it"):
-        load(golden)
-
-
-def test_a_pickle_of_something_else_is_refused(golden):
-    import pickle
-    import zipfile
-
-    (golden / "model.safetensors").unlink()
-    with zipfile.ZipFile(golden / "pytorch_model.bin", "w") as archive:
-        archive.writestr("archive/data.pkl", pickle.dumps([1, 2]))
-    with pytest.raises(InputError, match=r"pytorch_model\.bin: cannot be read"):
-        load(golden)
-
-
-def test_a_pickle_that_asks_for_more_than_tensors_runs_nothing(golden, tmp_path):
-    import pickle
-    import zipfile
-
-    class Evil:
-        def __reduce__(self):
-            return (pathlib.Path.touch, (tmp_path / "ran",))
-
-    (golden / "model.safetensors").unlink()
-    with zipfile.ZipFile(golden / "pytorch_model.bin", "w") as archive:
-        archive.writestr("archive/data.pkl", pickle.dumps(Evil()))
-    with pytest.raises(InputError, match="which is not a tensor"):
-        load(golden)
-    assert not (tmp_path / "ran").exists()
-
-
-def test_a_tensor_beyond_its_storage_is_refused(golden):
-    import io
-    import zipfile
-
-    (golden / "model.safetensors").unlink()
-    with zipfile.ZipFile(GOLDEN / "pytorch_model.bin") as archive:
-        contents = {name: archive.read(name) for name in archive.namelist()}
-    name = next(name for name in contents if name.endswith("/data/0"))
-    contents[name] = contents[name][:64]
-    changed = io.BytesIO()
-    with zipfile.ZipFile(changed, "w") as archive:
-        for file, data in contents.items():
-            archive.writestr(file, data)
-    (golden / "pytorch_model.bin").write_bytes(changed.getvalue())
-    with pytest.raises(InputError, match=r"a tensor of shape \(58, 8\) reaches beyond its 16"):
-        load(golden)
-
-
 def test_a_truncated_tensorflow_checkpoint_is_one_sentence(own_folder, tmp_path):
     export_tensorflow(str(own_folder), str(tmp_path / "out"))
     data = tmp_path / "out" / "bert_model.ckpt.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:1000])
     with pytest.raises(InputError, match=r"bert_model\.ckpt: cannot be read \(.+\); copy"):
         load(tmp_path / "out")
-
-
-def test_a_bad_start_makes_no_folder(golden, make_records, tmp_path):
-    initial = open_initial(str(golden), "--init")
-    records = make_records(tmp_path / "records", vocabulary=initial.vocabulary, length=12)
-    change_config(golden, intermediate_size=13)
-    with pytest.raises(InputError, match="has shape"):
-        pretrain_main([f"--data={records}", f"--init={golden}", f"--model_dir={tmp_path / 'm'}"])
-    assert not (tmp_path / "m").exists()
-
-
-def test_another_kind_of_model_is_refused(golden):
-    change_config(golden, model_type="xlnet")
-    with pytest.raises(InputError, match="config.json: .*model_type 'xlnet'"):
-        open_initial(str(golden), "--init")
-
-
-@pytest.mark.parametrize(
-    ("remove", "message"),
-    [
-        ("config.json", "has no bert_config.json or config.json; copy it beside"),
-        ("vocab.txt", "has no vocab.txt or tokenizer.json; copy one beside"),
-        ("model.safetensors", "holds no weights"),
-    ],
-)
-def test_what_is_missing_is_said(golden, remove, message):
-    (golden / remove).unlink()
-    with pytest.raises(InputError, match=message):
-        open_initial(str(golden), "--init")
-
-
-def test_nothing_there(tmp_path):
-    with pytest.raises(InputError, match="no such folder or checkpoint"):
-        open_initial(str(tmp_path / "none"), "--init")
 
 
 def test_an_output_that_is_there_is_kept(own_folder, tmp_path, capsys):

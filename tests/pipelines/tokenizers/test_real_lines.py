@@ -1,0 +1,47 @@
+"""60,000 lines of Wikipedia and novels have the ids that the library gives, in each kind."""
+
+import numpy as np
+import pytest
+from support.tokenizer_kinds import KINDS, train
+from tokenizers import Tokenizer
+
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.tokenizers.building import make_tokenizer
+from beambert.pipelines.tokenizers.folders import read_given
+
+LINES, LEARNED = 60_000, 4_000
+
+
+@pytest.fixture(scope="module")
+def lines(shared_data) -> list[str]:
+    """As many lines of each file."""
+    files = [
+        *sorted((shared_data / "wiki_extracted").iterdir()),
+        *(shared_data / "novels").iterdir(),
+    ]
+    each = -(-LINES // len(files))
+    found = []
+    for file in sorted(files):
+        text = file.read_text("utf-8", "replace")
+        found += [line for line in text.split("\n") if line.strip()][:each]
+    assert len(found) > 0.9 * LINES
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_line_differs(lines, tmp_path, kind):
+    file = tmp_path / "tokenizer.json"
+    train(kind, lines[::15][:LEARNED], 2000).save(str(file))
+    vocabulary, do_lower_case = read_given(
+        None, str(file), None, tensorflow_files.read_bytes, tensorflow_files.exists
+    )
+    ids, lengths = make_tokenizer(vocabulary, do_lower_case).tokenize_batch(lines)
+    expected = Tokenizer.from_file(str(file)).encode_batch(lines, add_special_tokens=False)
+    parts = np.split(ids, np.cumsum(lengths)[:-1])
+    differing = [
+        line
+        for line, part, of in zip(lines, parts, expected, strict=True)
+        if part.tolist() != of.ids
+    ]
+    assert differing == []

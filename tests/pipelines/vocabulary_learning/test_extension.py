@@ -1,0 +1,161 @@
+"""Extending a vocabulary: the pieces that save most, by the tokenizer's own count."""
+
+import itertools
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beambert.pipelines.create_vocabulary import main
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.vocabulary_learning.extension import choose_pieces, tokens_of
+from beambert.pipelines.wordpiece.cutting import cut, cut_piece, longest_of
+from beambert.pipelines.wordpiece.tokenization import Tokenizer
+from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+LETTERS = "abcd"
+PIECES = [*LETTERS, *(f"##{letter}" for letter in LETTERS), "ab", "##cd", "abc"]
+exact = settings(derandomize=True, max_examples=60, deadline=None, database=None)
+words = st.dictionaries(st.text(LETTERS, min_size=1, max_size=9), st.integers(1, 20), max_size=12)
+
+
+@exact
+@given(words)
+def test_words_are_cut_as_by_the_tokenizer(counts):
+    vocabulary = Vocabulary((*SPECIAL_TOKENS, *PIECES))
+    ids, lengths = Tokenizer(vocabulary, True).tokenize_batch(list(counts))
+    for word, of_word in zip(counts, np.split(ids, np.cumsum(lengths)[:-1]), strict=False):
+        assert cut(word, PIECES, longest_of(PIECES)) == [vocabulary.tokens[n] for n in of_word]
+
+
+@exact
+@given(words)
+def test_one_piece_is_the_best_of_all_joins(counts):
+    """Against trying each substring of each word."""
+    candidates = {
+        mark + word[start:end]
+        for word in counts
+        for start, end in itertools.combinations(range(len(word) + 1), 2)
+        for mark in ("" if start == 0 else "##",)
+    } - set(PIECES)
+    before = tokens_of(PIECES, counts)
+    chosen = choose_pieces(PIECES, counts, 1)
+    saved = before - tokens_of([*PIECES, *chosen], counts)
+    best = max((before - tokens_of([*PIECES, each], counts) for each in candidates), default=0)
+    assert bool(chosen) == (saved > 0) == (best > 0)
+    # A piece that is also found elsewhere may save more, or less, than where it was joined.
+    assert saved >= 0.7 * best
+
+
+@exact
+@given(words, st.integers(1, 6))
+def test_more_pieces_save_more(counts, number):
+    chosen = choose_pieces(PIECES, counts, number)
+    assert len(chosen) == len(set(chosen)) <= number and not set(chosen) & set(PIECES)
+    tokens = [tokens_of([*PIECES, *chosen[:n]], counts) for n in range(len(chosen) + 1)]
+    assert tokens[-1] < tokens[0] or not chosen
+
+
+def test_pieces_of_pieces():
+    assert cut_piece("##abcd", PIECES, 3) == ["##a", "##b", "##cd"]
+    assert cut_piece("abcd", PIECES, 3) == ["abc", "##d"]
+    assert cut_piece("##abx", PIECES, 3) is None
+
+
+TEXT = "The hepatitis of hepatocytes is a hepatic matter. Hepatitis is hepatitis."
+
+
+@pytest.fixture
+def old(tmp_path):
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    pieces = [*SPECIAL_TOKENS, *letters, *(f"##{letter}" for letter in letters), ".", "the", "is"]
+    (tmp_path / "old.txt").write_text("".join(f"{piece}\n" for piece in pieces))
+    (tmp_path / "text.txt").write_text(TEXT)
+    return tmp_path / "old.txt"
+
+
+def flags(old, **others) -> list[str]:
+    values = {
+        "input": old.with_name("text.txt"),
+        "extend": old,
+        "output": old.with_name("new.txt"),
+    } | others
+    return [f"--{name}={value}" for name, value in values.items() if value is not None]
+
+
+def test_old_tokens_stay_and_new_ones_save_what_is_said(old, capsys):
+    main(flags(old, add=3))
+    lines = old.with_name("new.txt").read_text().splitlines()
+    before = old.read_text().splitlines()
+    assert lines[: len(before)] == before
+    assert lines[len(before)] == "hepatitis" and len(lines) == len(before) + 3
+    told = capsys.readouterr().out.splitlines()[-1]
+    said = json.loads(old.with_name("new.txt.json").read_text())["counts"]
+    for tokens, name in ((before, "tokens_before"), (lines, "tokens_after")):
+        ids, _ = Tokenizer(Vocabulary(tuple(tokens)), True).tokenize_batch([TEXT])
+        assert len(ids) == said[name]
+    assert said["counted_words"] == 13
+    assert f"3 of them new; {said['tokens_after'] / 13:.3f} tokens a word in place of" in told
+    main(flags(old, add=3))
+    assert "already finished by the same command" in capsys.readouterr().out
+    with pytest.raises(InputError, match="--add there 3, here 4"):
+        main(flags(old, add=4))
+
+
+def test_a_list_of_pieces(old):
+    pieces = old.with_name("pieces.txt")
+    pieces.write_text("hepatic\n##cytes\n\n")
+    main(flags(old, add_pieces=pieces))
+    assert old.with_name("new.txt").read_text().splitlines()[-2:] == ["hepatic", "##cytes"]
+
+
+@pytest.mark.parametrize(
+    ("piece", "message"),
+    [
+        ("the", "line 1: 'the' is a piece already"),
+        ("Hepatic", "line 1: 'Hepatic' cannot be reached, since text is lower-cased and cut at"),
+        ("two words", "cannot be reached"),
+        ("x-ray", "cannot be reached"),
+        ("##", "cannot be reached"),
+        ("", "has no pieces"),
+    ],
+)
+def test_pieces_that_are_of_no_use(old, piece, message):
+    pieces = old.with_name("pieces.txt")
+    pieces.write_text(piece + "\n")
+    with pytest.raises(InputError, match=message):
+        main(flags(old, add_pieces=pieces))
+    assert not old.with_name("new.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("others", "message"),
+    [
+        ({}, "--extend=.*: give either --add, a number of pieces, or --add_pieces"),
+        ({"add": 2, "add_pieces": "x"}, "give either --add"),
+        ({"add": 0}, "--add=0: must be at least 1"),
+        ({"add": 2, "extend": None}, "--add=2: needs --extend"),
+        ({"add": 2, "kind": "bpe"}, "only word pieces can be extended"),
+        ({"add": 2, "vocab_size": 900}, "--vocab_size=900: cannot be given beside --extend"),
+        ({"add": 2, "extend": "missing"}, "--extend=missing: no such file or folder"),
+        ({"add": 900}, "--add=900: only .* new pieces would save a token of this text"),
+    ],
+)
+def test_what_does_not_fit_is_refused(old, others, message):
+    with pytest.raises(InputError, match=message):
+        main(flags(old, **others))
+    assert not old.with_name("new.txt").exists()
+
+
+def test_what_is_too_long_for_a_word_becomes_no_piece():
+    assert choose_pieces(PIECES, {"d" * 51: 1000, "dab": 1}, 1) == ["dab"]
+    assert choose_pieces(PIECES, {"d" * 50: 1000, "dab": 1}, 1) == ["d" * 50]
+
+
+def test_counts_of_a_corpus_with_few_kinds_of_words():
+    counts = Counter({"dddd": 5, "dddddd": 1})
+    (first, *_) = choose_pieces(PIECES, counts, 1)
+    assert first == "dddd"

@@ -1,0 +1,14 @@
+"""Fixtures of the tests of weights."""
+
+import shutil
+
+import pytest
+from support.golden_checkpoint import GOLDEN
+
+
+@pytest.fixture
+def golden(tmp_path):
+    """A copy of the folder that transformers wrote, with model.safetensors only."""
+    folder = shutil.copytree(GOLDEN, tmp_path / "golden")
+    (folder / "pytorch_model.bin").unlink()
+    return folder

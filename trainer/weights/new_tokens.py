@@ -1,0 +1,61 @@
+"""First embeddings of tokens that a vocabulary has been extended by."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from beambert.pipelines.wordpiece.cutting import cut_piece, longest_of
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+
+# Ways to get the embeddings of new tokens.
+PIECES, AVERAGE = "pieces", "average"
+WAYS = (PIECES, AVERAGE)
+
+
+def extends(new: Vocabulary, old: Vocabulary) -> bool:
+    """Returns whether a vocabulary has all tokens of another one, with their ids, and more."""
+    count = len(old)
+    is_wordpiece = type(new) is Vocabulary and type(old) is Vocabulary
+    return is_wordpiece and len(new) > count and new.tokens[:count] == old.tokens
+
+
+def replaced_ids(new: Vocabulary, old: Vocabulary) -> list[list[int]]:
+    """Returns, for each new token, the ids of the old ones that it takes the place of.
+
+    The list of a token is empty if the old ones cannot spell it.
+
+    Args:
+      new: the extended vocabulary.
+      old: the vocabulary that it extends.
+    """
+    ids = {token: number for number, token in enumerate(old.tokens)}
+    longest = longest_of(ids)
+    found = (cut_piece(token, ids, longest) or [] for token in new.tokens[len(old) :])
+    return [[ids[piece] for piece in pieces] for pieces in found]
+
+
+def fill_tokens(
+    table: np.ndarray, replaced: Sequence[Sequence[int]], count: int, rows: int, way: str
+) -> np.ndarray:
+    """Returns a table of embeddings, or biases, with a row for each new token.
+
+    Args:
+      table: embeddings [V, H] or biases [V]; the first `count` rows belong to old tokens.
+      replaced: the ids that each new token takes the place of.
+      count: number of old tokens, at most V.
+      rows: number of rows of the result, at least `count` and the number of new tokens.
+      way: "pieces" takes the mean of the rows that a token takes the place of; "average" that of
+        all old rows (Hewitt 2021, Initializing new word embeddings for pretrained language models).
+        Where there is nothing to replace, both take the latter.
+
+    Returns:
+      the table [rows, H] or [rows].
+    """
+    mean = table[:count].mean(axis=0, dtype=np.float64)
+    new = [
+        table[ids].mean(axis=0) if ids and way == PIECES else mean for ids in map(list, replaced)
+    ]
+    filled = np.concatenate([table[:count], np.array(new, table.dtype)])
+    rest = table[len(filled) : rows]
+    missing = np.zeros((rows - len(filled) - len(rest), *table.shape[1:]), table.dtype)
+    return np.concatenate([filled, rest, missing])
