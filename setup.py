@@ -45,6 +45,9 @@ EXTRAS = {
     "explore": ["gradio==6.31.0"],
     # The tests of that page, on a Chromium that is installed already.
     "test-explore": ["axe-playwright-python>=0.1.4", "playwright>=1.50"],
+    # Graphs for onnxruntime, `export --to=onnx`. They are not in requirements.lock: few need them,
+    # and what runs such a graph needs onnxruntime alone.
+    "onnx": ["onnx>=1.17", "onnxruntime>=1.20", "tf2onnx>=1.17"],
     # Services that show the metrics of trainings, `--tracker`. Without MLflow's server.
     "mlflow": ["mlflow-skinny>=3"],
     "wandb": ["wandb>=0.20"],

@@ -25,6 +25,9 @@ EXAMPLES = """examples:
   # write an encoder with its pooling for sentence-transformers
   beambert export --model=encoder --to=sentence-transformers --output=encoder-st
 
+  # write a graph on ids for onnxruntime; needs the extra onnx
+  beambert export --model=sentiment --to=onnx --output=sentiment-onnx
+
   # take the weights of step 9,000 of a pre-training that is still running
   beambert export --model=encoder --checkpoint=9000 --to=huggingface --output=encoder-9000
 """
@@ -43,7 +46,7 @@ def build_parser() -> FlagParser:
     add("--model", required=True, metavar="DIR", help="folder of a fine-tuned model or an encoder")
     add(
         "--to",
-        choices=("savedmodel", "huggingface", "tf1", SENTENCES),
+        choices=("savedmodel", "huggingface", "tf1", SENTENCES, "onnx"),
         default="savedmodel",
         help="format of the output (default: %(default)s)",
     )
@@ -158,6 +161,11 @@ def _export_elsewhere(flags: argparse.Namespace) -> None:
             flags.model, flags.output, flags.pooling or "mean", is_normalized
         )
         print(f"{flags.output}: a model folder for sentence-transformers")
+    elif flags.to == "onnx":
+        from beambert.trainer.serving.onnx_export import export_onnx
+
+        export_onnx(flags.model, flags.output)
+        print(f"{flags.output}: model.onnx on ids, for onnxruntime")
     elif flags.to == "huggingface":
         export_hugging_face(flags.model, flags.output)
         print(f"{flags.output}: a model folder for from_pretrained of transformers")

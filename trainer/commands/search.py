@@ -56,11 +56,10 @@ def main(argv: Sequence[str]) -> None:
     flags = build_parser().parse_args(list(argv))
     check_minimum(flags, 1, "top")
     way = flags.by or ("both" if flags.model else "words")
-    if (way != "words") != bool(flags.model):
-        remedy = "name the model that made --index" if way != "words" else "leave it out"
-        raise InputError(
-            f"--model={flags.model or ''}: --by={way} decides whether it is needed; {remedy}"
-        )
+    if way == "words" and flags.model:
+        raise InputError(f"--model={flags.model}: is not needed by --by=words; leave it out")
+    if way != "words" and not flags.model:
+        raise InputError(f"--by={way}: needs --model; name the model that made --index")
     check_folder(flags.index, f"--index={flags.index}")
     if flags.model and is_local(flags.model):
         check_weights(flags.model, "--model")

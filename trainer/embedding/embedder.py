@@ -22,7 +22,11 @@ from beambert.pipelines.wordpiece.tokenization import Tokenizer
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.embedding.pooling import pool
-from beambert.trainer.embedding.sentence_folders import SentenceSettings, read_settings
+from beambert.trainer.embedding.sentence_folders import (
+    LEAST_LENGTH,
+    SentenceSettings,
+    read_settings,
+)
 from beambert.trainer.task_models import task_model
 from beambert.trainer.weights.initial import open_initial
 
@@ -234,7 +238,7 @@ def with_settings(
     changed: dict[str, object] = {name: v for name, v in of_all.items() if v is not None}
     for flag, value, least, most, what in (
         ("--last_layers", last_layers, 1, config.num_hidden_layers, "layers"),
-        ("--max_seq_length", max_seq_length, 3, config.longest_sequence, "positions"),
+        ("--max_seq_length", max_seq_length, LEAST_LENGTH, config.longest_sequence, "positions"),
     ):
         if value is not None and not least <= value <= most:
             raise InputError(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import check_names
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_CONFIG_FILE
 from beambert.trainer.embedding.pooling import CLS, MEAN, Pooling
@@ -17,6 +18,8 @@ SETTINGS_FILE, MODULE_FILE = "config_sentence_transformers.json", "config.json"
 TRANSFORMER, POOLING, NORMALIZE = "Transformer", "Pooling", "Normalize"
 # Setting of the class Pooling -> what it is here; its other settings have no counterpart.
 MODES_THERE = {"pooling_mode_mean_tokens": MEAN, "pooling_mode_cls_token": CLS}
+# Number of tokens of a text of one token, with [CLS] and [SEP].
+LEAST_LENGTH = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +55,9 @@ def read_settings(path: str, flag: str) -> SentenceSettings:
     try:
         kinds = [module["type"].rpartition(".")[2] for module in modules]
         folders = [f"{path}/{module['path']}".rstrip("/") for module in modules]
+        check_names(module["path"] for module in modules if module["path"])
+    except ValueError as error:
+        raise InputError(f"{path}/{MODULES_FILE}: {error}; take another model") from error
     except (TypeError, KeyError, AttributeError) as error:
         raise InputError(
             f"{path}/{MODULES_FILE}: has a module without its type or path; copy it again"
@@ -66,10 +72,15 @@ def read_settings(path: str, flag: str) -> SentenceSettings:
     tokenizer = read_optional_json(f"{folders[0]}/{TOKENIZER_CONFIG_FILE}")
     # Newer folders have the length in the tokenizer's settings only.
     length = encoder.get("max_seq_length") or tokenizer.get("model_max_length")
+    if length is not None and (not isinstance(length, int) or length < LEAST_LENGTH):
+        raise InputError(
+            f"{name}: reads {length!r:.40} tokens at most, and a text has at least {LEAST_LENGTH}; "
+            "copy its files again"
+        )
     return SentenceSettings(
         folders[0],
         Pooling(mode, is_normalized=NORMALIZE in kinds),
-        length if isinstance(length, int) else None,
+        length,
         bool(encoder.get("do_lower_case")),
         _prefix(read_optional_json(f"{path}/{SETTINGS_FILE}"), name),
     )

@@ -97,6 +97,12 @@ def test_refusals(flags, told):
     [
         ("modules.json", lambda modules: modules[::-1], "has the modules Normalize, Pooling"),
         ("modules.json", lambda modules: [{}], "has a module without its type or path"),
+        (
+            "modules.json",
+            lambda modules: [modules[0], modules[1] | {"path": "../cls"}],
+            "names '../cls', which is no file in its folder",
+        ),
+        ("sentence_bert_config.json", lambda of: of | {"max_seq_length": 2}, "reads 2 tokens"),
         ("modules.json", lambda modules: {}, "is a dict, not a list"),
         ("1_Pooling/config.json", lambda of: of | {"pooling_mode": "max"}, "pools by max"),
         ("1_Pooling/config.json", lambda of: {}, "pools by nothing"),

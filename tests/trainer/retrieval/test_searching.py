@@ -70,8 +70,8 @@ def test_a_passage_is_found_by_its_own_words_and_vector(index, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--by=vectors", "a"], "--model=: --by=vectors"),
-        (["--by=words", f"--model={SENTENCES / 'mean'}", "a"], "--by=words"),
+        (["--by=vectors", "a"], "--by=vectors: needs --model"),
+        (["--by=words", f"--model={SENTENCES / 'mean'}", "a"], "is not needed by --by=words"),
         (["--top=0", "a"], "--top=0: must be"),
         ([], "--input: is needed without a TEXT"),
     ],

@@ -1,0 +1,72 @@
+"""ONNX graphs, run by onnxruntime beside the models they were made from."""
+
+import pathlib
+
+import numpy as np
+import pytest
+from support import untrained_models
+
+from beambert.commands import run
+from beambert.trainer.serving.onnx_export import onnx_of
+from beambert.trainer.task_models import MODELS, build_model
+from beambert.trainer.weights.initial import open_initial
+
+pytest.importorskip("tf2onnx", reason="tf2onnx is not installed (the extra onnx)")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+FAMILIES = pathlib.Path(__file__).parents[1] / "golden_families"
+LENGTH = 12
+
+
+def features(vocab_size: int) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(1)
+    ids = random.integers(5, vocab_size, (3, LENGTH)).astype(np.int32)
+    mask = (np.arange(LENGTH) < np.array([[LENGTH], [5], [2]])).astype(np.int32)
+    segments = (np.arange(LENGTH) > 3).astype(np.int32) * mask
+    return {"input_ids": ids * mask, "input_mask": mask, "segment_ids": segments}
+
+
+def outputs(data: bytes, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    # A model without segments doesn't read their ids, which tf2onnx then leaves out.
+    inputs = {of.name: inputs[of.name] for of in session.get_inputs()}
+    names = [of.name for of in session.get_outputs()]
+    return dict(zip(names, session.run(names, inputs), strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", list(MODELS))
+def test_every_kind_of_task(vocabulary, kind):
+    config = untrained_models.small_config(vocabulary)
+    model = build_model(kind, config, 3, seed=1)
+    for variable in model.weights:  # the initial weights are so small that all answers are equal
+        variable.assign(variable + np.random.default_rng(2).normal(0, 0.3, variable.shape))
+    inputs = features(config.vocab_size)
+    found = outputs(onnx_of(model, LENGTH, "logits"), inputs)
+    assert found.keys() == {"logits"}
+    np.testing.assert_allclose(found["logits"], np.array(model(inputs)), atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["albert", "distilbert", "electra", "modernbert", "roberta"])
+def test_every_family(family):
+    initial = open_initial(str(FAMILIES / family), "--model")
+    from beambert.model.families.table import family_of
+
+    encoder = family_of(initial.config).encoder(initial.config, has_pooler=False)
+    initial.load_into(encoder, "--model")
+    inputs = features(initial.config.vocab_size)
+    found = outputs(onnx_of(encoder, LENGTH, "sequence_output"), inputs)
+    mask = inputs["input_mask"].astype(bool)
+    expected = np.array(encoder(**inputs)[0])
+    np.testing.assert_allclose(found["sequence_output"][mask], expected[mask], atol=1e-4)
+
+
+@pytest.mark.slow
+def test_the_command(tmp_path, vocabulary):
+    folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
+    out = tmp_path / "out"
+    assert run(["export", f"--model={folder}", "--to=onnx", f"--output={out}"]) == 0
+    assert (out / "labels.txt").read_text() == "negative\npositive\n"
+    names = {path.name for path in out.iterdir()}
+    assert names == {"model.onnx", "labels.txt", "vocab.txt", "tokenizer_config.json"}

@@ -1,0 +1,97 @@
+"""Models -> ONNX graphs on ids, which onnxruntime runs without TensorFlow."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from beambert.pipelines.model_inputs.text_models import ID_INPUTS
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.weights import LABELS_FILE
+from beambert.trainer import model_folders
+from beambert.trainer.pretrained_models import pretrained_model
+from beambert.trainer.task_models import task_model
+from beambert.trainer.weights.export import write_whole
+from beambert.trainer.weights.tokenizer_files import exported_files
+
+ONNX_FILE = "model.onnx"
+# The version of ONNX's operators: the newest that tf2onnx 1.17 writes.
+OPSET = 18
+
+
+def export_onnx(model_dir: str, output: str) -> None:
+    """Writes a folder with the ONNX graph of a model, its tokenizer and its labels.
+
+    The graph takes `input_ids`, `input_mask` and `segment_ids`, int32 [n, L], where L is the length
+    that the model was trained on. A fine-tuned model returns `logits`, float32: [n, labels], for a
+    tagging [n, L, labels], for a span [n, L, 2]; for a choice [n, 1], a row for each ending. An
+    encoder returns `sequence_output`, float32 [n, L, H].
+
+    Args:
+      model_dir: folder of an encoder or a fine-tuned model.
+      output: folder to make.
+
+    Raises:
+      InputError: the model cannot be used, tf2onnx is not installed or cannot convert the model, or
+        the output exists already.
+    """
+    found = model_folders.open_model(model_dir, "--model")
+    if "windows" in found.training:
+        raise InputError(
+            f"--model={model_dir}: reads long texts in windows, which no graph of one length does; "
+            "export it as a SavedModel"
+        )
+    if found.training["kind"] == model_folders.PRETRAINING:
+        model, name = pretrained_model(found).encoder, "sequence_output"
+    else:
+        model, name = task_model(found), "logits"
+    data = onnx_of(model, found.training["max_seq_length"], name)
+
+    def write(folder: str) -> None:
+        tensorflow_files.write_bytes(f"{folder}/{ONNX_FILE}", data)
+        for file, content in exported_files(found).items():
+            tensorflow_files.write_bytes(f"{folder}/{file}", content)
+        if labels := found.training.get("labels"):
+            lines = "".join(f"{label}\n" for label in labels)
+            tensorflow_files.write_bytes(f"{folder}/{LABELS_FILE}", lines.encode())
+
+    write_whole(output, write)
+
+
+def onnx_of(model: keras.Model, length: int, output: str) -> bytes:
+    """Returns the ONNX graph of a model for sequences of a length.
+
+    Args:
+      model: an encoder, or a model of a task.
+      length: number of tokens of a sequence.
+      output: name of the output.
+
+    Raises:
+      InputError: tf2onnx is not installed, or it cannot convert the model.
+    """
+    try:
+        import tf2onnx
+    except ImportError as error:
+        raise InputError(
+            "--to=onnx: needs the package tf2onnx; install it with `pip install 'beambert[onnx]'`"
+        ) from error
+    signature = [tf.TensorSpec([None, length], tf.int32, name=name) for name in ID_INPUTS]
+
+    def answer(*ids: tf.Tensor) -> dict[str, Any]:
+        features = dict(zip(ID_INPUTS, ids, strict=True))
+        if output == "logits":
+            return {output: model(features)}
+        return {output: model(**features)[0]}
+
+    function = tf.function(answer, input_signature=signature, autograph=False)
+    try:
+        converted, _ = tf2onnx.convert.from_function(
+            function, input_signature=signature, opset=OPSET
+        )
+    except (ValueError, RuntimeError, NotImplementedError, KeyError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"--to=onnx: tf2onnx cannot convert the model ({reason}); export it as a SavedModel"
+        ) from error
+    return converted.SerializeToString()
