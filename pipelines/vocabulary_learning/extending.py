@@ -63,14 +63,15 @@ def _read_pieces(path: str, vocabulary: Vocabulary, lower_cases: bool) -> tuple[
     for number, piece in enumerate((line.strip() for line in lines), 1):
         if not piece:
             continue
-        name = f"--add_pieces={path}: line {number}: {piece!r}"
+        place = f"line {number}, {piece!r},"
         if piece in known:
-            raise InputError(f"{name} is a piece already; remove the line")
+            raise InputError(f"--add_pieces={path}: {place} is a piece already; remove the line")
         word = piece.removeprefix(CONTINUES)
         if not word or split([word]) != [word.encode()]:
             raise InputError(
-                f"{name} cannot be reached, since text is {'lower-cased and ' * lower_cases}cut at "
-                "spaces and punctuation; write one word as it is then"
+                f"--add_pieces={path}: {place} cannot be reached, since text is "
+                f"{'lower-cased and ' * lower_cases}cut at spaces and punctuation; write one word "
+                "as it is then"
             )
         known.add(piece)
         found.append(piece)

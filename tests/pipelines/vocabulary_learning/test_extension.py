@@ -115,8 +115,8 @@ def test_a_list_of_pieces(old):
 @pytest.mark.parametrize(
     ("piece", "message"),
     [
-        ("the", "line 1: 'the' is a piece already"),
-        ("Hepatic", "line 1: 'Hepatic' cannot be reached, since text is lower-cased and cut at"),
+        ("the", "line 1, 'the', is a piece already"),
+        ("Hepatic", "line 1, 'Hepatic', cannot be reached, since text is lower-cased and cut at"),
         ("two words", "cannot be reached"),
         ("x-ray", "cannot be reached"),
         ("##", "cannot be reached"),
