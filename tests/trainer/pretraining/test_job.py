@@ -306,7 +306,8 @@ def test_help_lists_the_commands(capsys):
     assert main(["--help"]) == 0
     captured = capsys.readouterr()
     assert (
-        captured.err == "" and "{pretrain,finetune,glue,fill,score,compare,export}" in captured.out
+        captured.err == ""
+        and "{pretrain,finetune,glue,fill,score,embed,search,compare,export}" in captured.out
     )
     assert main([]) == main(["nonsense"]) == 2
 
