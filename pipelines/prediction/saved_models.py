@@ -25,7 +25,11 @@ from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.kinds import KINDS
 from beambert.pipelines.tasks.task import CHOICE, SPAN
 from beambert.pipelines.tokenizers.folders import read_beside
-from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, TokenizerVocabulary
+from beambert.pipelines.tokenizers.vocabulary import (
+    TOKENIZER_FILE,
+    TokenizerVocabulary,
+    tokenizer_sha256,
+)
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
 
 
@@ -135,10 +139,13 @@ def _read_training(folder: pathlib.Path, model_dir: str) -> dict[str, Any]:
     except ValueError as error:
         raise InputError(f"{file}: is damaged ({error}); fine-tune the model again") from error
     described = dict(training)
-    for vocabulary in (folder / VOCABULARY_FILE, folder / TOKENIZER_FILE):
+    for vocabulary, hash_of in (
+        (folder / VOCABULARY_FILE, lambda data: hashlib.sha256(data).hexdigest()),
+        (folder / TOKENIZER_FILE, tokenizer_sha256),
+    ):
         if "vocabulary_sha256" in training and vocabulary.exists():
             data = tensorflow_files.read_bytes(str(vocabulary))
-            described["vocabulary_sha256"] = hashlib.sha256(data).hexdigest()
+            described["vocabulary_sha256"] = hash_of(data)
     marker = tensorflow_files.read_bytes(str(folder / MARKER_FILE))
     check_unchanged(f"--model={model_dir}", marker, described)
     return training

@@ -139,14 +139,8 @@ class TokenizerVocabulary(Vocabulary):
 
     @functools.cached_property
     def sha256(self) -> str:
-        """Hash of what tokenizer.json says, by which tokenizers are compared.
-
-        Another program writes the same content with other white space, and with settings of
-        truncation and padding, which have no effect here.
-        """
-        content = json.loads(self.data) | {"truncation": None, "padding": None}
-        plain = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(plain.encode()).hexdigest()
+        """Hash of what tokenizer.json says, by which tokenizers are compared."""
+        return tokenizer_sha256(self.data)
 
     def files(self) -> Mapping[str, bytes]:
         """Returns tokenizer.json, and a tokenizer_config.json that names the special tokens."""
@@ -202,6 +196,18 @@ class TokenizerVocabulary(Vocabulary):
 
     def check_case(self, do_lower_case: bool) -> None:
         """Checks nothing: the tokenizer has its own rules for the case of text."""
+
+
+def tokenizer_sha256(data: bytes) -> str:
+    """Returns the hash of what a tokenizer.json says.
+
+    Another program writes the same content with other white space, and with settings of truncation
+    and padding, which have no effect here. The hash of what is damaged is that of its bytes.
+    """
+    with contextlib.suppress(ValueError):
+        content = parse_object(data) | {"truncation": None, "padding": None}
+        data = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    return hashlib.sha256(data).hexdigest()
 
 
 def load(data: bytes, name: str) -> "Tokenizer":
