@@ -57,7 +57,7 @@ test: $(SETUP)  ## the fast tests, offline
 test-slow: $(SETUP)  ## those that take longer: trainings, several processes
 	$(PYTEST) -n 3 -m slow
 
-test-release: $(SETUP)  ## before a release: processes killed at many moments, benchmarks that train
+test-release: $(SETUP)  ## before a release: processes killed at many moments, benchmarks
 	$(PYTEST) -n 3 -m release
 
 test-explore: .venv/.explore  ## the page of beambert explore in a browser; needs Debian's chromium

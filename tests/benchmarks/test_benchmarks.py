@@ -225,7 +225,7 @@ def test_glue_beside_random_weights(learned, glue, folder):
     assert scores["without the text"] == 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_data_core_beside_the_original(learned, corpus, tmp_path):
     original = tmp_path / "create_pretraining_data.py"
     original.write_text(ORIGINAL)
@@ -239,7 +239,7 @@ def test_data_core_beside_the_original(learned, corpus, tmp_path):
     assert sum(result["share"].values()) == pytest.approx(1, abs=0.01)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_data_scale_beside_its_first_run(learned, corpus, tmp_path):
     flags = [f"--input={corpus}", f"--vocab_file={learned / 'vocab.txt'}", "--dupe_factor=1"]
     one, two = measured("data_scale", *flags, "--megabytes=1,2", results=tmp_path / "results.json")
@@ -248,7 +248,7 @@ def test_data_scale_beside_its_first_run(learned, corpus, tmp_path):
     assert two["instances"] > 1.5 * one["instances"]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_scale_grows_with_the_text(learned, corpus, tmp_path):
     flags = [f"--input={corpus}", f"--vocab_file={learned / 'vocab.txt'}", "--files=10,2000"]
     result = measured("scale", *flags, "--gigabytes=20,200", results=tmp_path / "results.json")
@@ -262,7 +262,7 @@ def test_scale_grows_with_the_text(learned, corpus, tmp_path):
     assert all(dollars > 0 for dollars in ten["dollars"].values())
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_object_storage_beside_beams_reader(tmp_path):
     result = measured("object_storage", "--megabytes=2", results=tmp_path / "results.json")
     assert result["text.txt"]["times_beam"] > 10
@@ -272,7 +272,7 @@ def test_object_storage_beside_beams_reader(tmp_path):
         assert ours["megabytes_received"] <= figures["beam"]["megabytes_received"]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_input_beside_the_original_releases(learned, tmp_path):
     flags = [f"--data={learned / 'records' / '32'}", "--sequences=512", "--repeats=1"]
     result = measured("input_pipeline", *flags, results=tmp_path / "results.json")
@@ -281,7 +281,7 @@ def test_the_input_beside_the_original_releases(learned, tmp_path):
     assert result["original_32"]["times_original"] == 1
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_vocabulary_beside_a_published_one(learned, corpus, tmp_path):
     text = tmp_path / "wiki.test.tokens"
     text.write_text("the river had 1 @,@ 000 <unk> houses .\n" * 3)
@@ -295,7 +295,7 @@ def test_a_vocabulary_beside_a_published_one(learned, corpus, tmp_path):
     assert result["as it is"]["published"]["words"] == 3 * 13
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_tokenizers_beside_the_library(corpus, tmp_path):
     flags = ["--train", f"--input={corpus}", "--lines=300"]
     result = measured("tokenizers", *flags, results=tmp_path / "results.json")
@@ -306,7 +306,7 @@ def test_tokenizers_beside_the_library(corpus, tmp_path):
         assert found["megabytes_a_second"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_embedding(tmp_path):
     texts = tmp_path / "texts.txt"
     texts.write_text("a river, a road\nthe lazy dog\n" * 4)
@@ -316,7 +316,7 @@ def test_embedding(tmp_path):
     assert result["texts"] == 6 and result["texts_per_second"]["beambert"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_retrieval(tmp_path):
     """Each question has the words of its paragraph."""
     paragraphs = [
@@ -333,7 +333,7 @@ def test_retrieval(tmp_path):
     assert result["measures"].keys() == {"words", "vectors", "both"}
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_training_step_beside_peers(stand_in, tmp_path):
     flags = ["--model=tiny", "--vocab_size=100", "--train_batch_size=4", "--max_seq_length=16"]
     peers = [f"--{name}={stand_in}" for name in ("hugging_face", "keras_hub")]
@@ -345,7 +345,7 @@ def test_a_training_step_beside_peers(stand_in, tmp_path):
     assert 0 < result["share_of_matmul_peak"] < 1
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_local_attention_beside_that_to_whole_sequences(tmp_path):
     flags = ["--max_seq_length=64,256", "--tokens=512", "--width=64", "--repeats=1"]
     rows = measured("local_attention", *flags, results=tmp_path / "results.json")
@@ -355,7 +355,7 @@ def test_local_attention_beside_that_to_whole_sequences(tmp_path):
     assert all(row["microseconds_a_token"]["beambert"] > 0 for row in rows)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_fine_tuning_beside_a_peer(learned, glue, stand_in, tmp_path):
     flags = [f"--init={learned / 'encoder'}", "--task=mrpc", f"--data_dir={glue / 'MRPC'}"]
     sizes = ["--max_seq_length=16", "--train_batch_size=8", "--steps=2", "--repeats=1"]
@@ -378,7 +378,7 @@ def test_results_are_those_of_commands_that_exist():
         assert about["result"], path
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_start_of_commands_beside_another_checkout(tmp_path, monkeypatch, capsys):
     """Processes that the operating system starts; of the libraries, the smallest."""
     monkeypatch.setattr(start_up, "LIBRARIES", ("numpy",))

@@ -50,7 +50,7 @@ def flags(records, config, model_dir, **others) -> list[str]:
     return small_pretraining.flags(records, config, model_dir, **({"objective": "mlm"} | others))
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("family", OTHERS)
 def test_a_training_of_every_family_resumes_exactly(
     family, config_of, records_folder, tmp_path, monkeypatch
