@@ -184,7 +184,7 @@ def test_ablations(learned, glue, tmp_path):
     for objective, setting in (("ltr", "ltr"), ("mlm", "mlm"), ("bert", None)):
         training = json.loads((tmp_path / objective / "training.json").read_text())
         assert training.get("objective") == setting
-    tuned = tmp_path / "glue of LTR & No NSP + BiLSTM" / "mrpc" / "training.json"
+    tuned = tmp_path / "glue of LTR & No NSP + BiLSTM" / "MRPC" / "training.json"
     assert json.loads(tuned.read_text())["num_bilstm_layers"] == 1
 
 
