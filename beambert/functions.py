@@ -136,7 +136,7 @@ def _ready(job: Job) -> Job:
     """Returns a job in which a single pattern of files may stand for a tuple of patterns."""
     single = {
         name: (value,)
-        for name in ("input", "inputs", "since")
+        for name in ("input", "inputs", "since", "source")
         if isinstance(value := getattr(job, name, None), str)
     }
     return dataclasses.replace(job, **single)

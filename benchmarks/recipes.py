@@ -5,10 +5,12 @@
         --budgets 5e13flops --recipes paper muon --num_seeds=3 --glue=glue
 
 Pre-trains each model on the same records by each recipe, at each learning rate and with each seed,
-in turns, to the end of each budget. Each recipe adds to the one before it, but the last two differ
-by the optimizer alone. With --glue, the best rate of each recipe is fine-tuned on GLUE. All steps
-are the commands that a user runs. After an interruption the same command continues. Prints a table
-of the results on the held-out records, and writes them to OUTPUT/results.json.
+in turns, to the end of each budget. Each of the first three recipes adds to the one before it. Then
+"adamw" and "muon" differ by the optimizer alone, "muon" and "masked lm" by the objective, and
+"masked lm" and "modernbert" by the family of the encoder. With --glue, the best rate of each recipe
+is fine-tuned on GLUE. All steps are the commands that a user runs. After an interruption the same
+command continues. Prints a table of the results on the held-out records, and writes them to
+OUTPUT/results.json.
 """
 
 import json
@@ -19,14 +21,17 @@ from collections.abc import Mapping, Sequence
 from benchmarks import measuring
 from benchmarks.measuring import beambert
 
-# Name -> flags of `beambert pretrain`. All have the paper's objective, and the same masks.
+# Name -> flags of `beambert pretrain`. The masks of all are the same.
 _NO_DROPOUT = ("--dropout=0", "--initializer_range=0.05")
 _TRAPEZOID = (*_NO_DROPOUT, "--schedule=trapezoid", "--beta_2=0.98")
+_MUON = (*_TRAPEZOID, "--optimizer=muon")
 RECIPES = {
     "paper": (),
     "no dropout": _NO_DROPOUT,
     "adamw": (*_TRAPEZOID, "--optimizer=adamw_corrected"),
-    "muon": (*_TRAPEZOID, "--optimizer=muon"),
+    "muon": _MUON,
+    "masked lm": (*_MUON, "--objective=mlm"),
+    "modernbert": (*_MUON, "--objective=mlm", "--family=modernbert"),
 }
 LEARNING_RATES = (1e-3, 3e-3, 1e-2)
 # Trainings of one group differ by their seeds only.

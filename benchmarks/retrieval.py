@@ -4,12 +4,22 @@
 
 Each question has one relevant paragraph, the one that it was asked about. Every paragraph of the
 file can be found. Without --model there is the search by words (BM25) alone.
+
+What a training on questions of other articles is worth:
+
+    python -m benchmarks.retrieval --squad=dev-v1.1.json --write_pairs=pairs
+    beambert finetune --task=embedding --data_dir=pairs --init=all-MiniLM-L6-v2 --model_dir=trained
+    python -m benchmarks.retrieval --squad=dev-v1.1.json --articles=even --model=trained
+
+The pairs are those of the odd articles, counted from 0; those of the last three are for dev.
 """
 
 import json
+import os
 import pathlib
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,17 +27,47 @@ from benchmarks import measuring
 
 # Number of ranks that are kept, and of those that count.
 _KEPT, _DEPTH = 100, 10
+# The articles that are measured are every step-th one, from the first.
+_ARTICLES = {"all": (0, 1), "even": (0, 2), "odd": (1, 2), "eighth": (0, 8)}
+# Number of articles whose pairs are for dev.
+_DEV_ARTICLES = 3
 
 
-def read_squad(path: str) -> tuple[list[str], list[tuple[str, int]]]:
+def read_articles(path: str, which: str) -> list[dict[str, Any]]:
+    """Returns the articles of a file of SQuAD: all, or every second or eighth one."""
+    first, step = _ARTICLES[which]
+    return json.loads(pathlib.Path(path).read_text("utf-8"))["data"][first::step]
+
+
+def read_squad(path: str, which: str = "all") -> tuple[list[str], list[tuple[str, int]]]:
     """Returns the paragraphs, each once, and the questions with the numbers of their paragraphs."""
     numbers: dict[str, int] = {}
     questions = []
-    for article in json.loads(pathlib.Path(path).read_text("utf-8"))["data"]:
+    for article in read_articles(path, which):
         for paragraph in article["paragraphs"]:
             number = numbers.setdefault(paragraph["context"], len(numbers))
             questions += [(asked["question"].strip(), number) for asked in paragraph["qas"]]
     return list(numbers), questions
+
+
+def write_pairs(articles: Sequence[dict[str, Any]], folder: str) -> dict[str, int]:
+    """Writes train.jsonl and dev.jsonl of questions and their paragraphs; returns their rows."""
+    counts = {}
+    for split, some in (
+        ("train", articles[:-_DEV_ARTICLES]),
+        ("dev", articles[-_DEV_ARTICLES:]),
+    ):
+        rows = [
+            {"text": asked["question"].strip(), "text_b": paragraph["context"]}
+            for article in some
+            for paragraph in article["paragraphs"]
+            for asked in paragraph["qas"]
+        ]
+        os.makedirs(folder, exist_ok=True)
+        text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+        pathlib.Path(folder, f"{split}.jsonl").write_text(text, "utf-8")
+        counts[split] = len(rows)
+    return counts
 
 
 def main(argv: Sequence[str]) -> None:
@@ -40,14 +80,25 @@ def main(argv: Sequence[str]) -> None:
     add = parser.add_argument
     add("--squad", required=True, metavar="FILE", help="file of SQuAD v1.1")
     add("--model", metavar="DIR", help="encoder")
+    add(
+        "--articles",
+        choices=tuple(_ARTICLES),
+        default="all",
+        help="articles that are measured (default: %(default)s)",
+    )
+    add("--write_pairs", metavar="DIR", help="write the pairs of the odd articles, and no more")
     measuring.add_results_flag(parser)
     flags = parser.parse_args(list(argv))
+
+    if flags.write_pairs:
+        print(write_pairs(read_articles(flags.squad, "odd"), flags.write_pairs))
+        return
 
     from beambert.trainer.retrieval.bm25 import Bm25, words_of
     from beambert.trainer.retrieval.measures import evaluate
     from beambert.trainer.retrieval.searching import best_of, fused
 
-    paragraphs, questions = read_squad(flags.squad)
+    paragraphs, questions = read_squad(flags.squad, flags.articles)
     index = Bm25([words_of(paragraph) for paragraph in paragraphs])
     vectors, seconds = None, {}
     if flags.model:

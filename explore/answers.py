@@ -12,10 +12,10 @@ from beambert.explore.embeddings import compose
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.prediction.answers import ANSWERS
 from beambert.pipelines.prediction.saved_models import Model
-from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL, REGRESSION
+from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL, REGRESSION, RERANK
 
 # Kinds whose models give one vector of logits for a text, so that a label has one gradient.
-EXPLAINED = (CLASSIFICATION, MULTI_LABEL, REGRESSION)
+EXPLAINED = (CLASSIFICATION, MULTI_LABEL, REGRESSION, RERANK)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,6 +32,8 @@ _SPLITS = {"train": "training data", "eval": "held-out data"}
 _DRAWN = ("loss", "masked_lm_loss", "masked_lm_accuracy", "next_sentence_accuracy")
 _DRAWN += ("sentence_order_accuracy", "replaced_token_loss", "replaced_token_accuracy")
 _DRAWN += ("learning_rate",)
+# Number of components of an embedding that are shown.
+_COMPONENTS = 8
 
 
 def _framed(material: Material, name: str, typed: str) -> np.ndarray:
@@ -210,6 +212,9 @@ def show_answer(
         marked = (second[:start], tag("mark", second[start:end]), second[end:])
         parts = [tag("h3", f"Answer: {answer['answer'] or 'none'}"), tag("p", *marked)]
         parts.append(note(f"Score {answer['score']:.2f}"))
+    elif "embedding" in answer:
+        parts = [tag("h3", f"An embedding with {len(answer['embedding']):,} components")]
+        parts.append(note(" ".join(f"{value:.3f}" for value in answer["embedding"][:_COMPONENTS])))
     else:
         parts = [tag("h3", f"Answer: {answer['score']:.3f}")]
     return whole(*parts, _attribution(material, name, texts))

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from beambert.model.dropout import dropout
-from beambert.model.layers import MASKED_SCORE, score_bias
+from beambert.model.layers import MASKED_SCORE, other_document_bias, score_bias
 
 # Queries whose scores are held at once in long sequences. Parts of 512 and 1,024 took more time and
 # memory (benchmarks/local_attention.py).
@@ -55,7 +55,7 @@ def attend(query, key, value, bias, rate: float = 0.0, dropout_seed=None, site: 
     return ops.matmul(ops.cast(weights, value.dtype), value)
 
 
-def attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias):
+def attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias, document_BL=None):
     """Returns what `attend` does without dropout, and holds the scores of a part of the queries.
 
     The backward pass computes them again from what the softmax divides by (Dao et al. 2022, arXiv
@@ -64,6 +64,8 @@ def attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias):
     Args:
       query_BNLD, key_BNLD, value_BNLD: float tensors with a static L.
       bias: float32, added to the scores [B, N, L, L]; it is the same for all queries.
+      document_BL: integers, the numbers of the tokens' documents, across which none is seen; None
+        if all may be seen.
     """
     heads, length, width = query_BNLD.shape[1:]
     count, scale = -(-length // QUERIES), width**-0.5
@@ -81,13 +83,24 @@ def attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias):
         )
         return whole[:, :, :length]
 
-    def scores_of(query, key):
-        return ops.cast(_product(query, key), "float32") * scale + bias
+    # The parts of the queries know which documents they are of.
+    documents = ()
+    if document_BL is not None:
+        missing = [[0, 0], [0, count * QUERIES - length]]
+        parts = ops.reshape(ops.pad(document_BL, missing), (-1, count, QUERIES))
+        documents = (ops.transpose(parts, (1, 0, 2)),)
+
+    def scores_of(query, key, *document):
+        scores = ops.cast(_product(query, key), "float32") * scale + bias
+        for of_queries in document:
+            scores = scores + other_document_bias(of_queries, document_BL)[:, None]
+        return scores
 
     @ops.custom_gradient
     def attended(query_BNLD, key_BNLD, value_BNLD):
-        def part(query):
-            scores = scores_of(query, key_BNLD)
+        def part(of):
+            query, *document = of
+            scores = scores_of(query, key_BNLD, *document)
             greatest = ops.max(scores, axis=-1, keepdims=True)
             raised = ops.exp(scores - greatest)
             total = ops.sum(raised, axis=-1, keepdims=True)
@@ -96,14 +109,14 @@ def attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias):
             return context, greatest + ops.log(total)
 
         queries = divided(query_BNLD)
-        contexts, logarithms = ops.map(part, queries)
+        contexts, logarithms = ops.map(part, (queries, *documents))
 
         def gradient(upstream_BNLD):
-            parts = queries, divided(upstream_BNLD), contexts, logarithms
+            parts = queries, divided(upstream_BNLD), contexts, logarithms, *documents
 
             def step(index, gradients):
-                query, upstream, context, logarithm = (of[index] for of in parts)
-                weights = ops.exp(scores_of(query, key_BNLD) - logarithm)
+                query, upstream, context, logarithm, *document = (of[index] for of in parts)
+                weights = ops.exp(scores_of(query, key_BNLD, *document) - logarithm)
                 of_weights = ops.cast(_product(upstream, value_BNLD), "float32")
                 mean = ops.sum(ops.cast(upstream * context, "float32"), axis=-1, keepdims=True)
                 of_scores = ops.cast(weights * (of_weights - mean) * scale, query.dtype)
@@ -135,7 +148,15 @@ def _product(first, second):
 
 
 def attend_locally(
-    query_BNLD, key_BNLD, value_BNLD, input_mask_BL, reach: int, rate=0.0, dropout_seed=None, site=0
+    query_BNLD,
+    key_BNLD,
+    value_BNLD,
+    input_mask_BL,
+    reach: int,
+    rate=0.0,
+    dropout_seed=None,
+    site=0,
+    document_BL=None,
 ):
     """Returns the weighted values where each position sees `reach` others to each side.
 
@@ -147,12 +168,13 @@ def attend_locally(
       input_mask_BL: integer [B, L], 1 for tokens and 0 for padding.
       reach: number of positions to each side.
       rate, dropout_seed, site: see `attend`.
+      document_BL: see `attend_in_parts`.
     """
     length, heads, width = query_BNLD.shape[2], query_BNLD.shape[1], query_BNLD.shape[3]
     settings = rate, dropout_seed, site
     if length <= 3 * reach:
         bias_LL = _window_bias(np.arange(length), np.arange(length), reach)
-        bias = score_bias(input_mask_BL, length) + bias_LL
+        bias = score_bias(input_mask_BL, length, document_BL=document_BL) + bias_LL
         return attend(query_BNLD, key_BNLD, value_BNLD, bias, *settings)
     blocks = -(-length // reach)
     end = blocks * reach - length
@@ -165,10 +187,17 @@ def attend_locally(
         _neighbours(ops.reshape(ops.pad(x, sides), (-1, heads, blocks + 2, reach, width)))
         for x in (key_BNLD, value_BNLD)
     )
-    mask = ops.pad(ops.cast(input_mask_BL, "int32"), [[0, 0], [reach, end + reach]])
-    mask_B1S1W = _neighbours(ops.reshape(mask, (-1, 1, blocks + 2, 1, reach)), axis=4)
+
+    def of_keys(x_BL):
+        """Returns [B, 1, S, 1, W]: the integers of the positions that each block sees."""
+        padded = ops.pad(ops.cast(x_BL, "int32"), [[0, 0], [reach, end + reach]])
+        return _neighbours(ops.reshape(padded, (-1, 1, blocks + 2, 1, reach)), axis=4)
+
     bias_CW = _window_bias(np.arange(reach), np.arange(-reach, 2 * reach), reach)
-    bias = (1.0 - ops.cast(mask_B1S1W, "float32")) * MASKED_SCORE + bias_CW
+    bias = (1.0 - ops.cast(of_keys(input_mask_BL), "float32")) * MASKED_SCORE + bias_CW
+    if document_BL is not None:
+        of_queries = ops.reshape(ops.pad(document_BL, [[0, 0], [0, end]]), (-1, 1, blocks, reach))
+        bias = bias + other_document_bias(of_queries, of_keys(document_BL)[:, :, :, 0])
     context_BNSCD = attend(query_BNSCD, key_BNSWD, value_BNSWD, bias, *settings)
     return ops.reshape(context_BNSCD, (-1, heads, blocks * reach, width))[:, :, :length]
 

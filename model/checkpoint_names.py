@@ -104,6 +104,9 @@ def plain_hugging_face_name(name: str, prefix: str = "bert.") -> str:
     """
     name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
     name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
+    # The head of DeBERTa's original release, which `transformers` writes with `legacy` false.
+    name = re.sub(r"^lm_predictions\.lm_head\.bias$", "cls.predictions.bias", name)
+    name = re.sub(r"^lm_predictions\.lm_head\.", "cls.predictions.transform.", name)
     return prefix + name if name.startswith(_PARTS) else name
 
 

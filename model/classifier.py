@@ -13,6 +13,7 @@ from beambert.model.config import EncoderConfig
 from beambert.model.dropout import dropout
 from beambert.model.families.table import family_of
 from beambert.model.layers import SITES_OF_LAYER, BertDense
+from beambert.model.pooling import MEAN
 
 # This rate does not depend on the encoder's (`create_model` in the original run_classifier.py).
 CLASSIFIER_DROPOUT = 0.1
@@ -30,11 +31,14 @@ class Head:
         last layers.
       num_bilstm_layers: number of layers of bidirectional LSTM (sections 5.1 and 5.3).
       window_length: number of tokens in a window of a text; None if each text is one sequence.
+      pooling: what is taken of the tokens for the vector of a text, `mean` or `cls`; other models
+        do not read it.
     """
 
     freeze_encoder: bool = False
     num_bilstm_layers: int = 0
     window_length: int | None = None
+    pooling: str = MEAN
 
 
 PLAIN_HEAD = Head()
@@ -76,7 +80,7 @@ class _TaskModel(keras.Model):
         return self.bilstm(x_BLF, inputs[1]) if self.bilstm else x_BLF
 
     def _logits(self, x, dropout_seed):
-        # The encoder uses the sites before this one.
+        # No encoder uses this site.
         site = SITES_OF_LAYER * self.config.num_hidden_layers + 1
         x = dropout(x, self.head_dropout, dropout_seed, site)
         return ops.cast(self.classifier(x), "float32")

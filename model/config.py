@@ -212,8 +212,17 @@ def parse_config(text: str) -> dict[str, Any]:
     return values
 
 
+class SegmentedConfig(EncoderConfig):
+    """What families have in common that tell segments apart, `type_vocab_size` of them."""
+
+    @property
+    def segments(self) -> int:
+        """Number of segments that the encoder tells apart."""
+        return self.type_vocab_size
+
+
 @dataclasses.dataclass(frozen=True)
-class BertConfig(EncoderConfig):
+class BertConfig(SegmentedConfig):
     """The sizes and rates of a BERT: the content of a `bert_config.json`.
 
     Attributes:
@@ -243,11 +252,6 @@ class BertConfig(EncoderConfig):
         values = super().identity()
         return values if self.is_decoder else {n: v for n, v in values.items() if n != "is_decoder"}
 
-    @property
-    def segments(self) -> int:
-        """Number of segments that the encoder tells apart."""
-        return self.type_vocab_size
-
 
 # Greatest values of integers, far above those of any published encoder. A model of more is a
 # mistake, and would fill any memory.
@@ -261,6 +265,7 @@ _GREATEST = {
     "type_vocab_size": 65_536,
     "embedding_size": 32_768,
     "local_attention": 1_048_576,
+    "position_buckets": 1_048_576,
     "global_attn_every_n_layers": 1_000,
 }
 _POSITIVE_NUMBERS = ("initializer_range", "layer_norm_eps", "global_rope_theta", "local_rope_theta")

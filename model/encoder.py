@@ -85,7 +85,13 @@ class Encoder(keras.Model):
 
     A family's encoder sets `config`, `embeddings`, `encoder_layers` and `pooler`, which is None
     without one, and says how its layers follow each other.
+
+    Attributes:
+      separator: id of the token behind each document of a row, across which no token attends; None,
+        the default, where every token attends to the whole row.
     """
+
+    separator: int | None = None
 
     @property
     def word_embeddings(self) -> keras.Variable:
@@ -159,15 +165,24 @@ class Encoder(keras.Model):
             dropout_seed=dropout_seed,
             packing=packing,
         )
-        outputs = self._outputs(x, input_mask, dropout_seed, packing)
+        document_BL = None
+        if self.separator is not None:
+            is_separator_BL = ops.cast(ops.equal(input_ids, self.separator), "int32")
+            # The separator belongs to the document that it ends.
+            document_BL = ops.cumsum(is_separator_BL, axis=1) - is_separator_BL
+        outputs = self._outputs(x, input_mask, dropout_seed, packing, document_BL)
         return outputs[-1] if last_layers == 1 else ops.concatenate(outputs[-last_layers:], axis=-1)
 
-    def _outputs(self, x, input_mask, dropout_seed, packing: Packing | None) -> list:
+    def _outputs(
+        self, x, input_mask, dropout_seed, packing: Packing | None, document_BL=None
+    ) -> list:
         """Returns the input of the first layer and the outputs of all, [T, H] each.
 
         Args:
           x: output of the embeddings.
           input_mask, dropout_seed, packing: see `encode`.
+          document_BL: int32, the number of each token's document in its row; None if every token
+            attends to the whole row.
         """
         raise NotImplementedError
 
@@ -241,8 +256,11 @@ class BertEncoder(Encoder):
         """Returns the queries, keys or values of the last layer, which reads x_RH."""
         return getattr(self.encoder_layers[-1].attention.self_attention, name)(x_RH)
 
-    def _outputs(self, x, input_mask, dropout_seed, packing: Packing | None) -> list:
-        score_bias_B11L = score_bias(input_mask, input_mask.shape[1], self.config.is_decoder)
+    def _outputs(
+        self, x, input_mask, dropout_seed, packing: Packing | None, document_BL=None
+    ) -> list:
+        length, is_decoder = input_mask.shape[1], self.config.is_decoder
+        score_bias_B11L = score_bias(input_mask, length, is_decoder, document_BL)
         outputs = [self.embeddings_project(x) if self.embeddings_project else x]
         for layer, seed in self._steps(dropout_seed):
             outputs.append(layer(outputs[-1], score_bias_B11L, dropout_seed=seed, packing=packing))

@@ -96,20 +96,74 @@ def look_up(table_VH: keras.KerasTensor, ids_BL: keras.KerasTensor) -> keras.Ker
     return gather(table_VH)
 
 
+class WordEmbeddings(keras.layers.Layer):
+    """Word embeddings, normalized, of an encoder without tables of positions and of segments."""
+
+    def __init__(
+        self,
+        config: EncoderConfig,
+        seed: int,
+        layer_norm: keras.layers.LayerNormalization,
+        rate: float,
+        name: str = "embeddings",
+    ):
+        """Creates the layer without its variables; `rate` is that of its dropout."""
+        super().__init__(name=name)
+        self.config = config
+        self.seed = fold_seed(fold_seed(seed, name), "word_embeddings")
+        self.layer_norm = layer_norm
+        self.rate = rate
+
+    def build(self, input_shape: tuple | None = None) -> None:
+        """Creates the table and the layer norm."""
+        config = self.config
+        self.word_embeddings_VH = self.add_weight(
+            name="word_embeddings",
+            shape=(config.vocab_size, config.hidden_size),
+            initializer=truncated_normal(config.initializer_range, self.seed),
+            autocast=False,
+        )
+        self.layer_norm.build((None, config.hidden_size))
+
+    def call(self, input_ids_BL, segment_ids_BL, dropout_seed=None, packing=None):
+        """Returns the normalized embeddings x_TH; segments change nothing."""
+        x_BLH = look_up(ops.cast(self.word_embeddings_VH, "float32"), input_ids_BL)
+        x_TH = ops.reshape(x_BLH, (-1, self.config.hidden_size))
+        x_TH = self.layer_norm(packing.pack(x_TH) if packing else x_TH)
+        return dropout(x_TH, self.rate, dropout_seed, site=0)
+
+
 def score_bias(
-    input_mask: keras.KerasTensor, length: int, is_decoder: bool = False
+    input_mask: keras.KerasTensor,
+    length: int,
+    is_decoder: bool = False,
+    document_BL: keras.KerasTensor | None = None,
 ) -> keras.KerasTensor:
     """Returns what attention adds to the scores of a mask [B, L], float32.
 
-    Its shape is [B, 1, 1, L]. In a decoder, where a token doesn't see those after it, it is
-    [B, 1, L, L].
+    Its shape is [B, 1, 1, L]. In a decoder, where a token doesn't see those after it, and with the
+    numbers of documents, where it doesn't see those of other documents, it is [B, 1, L, L].
     """
     bias_BL = (1.0 - ops.cast(input_mask, "float32")) * MASKED_SCORE
     bias_B11L = ops.reshape(bias_BL, (-1, 1, 1, length))
-    if not is_decoder:
-        return bias_B11L
-    is_later_LL = ops.triu(ops.ones((length, length), "float32"), k=1)
-    return bias_B11L + is_later_LL * MASKED_SCORE
+    bias = bias_B11L
+    if is_decoder:
+        is_later_LL = ops.triu(ops.ones((length, length), "float32"), k=1)
+        bias = bias + is_later_LL * MASKED_SCORE
+    if document_BL is not None:
+        bias = bias + other_document_bias(document_BL, document_BL)[:, None]
+    return bias
+
+
+def other_document_bias(query_document: keras.KerasTensor, key_document: keras.KerasTensor):
+    """Returns what is added to scores, float32 [..., C, W]: 0 within a document.
+
+    Args:
+      query_document: integer [..., C], the numbers of the documents of queries.
+      key_document: the same of keys, [..., W].
+    """
+    is_other = ops.not_equal(query_document[..., :, None], key_document[..., None, :])
+    return ops.cast(is_other, "float32") * MASKED_SCORE
 
 
 class BertSelfAttention(keras.layers.Layer):

@@ -16,7 +16,7 @@ from beambert.model.encoder import Encoder
 from beambert.model.families.modernbert_config import MEAN, ModernBertConfig
 from beambert.model.heads import tied_logits
 from beambert.model.initialization import fold_seed, truncated_normal
-from beambert.model.layers import ACTIVATIONS, SITES_OF_LAYER, look_up, score_bias
+from beambert.model.layers import ACTIVATIONS, SITES_OF_LAYER, WordEmbeddings, score_bias
 from beambert.model.packing import Packing
 
 
@@ -40,35 +40,6 @@ def _output_stddev(config: ModernBertConfig) -> float:
     transformers).
     """
     return config.initializer_range / math.sqrt(2 * config.num_hidden_layers)
-
-
-class ModernBertEmbeddings(keras.layers.Layer):
-    """Word embeddings, normalized."""
-
-    def __init__(self, config: ModernBertConfig, seed: int, name: str = "embeddings"):
-        """Creates the layer without its variables."""
-        super().__init__(name=name)
-        self.config = config
-        self.seed = fold_seed(fold_seed(seed, name), "word_embeddings")
-        self.layer_norm = _layer_norm(config)
-
-    def build(self, input_shape: tuple | None = None) -> None:
-        """Creates the table and the layer norm."""
-        config = self.config
-        self.word_embeddings_VH = self.add_weight(
-            name="word_embeddings",
-            shape=(config.vocab_size, config.hidden_size),
-            initializer=truncated_normal(config.initializer_range, self.seed),
-            autocast=False,
-        )
-        self.layer_norm.build((None, config.hidden_size))
-
-    def call(self, input_ids_BL, segment_ids_BL, dropout_seed=None, packing=None):
-        """Returns the normalized embeddings x_TH; segments change nothing."""
-        x_BLH = look_up(ops.cast(self.word_embeddings_VH, "float32"), input_ids_BL)
-        x_TH = ops.reshape(x_BLH, (-1, self.config.hidden_size))
-        x_TH = self.layer_norm(packing.pack(x_TH) if packing else x_TH)
-        return dropout(x_TH, self.config.embedding_dropout, dropout_seed, site=0)
 
 
 class ModernBertAttention(keras.layers.Layer):
@@ -98,7 +69,7 @@ class ModernBertAttention(keras.layers.Layer):
         """Returns queries, keys and values side by side, [T, 3 * H]."""
         return self.query_key_value(self.layer_norm(x_TH) if self.layer_norm else x_TH)
 
-    def call(self, x_TH, input_mask_BL, dropout_seed=None, packing=None):
+    def call(self, x_TH, input_mask_BL, dropout_seed=None, packing=None, document_BL=None):
         """Returns what attention adds to x_TH."""
         config, length = self.config, input_mask_BL.shape[1]
         x_T3H = self.projected(x_TH)
@@ -116,11 +87,15 @@ class ModernBertAttention(keras.layers.Layer):
         inputs = query_BNLD, key_BNLD, value_BNLD
         settings = rate, dropout_seed, self.site
         if not self.is_global:
-            context_BNLD = attend_locally(*inputs, input_mask_BL, config.reach, *settings)
+            context_BNLD = attend_locally(
+                *inputs, input_mask_BL, config.reach, *settings, document_BL=document_BL
+            )
         elif config.holds_scores(length):
-            context_BNLD = attend(*inputs, score_bias(input_mask_BL, length), *settings)
+            bias = score_bias(input_mask_BL, length, document_BL=document_BL)
+            context_BNLD = attend(*inputs, bias, *settings)
         else:
-            context_BNLD = attend_in_parts(*inputs, score_bias(input_mask_BL, length))
+            bias = score_bias(input_mask_BL, length)
+            context_BNLD = attend_in_parts(*inputs, bias, document_BL)
         context_TH = ops.reshape(
             ops.transpose(context_BNLD, (0, 2, 1, 3)), (-1, config.hidden_size)
         )
@@ -173,10 +148,14 @@ class ModernBertLayer(keras.layers.Layer):
         self.attention.build()
         self.feed_forward.build()
 
-    def call(self, x_TH, input_mask_BL, dropout_seed=None, packing=None):
+    def call(self, x_TH, input_mask_BL, dropout_seed=None, packing=None, document_BL=None):
         """Returns x_TH after the layer."""
         x_TH = x_TH + self.attention(
-            x_TH, input_mask_BL, dropout_seed=dropout_seed, packing=packing
+            x_TH,
+            input_mask_BL,
+            dropout_seed=dropout_seed,
+            packing=packing,
+            document_BL=document_BL,
         )
         return x_TH + self.feed_forward(x_TH, dropout_seed=dropout_seed)
 
@@ -216,7 +195,9 @@ class ModernBertEncoder(Encoder):
         """
         super().__init__(name=config.family)
         self.config = config
-        self.embeddings = ModernBertEmbeddings(config, seed)
+        self.embeddings = WordEmbeddings(
+            config, seed, _layer_norm(config), config.embedding_dropout
+        )
         encoder_seed = fold_seed(seed, "encoder")
         self.encoder_layers = [
             ModernBertLayer(config, encoder_seed, index)
@@ -255,11 +236,19 @@ class ModernBertEncoder(Encoder):
         parts = ops.split(self.encoder_layers[-1].attention.projected(x_RH), 3, axis=-1)
         return parts[("query", "key", "value").index(name)]
 
-    def _outputs(self, x, input_mask, dropout_seed, packing: Packing | None) -> list:
+    def _outputs(
+        self, x, input_mask, dropout_seed, packing: Packing | None, document_BL=None
+    ) -> list:
         outputs = [x]
         for layer in self.encoder_layers:
             outputs.append(
-                layer(outputs[-1], input_mask, dropout_seed=dropout_seed, packing=packing)
+                layer(
+                    outputs[-1],
+                    input_mask,
+                    dropout_seed=dropout_seed,
+                    packing=packing,
+                    document_BL=document_BL,
+                )
             )
         outputs[-1] = self.layer_norm(outputs[-1])
         return outputs

@@ -18,6 +18,7 @@ _SMALL = {
     "max_position_embeddings": 107,
     "type_vocab_size": 109,
     "embedding_size": 11,
+    "position_buckets": 113,
 }
 
 
@@ -43,6 +44,9 @@ def variable_shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
     # Some variables stand side by side in one array.
     sizes |= {3 * small.hidden_size: 3 * config.hidden_size}
     sizes |= {2 * small.intermediate_size: 2 * config.intermediate_size}
+    if "position_buckets" in names:
+        # There are buckets to both sides.
+        sizes |= {2 * small.position_buckets: 2 * config.position_buckets}
     shapes = {}
     for path, shape in _shapes(small).items():
         shape = tuple(sizes.get(size, size) for size in shape)

@@ -10,6 +10,7 @@ from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.records.contract import EVAL_FOLDER
 from beambert.pipelines.shared.console import run_main
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser, parse_bool, read_job
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.text.flags import add_text_flags
@@ -30,6 +31,11 @@ EXAMPLES = """examples:
   # another kind of tokenizer, such as RoBERTa's: a folder that has a tokenizer.json, or that file
   beambert data --input='wiki/*/wiki_*' --tokenizer=roberta-base --output=records --pairs=none
 
+  # two sources: 30 % of the tokens are of books, which are gone over at most 20 times
+  beambert data --source=wiki='wiki/*/wiki_*' --source=books='books/*.txt,more.jsonl' \\
+      --weights=wiki=0.7,books=0.3 --max_epochs_per_source=20 --eval_fraction=0.02 \\
+      --vocab_file=vocab.txt --output=records
+
   # only new files; estimate the size, time and cost of the job on Dataflow without running it
   beambert data --input='gs://bucket/text/*' --since='gs://bucket/records/*' \\
       --vocab_file=vocab.txt --output=gs://bucket/records/2 --dry_run \\
@@ -46,7 +52,37 @@ def build_parser() -> FlagParser:
         description="Turns a corpus into BERT pre-training records (TFRecord shards).",
         examples=EXAMPLES + "\n" + BEAM_HELP,
     )
-    add_input_flags(parser)
+    add_input_flags(parser, is_required=False)
+    parser.add_argument(
+        "--source",
+        action="append",
+        default=[],
+        metavar="NAME=GLOB[,GLOB]",
+        help="in place of --input: a source of the text and its files; give the flag once for each "
+        f"source. A pair is of one source, and each has held-out records in DIR/{EVAL_FOLDER}/NAME",
+    )
+    parser.add_argument(
+        "--weights",
+        default="",
+        metavar="NAME=SHARE[,NAME=SHARE]",
+        help="share of the records' tokens that each --source has; they add up to 1. A source is "
+        "gone over more often, or less, than --dupe_factor says, and the records have as many "
+        "tokens as without this flag",
+    )
+    parser.add_argument(
+        "--temperature",
+        type=float,
+        metavar="EXPONENT",
+        help="in place of --weights: shares proportional to the tokens of each --source to the "
+        "power of this number; 1: as they are; 0.7: multilingual BERT; 0.3: XLM-R; 0: equal shares",
+    )
+    parser.add_argument(
+        "--max_epochs_per_source",
+        type=float,
+        metavar="N",
+        help="greatest number of passes over a --source, at least --dupe_factor; what it then "
+        "lacks of its share the other sources have",
+    )
     parser.add_argument(
         "--since",
         nargs="+",
@@ -134,8 +170,8 @@ def build_parser() -> FlagParser:
         choices=[CORPUS, SOURCE],
         default=defaults.random_next,
         help="where the B of a random next pair comes from; corpus: any other document; source: "
-        "another document of the same pattern of --input, so that the topic alone does not tell "
-        "(default: %(default)s)",
+        "another document of the same --source or pattern of --input, so that the topic alone does "
+        "not tell (default: source with --source, else corpus)",
     )
     add(
         "--random_seed",
@@ -213,6 +249,8 @@ def main(argv: Sequence[str]) -> None:
     parser = build_parser()
     flags, beam_flags = parser.parse_known_args(argv)
     job = read_job(PretrainingDataJob, flags)
+    if not job.patterns:
+        raise InputError("--input: missing; name the files to read, or give --source")
     with loading():
         options = beam_options(beam_flags, parser.flags)
         from beambert.pipelines.pretraining_data import run

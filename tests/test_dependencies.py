@@ -41,7 +41,8 @@ PIPELINES = {
     "text": "corpus shared",
     "vocabulary_learning": "jobs corpus shared storage tokenizers wordpiece",
     "verification": "jobs records shared storage tokenizers wordpiece",
-    "pretraining_data": "jobs corpus instances records shared storage text tokenizers wordpiece",
+    "pretraining_data": "jobs corpus instances records shared storage tasks text tokenizers "
+    "wordpiece",
     "features": "jobs model_inputs records shared storage tasks tokenizers wordpiece",
     "prediction": "corpus.charsets corpus.encodings jobs model_inputs shared storage tasks "
     "tokenizers wordpiece",
@@ -56,11 +57,11 @@ TRAINER = {
     "weights": "model_folders pretrained_models task_models",
     "serving": "model_folders pretrained_models task_models weights",
     "pretraining": "loop model_folders pretrained_models weights",
-    "finetuning": "loop model_folders serving task_models weights",
+    "finetuning": "embedding loop model_folders serving task_models weights",
     "comparison": "loop model_folders pretrained_models",
     "asking": "weights",
     "embedding": "model_folders task_models weights",
-    "retrieval": "embedding",
+    "retrieval": "embedding model_folders task_models",
     "commands": "asking comparison embedding finetuning loop model_folders pretraining retrieval "
     "serving weights",
     "task": "commands",

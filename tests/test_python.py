@@ -185,7 +185,7 @@ def call(function, *given):
     return found[0]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_function_leaves_the_process_as_it_was(tmp_path, monkeypatch):
     """From another thread first, which does the work; again from this one, which finds it done."""
     monkeypatch.chdir(tmp_path)

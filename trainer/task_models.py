@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from beambert.model.classifier import PLAIN_HEAD, BertClassifier, BertTokenClassifier, Head
 from beambert.model.config import EncoderConfig
+from beambert.model.pooling import Pooling
+from beambert.model.sentence_encoder import SentenceEncoder
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files, tensorflow_models
 from beambert.pipelines.storage.weights import SAVED_MODEL_FOLDER, WEIGHTS_FILE
@@ -17,8 +19,11 @@ from beambert.pipelines.tasks.entities import OUTSIDE
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
+    EMBEDDING,
     MULTI_LABEL,
     REGRESSION,
+    RERANK,
+    SIMILARITY,
     SPAN,
     TAGGING,
 )
@@ -41,13 +46,21 @@ def _finder(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> ke
     return BertTokenClassifier(config, 2, seed, head, head_dropout=0.0)
 
 
+def _embedder(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
+    # The losses compare cosines, so that vectors have no length of their own.
+    return SentenceEncoder(config, seed, Pooling(head.pooling, is_normalized=True))
+
+
 MODELS: dict[str, Callable[[EncoderConfig, int, int, Head], keras.Model]] = {
     CLASSIFICATION: _classifier,
     MULTI_LABEL: _classifier,
     REGRESSION: _scorer,
+    RERANK: _scorer,
     CHOICE: _scorer,
     TAGGING: _tagger,
     SPAN: _finder,
+    EMBEDDING: _embedder,
+    SIMILARITY: _embedder,
 }
 
 
@@ -77,6 +90,7 @@ def task_model(found: model_folders.ModelFolder) -> keras.Model:
         training.get("freeze_encoder", False),
         training.get("num_bilstm_layers", 0),
         training["max_seq_length"] if "windows" in training else None,
+        training.get("pooling", PLAIN_HEAD.pooling),
     )
     labels = len(training["labels"])
     model = build_model(training["kind"], found.config, labels, seed=0, head=head)

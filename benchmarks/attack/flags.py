@@ -22,6 +22,8 @@ FITTING = {
     **{"encoding": ("auto", "utf-8", "cp1252", "utf-16"), "text_column": ("text",)},
     **{"max_reject_fraction": ("0", "0.5", "0.99"), "vocab_size": ("120", "300", "5000")},
     **{"language": ("en", "de", "ja"), "min_document_characters": ("0", "30", "300")},
+    **{"keep_languages": ("en", "en,de"), "min_language_probability": ("0", "0.5", "0.99")},
+    **{"scrub": ("email", "email,url,ip"), "phone_regions": ("US", "DE,GB")},
     **{"max_seq_length": ("8", "24", "32", "512"), "max_predictions_per_seq": ("1", "4", "24")},
     **{"masked_lm_prob": ("0.05", "0.5", "0.9"), "short_seq_prob": ("0", "0.5", "1")},
     **{"dupe_factor": ("1", "3"), "random_seed": ("0", "7", "123456789")},

@@ -3,13 +3,12 @@
 import dataclasses
 from typing import Any, ClassVar
 
-from beambert.model.config import BERT_SIZES, EncoderConfig, sizes_of
+from beambert.model.config import BERT_SIZES, SegmentedConfig, sizes_of
 from beambert.model.families.family import (
     MASKED_LM,
     PRE_TRAINING,
-    QUESTION_ANSWERING,
-    TOKEN_CLASSIFICATION,
     Family,
+    without_pooler,
 )
 from beambert.model.objectives import MLM, SOP
 
@@ -18,7 +17,7 @@ _SIZES = BERT_SIZES | {"xlarge": sizes_of(24, 2048, 16), "xxlarge": sizes_of(12,
 
 
 @dataclasses.dataclass(frozen=True)
-class AlbertConfig(EncoderConfig):
+class AlbertConfig(SegmentedConfig):
     """The sizes and rates of an ALBERT; the defaults are those of transformers, its xxlarge.
 
     Attributes:
@@ -43,11 +42,6 @@ class AlbertConfig(EncoderConfig):
     type_vocab_size: int = 2
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
-
-    @property
-    def segments(self) -> int:
-        """Number of segments that the encoder tells apart."""
-        return self.type_vocab_size
 
 
 _LAYER = r"albert\.encoder\.layer\.0\."
@@ -74,10 +68,7 @@ class Albert(Family):
         r"cls\.seq_relationship\.": "sop_classifier.classifier.",
         r"cls\.predictions\.(transform\.)?": "predictions.",
     }
-    task_names = {
-        TOKEN_CLASSIFICATION: {r"albert\.pooler\.": None},
-        QUESTION_ANSWERING: {r"albert\.pooler\.": None, r"classifier\.": "qa_outputs."},
-    }
+    task_names = without_pooler("albert")
 
     @property
     def size_names(self) -> tuple[str, ...]:

@@ -6,9 +6,8 @@ from typing import ClassVar
 from beambert.model.config import BERT_SIZES, EncoderConfig
 from beambert.model.families.family import (
     MASKED_LM,
-    QUESTION_ANSWERING,
-    TOKEN_CLASSIFICATION,
     Family,
+    without_pooler,
 )
 from beambert.model.objectives import MLM
 
@@ -70,10 +69,7 @@ class DistilBert(Family):
         r"cls\.predictions\.": "vocab_projector.",
         r"distilbert\.pooler\.dense": "pre_classifier",
     }
-    task_names = {
-        TOKEN_CLASSIFICATION: {r"distilbert\.pooler\.": None},
-        QUESTION_ANSWERING: {r"distilbert\.pooler\.": None, r"classifier\.": "qa_outputs."},
-    }
+    task_names = without_pooler("distilbert")
 
     def sized(self, name: str, vocab_size: int, padding: int) -> DistilBertConfig:
         """Returns the configuration of a size of BERT with half of the layers."""

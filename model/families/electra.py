@@ -6,15 +6,14 @@ It learns by replaced token detection. Its configuration is the discriminator's.
 import dataclasses
 from typing import ClassVar
 
-from beambert.model.config import BERT_SIZES, EncoderConfig, sizes_of
+from beambert.model.config import BERT_SIZES, SegmentedConfig, sizes_of
 from beambert.model.families.family import (
     MASKED_LM,
     MULTIPLE_CHOICE,
     PRE_TRAINING,
-    QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
-    TOKEN_CLASSIFICATION,
     Family,
+    without_pooler,
 )
 from beambert.model.objectives import MLM, RTD
 
@@ -23,7 +22,7 @@ _SIZES = BERT_SIZES | {"small": {**sizes_of(12, 256, 4), "embedding_size": 128}}
 
 
 @dataclasses.dataclass(frozen=True)
-class ElectraConfig(EncoderConfig):
+class ElectraConfig(SegmentedConfig):
     """The sizes and rates of an ELECTRA; the defaults are those of transformers, its small.
 
     Attributes:
@@ -46,11 +45,6 @@ class ElectraConfig(EncoderConfig):
     type_vocab_size: int = 2
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
-
-    @property
-    def segments(self) -> int:
-        """Number of segments that the encoder tells apart."""
-        return self.type_vocab_size
 
     @property
     def projects_embeddings(self) -> bool:
@@ -77,8 +71,7 @@ class Electra(Family):
             r"classifier\.": "classifier.out_proj.",
         },
         MULTIPLE_CHOICE: {r"electra\.pooler\.dense\.": "sequence_summary.summary."},
-        TOKEN_CLASSIFICATION: {r"electra\.pooler\.": None},
-        QUESTION_ANSWERING: {r"electra\.pooler\.": None, r"classifier\.": "qa_outputs."},
+        **without_pooler("electra"),
     }
 
     def sized(self, name: str, vocab_size: int, padding: int) -> ElectraConfig:

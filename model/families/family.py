@@ -15,9 +15,19 @@ from beambert.model.objectives import BERT, LTR, MLM, OBJECTIVES, RTD, SOP
 PRE_TRAINING, MASKED_LM = "ForPreTraining", "ForMaskedLM"
 SEQUENCE_CLASSIFICATION, MULTIPLE_CHOICE = "ForSequenceClassification", "ForMultipleChoice"
 TOKEN_CLASSIFICATION, QUESTION_ANSWERING = "ForTokenClassification", "ForQuestionAnswering"
+ENCODER = "Model"
 
 # A pattern of a name of `hugging_face_name` -> its replacement; None leaves the variable out.
 Names = Mapping[str, str | None]
+
+
+def without_pooler(family: str) -> dict[str, Names]:
+    """Returns the `task_names` of the classes that read single tokens, and so have no pooler."""
+    no_pooler = {rf"{family}\.pooler\.": None}
+    return {
+        TOKEN_CLASSIFICATION: no_pooler,
+        QUESTION_ANSWERING: no_pooler | {r"classifier\.": "qa_outputs."},
+    }
 
 
 class Family:
@@ -50,10 +60,7 @@ class Family:
     }
     model_prefix: ClassVar[str] = "bert."
     names: ClassVar[Names] = {}
-    task_names: ClassVar[Mapping[str, Names]] = {
-        TOKEN_CLASSIFICATION: {r"bert\.pooler\.": None},
-        QUESTION_ANSWERING: {r"bert\.pooler\.": None, r"classifier\.": "qa_outputs."},
-    }
+    task_names: ClassVar[Mapping[str, Names]] = without_pooler("bert")
 
     @property
     def size_names(self) -> tuple[str, ...]:

@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 from beambert.model.config import BERT_SIZES, EncoderConfig, require_id
 from beambert.model.families.family import (
     MASKED_LM,
-    QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
-    TOKEN_CLASSIFICATION,
     Family,
+    without_pooler,
 )
 from beambert.model.objectives import MLM
 
@@ -69,8 +68,7 @@ class Roberta(Family):
             r"roberta\.pooler\.": "classifier.",
             r"classifier\.": "classifier.out_proj.",
         },
-        TOKEN_CLASSIFICATION: {r"roberta\.pooler\.": None},
-        QUESTION_ANSWERING: {r"roberta\.pooler\.": None, r"classifier\.": "qa_outputs."},
+        **without_pooler("roberta"),
     }
 
     def sized(self, name: str, vocab_size: int, padding: int) -> Any:

@@ -2,6 +2,7 @@
 
 from beambert.model.config import EncoderConfig, parse_config, shown
 from beambert.model.families.albert import Albert
+from beambert.model.families.debertav2 import DebertaV2
 from beambert.model.families.distilbert import DistilBert
 from beambert.model.families.electra import Electra
 from beambert.model.families.family import Family
@@ -16,6 +17,7 @@ FAMILIES: dict[str, Family] = {
     "albert": Albert(),
     "electra": Electra(),
     "modernbert": ModernBert(),
+    "deberta-v2": DebertaV2(),
 }
 
 

@@ -6,8 +6,13 @@ from beambert.pipelines.shared.flags import FlagGroup
 from beambert.pipelines.shared.progress import Describe, describe_bytes
 
 
-def add_input_flags(parser: FlagGroup) -> None:
-    """Adds the flags for the input files and their format."""
+def add_input_flags(parser: FlagGroup, *, is_required: bool = True) -> None:
+    """Adds the flags for the input files and their format.
+
+    Args:
+      parser: parser of a command.
+      is_required: whether there is no other flag for the files than --input.
+    """
     # Only the commands that read a corpus have to load its formats.
     from beambert.pipelines.corpus.formats import AUTO, CHOICES
 
@@ -15,7 +20,8 @@ def add_input_flags(parser: FlagGroup) -> None:
         "--input",
         nargs="+",
         action="extend",
-        required=True,
+        default=[],
+        required=is_required,
         metavar="GLOB",
         help="files to read, which may be compressed (.gz, .bz2, .zst)",
     )

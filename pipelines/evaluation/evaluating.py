@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import json
 import pathlib
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -227,8 +228,13 @@ def _predict(
     Raises:
       InputError: the model's answers cannot be used.
     """
-    beam_steps.predict(predictor, rows, place.of_workers(PREDICTIONS_FOLDER), place.options)
-    records = predictions.read_records(place.fetched(PREDICTIONS_FOLDER))
+    beam_steps.predict(predictor, rows, place.of_workers(predictor.FOLDER), place.options)
+    records = predictions.read_records(place.fetched(predictor.FOLDER))
+    if predictor.FOLDER != PREDICTIONS_FOLDER:
+        shutil.rmtree(place.unfinished / predictor.FOLDER)
+        records = predictor.completed(rows, records)
+        predictions.write_records(records, place.of_workers(PREDICTIONS_FOLDER))
+        place.fetched(PREDICTIONS_FOLDER)
     predictions.check_records(task.kind, records, len(rows), subject.model)
     return records
 

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from beambert.pipelines.evaluation.multi_label_outcomes import MultiLabelOutcomes
 from beambert.pipelines.evaluation.outcome_base import ArrayOutcomes, Outcomes, Record, column
+from beambert.pipelines.evaluation.ranking_outcomes import RankingOutcomes
+from beambert.pipelines.evaluation.relevance_outcomes import RelevanceOutcomes
 from beambert.pipelines.tasks import metrics
 from beambert.pipelines.tasks.entities import (
     EntityCounts,
@@ -19,8 +21,11 @@ from beambert.pipelines.tasks.entities import (
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
+    EMBEDDING,
     MULTI_LABEL,
     REGRESSION,
+    RERANK,
+    SIMILARITY,
     SPAN,
     TAGGING,
 )
@@ -128,6 +133,12 @@ class NumberOutcomes(ArrayOutcomes):
         """Returns the mean label as a constant answer."""
         mean = float(self.labels.mean())
         return [(round(mean, 6), type(self)(self.labels, np.full(len(self), mean)))]
+
+
+class CosineOutcomes(NumberOutcomes):
+    """The outcomes of a similarity; errors say nothing, as scores need not be cosines."""
+
+    METRICS = ("spearman", "pearson")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,8 +261,11 @@ OUTCOMES: dict[str, type[Outcomes]] = {
     MULTI_LABEL: MultiLabelOutcomes,
     CHOICE: ChoiceOutcomes,
     REGRESSION: NumberOutcomes,
+    RERANK: RelevanceOutcomes,
     TAGGING: TagOutcomes,
     SPAN: AnswerOutcomes,
+    EMBEDDING: RankingOutcomes,
+    SIMILARITY: CosineOutcomes,
 }
 
 

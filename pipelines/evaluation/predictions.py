@@ -3,9 +3,10 @@
 import dataclasses
 import pathlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from beambert.pipelines.evaluation import slices
+from beambert.pipelines.evaluation.folder import PREDICTIONS_FOLDER
 from beambert.pipelines.evaluation.outcomes import Record
 from beambert.pipelines.evaluation.records import OWN_FEATURES, RECORDS
 from beambert.pipelines.prediction.saved_models import Model, check_signature, load
@@ -67,6 +68,9 @@ class Predictor:
     The threads of a worker process share one loaded model.
     """
 
+    # Name of the folder that Beam writes the records to.
+    FOLDER: ClassVar[str] = PREDICTIONS_FOLDER
+
     def __init__(self, kind: str, model: Model) -> None:
         """Takes the kind of the task and the SavedModel to load."""
         from apache_beam.utils import shared
@@ -101,6 +105,13 @@ class Predictor:
         """Returns the metrics of the official scorer and its input files; None without one."""
         return None
 
+    def completed(self, rows: Sequence[Row], records: Sequence[Record]) -> Sequence[Record]:
+        """Returns the records of all rows with what only all of them together tell.
+
+        A predictor that adds to them has another `FOLDER`, so that the records are written again.
+        """
+        return records
+
     def __call__(self, rows: Sequence[Row]) -> list[bytes]:
         """Returns one serialized tf.Example for each row."""
         model = self._shared.acquire(lambda: load(self._model))
@@ -126,6 +137,16 @@ def encode_record(record: Record) -> bytes:
     features = {name: feature(values) for name, values in record.items()}
     example = tf.train.Example(features=tf.train.Features(feature=features))
     return example.SerializeToString(deterministic=True)
+
+
+def write_records(records: Sequence[Record], folder: str) -> None:
+    """Writes records to a folder, on any file system that TensorFlow knows."""
+    import tensorflow as tf
+
+    tf.io.gfile.makedirs(folder)
+    with tf.io.TFRecordWriter(f"{folder}/part-00000-of-00001.tfrecord") as file:
+        for record in records:
+            file.write(encode_record(record))
 
 
 def read_records(folder: pathlib.Path) -> list[Record]:

@@ -5,7 +5,10 @@ slicing. The other features depend on the kind of the task:
 
     classification, choice   label, label_index, prediction, prediction_index, probabilities
     multi_label              label_flags, prediction_flags, probabilities (one for each label)
-    regression               number (the label), score
+    regression, similarity   number (the label), score
+    rerank                   query_id (see `ranking.text_id`), number (the relevance), score
+    embedding                text_ids (see `ranking.text_id`), found (the best text), ndcg_at_10,
+                             mrr_at_10, recall_at_10
     tagging                  tags, predicted_tags (one for each word)
     span                     impossible, answer, probability, n_best, null_odds, exact_match,
                              squad_f1
@@ -19,6 +22,7 @@ import numpy as np
 from beambert.pipelines.evaluation.excerpts import excerpt
 from beambert.pipelines.evaluation.multi_label_records import MultiLabelRecords
 from beambert.pipelines.evaluation.outcome_base import Record
+from beambert.pipelines.evaluation.ranking_records import RankingRecords
 from beambert.pipelines.evaluation.record_base import (
     Mistake,
     Records,
@@ -30,12 +34,16 @@ from beambert.pipelines.prediction.saved_models import Model
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.entities import entities
 from beambert.pipelines.tasks.examples import ChoiceExample, TaggedExample, TextExample
+from beambert.pipelines.tasks.ranking import text_id
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
+    EMBEDDING,
     MULTI_LABEL,
     REGRESSION,
+    RERANK,
+    SIMILARITY,
     SPAN,
     TAGGING,
     Task,
@@ -47,6 +55,7 @@ OWN_FEATURES = (
     *("label_flags", "prediction_flags"),
     *("tags", "predicted_tags", "impossible", "answer", "probability", "n_best", "null_odds"),
     *("exact_match", "squad_f1"),
+    *("query_id", "text_ids", "vectors", "found", "ndcg_at_10", "mrr_at_10", "recall_at_10"),
 )
 # Greatest numbers of characters in an excerpt of a context: all, and those before the answer.
 _MOST_OF_CONTEXT, _BEFORE_ANSWER = 280, 120
@@ -163,6 +172,20 @@ class NumberRecords(Records):
         return Mistake(text_of(example), example.label, f"{score:.3f}", abs(score - number))
 
 
+class RelevanceRecords(NumberRecords):
+    """Records of a reranking."""
+
+    @staticmethod
+    def truth(example: TextExample, labels: Sequence[str]) -> dict[str, list[Any]]:
+        """Returns the relevance, and the id of the query."""
+        return {"query_id": [text_id(example.text)], "number": [float(example.label)]}
+
+    @staticmethod
+    def label_slices(examples: Sequence[TextExample], labels: Sequence[str]) -> Slices | None:
+        """Returns None: a slice must have the candidates of a query together."""
+        return None
+
+
 class TagRecords(Records):
     """Records of a tagging."""
 
@@ -251,9 +274,12 @@ RECORDS: dict[str, type[Records]] = {
     CLASSIFICATION: ClassRecords,
     MULTI_LABEL: MultiLabelRecords,
     REGRESSION: NumberRecords,
+    RERANK: RelevanceRecords,
     CHOICE: ChoiceRecords,
     TAGGING: TagRecords,
     SPAN: SpanRecords,
+    EMBEDDING: RankingRecords,
+    SIMILARITY: NumberRecords,
 }
 
 

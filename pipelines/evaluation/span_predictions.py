@@ -11,6 +11,7 @@ from beambert.pipelines.evaluation import slices
 from beambert.pipelines.evaluation.outcomes import Record
 from beambert.pipelines.evaluation.predictions import Predictor, Row, encode_record
 from beambert.pipelines.evaluation.records import ANSWER, NO_ANSWER
+from beambert.pipelines.evaluation.vector_predictions import CosinePredictor, RankingPredictor
 from beambert.pipelines.model_inputs.answers import DecodingParameters, SquadPredictions, decode
 from beambert.pipelines.model_inputs.windows import WindowParameters, make_windows
 from beambert.pipelines.prediction.saved_models import Model, check_signature, check_task, load
@@ -21,8 +22,11 @@ from beambert.pipelines.tasks.squad_scoring import score
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
+    EMBEDDING,
     MULTI_LABEL,
     REGRESSION,
+    RERANK,
+    SIMILARITY,
     SPAN,
     TAGGING,
     Task,
@@ -47,7 +51,7 @@ class _Loaded:
     tokenizer: "OffsetTokenizer | SubwordOffsets"
 
 
-class SpanPredictor:
+class SpanPredictor(Predictor):
     """Turns a batch of questions into serialized tf.Examples with the model's answers.
 
     The threads of a worker process share one loaded model.
@@ -139,9 +143,12 @@ PREDICTORS: dict[str, type[Predictor] | type[SpanPredictor]] = {
     CLASSIFICATION: Predictor,
     MULTI_LABEL: Predictor,
     REGRESSION: Predictor,
+    RERANK: Predictor,
     CHOICE: Predictor,
     TAGGING: Predictor,
     SPAN: SpanPredictor,
+    EMBEDDING: RankingPredictor,
+    SIMILARITY: CosinePredictor,
 }
 
 

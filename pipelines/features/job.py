@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.pipelines.records.contract import shard_name
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import check_minimum
 from beambert.pipelines.tasks.examples import Example
 from beambert.pipelines.tasks.splits import TaskSplits, present_splits, read_splits
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import SHORTEST_LENGTH, TRAIN, Task
+from beambert.pipelines.tasks.vector_kinds import VectorTask
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 # Number of examples in a record file, which is the unit of work of a worker.
@@ -33,7 +35,7 @@ class FeaturesJob:
       tokenizer: the encoder's tokenizer.json, or its folder; None for word pieces.
 
     Raises:
-      InputError: `max_seq_length` is too small.
+      InputError: `max_seq_length` is too small, or the task learns vectors of texts.
     """
 
     task: Task
@@ -47,6 +49,11 @@ class FeaturesJob:
 
     def __post_init__(self) -> None:
         """Checks the values."""
+        if isinstance(self.task, VectorTask):
+            raise InputError(
+                f"--task={self.task.name}: has no features that are made ahead; give its files to "
+                "`beambert finetune`"
+            )
         check_minimum(self, SHORTEST_LENGTH, "max_seq_length")
 
     @property

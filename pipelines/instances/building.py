@@ -97,11 +97,16 @@ def order_documents(
     if by_source:
         order = order[np.argsort(documents.sources[order], kind="stable")]
     documents = documents.take(order)
+    count_text(documents, ids, counts)
+    return documents
+
+
+def count_text(documents: CompactDocuments, ids: TokenIds, counts: DocumentCounts) -> None:
+    """Fills in the counts of the text of documents."""
     counts.documents = int((documents.pieces == 0).sum())
     counts.sentences = len(documents.sentence_lengths)
     counts.tokens = len(documents.tokens)
     counts.unknown_tokens = int((documents.tokens == ids.unknown).sum())
-    return documents
 
 
 def check_size(parts: Sequence[CompactDocuments]) -> None:
@@ -183,7 +188,7 @@ def count_sources(documents: CompactDocuments, sources: int) -> list[tuple[int, 
     return [(int(number), int(size)) for number, size in zip(begun, in_all, strict=True)]
 
 
-def _from_another_source(documents: CompactDocuments, pairs: np.ndarray) -> int:
+def from_another_source(documents: CompactDocuments, pairs: np.ndarray) -> int:
     """Returns the number of random next pairs whose B comes from another source than A."""
     owner = np.repeat(documents.sources, documents.document_sentences)
     sources = np.repeat(owner, documents.sentence_lengths)
@@ -225,7 +230,7 @@ def pair_documents(
             partners=partners,
             swaps=parameters.pairs == SOP,
         )
-        pair_counts.random_next_other_source = _from_another_source(documents, pairs)
+        pair_counts.random_next_other_source = from_another_source(documents, pairs)
         passes.append(pairs)
         for name, value in dataclasses.asdict(pair_counts).items():
             setattr(counts, name, getattr(counts, name) + value)

@@ -92,6 +92,10 @@ class CompactDocuments:
         """Returns the chosen documents in the order given (indices [documents taken])."""
         return self._take(order, *self._ends())
 
+    def of_source(self, source: int) -> "CompactDocuments":
+        """Returns the documents of a source, in the same order."""
+        return self.take(np.flatnonzero(self.sources == source))
+
     def document_tokens(self) -> np.ndarray:
         """Returns the number of tokens of each document, int64 [documents]."""
         sentence_ends, token_ends = self._ends()

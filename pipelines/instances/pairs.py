@@ -103,6 +103,7 @@ def build_pairs(
     random: Random,
     partners: Sequence[Partners] | None = None,
     swaps: bool = False,
+    walked: int | None = None,
 ) -> tuple[np.ndarray, PairCounts]:
     """Goes over the documents once and pairs their sentences.
 
@@ -128,6 +129,8 @@ def build_pairs(
       random: source of every draw.
       partners: documents that each document may take a random B from; None for all others.
       swaps: whether a pair that is not "is next" has A and B swapped, instead of a random B.
+      walked: number of documents, from the first on, that have an A. A random B may come from the
+        others, too. None for all.
 
     Returns:
       int32 [n, 5] and the counts. The columns are start and end of A, start and end of B (offsets
@@ -137,15 +140,16 @@ def build_pairs(
     starts = [0, *np.cumsum(np.asarray(sentence_lengths, np.int64)).tolist()]
     firsts = [0, *np.cumsum(np.asarray(document_sentences, np.int64)).tolist()]
     documents = len(firsts) - 1
+    walked = documents if walked is None else walked
     counts = PairCounts()
     rows: list[int] = []
     draw = random.random
     is_reference = balance is None
     balance = balance or Balance()
     forced, free, ahead = balance.forced, balance.free, balance.ahead
-    tokens_left = starts[-1]
+    tokens_left = starts[firsts[walked]]
     targets: Iterable[tuple[int, int]] = (
-        (document, _draw_target(limit, short_seq_prob, random)) for document in range(documents)
+        (document, _draw_target(limit, short_seq_prob, random)) for document in range(walked)
     )
 
     def is_steady(aim: tuple[int, int]) -> bool:

@@ -50,10 +50,14 @@ class InputFile:
         return open_stored(path) if FileSystems.exists(path) else None
 
 
-def match_inputs(patterns: Sequence[str]) -> list[InputFile]:
+def match_inputs(patterns: Sequence[str], flag: str = "--input") -> list[InputFile]:
     """Returns the files that match any of the patterns, each once, sorted by path.
 
     A name that exists is that file, even if it would also be a pattern.
+
+    Args:
+      patterns: the patterns.
+      flag: flag that gave them, for messages.
 
     Raises:
       InputError: a pattern matches nothing, or it names something other than regular files.
@@ -62,12 +66,13 @@ def match_inputs(patterns: Sequence[str]) -> list[InputFile]:
     for pattern in patterns:
         name = _printable(pattern)
         if not pattern:
-            raise InputError("--input: is empty; name the files to read")
+            raise InputError(f"{flag}: is empty; name the files to read")
         if os.path.isdir(pattern):
-            raise InputError(f"--input={name}: is a folder; name its files: '{name.rstrip('/')}/*'")
-        matched = [_file_here(pattern)] if os.path.lexists(pattern) else _match(pattern)
+            raise InputError(f"{flag}={name}: is a folder; name its files: '{name.rstrip('/')}/*'")
+        is_file = os.path.lexists(pattern)
+        matched = [_file_here(pattern, flag)] if is_file else _match(pattern, flag)
         if not matched:
-            raise InputError(f"--input={name}: matches no file; check the path and the quotes")
+            raise InputError(f"{flag}={name}: matches no file; check the path and the quotes")
         found |= {file.path: file for file in matched}
     return [found[path] for path in sorted(found)]
 
@@ -103,14 +108,14 @@ def describe_links(files: Sequence[InputFile]) -> list[str]:
     ]
 
 
-def _match(pattern: str) -> list[InputFile]:
+def _match(pattern: str, flag: str = "--input") -> list[InputFile]:
     """Returns the files that match a pattern."""
     try:
         # Beam finds nothing by a pattern without a folder, such as *.txt.
         (result,) = FileSystems.match([absolute(pattern)])
     except (*STORAGE_ERRORS, ValueError) as error:
         raise InputError(
-            f"--input={_printable(pattern)}: cannot be listed ({error}); check the path and your "
+            f"{flag}={_printable(pattern)}: cannot be listed ({error}); check the path and your "
             "access"
         ) from error
     matched = [m for m in result.metadata_list if m.size_in_bytes is not None]
@@ -121,10 +126,10 @@ def _match(pattern: str) -> list[InputFile]:
         ]
     # Beam passes over links whose file is gone.
     gone = {path for path in glob.glob(pattern, recursive=True) if not os.path.exists(path)}
-    return [_file_here(path) for path in sorted({*gone, *(m.path for m in matched)})]
+    return [_file_here(path, flag) for path in sorted({*gone, *(m.path for m in matched)})]
 
 
-def _file_here(path: str) -> InputFile:
+def _file_here(path: str, flag: str) -> InputFile:
     """Returns a regular file on this machine.
 
     Raises:
@@ -132,18 +137,18 @@ def _file_here(path: str) -> InputFile:
     """
     name = _printable(path)
     if name != path:
-        raise InputError(f"--input={name}: the name is not UTF-8; rename the file")
+        raise InputError(f"{flag}={name}: the name is not UTF-8; rename the file")
     try:
         status = os.stat(path)
     except OSError as error:
         is_link = os.path.islink(path)
         why = f"is a link to {os.readlink(path)}, which cannot be read" if is_link else "is gone"
         raise InputError(
-            f"--input={path}: {why} ({error.strerror}); mend that or leave it out"
+            f"{flag}={path}: {why} ({error.strerror}); mend that or leave it out"
         ) from error
     if not stat.S_ISREG(status.st_mode):
         raise InputError(
-            f"--input={path}: is not a regular file; write its content to one and name that"
+            f"{flag}={path}: is not a regular file; write its content to one and name that"
         )
     return InputFile(absolute(path), status.st_size, status.st_mtime)
 

@@ -167,9 +167,14 @@ def check_visible(folder: str, flag: str = "--output") -> None:
         )
 
 
-def library_versions() -> dict[str, str]:
-    """Returns the versions of Python and of the libraries that shape the output of pipelines."""
+def library_versions(others: Sequence[str] = ()) -> dict[str, str]:
+    """Returns the versions of Python and of the libraries that shape the output of pipelines.
+
+    Args:
+      others: names of packages that shape this one's, besides those that always do.
+    """
     libraries = ("apache-beam", "numpy", "sentencex", "tensorflow", "tensorflow-text", "tfx-bsl")
+    libraries += tuple(others)
     versions = {name: importlib.metadata.version(name) for name in libraries}
     return versions | {"python": sys.version.split()[0]}
 

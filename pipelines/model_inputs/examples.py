@@ -16,13 +16,17 @@ from beambert.pipelines.model_inputs.features import (
 )
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.model_inputs.windows import NO_ANSWER, WindowParameters, make_windows
-from beambert.pipelines.tasks.examples import Example
+from beambert.pipelines.tasks.examples import Example, VectorExample
+from beambert.pipelines.tasks.ranking import text_id
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
+    EMBEDDING,
     MULTI_LABEL,
     REGRESSION,
+    RERANK,
+    SIMILARITY,
     SPAN,
     TAGGING,
 )
@@ -183,6 +187,41 @@ class ChoiceInputs(TextInputs):
         return texts, [ending for example in examples for ending in example.endings], choices
 
 
+class VectorInputs(ExampleInputs):
+    """Inputs of vectors: each text is a sequence; the targets are the ids of equal texts."""
+
+    TARGETS = {"text_ids": np.int64}
+    HAS_CHOICES = True
+    HAS_TARGET_PER_LABEL = True
+
+    @classmethod
+    def features(
+        cls, examples: Sequence[Any], labels: Sequence[str], text_features: TextFeatures
+    ) -> TaskFeatures:
+        """See `make_features`."""
+        texts = [text for example in examples for text in example.sequences]
+        batches = list(_converted(text_features, [texts]))
+        count = len(examples[0].sequences)
+        return TaskFeatures(*_without_padding(batches), cls._targets(examples), {}, count)
+
+    @staticmethod
+    def _targets(examples: Sequence[VectorExample]) -> dict[str, np.ndarray]:
+        ids = [[text_id(text) for text in example.sequences] for example in examples]
+        return {"text_ids": np.array(ids, np.int64)}
+
+
+class ScoredVectorInputs(VectorInputs):
+    """Inputs of a similarity: pairs; the targets are the ids of equal texts, and the score."""
+
+    @staticmethod
+    def _targets(examples: Sequence[VectorExample]) -> dict[str, np.ndarray]:
+        targets = VectorInputs._targets(examples)
+        if examples[0].label is not None:
+            scores = [float(example.label) for example in examples]
+            targets["label_ids"] = np.array(scores, np.float32)
+        return targets
+
+
 class TagInputs(ExampleInputs):
     """Inputs of a tagging: sentences; the target of a word's first piece is its tag."""
 
@@ -242,9 +281,12 @@ MODEL_INPUTS: dict[str, type[ModelInputs]] = {
     CLASSIFICATION: TextInputs,
     MULTI_LABEL: MultiLabelInputs,
     REGRESSION: NumberInputs,
+    RERANK: NumberInputs,
     CHOICE: ChoiceInputs,
     TAGGING: TagInputs,
     SPAN: SpanInputs,
+    EMBEDDING: VectorInputs,
+    SIMILARITY: ScoredVectorInputs,
 }
 
 

@@ -9,8 +9,11 @@ from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
+    EMBEDDING,
     MULTI_LABEL,
     REGRESSION,
+    RERANK,
+    SIMILARITY,
     SPAN,
     TAGGING,
 )
@@ -99,6 +102,19 @@ class NumberAnswers(LabelAnswers):
         return {"score": float(outputs["score"][i])}
 
 
+class VectorAnswers(LabelAnswers):
+    """Answers of an embedding or a similarity: the vector of a text."""
+
+    OUTPUTS = ("embedding",)
+
+    @staticmethod
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
+        """Returns the vector."""
+        return {"embedding": outputs["embedding"][i].tolist()}
+
+
 class ChoiceAnswers(LabelAnswers):
     """Answers of a choice: the index of an ending."""
 
@@ -164,7 +180,10 @@ ANSWERS: dict[str, type[Answers]] = {
     CLASSIFICATION: LabelAnswers,
     MULTI_LABEL: MultiLabelAnswers,
     REGRESSION: NumberAnswers,
+    RERANK: NumberAnswers,
     CHOICE: ChoiceAnswers,
     TAGGING: TagAnswers,
     SPAN: SpanAnswers,
+    EMBEDDING: VectorAnswers,
+    SIMILARITY: VectorAnswers,
 }

@@ -3,13 +3,14 @@
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from beambert.pipelines.corpus.documents import Document, Reject
+from beambert.pipelines.corpus.documents import Document, Skip
 from beambert.pipelines.corpus.parts import FilePart
-from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
+from beambert.pipelines.corpus.reading import ReadOptions, counts_by_reason, read_part, split_file
 from beambert.pipelines.instances.building import (
     DocumentCounts,
     InstanceCounts,
@@ -17,14 +18,23 @@ from beambert.pipelines.instances.building import (
     order_documents,
     pair_documents,
 )
+from beambert.pipelines.instances.by_source import SourceRecords
 from beambert.pipelines.instances.compact_documents import CompactDocuments, compact_documents
 from beambert.pipelines.instances.masking import TokenIds
+from beambert.pipelines.instances.mixture import Mixture
+from beambert.pipelines.instances.packing import SPECIAL_TOKENS_A_RECORD
+from beambert.pipelines.instances.pairs import SPECIAL_TOKENS_A_PAIR
 from beambert.pipelines.instances.parameters import REFERENCE
 from beambert.pipelines.jobs.input_files import InputFile
+from beambert.pipelines.pretraining_data.evaluation_texts import OVERLAP, EvaluationTexts
+from beambert.pipelines.pretraining_data.finishing import describe_dropped
 from beambert.pipelines.pretraining_data.job_size import JobSize
 from beambert.pipelines.pretraining_data.layout import Layout
+from beambert.pipelines.pretraining_data.source_shares import source_shares
+from beambert.pipelines.records.contract import NONE
 from beambert.pipelines.records.encoding import RecordWriter, encode_examples
 from beambert.pipelines.shared.console import counted, duration
+from beambert.pipelines.text.flags import describe_scrubbing
 from beambert.pipelines.text.preparation import TextOptions, prepare_documents
 from beambert.pipelines.tokenizers.building import make_tokenizer, tokenize_documents
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
@@ -32,6 +42,8 @@ from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 # Number of places in the corpus to read at, and number of characters to read at each. These are 16
 # MB in all, which take 10 s of a processor.
 SAMPLES = 16
+# Least number of places in each source of --source.
+FEWEST_SAMPLES = 4
 CHARACTERS_PER_SAMPLE = 1 << 20
 
 
@@ -46,8 +58,10 @@ class Estimate:
         often in it than small ones, so that it isn't `documents` divided by `share`.
       rejects: the rejected documents, as "file: detail".
       used: number of documents used.
+      dropped, scrubbed: number of documents dropped, by reason, and of placeholders, by name.
       sentences, tokens: number of sentences and tokens in the used documents.
       instances: max_seq_length -> number of instances.
+      record_tokens: max_seq_length -> number of their tokens, special ones and padding not counted.
       bytes: max_seq_length -> size of the records in bytes.
       seconds: time of the work on one processor without Beam, in seconds.
     """
@@ -57,10 +71,13 @@ class Estimate:
     corpus_documents: float
     rejects: Sequence[str]
     used: int
+    dropped: Mapping[str, int]
+    scrubbed: Mapping[str, int]
     sentences: int
     tokens: int
-    instances: dict[int, int]
-    bytes: dict[int, int]
+    instances: dict[int, float]
+    record_tokens: dict[int, float]
+    bytes: dict[int, float]
     seconds: float
 
     @property
@@ -85,10 +102,12 @@ class _Nowhere:
         return len(data)
 
 
-def choose_parts(inputs: Sequence[InputFile], options: ReadOptions) -> list[FilePart]:
-    """Returns up to `SAMPLES` parts at places evenly spread over the bytes of the corpus."""
+def choose_parts(
+    inputs: Sequence[InputFile], options: ReadOptions, samples: int = SAMPLES
+) -> list[FilePart]:
+    """Returns up to `samples` parts at places evenly spread over the bytes of the corpus."""
     total = sum(file.bytes for file in inputs)
-    targets = [total * (2 * n + 1) / (2 * SAMPLES) for n in range(SAMPLES)]
+    targets = [total * (2 * n + 1) / (2 * samples) for n in range(samples)]
     chosen, position = [], 0
     for file in inputs:
         here = [t - position for t in targets if position <= t < position + file.bytes]
@@ -106,8 +125,18 @@ def estimate(
     read_options: ReadOptions,
     text_options: TextOptions,
     layout: Layout,
+    evaluation: EvaluationTexts | None = None,
+    samples: int = SAMPLES,
 ) -> Estimate:
     """Makes instances of a sample of the corpus without writing them, and returns the counts.
+
+    Args:
+      inputs: the files of the corpus.
+      vocabulary: vocabulary of the records.
+      read_options, text_options: options of the job.
+      layout: layout of the job.
+      evaluation: texts that no document may share a passage with; None for none.
+      samples: number of places to read at.
 
     Raises:
       InputError: a file cannot be read.
@@ -120,7 +149,7 @@ def estimate(
     size, batches, rejects = _ByteCount(), [], []
     total = sum(file.bytes for file in inputs)
     densities, weights = [], []  # documents in a byte of each part, and places in it
-    for part in choose_parts(inputs, read_options):
+    for part in choose_parts(inputs, read_options, samples):
         sample, characters = [], 0
         documents_before, bytes_before = counts["read"], size.bytes
         for document in read_part(part, read_options, size):
@@ -128,13 +157,19 @@ def estimate(
             if isinstance(document, Document):
                 sample.append(document)
                 characters += len(document.text)
-            elif isinstance(document, Reject):
+            elif isinstance(document, Skip):
+                counts["dropped " + document.reason] += 1
+            else:
                 rejects.append(f"{part.file.path}: {document.detail}")
             if characters >= CHARACTERS_PER_SAMPLE:
                 break
         if read := size.bytes - bytes_before:
             densities.append((counts["read"] - documents_before) / read)
-            weights.append(max(1, part.bytes * SAMPLES / total))
+            weights.append(max(1, part.bytes * samples / total))
+        if evaluation:
+            overlaps = evaluation.find([document.text for document in sample])
+            counts["dropped " + OVERLAP] += len(overlaps)
+            sample = [of for number, of in enumerate(sample) if number not in overlaps]
         sentences = prepare_documents(sample, text_options, counts)
         if sentences:
             given = sentences, vocabulary.space_before
@@ -143,13 +178,15 @@ def estimate(
     documents = CompactDocuments.concatenate([CompactDocuments.empty(), *batches])
     used = DocumentCounts()
     documents = order_documents(documents, ids, used)
-    instances, written = {}, {}
+    instances, in_records, written = {}, {}, {}
     for parameters in layout.lengths:
         made, writer = InstanceCounts(), RecordWriter(_Nowhere(), layout.compression)
         pairs = pair_documents(documents, parameters, 0, made)
         for rows in build_instances(documents.tokens, pairs, ids, parameters, 0, made):
             writer.write(encode_examples(rows))
         instances[parameters.max_seq_length] = made.instances
+        special = SPECIAL_TOKENS_A_RECORD if parameters.pairs == NONE else SPECIAL_TOKENS_A_PAIR
+        in_records[parameters.max_seq_length] = made.filled_tokens - special * made.instances
         written[parameters.max_seq_length] = writer.bytes
     return Estimate(
         share=size.bytes / max(1, total),
@@ -157,12 +194,82 @@ def estimate(
         corpus_documents=total * np.average(densities, weights=weights) if densities else 0.0,
         rejects=rejects,
         used=used.documents,
+        dropped=counts_by_reason(counts, "dropped "),
+        scrubbed=counts_by_reason(counts, "scrubbed "),
         sentences=used.sentences,
         tokens=used.tokens,
         instances=instances,
+        record_tokens=in_records,
         bytes=written,
         seconds=time.process_time() - started,
     )
+
+
+def estimate_sources(
+    inputs: Sequence[Sequence[InputFile]], mixture: Mixture, layout: Layout, **options: Any
+) -> tuple[Estimate, dict[str, Any]]:
+    """Makes instances of a sample of every source of --source.
+
+    Args:
+      inputs: the files of each source.
+      mixture: how the sources are mixed.
+      layout: layout of the job.
+      **options: further arguments of `estimate`.
+
+    Returns:
+      the counts of all samples together, with the numbers of passes that the mixture asks for, and
+      name -> counts and shares of each source in the records of the first length, see
+      `source_shares.source_shares`.
+
+    Raises:
+      InputError: a file cannot be read, or the sample of a source has no instance.
+    """
+    samples = max(FEWEST_SAMPLES, SAMPLES // len(inputs))
+    found = [estimate(of, layout=layout, samples=samples, **options) for of in inputs]
+    total = sum(file.bytes for of in inputs for file in of)
+    share = sum(
+        of.share * sum(file.bytes for file in files)
+        for of, files in zip(found, inputs, strict=True)
+    ) / max(1, total)
+    # The sample of each source stands for the same share of it as all samples for the corpus.
+    scales = [share / of.share if of.share else 0.0 for of in found]
+    by_length: dict[str, dict[int, float]] = {"instances": {}, "record_tokens": {}, "bytes": {}}
+    sources: dict[str, Any] = {}
+    for parameters in layout.lengths:
+        length, dupe_factor = parameters.max_seq_length, parameters.dupe_factor
+        sizes = [
+            round(scale * of.record_tokens[length] / max(share, 1e-9) / dupe_factor)
+            for of, scale in zip(found, scales, strict=True)
+        ]
+        passes = mixture.passes(sizes, dupe_factor)
+        more = [scale * n / dupe_factor for scale, n in zip(scales, passes, strict=True)]
+        for name, values in by_length.items():
+            values[length] = sum(
+                times * getattr(of, name)[length] for of, times in zip(found, more, strict=True)
+            )
+        records = [
+            SourceRecords(
+                round(times * of.instances[length] / max(share, 1e-9)),
+                round(times * of.record_tokens[length] / max(share, 1e-9)),
+            )
+            for of, times in zip(found, more, strict=True)
+        ]
+        sources = sources or source_shares(mixture, records, sizes, dupe_factor, has_label=False)
+    sums = {
+        name: sum(scale * getattr(of, name) for of, scale in zip(found, scales, strict=True))
+        for name in ("sentences", "tokens", "seconds")
+    }
+    return Estimate(
+        share=share,
+        documents=sum(of.documents for of in found),
+        corpus_documents=sum(of.corpus_documents for of in found),
+        rejects=[text for of in found for text in of.rejects],
+        used=sum(of.used for of in found),
+        dropped=sum((Counter(of.dropped) for of in found), Counter()),
+        scrubbed=sum((Counter(of.scrubbed) for of in found), Counter()),
+        **sums,
+        **by_length,
+    ), sources
 
 
 def job_size(
@@ -197,19 +304,24 @@ def describe(found: Estimate, layout: Layout) -> str:
     """Returns the text about the records that the corpus would make."""
     lines = []
     documents = counted(found.documents, "document")
+    left_out = describe_dropped({"dropped": found.dropped, "rejected": {}})
     if found.rejects:
         lines.append(
             f"{len(found.rejects)} of {documents} in a sample cannot be read (first: "
             f"{found.rejects[0]}); mend them, or allow a share with --max_reject_fraction"
         )
     if not found.share or not found.used:
-        lines.append(f"no document to use in a sample of {documents}; check --format and the files")
+        lines.append(
+            f"no document to use in a sample of {documents} ({left_out}); check --format, the "
+            "files and the flags that leave documents out"
+        )
         return "\n".join(lines)
     scale = 1 / found.share
     lines += [
         f"estimated for the whole corpus from a sample of {found.share:.1%} of it:",
         f"  {found.corpus_documents:,.0f} documents, {found.corpus_used:,.0f} of them used, "
         f"{scale * found.tokens:,.0f} tokens",
+        f"  of {documents} in the sample {left_out}{describe_scrubbing(found.scrubbed)}",
     ]
     lines += [
         f"  {scale * count:,.0f} instances of {length} tokens, "

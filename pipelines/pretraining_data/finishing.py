@@ -9,6 +9,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.corpus.coverage import expected_coverage
 from beambert.pipelines.corpus.reading import check_rejects, counts_by_reason
+from beambert.pipelines.instances.mixture import SourceSizes
 from beambert.pipelines.instances.pairs import PairCounts
 from beambert.pipelines.jobs.files import (
     check_claimed,
@@ -21,12 +22,15 @@ from beambert.pipelines.jobs.input_files import InputFile, check_unchanged, coun
 from beambert.pipelines.jobs.input_list import INPUTS_FILE, write_list
 from beambert.pipelines.jobs.permanent_errors import told
 from beambert.pipelines.jobs.totals import add_counts
+from beambert.pipelines.pretraining_data.evaluation_texts import OVERLAP
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.plan import Manifest
 from beambert.pipelines.pretraining_data.shard_counts import FolderCounts, ShardCounts
+from beambert.pipelines.pretraining_data.source_shares import source_shares
 from beambert.pipelines.records.contract import (
     INFO_FILE,
     NONE,
+    OVERLAPS_FILE,
     REJECTS_FILE,
     STATISTICS_FILE,
     RecordsInfo,
@@ -53,7 +57,13 @@ class FinishFolders(beam.DoFn):
         self._layout = layout
 
     def process(
-        self, _: None, shards: ShardCounts, read: Mapping[str, int], rejects: Sequence[str]
+        self,
+        _: None,
+        shards: ShardCounts,
+        read: Mapping[str, int],
+        rejects: Sequence[str],
+        overlaps: Sequence[str] = (),
+        sizes: SourceSizes | None = None,
     ) -> Iterator[str]:
         """Runs once, after all shards are written.
 
@@ -61,19 +71,27 @@ class FinishFolders(beam.DoFn):
           shards: counts of all shards.
           read: counts of what was read, see `transforms.TokenizeSources`.
           rejects: some of the rejects, see `reading.first_rejects`.
+          overlaps: some of the documents that share passages with evaluation files.
+          sizes: sizes of the sources, see `source_sizes.MeasureSources`; None if none are
+            needed.
 
         Raises:
-          InputError: an input was changed, too many documents were rejected, or a folder has no
-            instance.
+          InputError: an input was changed, too many documents were rejected, or a folder or a
+            source has no instance.
         """
         for folder in self._layout.folders():
             check_claimed(folder.path, self._manifest.job(folder))
         with told(self._error_path):
-            self._finish_all(shards, read, rejects)
+            self._finish_all(shards, read, rejects, overlaps, sizes)
         yield from (folder.path for folder in self._layout.folders())
 
     def _finish_all(
-        self, shards: ShardCounts, read: Mapping[str, int], rejects: Sequence[str]
+        self,
+        shards: ShardCounts,
+        read: Mapping[str, int],
+        rejects: Sequence[str],
+        overlaps: Sequence[str],
+        sizes: SourceSizes | None,
     ) -> None:
         remedy = "wait until nothing writes to it, then delete --output or choose another"
         inputs = self._manifest.inputs.files()
@@ -81,11 +99,14 @@ class FinishFolders(beam.DoFn):
         check_coverage(read, inputs)
         if rejects:
             self._write_rejects(rejects, read)
+        if overlaps:
+            listed = "".join(row + "\n" for row in overlaps).encode()
+            write_bytes(FileSystems.join(self._layout.folders()[0].path, OVERLAPS_FILE), listed)
         check_shards(shards, self._layout)
         # All folders are checked before any is finished. The held-out ones are finished first.
         used = count_documents(shards, read)
         folders = self._layout.folders()
-        infos = [self._info(folder, shards, read, used) for folder in folders]
+        infos = [self._info(folder, shards, read, used, sizes) for folder in folders]
         for folder, info in zip(reversed(folders), reversed(infos), strict=True):
             listed = FileSystems.join(folder.path, INPUTS_FILE)
             if self._manifest.inputs.path not in ("", listed):
@@ -116,6 +137,7 @@ class FinishFolders(beam.DoFn):
         shards: ShardCounts,
         read: Mapping[str, int],
         used: int,
+        sizes: SourceSizes | None,
     ) -> RecordsInfo:
         """Returns a folder's info.json."""
         manifest = self._manifest
@@ -132,30 +154,58 @@ class FinishFolders(beam.DoFn):
             "rejected": counts_by_reason(read, "rejected "),
             "encodings": counts_by_reason(read, "encoding "),
             "cleaned": counts_by_reason(read, "cleaned "),
+            **({"scrubbed": counts_by_reason(read, "scrubbed ")} if self._scrubs() else {}),
             "with_replacement_characters": read["with_replacement_characters"],
             "commonest": {"copies": copies, "tokens": tokens},
         }
         if not mine.instances["instances"]:
             self._refuse_empty(folder, documents)
         parameters = manifest.parameters_of(folder)
-        sources = {
+        of_records = _record_counts(counts, mine.instances, parameters)
+        of_text = {"documents": documents, "sources": self._sources(folder, mine, sizes)}
+        return records_info(manifest, folder, mine, of_text | of_records)
+
+    def _sources(
+        self, folder: RecordsFolder, mine: FolderCounts, sizes: SourceSizes | None
+    ) -> dict[str, dict[str, Any]]:
+        """Returns the counts of a folder's sources."""
+        manifest, parameters = self._manifest, folder.parameters
+        found: dict[str, dict[str, Any]] = {
             name: {"documents": documents, "tokens": tokens}
             for name, (documents, tokens) in zip(manifest.sources.names, mine.sources, strict=False)
         }
-        of_records = _record_counts(counts, mine.instances, parameters)
-        of_text = {"documents": documents, "sources": sources}
-        return records_info(manifest, folder, mine, of_text | of_records)
+        if folder.source is not None:
+            name = manifest.sources.names[folder.source]
+            return {name: found[name]}
+        if manifest.mixture is None:
+            return found
+        of_length = self._layout.lengths.index(parameters)
+        shares = source_shares(
+            manifest.mixture,
+            mine.source_records,
+            sizes.records[of_length].tolist() if sizes else [],
+            parameters.dupe_factor,
+            parameters.pairs != NONE,
+        )
+        return {name: found[name] | shares[name] for name in found}
+
+    def _scrubs(self) -> bool:
+        return "scrub" in self._manifest.parameters
 
     def _refuse_empty(self, folder: RecordsFolder, documents: Mapping[str, Any]) -> None:
         fraction = self._layout.eval_fraction
         if folder.is_eval:
+            of_source = ""
+            if folder.source is not None:
+                of_source = f" of --source={self._layout.sources[folder.source]}"
             raise InputError(
                 f"--eval_fraction={fraction}: held out {documents['used']} of {documents['read']} "
-                "documents, too few for an instance; raise it or leave it out"
+                f"documents{of_source}, too few for an instance; raise it or leave it out"
             )
         read = counted(documents["read"], "document")
+        flag = "--source" if self._layout.sources else "--input"
         raise InputError(
-            f"--input: no document gave an instance ({read} in "
+            f"{flag}: no document gave an instance ({read} in "
             f"{count_files(self._manifest.inputs.files())}; {describe_dropped(documents)}); check "
             "that the files hold text, --format, and the flags that leave documents out"
         )
@@ -260,6 +310,9 @@ _REASONS = {
     "no_tokens": "without a word",
     "duplicates": "equal to another",
     "near_duplicates": "similar to another",
+    "other_language": "in another language",
+    "blocklist": "with a phrase of --blocklist",
+    OVERLAP: "with a passage of an evaluation file",
 }
 
 

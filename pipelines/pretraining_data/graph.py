@@ -11,6 +11,7 @@ from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.plan import Plan, find_inputs, make_plan
 from beambert.pipelines.pretraining_data.shard_counts import ShardCounts, add_shards
 from beambert.pipelines.pretraining_data.shuffle import Shuffle, choose
+from beambert.pipelines.pretraining_data.source_sizes import MeasureSources, add_sizes
 from beambert.pipelines.text.preparation import NEAR
 
 
@@ -74,7 +75,12 @@ class CreatePretrainingData(beam.PTransform):
         way = choose(plan.job.shuffle, runner)
         shuffle = Shuffle(way, layout.output, plan.run, layout.total_shards)
         tokenized = self._tokenize(documents, shuffle)
-        shards = self._write_shards(tokenized, shuffle)
+        shards, sizes = self._write_shards(tokenized, shuffle)
+        further = {"sizes": sizes[0]} if sizes else {}
+        if plan.evaluation:
+            further["overlaps"] = total_of(
+                tokenized[transforms.OVERLAPS], "FirstOverlaps", first_rejects
+            )
         return (
             documents.pipeline
             | "Once" >> beam.Create([None])
@@ -84,6 +90,7 @@ class CreatePretrainingData(beam.PTransform):
                 total_of(shards, "SumShards", add_shards),
                 total_of(tokenized[COUNTS], "SumCounts", add_counts),
                 total_of(tokenized[REJECTS], "FirstRejects", first_rejects),
+                **further,
             )
         )
 
@@ -102,13 +109,15 @@ class CreatePretrainingData(beam.PTransform):
                 plan.layout,
                 shuffle,
                 plan.manifest.sources,
+                plan.evaluation,
                 self._error_path,
             )
-        ).with_outputs(COUNTS, REJECTS, transforms.BANDS, main="documents")
+        ).with_outputs(COUNTS, REJECTS, transforms.BANDS, transforms.OVERLAPS, main="documents")
 
     def _write_shards(
         self, tokenized: beam.pvalue.DoOutputsTuple, shuffle: Shuffle
-    ) -> beam.PCollection[ShardCounts]:
+    ) -> tuple[beam.PCollection[ShardCounts], list[beam.pvalue.AsSingleton]]:
+        """Returns the counts of the shards, and the sizes of the sources if they are needed."""
         plan, layout = self._plan, self._plan.layout
         # Every shard gets a file, even if it has no document.
         every_group = tokenized.documents.pipeline | "Shards" >> beam.Create(shuffle.groups())
@@ -119,21 +128,26 @@ class CreatePretrainingData(beam.PTransform):
                 | "Bands" >> beam.GroupByKey()
                 | "FindNearDuplicates" >> beam.ParDo(transforms.FindNearDuplicates(layout, shuffle))
             )
-        return (
-            in_groups
-            | beam.Flatten()
-            | beam.GroupByKey()
-            | "WriteShards"
-            >> beam.ParDo(
-                transforms.WriteShards(
-                    plan.manifest.vocabulary,
-                    layout,
-                    shuffle,
-                    plan.job.duplicates,
-                    max(1, len(plan.manifest.sources.names)),
-                    self._progress_folder,
-                    self._error_path,
-                    {folder.path: plan.manifest.job(folder) for folder in layout.folders()},
-                )
+        grouped = in_groups | beam.Flatten() | beam.GroupByKey()
+        mixture, sizes = plan.manifest.mixture, []
+        if mixture and mixture.needs_sizes:
+            measure = MeasureSources(
+                plan.manifest.vocabulary, layout, shuffle, plan.job.duplicates, self._error_path
             )
+            of_shards = grouped | "MeasureSources" >> beam.ParDo(measure)
+            sizes = [total_of(of_shards, "SumSizes", add_sizes)]
+        shards = grouped | "WriteShards" >> beam.ParDo(
+            transforms.WriteShards(
+                plan.manifest.vocabulary,
+                layout,
+                shuffle,
+                plan.job.duplicates,
+                max(1, len(plan.manifest.sources.names)),
+                self._progress_folder,
+                self._error_path,
+                {folder.path: plan.manifest.job(folder) for folder in layout.folders()},
+                mixture,
+            ),
+            *sizes,
         )
+        return shards, sizes

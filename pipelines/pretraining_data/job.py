@@ -1,19 +1,24 @@
 """The parameters of a job that makes pre-training records."""
 
 import dataclasses
+import functools
 import math
 
+from beambert.pipelines.instances.mixture import Mixture, parse_sources, parse_weights
 from beambert.pipelines.instances.parameters import (
     CORPUS,
     FLAGS_OF_MASKS,
     MASKS,
     NEXT,
     RECORDED_PAIRS,
+    SOURCE,
     InstanceParameters,
 )
 from beambert.pipelines.records.contract import LONGEST_SEQUENCE, MASK_PARAMETERS, NONE, STATIC
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import check_minimum, check_shares
+from beambert.pipelines.text.language_identification import MIN_PROBABILITY, check_languages
+from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, check_scrubbing
 from beambert.pipelines.text.sentences import check_language
 
 # Least number of tokens in an instance: two in A, two in B, and the special ones.
@@ -32,7 +37,11 @@ class PretrainingDataJob:
     Attributes:
       vocab_file: WordPiece vocabulary, one token a line; None beside `tokenizer`.
       output: path of the records folder to make.
-      input: patterns of the files to read; none if a pipeline provides the documents.
+      input: patterns of the files to read; none if a pipeline provides the documents, or if
+        `source` has them.
+      source: sources of the files to read, each a text "NAME=PATTERN,PATTERN".
+      weights: share of the records' tokens of each source, "NAME=0.3,NAME=0.7"; "" for none.
+      temperature, max_epochs_per_source: see `mixture.Mixture`; None for none.
       format, text_column: see `reading.ReadOptions`.
       encoding: encoding of text that isn't UTF-8, or "auto".
       max_reject_fraction: share of the documents that may be unreadable.
@@ -43,11 +52,16 @@ class PretrainingDataJob:
       language, sentences, duplicates: see `preparation.TextOptions`.
       min_document_characters: least number of characters; shorter documents are dropped.
       quality_filter: "none" or "gopher".
+      keep_languages, min_language_probability: see `filters.FilterSettings`.
+      blocklist: path of a text file with phrases, see `filters.read_blocklist`; "" for none.
+      decontaminate: patterns of evaluation files, see `evaluation_texts`.
+      scrub, phone_regions: see `scrubbing.scrub`.
       max_seq_length: number of tokens in an instance; several lengths make a folder each.
       max_predictions_per_seq: one number for each length; None for the share `masked_lm_prob` of
         the length, rounded up.
-      masked_lm_prob, short_seq_prob, dupe_factor, do_whole_word_mask, do_span_mask, random_next,
-        random_seed: see `parameters.InstanceParameters`.
+      masked_lm_prob, short_seq_prob, dupe_factor, do_whole_word_mask, do_span_mask, random_seed:
+        see `parameters.InstanceParameters`.
+      random_next: "corpus" or "source"; None for "source" with `source`, and "corpus" without.
       masks: "static", "whole_word", "span", or "none" to leave the masks to the trainer.
       pairs: "next" (or "balanced", its older name), "reference", "none" or "sop".
       num_shards: number of files to write; None for the default, see `plan.default_num_shards`.
@@ -62,6 +76,10 @@ class PretrainingDataJob:
     vocab_file: str | None
     output: str
     input: tuple[str, ...] = ()
+    source: tuple[str, ...] = ()
+    weights: str = ""
+    temperature: float | None = None
+    max_epochs_per_source: float | None = None
     format: str = "auto"
     text_column: str = "text"
     encoding: str = "auto"
@@ -73,6 +91,12 @@ class PretrainingDataJob:
     sentences: str = "sentencex"
     min_document_characters: int = 0
     quality_filter: str = "none"
+    keep_languages: tuple[str, ...] = ()
+    min_language_probability: float = MIN_PROBABILITY
+    blocklist: str = ""
+    decontaminate: tuple[str, ...] = ()
+    scrub: tuple[str, ...] = ()
+    phone_regions: tuple[str, ...] = DEFAULT_REGIONS
     duplicates: str = "keep"
     max_seq_length: tuple[int, ...] = (_DEFAULTS.max_seq_length,)
     max_predictions_per_seq: tuple[int, ...] | None = None
@@ -83,7 +107,7 @@ class PretrainingDataJob:
     do_span_mask: bool = _DEFAULTS.do_span_mask
     masks: str = _DEFAULTS.masks
     pairs: str = NEXT
-    random_next: str = _DEFAULTS.random_next
+    random_next: str | None = None
     random_seed: int = _DEFAULTS.random_seed
     num_shards: int | None = None
     eval_fraction: float = 0.0
@@ -95,6 +119,14 @@ class PretrainingDataJob:
         """Checks the values."""
         check_minimum(self, 0, "random_seed", "min_document_characters")
         check_language(self.language)
+        check_shares(self, "min_language_probability")
+        check_languages(self.keep_languages)
+        if not self.keep_languages and self.min_language_probability != MIN_PROBABILITY:
+            raise InputError(
+                f"--min_language_probability={self.min_language_probability}: has no effect "
+                "without --keep_languages; leave it out or add that"
+            )
+        check_scrubbing(self.scrub, self.phone_regions)
         for length in self.max_seq_length:
             if not SHORTEST_SEQUENCE <= length <= LONGEST_SEQUENCE:
                 raise InputError(
@@ -128,6 +160,64 @@ class PretrainingDataJob:
         )
         self._check_masks()
         self._check_pairs()
+        self._check_sources()
+
+    def _check_sources(self) -> None:
+        names = list(self.sources)
+        if names and self.input:
+            raise InputError(
+                f"--input={self.input[0]}: cannot be given beside --source; make it a source, or "
+                "leave it out"
+            )
+        parse_weights(self.weights, names)
+        for name in ("weights", "temperature"):
+            if getattr(self, name) not in ("", None) and not names:
+                raise InputError(
+                    f"--{name}={getattr(self, name)}: needs --source; leave it out, or name the "
+                    "sources"
+                )
+        if self.temperature is not None:
+            if self.weights:
+                raise InputError(
+                    f"--temperature={self.temperature}: cannot be given beside --weights, which "
+                    "has the shares; leave one of them out"
+                )
+            if not 0 <= self.temperature <= 1:
+                raise InputError(
+                    f"--temperature={self.temperature}: must be from 0 to 1, as it is the exponent "
+                    "of the sizes; in place of an exponent 1/T give 1/T"
+                )
+        most = self.max_epochs_per_source
+        if most is None:
+            return
+        if not self.mixture or not self.mixture.needs_sizes:
+            raise InputError(
+                f"--max_epochs_per_source={most:g}: needs --weights or --temperature; leave it out"
+            )
+        if not self.dupe_factor <= most < math.inf:
+            raise InputError(
+                f"--max_epochs_per_source={most:g}: must be at least --dupe_factor, which is "
+                f"{self.dupe_factor}; lower that, or raise this"
+            )
+
+    @functools.cached_property
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        """Name -> patterns of each source of `source`."""
+        return parse_sources(self.source)
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns of all files to read."""
+        return self.input or tuple(text for of in self.sources.values() for text in of)
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """How the sources of `source` are mixed; None without it."""
+        if not self.source:
+            return None
+        names = tuple(self.sources)
+        weights = parse_weights(self.weights, names)
+        return Mixture(names, weights, self.temperature, self.max_epochs_per_source)
 
     def _check_masks(self) -> None:
         if self.masks not in MASKS:
@@ -158,7 +248,7 @@ class PretrainingDataJob:
             raise InputError(f"--pairs={self.pairs}: must be one of {', '.join(RECORDED_PAIRS)}")
         if self.pairs != NONE:
             return
-        if self.random_next != CORPUS:
+        if self.random_next not in (None, CORPUS):
             raise InputError(
                 f"--random_next={self.random_next}: cannot be given beside --pairs=none, which "
                 "draws no B; leave it out"
@@ -180,6 +270,9 @@ class PretrainingDataJob:
             predictions = [0] * len(self.max_seq_length)
         same = {name: getattr(self, name) for name in names}
         same["pairs"] = RECORDED_PAIRS[self.pairs]
+        if self.random_next is None:
+            by_source = self.source and self.pairs != NONE
+            same["random_next"] = SOURCE if by_source else CORPUS
         if self.masks in FLAGS_OF_MASKS:
             same |= {FLAGS_OF_MASKS[self.masks]: True, "masks": STATIC}
         if self.pairs == NONE:

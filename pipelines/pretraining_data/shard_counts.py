@@ -6,6 +6,7 @@ import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from beambert.pipelines.instances.by_source import SourceRecords
 from beambert.pipelines.jobs.totals import add_counts
 from beambert.pipelines.records.statistics import RecordStatistics
 
@@ -21,6 +22,7 @@ class FolderCounts:
       commonest: number of tokens and of copies of the document that has the most tokens.
       statistics: statistics of the records.
       files: name, number of instances, bytes and SHA-256 of each file.
+      source_records: for each source of --source, the counts of its records; none without it.
     """
 
     documents: Mapping[str, int]
@@ -29,6 +31,7 @@ class FolderCounts:
     commonest: tuple[int, int]
     statistics: RecordStatistics
     files: Sequence[tuple[str, int, int, str]]
+    source_records: Sequence[SourceRecords] = ()
 
     @classmethod
     def total(cls, parts: Sequence["FolderCounts"]) -> "FolderCounts":
@@ -41,6 +44,10 @@ class FolderCounts:
             max(part.commonest for part in parts),
             functools.reduce(operator.add, (part.statistics for part in parts)),
             [file for part in parts for file in part.files],
+            [
+                sum(of_parts, SourceRecords())
+                for of_parts in zip(*(part.source_records for part in parts), strict=True)
+            ],
         )
 
 

@@ -1,4 +1,6 @@
-"""The sources of a corpus are the patterns of --input: an encyclopaedia's, and that of books.
+"""The sources of a corpus are those of --source, or the patterns of --input.
+
+An encyclopaedia is one, and books are another.
 
 Documents of a source are alike in kind. Records of several sources have pairs whose A and B are of
 different kinds, and `beambert verify` says how many.
@@ -36,7 +38,20 @@ class Sources:
     @classmethod
     def of(cls, patterns: Sequence[str]) -> "Sources":
         """Returns the sources of the patterns of --input."""
-        found = {pattern: _source_of(pattern) for pattern in patterns}
+        return cls._of({pattern: _source_of(pattern) for pattern in patterns})
+
+    @classmethod
+    def named(cls, given: Mapping[str, Sequence[str]]) -> "Sources":
+        """Returns the sources of --source, of name -> patterns."""
+        found: dict[str, str] = {}
+        for name, patterns in given.items():
+            for pattern in patterns:
+                found.setdefault(pattern, name)
+        return cls._of(found)
+
+    @classmethod
+    def _of(cls, found: Mapping[str, str]) -> "Sources":
+        """Returns the sources of pattern -> name."""
         names = list(dict.fromkeys(found.values()))
         paths, expressions = {}, {}
         for place, (pattern, name) in enumerate(found.items()):

@@ -8,11 +8,14 @@ from beambert.pipelines.records.contract import RecordsInfo
 TOLERANCE = 0.25
 
 
-def held_out_shares(training: RecordsInfo, held_out: RecordsInfo) -> dict[str, float]:
+def held_out_shares(
+    training: RecordsInfo, held_out: RecordsInfo, source: str | None = None
+) -> dict[str, float]:
     """Returns the shares that are held out of the documents, tokens and instances, and of sources.
 
     Args:
       training, held_out: info.json of the two splits, of the same length.
+      source: name of the only source of the held-out folder; None for all sources.
 
     Returns:
       unit -> share; the tokens of each source, if there are several, are units too.
@@ -24,7 +27,10 @@ def held_out_shares(training: RecordsInfo, held_out: RecordsInfo) -> dict[str, f
         "instances": [of["instances"] for of in counts],
     }
     sources: list[Mapping] = [of.get("sources", {}) for of in counts]
-    if len(sources[0]) > 1:
+    if source is not None:
+        of_source = [of[source] for of in sources]
+        units = {unit: [of[unit] for of in of_source] for unit in ("documents", "tokens")}
+    elif len(sources[0]) > 1:
         for name in sources[0]:
             units[f"tokens of {name}"] = [of[name]["tokens"] for of in sources]
     return {name: out / (out + rest) for name, (out, rest) in units.items() if out + rest}

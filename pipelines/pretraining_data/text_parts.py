@@ -34,7 +34,9 @@ from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.shared.ragged import starts_of
 from beambert.pipelines.text.filters import NONE, FilterSettings
+from beambert.pipelines.text.language_identification import MIN_PROBABILITY, check_languages
 from beambert.pipelines.text.preparation import SENTENCEX, TextOptions, prepare_documents
+from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, check_scrubbing
 from beambert.pipelines.text.sentences import check_language
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
@@ -117,16 +119,37 @@ class SplitSentences(beam.PTransform):
         sentences: str = SENTENCEX,
         min_document_characters: int = 0,
         quality_filter: str = NONE,
+        keep_languages: Sequence[str] = (),
+        min_language_probability: float = MIN_PROBABILITY,
+        blocklist: Sequence[str] = (),
+        scrub: Sequence[str] = (),
+        phone_regions: Sequence[str] = DEFAULT_REGIONS,
     ):
         """Takes the settings, which `PretrainingDataJob` describes.
 
+        But `blocklist` has the phrases themselves.
+
         Raises:
-          InputError: the splitter doesn't know the language.
+          InputError: a language, a name or a region is not known, or a package is missing.
         """
         super().__init__()
         check_language(language)
-        filters = FilterSettings(min_document_characters, quality_filter)
-        self._options = TextOptions(language=language, sentences=sentences, filters=filters)
+        check_languages(keep_languages)
+        check_scrubbing(scrub, phone_regions)
+        filters = FilterSettings(
+            min_document_characters,
+            quality_filter,
+            tuple(keep_languages),
+            min_language_probability,
+            tuple(blocklist),
+        )
+        self._options = TextOptions(
+            language=language,
+            sentences=sentences,
+            filters=filters,
+            scrub=tuple(scrub),
+            phone_regions=tuple(phone_regions),
+        )
 
     def expand(self, documents: beam.PCollection[DocumentRow]) -> beam.PCollection[SentencesRow]:
         """Adds the step."""

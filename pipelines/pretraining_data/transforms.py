@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -23,21 +23,29 @@ from beambert.pipelines.instances.building import (
     check_size,
     commonest_document,
     count_sources,
+    count_text,
     order_documents,
     pair_documents,
 )
+from beambert.pipelines.instances.by_source import SourceRecords, pair_sources
 from beambert.pipelines.instances.compact_documents import (
     CompactDocuments,
     compact_documents,
     document_hash,
 )
 from beambert.pipelines.instances.masking import TokenIds
+from beambert.pipelines.instances.mixture import Amount, Mixture, SourceSizes
 from beambert.pipelines.instances.parameters import REFERENCE, SOURCE
 from beambert.pipelines.jobs.clock import StageClock
 from beambert.pipelines.jobs.files import check_claimed, open_atomically
 from beambert.pipelines.jobs.permanent_errors import told
 from beambert.pipelines.jobs.running import check_visible
 from beambert.pipelines.pretraining_data.division import divide
+from beambert.pipelines.pretraining_data.evaluation_texts import (
+    OVERLAP,
+    EvaluationTexts,
+    overlap_row,
+)
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.near_duplicates import (
     NearDuplicateSettings,
@@ -64,14 +72,20 @@ from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 # TensorFlow doesn't matter.
 BATCH_CHARACTERS = 1 << 20
 BANDS = "bands"
-NEAR_DUPLICATES = NearDuplicateSettings()
+OVERLAPS = "overlaps"
+
+
+def near_duplicate_settings(layout: Layout) -> NearDuplicateSettings:
+    """Returns the settings of a job."""
+    return NearDuplicateSettings(by_source=bool(layout.sources))
 
 
 class TokenizeSources(beam.DoFn):
     """Turns sources into elements of tokenized documents for the shuffle.
 
-    The side outputs are counts, rejects, and elements of band rows. Documents are collected over
-    all sources of a bundle, so that many small files cost no more than a few large ones.
+    The side outputs are counts, rejects, elements of band rows, and lists of documents that share
+    passages with evaluation files. Documents are collected over all sources of a bundle, so that
+    many small files cost no more than a few large ones.
     """
 
     def __init__(
@@ -82,6 +96,7 @@ class TokenizeSources(beam.DoFn):
         layout: Layout,
         shuffle: Shuffle,
         sources: Sources,
+        evaluation: EvaluationTexts | None = None,
         error_path: str = "",
     ):
         """Takes the settings.
@@ -94,6 +109,7 @@ class TokenizeSources(beam.DoFn):
         self._layout = layout
         self._shuffle = shuffle
         self._sources = sources
+        self._evaluation = evaluation
         self._error_path = error_path
         self._documents_read = Metrics.counter("beambert", "documents")
 
@@ -118,6 +134,8 @@ class TokenizeSources(beam.DoFn):
         """Resets the collected documents and counts."""
         self._counts: Counter[str] = Counter()
         self._documents: dict[int, list[Document]] = {}
+        self._paths: dict[int, list[str]] = {}
+        self._overlaps: list[str] = []
         self._characters = 0
         self._tokenized: list[CompactDocuments] = []
         self._bands: list[np.ndarray] = []
@@ -130,7 +148,8 @@ class TokenizeSources(beam.DoFn):
     def _read(self, source: Source) -> Iterator[Any]:
         self._clock.start()
         rejects = RejectLists(source)
-        number = 0 if isinstance(source, str) else self._sources.number_of(source.file.path)
+        path = "" if isinstance(source, str) else source.file.path
+        number = self._sources.number_of(path) if path else 0
         for document in read_source(source, self._read_options, self._progress):
             self._counts["read"] += 1
             self._progress.add(documents=1)
@@ -145,6 +164,8 @@ class TokenizeSources(beam.DoFn):
                     self._counts["cleaned " + reason] += count
                 self._counts["with_replacement_characters"] += "\ufffd" in document.text
                 self._documents.setdefault(number, []).append(document)
+                if self._evaluation:
+                    self._paths.setdefault(number, []).append(path)
                 self._characters += len(document.text)
                 del document
                 if self._characters >= BATCH_CHARACTERS:
@@ -174,10 +195,16 @@ class TokenizeSources(beam.DoFn):
         sentences: list[list[str]] = []
         sources: list[int] = []
         for number, documents in self._documents.items():
+            if self._evaluation:
+                self._drop_overlaps(documents, self._paths.pop(number, []), self._evaluation)
             sentences += prepare_documents(documents, options, self._counts)
             sources += [number] * (len(sentences) - len(sources))
         if options.duplicates == NEAR:
-            self._bands += [band_rows(document_hash(of), of, NEAR_DUPLICATES) for of in sentences]
+            settings = near_duplicate_settings(self._layout)
+            self._bands += [
+                band_rows(document_hash(of), of, settings, source)
+                for of, source in zip(sentences, sources, strict=True)
+            ]
         self._characters = 0
         self._clock.lap("split")
         if not sentences:
@@ -189,8 +216,19 @@ class TokenizeSources(beam.DoFn):
         self._tokenized.append(compact)
         self._clock.lap("tokenize")
 
+    def _drop_overlaps(
+        self, documents: list[Document], paths: Sequence[str], evaluation: EvaluationTexts
+    ) -> None:
+        """Takes documents that share a passage with evaluation files out of a list."""
+        found = evaluation.find([document.text for document in documents])
+        self._counts["dropped " + OVERLAP] += len(found)
+        for number, match in found.items():
+            text = documents[number].text
+            self._overlaps.append(overlap_row(paths[number], text, match, evaluation))
+        documents[:] = [of for number, of in enumerate(documents) if number not in found]
+
     def _send(self) -> Iterator[Any]:
-        """Yields the elements of the tokenized documents and of the band rows."""
+        """Yields the elements of the tokenized documents, of the band rows and of the overlaps."""
         layout = self._layout
         if self._tokenized:
             documents = CompactDocuments.concatenate(self._tokenized)
@@ -207,6 +245,9 @@ class TokenizeSources(beam.DoFn):
             self._bands = []
             for element in self._shuffle.send(rows_by_bucket(rows, layout.total_shards)):
                 yield beam.pvalue.TaggedOutput(BANDS, element)
+        if self._overlaps:
+            yield beam.pvalue.TaggedOutput(OVERLAPS, self._overlaps)
+            self._overlaps = []
         self._clock.lap("shuffle")
 
 
@@ -228,8 +269,9 @@ class FindNearDuplicates(beam.DoFn):
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
         """Compares the documents of each bucket of one group."""
         for received in self._shuffle.receive(*element).values():
-            rows = np.frombuffer(b"".join(received.packed), NEAR_DUPLICATES.row_type)
-            hashes = near_duplicates(rows, NEAR_DUPLICATES)
+            settings = near_duplicate_settings(self._layout)
+            rows = np.frombuffer(b"".join(received.packed), settings.row_type)
+            hashes = near_duplicates(rows, settings)
             # The pieces of a divided document are in a shard of each split.
             for is_eval in (False, True) if self._layout.eval_fraction else (False,):
                 keys = self._layout.keys(hashes, is_eval)
@@ -250,13 +292,15 @@ class WriteShards(beam.DoFn):
         progress_folder: str | None,
         error_path: str = "",
         claims: Mapping[str, Mapping[str, Any]] | None = None,
+        mixture: Mixture | None = None,
     ):
         """Takes the settings.
 
         `sources` is the number of sources, and `claims` has the job of each folder that must still
-        be its own when a shard is written.
+        be its own when a shard is written. `mixture` says how the sources of --source are mixed.
         """
         self._claims = claims or {}
+        self._mixture = mixture
         is_reference = layout.lengths[0].pairs == REFERENCE
         self._ids = TokenIds.of(vocabulary, is_reference)
         self._vocabulary_ids = VocabularyIds.of(vocabulary)
@@ -276,53 +320,68 @@ class WriteShards(beam.DoFn):
         self._progress = ProgressTally(self._progress_folder)
         self._clock = StageClock()
 
-    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[ShardCounts]:
-        """Builds and writes each shard of a group in every folder of its split."""
+    def process(
+        self, element: tuple[int, Iterable[bytes]], sizes: SourceSizes | None = None
+    ) -> Iterator[ShardCounts]:
+        """Builds and writes each shard of a group in every folder of its split.
+
+        `sizes` has the sizes of the sources, see `source_sizes.MeasureSources`.
+        """
         for folder, job in self._claims.items():
             check_claimed(folder, job)
         self._clock.start()
         with told(self._error_path):
             received = self._shuffle.receive(*element)
             for key in list(received):
-                yield self._write_shard(key, received.pop(key))
+                yield self._write_shard(key, received.pop(key), sizes)
 
-    def _write_shard(self, key: int, received: Received) -> ShardCounts:
+    def _write_shard(self, key: int, received: Received, sizes: SourceSizes | None) -> ShardCounts:
         """Builds one shard and writes it in every folder of its split."""
-        parts = [CompactDocuments.empty(), *map(CompactDocuments.unpack, received.packed)]
-        check_size(parts)
-        documents = CompactDocuments.concatenate(parts)
-        marked = b"".join(received.marks)
         counts = DocumentCounts()
-        documents = order_documents(
-            documents,
-            self._ids,
-            counts,
-            drop_duplicates=self._duplicates != KEEP,
-            near_duplicates=np.frombuffer(marked, documents.hashes.dtype),
-            by_source=self._layout.lengths[0].random_next == SOURCE,
-        )
+        documents = documents_of(received, self._layout, self._ids, self._duplicates, counts)
         self._clock.lap("shuffle")
         folders = {}
-        sources = count_sources(documents, self._sources)
-        commonest = commonest_document([documents])
         for folder, name in self._layout.files_of(key):
-            made, statistics, file = self._write(documents, key, folder, name)
+            mine, of_mine = documents, counts
+            if folder.source is not None:
+                mine, of_mine = documents.of_source(folder.source), DocumentCounts()
+                count_text(mine, self._ids, of_mine)
+            amounts = self._amounts(folder, sizes)
+            made, statistics, file, records = self._write(documents, key, folder, name, amounts)
             folders[folder.path] = FolderCounts(
-                dataclasses.asdict(counts),
+                dataclasses.asdict(of_mine),
                 dataclasses.asdict(made),
-                sources,
-                commonest,
+                count_sources(mine, self._sources),
+                commonest_document([mine]),
                 statistics,
                 [file],
+                records,
             )
         self._progress.add(shards=1)
         self._progress.flush()
         return ShardCounts(dataclasses.asdict(counts), folders)
 
+    def _amounts(self, folder: RecordsFolder, sizes: SourceSizes | None) -> list[Amount] | None:
+        """Returns how much of each source of --source a folder has; None without that flag."""
+        if self._mixture is None:
+            return None
+        dupe_factor = folder.parameters.dupe_factor
+        if folder.source is not None:
+            return [Amount(dupe_factor * (n == folder.source)) for n in range(self._sources)]
+        of_length = self._layout.lengths.index(folder.parameters)
+        return self._mixture.amounts(sizes, of_length, dupe_factor)
+
     def _write(
-        self, documents: CompactDocuments, key: int, folder: RecordsFolder, name: str
-    ) -> tuple[InstanceCounts, RecordStatistics, tuple[str, int, int, str]]:
-        """Writes one file; returns its counts, statistics and entry, see `FolderCounts`."""
+        self,
+        documents: CompactDocuments,
+        key: int,
+        folder: RecordsFolder,
+        name: str,
+        amounts: Sequence[Amount] | None,
+    ) -> tuple[
+        InstanceCounts, RecordStatistics, tuple[str, int, int, str], Sequence[SourceRecords]
+    ]:
+        """Writes one file; returns its counts, statistics, entry and sources' counts."""
         from beambert.pipelines.records.decoding import check_encoded
         from beambert.pipelines.records.encoding import RecordWriter, encode_examples
 
@@ -330,7 +389,11 @@ class WriteShards(beam.DoFn):
         counts, lap = InstanceCounts(), self._clock.lap
         lengths = (parameters.max_seq_length, parameters.max_predictions_per_seq)
         statistics = RecordStatistics.empty(*lengths)
-        pairs = pair_documents(documents, parameters, key, counts)
+        records: Sequence[SourceRecords] = ()
+        if amounts is None:
+            pairs = pair_documents(documents, parameters, key, counts)
+        else:
+            pairs, records = pair_sources(documents, parameters, key, counts, amounts)
         lap("pairs")
         with open_atomically(FileSystems.join(folder.path, name)) as file:
             writer = RecordWriter(file, self._layout.compression)
@@ -349,4 +412,30 @@ class WriteShards(beam.DoFn):
                 self._progress.add(instances=len(examples))
             writer.finish()
         lap("write")
-        return counts, statistics, (name, counts.instances, writer.bytes, writer.sha256)
+        return counts, statistics, (name, counts.instances, writer.bytes, writer.sha256), records
+
+
+def documents_of(
+    received: Received, layout: Layout, ids: TokenIds, duplicates: str, counts: DocumentCounts
+) -> CompactDocuments:
+    """Returns the documents that a shard has received, see `building.order_documents`.
+
+    Args:
+      received: what the shard has received.
+      layout: layout of the job.
+      ids: ids of the vocabulary.
+      duplicates: value of --duplicates.
+      counts: counts that are filled in here.
+    """
+    parts = [CompactDocuments.empty(), *map(CompactDocuments.unpack, received.packed)]
+    check_size(parts)
+    documents = CompactDocuments.concatenate(parts)
+    marked = b"".join(received.marks)
+    return order_documents(
+        documents,
+        ids,
+        counts,
+        drop_duplicates=duplicates != KEEP,
+        near_duplicates=np.frombuffer(marked, documents.hashes.dtype),
+        by_source=bool(layout.sources) or layout.lengths[0].random_next == SOURCE,
+    )

@@ -4,6 +4,7 @@ A records folder holds:
 - `part-00000-of-00008.tfrecord` …, the records;
 - `info.json`, every parameter, input and count;
 - `inputs.jsonl.gz`, the inputs if there are more than 1,000;
+- `rejects.jsonl` and `overlaps.jsonl`, what could not be read, and what evaluation files share;
 - `vocab.txt`, the vocabulary that the records' ids belong to;
 - `schema.pbtxt` and `statistics.json`, the features and statistics of their values;
 - `_SUCCESS`, the marker, which is written last and holds the job that made the folder.
@@ -34,6 +35,7 @@ from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 
 INFO_FILE = "info.json"
 REJECTS_FILE = "rejects.jsonl"
+OVERLAPS_FILE = "overlaps.jsonl"
 STATISTICS_FILE = "statistics.json"
 # Folder inside the records folder, for the records that `beambert data --eval_fraction` holds out.
 EVAL_FOLDER = "eval"
@@ -182,6 +184,18 @@ class RecordsInfo(FolderInfo):
     def has_masks(self) -> bool:
         """Whether the records have `PREDICTION_FEATURES`."""
         return self.parameters.get("masks") != NONE
+
+    @property
+    def documents(self) -> int | None:
+        """Number of documents that the records are of; None where it isn't known.
+
+        A divided document counts in the folder that has its beginning. Of the few in the held-out
+        folder of one source, that is often another folder.
+        """
+        of_sources = self.counts.get("sources", {}).values()
+        if "source" in self.parameters and not all("passes" in of for of in of_sources):
+            return None
+        return self.counts.get("documents", {}).get("used")
 
     def fault(self) -> str:
         """Returns a length, number of records or kind of masks that cannot be, "" if none."""

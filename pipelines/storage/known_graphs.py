@@ -22,12 +22,13 @@ _KNOWN = """
     Mean Minimum Mul Neg NoOp NormalizeUTF8 NotEqual OneHot Pack PartitionedCall Placeholder Pow
     Prod RaggedGather RaggedRange RaggedTensorFromVariant RaggedTensorToTensor
     RaggedTensorToVariant Range ReadVariableOp RealDiv Relu Reshape ReverseV2 Rsqrt SegmentMax
-    SegmentMin SegmentSum Select SelectV2 Shape Sigmoid Size Softmax Split SquaredDifference Squeeze
-    StatefulPartitionedCall StatelessIf StatelessWhile StaticRegexFullMatch StaticRegexReplace
-    StopGradient StridedSlice StringJoin StringLength StringLower StringSplitV2 Sub Substr Sum
-    Tanh TensorListFromTensor TensorListGetItem TensorListReserve TensorListSetItem
-    TensorListStack Tile TopKV2 Transpose UnicodeDecode UnicodeEncode UnicodeTranscode Unique
-    Unpack UnsortedSegmentSum VarHandleOp VarIsInitializedOp Where While ZerosLike
+    SegmentMin SegmentSum Select SelectV2 Shape Sigmoid Size Softmax Split Sqrt Square
+    SquaredDifference Squeeze StatefulPartitionedCall StatelessIf StatelessWhile
+    StaticRegexFullMatch StaticRegexReplace StopGradient StridedSlice StringJoin StringLength
+    StringLower StringSplitV2 Sub Substr Sum Tanh TensorListFromTensor TensorListGetItem
+    TensorListReserve TensorListSetItem TensorListStack Tile TopKV2 Transpose UnicodeDecode
+    UnicodeEncode UnicodeTranscode Unique Unpack UnsortedSegmentSum VarHandleOp
+    VarIsInitializedOp Where While ZerosLike
 """
 KNOWN = frozenset(_KNOWN.split())
 # The operations by which a SavedModel saves and restores its variables. They write and read any

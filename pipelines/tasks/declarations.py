@@ -11,6 +11,7 @@ from beambert.pipelines.tasks.kinds import (
     Classification,
     MultiLabel,
     Regression,
+    Rerank,
     Span,
     Tagging,
 )
@@ -18,13 +19,17 @@ from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
     DEV,
+    EMBEDDING,
     MULTI_LABEL,
     REGRESSION,
+    RERANK,
+    SIMILARITY,
     TAGGING,
     TEST,
     TRAIN,
     Task,
 )
+from beambert.pipelines.tasks.vector_kinds import Embedding, Similarity
 
 
 def _own_files() -> dict[str, str]:
@@ -73,6 +78,9 @@ TASKS: dict[str, Task] = {
         ),
         Tagging("tagging", _own_files()),
         Tagging("word_labels", _own_files(), metrics=("accuracy",)),
+        Embedding("embedding", _own_files(), text_columns=("text", "text_b")),
+        Similarity("similarity", _own_files(), text_columns=("text", "text_b")),
+        Rerank("rerank", _own_files(), text_columns=("text", "text_b")),
         # The tasks of GLUE (Wang et al. 2019, arXiv 1804.07461, table 1), https://gluebenchmark.com/tasks.
         Classification(
             "cola",
@@ -165,7 +173,10 @@ TASKS: dict[str, Task] = {
     )
 }
 # The tasks on the user's own data: the flags can name their columns.
-OWN_TASKS = (CLASSIFICATION, MULTI_LABEL, REGRESSION, CHOICE, TAGGING, "word_labels")
+OWN_TASKS = (
+    *(CLASSIFICATION, MULTI_LABEL, REGRESSION, CHOICE, TAGGING, "word_labels"),
+    *(EMBEDDING, SIMILARITY, RERANK),
+)
 # The tasks in GLUE's average score.
 GLUE_TASKS = tuple(name for name, task in TASKS.items() if task.title)
 

@@ -71,6 +71,39 @@ class MultiLabelExample:
 
 
 @dataclasses.dataclass(frozen=True)
+class VectorExample:
+    """Texts that each become a vector: one, a pair, or a pair with texts that are no answer.
+
+    Attributes:
+      text: the text, or the one that searches.
+      text_b: the text that it must find, or that it is compared with; None in a single text.
+      negatives: texts that it must not find.
+      label: score of the pair as written in the file; None without one.
+      columns: the other columns of the row by name.
+    """
+
+    text: str
+    text_b: str | None
+    negatives: tuple[str, ...]
+    label: str | None
+    columns: dict[str, str]
+
+    @property
+    def truth(self) -> str | None:
+        """The score, or the text that must be found; None in a single text."""
+        return self.text_b if self.label is None else self.label
+
+    @property
+    def sequences(self) -> tuple[str, ...]:
+        """All texts, each of which becomes a vector."""
+        return (self.text, *(() if self.text_b is None else (self.text_b, *self.negatives)))
+
+    def texts(self) -> Texts:
+        """Returns the text and the second one, by the names of columns."""
+        return {"text": self.text} | ({} if self.text_b is None else {"text_b": self.text_b})
+
+
+@dataclasses.dataclass(frozen=True)
 class ChoiceExample:
     """A text and its possible endings.
 
@@ -131,7 +164,7 @@ class TaggedExample:
         return {"text": " ".join(self.words)}
 
 
-Example = TextExample | MultiLabelExample | ChoiceExample | TaggedExample
+Example = TextExample | MultiLabelExample | VectorExample | ChoiceExample | TaggedExample
 
 
 def read_file(

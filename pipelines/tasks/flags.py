@@ -15,9 +15,21 @@ from beambert.pipelines.tasks.declarations import (
 )
 from beambert.pipelines.tasks.table_task import BALANCED, DEFAULT_WINDOWS, TRUNCATE, WINDOWS
 from beambert.pipelines.tasks.task import Task
+from beambert.pipelines.tasks.vector_kinds import (
+    COSENT,
+    COSINE,
+    DEFAULT_TEMPERATURE,
+    DROPOUT,
+    LOSSES,
+    SINGLE_TEXTS,
+)
 
 # The flags of `add_learning_flags`.
-_LEARNING_FLAGS = ("long_documents", "max_windows", "class_weights")
+_LEARNING_FLAGS = (
+    *("long_documents", "max_windows", "class_weights"),
+    *("loss", "temperature", "matryoshka_dims", "pooling", "gradient_cache_batch_size"),
+    "single_texts",
+)
 # Flags that only the tasks on one's own data take.
 _COLUMN_FLAGS = ("text_columns", "label_column", "choice_columns", "labels", "label_separator")
 
@@ -43,7 +55,8 @@ def add_task_flags(parser: argparse.ArgumentParser) -> None:
         "--choice_columns",
         type=_names,
         metavar="A,B,…",
-        help="for --task=choice: columns of the endings (default: all that begin with choice)",
+        help="for --task=choice: columns of the endings (default: all that begin with choice); for "
+        "--task=embedding: columns of hard negatives (default: all that begin with negative)",
     )
     add(
         "--labels",
@@ -90,6 +103,50 @@ def add_learning_flags(parser: argparse.ArgumentParser) -> None:
         metavar=f"{BALANCED} or LABEL=WEIGHT,…",
         help="for classification: how much each label counts in the loss (default: all alike)",
     )
+    _add_vector_flags(parser)
+
+
+def _add_vector_flags(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--loss",
+        choices=LOSSES,
+        help="for similarity: learn the order of the scores, or the scores themselves as cosines, "
+        f"from -1 to 1 (default: {COSENT})",
+    )
+    add(
+        "--single_texts",
+        choices=SINGLE_TEXTS,
+        help="for embedding, if train has no second text: each text finds itself under another "
+        "dropout (SimCSE), or a sentence finds the text that it was taken from (inverse cloze; "
+        f"default: {DROPOUT})",
+    )
+    add(
+        "--temperature",
+        type=float,
+        help="for embedding and similarity: number by which cosines are divided in the loss "
+        f"(default: {DEFAULT_TEMPERATURE:g})",
+    )
+    add(
+        "--matryoshka_dims",
+        type=_dims,
+        metavar="N,M,…",
+        help="for embedding and similarity: learn so that the first N, M, … components are vectors "
+        "by themselves (default: whole vectors alone)",
+    )
+    add(
+        "--pooling",
+        choices=("mean", "cls"),
+        help="for embedding and similarity: what is taken of a text's tokens: their mean, or [CLS] "
+        "(default: what the folder of --init says, or else mean)",
+    )
+    add(
+        "--gradient_cache_batch_size",
+        type=int,
+        metavar="N",
+        help="for embedding and similarity: number of texts that are encoded at a time, which "
+        "bounds the memory, while the loss sees the whole batch (default: all at once)",
+    )
 
 
 def add_skip_bad_rows_flag(parser: argparse.ArgumentParser) -> None:
@@ -118,7 +175,7 @@ def task_of(flags: argparse.Namespace) -> Task:
         )
     for name in given:
         if name not in task.COLUMN_FLAGS:
-            raise InputError(f"--{name}: a {task.kind} task has none; leave the flag out")
+            raise InputError(f"--{name}: {_one(task.kind)} task has none; leave the flag out")
     if "text_columns" in given:
         if not 1 <= len(given["text_columns"]) <= 2:
             raise InputError(
@@ -143,13 +200,39 @@ def _learning_flags(flags: argparse.Namespace, task: Task) -> dict[str, Any]:
     given = {name: value for name, value in given.items() if value is not None}
     for name in given:
         if name not in task.LEARNING_FLAGS:
-            raise InputError(f"--{name}: a {task.kind} task has none; leave the flag out")
+            raise InputError(f"--{name}: {_one(task.kind)} task has none; leave the flag out")
     windows = given.get("max_windows")
     if windows is not None and given.get("long_documents") != WINDOWS:
         raise InputError(f"--max_windows={windows}: needs --long_documents={WINDOWS}; add it")
     if windows is not None and windows < 2:
         raise InputError(f"--max_windows={windows}: must be at least 2")
+    if not 0 < given.get("temperature", DEFAULT_TEMPERATURE) < math.inf:
+        raise InputError(f"--temperature={given['temperature']:g}: must be more than 0")
+    if given.get("gradient_cache_batch_size", 1) < 1:
+        size = given["gradient_cache_batch_size"]
+        raise InputError(f"--gradient_cache_batch_size={size}: must be at least 1")
+    if given.get("loss") == COSINE and "temperature" in given:
+        raise InputError(
+            f"--temperature={given['temperature']:g}: does nothing in --loss={COSINE}; leave it out"
+        )
     return given
+
+
+def _dims(text: str) -> tuple[int, ...]:
+    try:
+        dims = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        dims = ()
+    if not dims or min(dims) < 1 or len(set(dims)) < len(dims):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} does not list different whole numbers above 0, such as 384,128,64"
+        )
+    return dims
+
+
+def _one(kind: str) -> str:
+    """Returns the name of a kind with its article."""
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
 def _weights(text: str) -> str | dict[str, float]:

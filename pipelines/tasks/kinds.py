@@ -1,6 +1,6 @@
 """The kinds of tasks: how their examples are read and checked, and which labels they have.
 
-Each kind is one class of this module. To add a kind, add:
+Each kind is one class of this module or of `vector_kinds`. To add a kind, add:
 
 1. here: a class and an entry of `KINDS`, of a name in `task`; its examples have `truth`, `columns`
    and `texts`;
@@ -45,13 +45,17 @@ from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
     DEFAULT_SPAN_LENGTH,
+    EMBEDDING,
     MULTI_LABEL,
     REGRESSION,
+    RERANK,
+    SIMILARITY,
     SPAN,
     TAGGING,
     ExampleFile,
     Task,
 )
+from beambert.pipelines.tasks.vector_kinds import Embedding, Similarity
 from beambert.pipelines.tasks.word_tags import WORDS_ENDINGS, read_sentences
 
 NO_ANSWER_REASON = "has no answer that is in its context"
@@ -196,6 +200,21 @@ class Regression(TableTask):
     def label_names(self, example: TextExample) -> Iterable[str]:
         """Returns nothing: numbers are not counted."""
         return ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Rerank(Regression):
+    """A task that asks how relevant a text is for another, of which a query has several."""
+
+    kind: str = dataclasses.field(default=RERANK, init=False)
+    metrics: tuple[str, ...] = ("ndcg_at_10", "mrr_at_10")
+
+    def _check_label(
+        self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
+    ) -> None:
+        if not _is_number(label) or not 0 <= float(label) <= 1:
+            reason = f"has {label!r} for a relevance, which is a number from 0 to 1"
+            raise BadRow(path, line, reason, "correct the row, or divide all by the greatest")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -344,9 +363,12 @@ KINDS: dict[str, type[Task]] = {
     CLASSIFICATION: Classification,
     MULTI_LABEL: MultiLabel,
     REGRESSION: Regression,
+    RERANK: Rerank,
     CHOICE: Choice,
     TAGGING: Tagging,
     SPAN: Span,
+    EMBEDDING: Embedding,
+    SIMILARITY: Similarity,
 }
 
 

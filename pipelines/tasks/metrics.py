@@ -39,8 +39,8 @@ class Metric:
 
 
 # All metrics that a task can name. `scores` computes them except those of entities (see
-# `entities.entity_scores`), of several labels (see `multi_label`) and of answers to questions,
-# which are means over the questions.
+# `entities.entity_scores`), of several labels (see `multi_label`), of answers to questions, which
+# are means over the questions, and of rankings (see `ranking`).
 METRICS: dict[str, Metric] = {
     "accuracy": Metric("accuracy"),
     "f1": Metric("F1"),
@@ -56,6 +56,9 @@ METRICS: dict[str, Metric] = {
     "entity_f1": Metric("entity F1"),
     "exact_match": Metric("exact match"),
     "squad_f1": Metric("SQuAD F1"),
+    "ndcg_at_10": Metric("nDCG@10"),
+    "mrr_at_10": Metric("MRR@10"),
+    "recall_at_10": Metric("Recall@10"),
 }
 # Metrics that compare classes. Of examples of one class they say less than the accuracy: the F1
 # of the other classes is 0 or missing.

@@ -112,7 +112,7 @@ def rows_of(
     if path.suffix == ".jsonl":
         yield from _json_rows(path, text)
         return
-    records = _comma_separated(path, text) if path.suffix == ".csv" else _tab_separated(text)
+    records = comma_separated(path, text) if path.suffix == ".csv" else _tab_separated(text)
     columns = headerless_columns
     if not columns:
         _, header = next(records, (0, None))
@@ -208,7 +208,12 @@ def _tab_separated(text: str) -> Iterator[tuple[int, list[str]]]:
         yield number, line.split("\t")
 
 
-def _comma_separated(path: pathlib.PurePath, text: str) -> Iterator[tuple[int, list[str]]]:
+def comma_separated(path: pathlib.PurePath, text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yields (line number, fields) of each row of a CSV file's text.
+
+    Raises:
+      InputError: it is not CSV.
+    """
     # The standard library limits a field to 128 KiB; texts can be longer.
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)

@@ -9,14 +9,19 @@ from typing import Any, ClassVar
 from beambert.pipelines.tasks.tables import BadRow
 
 # The kinds of tasks. They ask for a label of a text or a pair; for any number of labels of it; a
-# number; one of several endings; a label of each word; the place of an answer in a text.
-CLASSIFICATION, MULTI_LABEL, REGRESSION, CHOICE, TAGGING, SPAN = (
+# number; one of several endings; a label of each word; the place of an answer in a text; vectors
+# by which texts find each other; vectors whose cosines follow scores; the relevance of a text for
+# another.
+CLASSIFICATION, MULTI_LABEL, REGRESSION, CHOICE, TAGGING, SPAN, EMBEDDING, SIMILARITY, RERANK = (
     "classification",
     "multi_label",
     "regression",
     "choice",
     "tagging",
     "span",
+    "embedding",
+    "similarity",
+    "rerank",
 )
 TRAIN, DEV, TEST = "train", "dev", "test"
 # Default lengths of the inputs: that of run_classifier.py, where the length of the pre-training is

@@ -1,5 +1,7 @@
 """The flags for turning documents into sentences."""
 
+from collections.abc import Mapping
+
 from beambert.pipelines.shared.flags import FlagGroup
 
 
@@ -7,7 +9,9 @@ def add_text_flags(group: FlagGroup) -> None:
     """Adds the flags for splitting documents into sentences and for dropping documents."""
     # Only the commands that filter documents have to load the filters.
     from beambert.pipelines.text.filters import NONE, QUALITY_FILTERS
+    from beambert.pipelines.text.language_identification import MIN_PROBABILITY
     from beambert.pipelines.text.preparation import EXACT, KEEP, LINE, NEAR, SENTENCEX
+    from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, PLACEHOLDERS
 
     add = group.add_argument
     add("--language", default="en", help="ISO 639-1 code for the sentence splitter (default: en)")
@@ -41,3 +45,59 @@ def add_text_flags(group: FlagGroup) -> None:
         "documents; near: also use one of several that share 80 %% of their phrases (default: "
         "keep)",
     )
+    add(
+        "--keep_languages",
+        type=parse_names,
+        default=(),
+        metavar="CODE[,CODE]",
+        help="ISO 639 codes of the languages to keep; documents in others are dropped, as a model "
+        "of 176 languages tells them (default: all; needs beambert[language])",
+    )
+    add(
+        "--min_language_probability",
+        type=float,
+        default=MIN_PROBABILITY,
+        metavar="P",
+        help="least probability of the languages to keep (default: %(default)s)",
+    )
+    add(
+        "--blocklist",
+        default="",
+        metavar="FILE",
+        help="text file with a word or phrase on each line; documents that hold one are dropped",
+    )
+    add(
+        "--decontaminate",
+        nargs="+",
+        default=[],
+        metavar="GLOB",
+        help="evaluation files (JSON, JSON Lines, TSV, CSV, Parquet, CoNLL, text); documents that "
+        "share 13 words in a row with one are dropped and listed",
+    )
+    add(
+        "--scrub",
+        type=parse_names,
+        default=(),
+        metavar="NAME[,NAME]",
+        help=f"what to replace by a placeholder such as [email], among {', '.join(PLACEHOLDERS)} "
+        "(default: nothing; phone, iban and card need beambert[scrub])",
+    )
+    add(
+        "--phone_regions",
+        type=parse_names,
+        default=DEFAULT_REGIONS,
+        metavar="CODE[,CODE]",
+        help="ISO 3166 codes of the countries whose telephone numbers may stand without the "
+        f"country's code (default: {','.join(DEFAULT_REGIONS)})",
+    )
+
+
+def describe_scrubbing(scrubbed: Mapping[str, int]) -> str:
+    """Returns the part of a summary about what was replaced, by name; "" if nothing was."""
+    counts = (f"{name} {count:,}" for name, count in scrubbed.items())
+    return f"; replaced: {', '.join(counts)}" if scrubbed else ""
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Returns the names in a text with commas between them, each once."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",")))

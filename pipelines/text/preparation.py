@@ -5,7 +5,8 @@ from collections import Counter
 
 from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.text.cleaning import normalize_text
-from beambert.pipelines.text.filters import FilterSettings, why_dropped
+from beambert.pipelines.text.filters import FilterSettings, blocked, why_dropped
+from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, scrub
 from beambert.pipelines.text.sentences import split_sentences
 
 # Values of --duplicates.
@@ -24,6 +25,7 @@ class TextOptions:
       sentences: `SENTENCEX`, or `LINE` if each line is a sentence already.
       filters: settings for the documents to drop.
       duplicates: `KEEP`, or `EXACT` or `NEAR` to drop such duplicates.
+      scrub, phone_regions: what is replaced in the documents that are kept, see `scrubbing.scrub`.
     """
 
     do_lower_case: bool = True
@@ -31,6 +33,8 @@ class TextOptions:
     sentences: str = SENTENCEX
     filters: FilterSettings = FilterSettings()
     duplicates: str = KEEP
+    scrub: tuple[str, ...] = ()
+    phone_regions: tuple[str, ...] = DEFAULT_REGIONS
 
 
 def prepare_documents(
@@ -41,9 +45,12 @@ def prepare_documents(
     Args:
       documents: documents to prepare. The list is emptied on the way, to save memory.
       options: options of the job.
-      counts: counts to add to; each dropped document adds 1 to "dropped " and its reason.
+      counts: counts to add to; each dropped document adds 1 to "dropped " and its reason,
+        and each placeholder 1 to "scrubbed " and its name.
     """
     prepared = []
+    with_blocked = blocked([document.text for document in documents], options.filters)
+    count = len(documents)
     documents.reverse()
     while documents:
         document = documents.pop()
@@ -51,6 +58,12 @@ def prepare_documents(
         text = normalize_text(document.text, is_split)
         del document
         reason = why_dropped(text, options.filters) if text else "empty"
+        if not reason and count - len(documents) - 1 in with_blocked:
+            reason = "blocklist"
+        if options.scrub and not reason:
+            text, scrubbed = scrub(text, options.scrub, options.phone_regions)
+            for name, number in scrubbed.items():
+                counts["scrubbed " + name] += number
         sentences = [] if reason else split_sentences(Document(text, is_split), options.language)
         if sentences:
             prepared.append(sentences)

@@ -183,6 +183,7 @@ def _folder_result(
         "labels": list(label_words(made_with.pairs)) if has_label else None,
         **figures(statistics, has_label),
         **_shares_from_info(folder, statistics),
+        **_sources_from_info(folder),
         "lost_predictions_share": lost_predictions_share(statistics, made_with.prediction_share),
         **repeat_shares(findings.repeats, made_with),
         **text_figures(findings.artefacts, folder.info),
@@ -251,11 +252,28 @@ def _count_faults(folder: FoundFolder, statistics: RecordStatistics) -> list[str
         "predictions": total(statistics.predictions),
     }
     counts = folder.info.counts
+    if of_sources := _sources_from_info(folder).get("sources", {}).values():
+        # The sources share the records among them.
+        for name in ("instances", "is_next", "record_tokens"):
+            if all(name in of for of in of_sources):
+                counts = {**counts, f"{name} of all sources": sum(of[name] for of in of_sources)}
+        found["instances of all sources"] = statistics.instances
+        found["is_next of all sources"] = statistics.instances - statistics.random_next
+        if folder.info.has_label:
+            in_segments = total(statistics.a_tokens) + total(statistics.b_tokens)
+            found["record_tokens of all sources"] = in_segments
     return [
         f"{folder.path}: the records have {count:,} {name}, but {INFO_FILE} says {counts[name]:,}"
         for name, count in found.items()
         if name in counts and counts[name] != count
     ]
+
+
+def _sources_from_info(folder: FoundFolder) -> dict[str, Any]:
+    """Returns the counts of the sources of --source; none without that flag."""
+    sources = folder.info.counts.get("sources", {}) if folder.info else {}
+    of_records = {name: of for name, of in sources.items() if "passes" in of}
+    return {"sources": of_records} if of_records else {}
 
 
 def _shares_from_info(folder: FoundFolder, statistics: RecordStatistics) -> dict[str, Any]:

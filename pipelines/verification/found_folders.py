@@ -80,7 +80,7 @@ class FoundFolder:
         return MadeWith(
             self.info.parameters.get("masked_lm_prob"),
             self.info.parameters.get("dupe_factor"),
-            self.info.counts.get("documents", {}).get("used"),
+            self.info.documents,
             vocab_size,
             self.info.parameters.get("pairs") if has_label else NONE,
             self.info.parameters.get("eval_fraction"),
@@ -121,8 +121,8 @@ def find_folders(
             )
         for inner, names in folders.items():
             folder = _join(path, inner)
-            outer = inner.removesuffix(EVAL_FOLDER).rstrip("/")
-            is_held_out = inner.split("/")[-1] == EVAL_FOLDER
+            before, is_held_out, _ = f"/{inner}/".partition(f"/{EVAL_FOLDER}/")
+            outer = before.strip("/") if is_held_out else inner
             vocabularies = [
                 _join(path, place)
                 for place in (inner, outer, "")
@@ -193,11 +193,12 @@ def _walk(path: str) -> Iterator[tuple[str, int]]:
 
 
 def _may_hold_records(inner: str) -> bool:
-    """Returns whether the path inside a given folder is like "", "eval", "128" or "128/eval"."""
-    *length, last = inner.split("/")
-    if last == EVAL_FOLDER:
-        return not length or (len(length) == 1 and length[0].isdecimal())
-    return not length and (last == "" or last.isdecimal())
+    """Returns whether a path inside a given folder is like "", "128", "128/eval" or "eval/NAME"."""
+    names = inner.split("/") if inner else []
+    if names and names[0].isdecimal():
+        del names[0]
+    # Held out are all documents, or those of each source of --source.
+    return not names or (names[0] == EVAL_FOLDER and len(names) <= 2)
 
 
 def _match(pattern: str) -> list:

@@ -74,6 +74,7 @@ def figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
         ("repeated records", _percent(figures["repeated_records_share"], 2)),
         ("repeated sequences", _percent(figures["repeated_sequences_share"], 2)),
         ("repeated text, at least", _percent(figures["repeated_text_share"], 2)),
+        *_source_rows(figures.get("sources", {})),
         ("B of another source", _percent(figures["random_next_other_source_share"], 2)),
         ("HTML entities", _percent(figures["entities_share"], 2)),
         ("markup", _percent(figures["markup_share"], 2)),
@@ -88,6 +89,21 @@ def figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
             ("opening, in training", _percent(figures["openings_also_in_training"], 2)),
         ]
     return [(name, value) for name, value in rows if not value.startswith(_UNKNOWN)]
+
+
+def _source_rows(sources: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Returns a row for each source of --source."""
+    rows = []
+    for name, of in sources.items():
+        asked = f" ({of['asked_share']:.2%} asked)" if "asked_share" in of else ""
+        rows.append(
+            (
+                f"source {name}",
+                f"{of['share']:.2%} of the tokens{asked}, {of['passes']:.2f} passes over its text, "
+                f"{of['instances']:,} records",
+            )
+        )
+    return rows
 
 
 def _token_rows(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -115,8 +131,8 @@ _MEANINGS = {
     "the corpus make some",
     "repeated text, at least": f"records whose first {OPENING_TOKENS} tokens of A occur more often "
     "than the passes over the corpus explain",
-    "B of another source": "random next or swapped pairs whose B is of another pattern of --input "
-    "than A",
+    "B of another source": "random next or swapped pairs whose B is of another --source, or "
+    "pattern of --input, than A",
     "HTML entities": "records with an entity that was not decoded",
     "markup": "records with HTML tags or wiki markup",
     "undecodable": "records with characters in place of bytes that could not be decoded",

@@ -82,6 +82,7 @@ class LearnVocabulary(beam.PTransform):
         inputs: Sequence[InputFile] | None = None,
         encodings: Encodings | None = None,
         error_path: str = "",
+        extension: Extension | None = None,
     ):
         """Lists the files to read.
 
@@ -91,6 +92,7 @@ class LearnVocabulary(beam.PTransform):
           inputs: files that match the patterns of the job, if they are listed already.
           encodings: result of `find_encodings` for the inputs, if it exists already.
           error_path: file to which a worker writes its error, see `permanent_errors`; "" for none.
+          extension: result of `read_extension` for the job, if it exists already.
 
         Raises:
           InputError: a pattern matches no file.
@@ -103,7 +105,7 @@ class LearnVocabulary(beam.PTransform):
             self._encodings, _ = find_encodings(self._inputs, job.format, job.encoding)
         self._progress_folder = progress_folder
         self._error_path = error_path
-        self._extension = read_extension(job)
+        self._extension = extension or read_extension(job)
 
     # Beam takes no union as a hint, but it takes the beginning of a pipeline for any collection.
     def expand(self, documents: beam.PCollection[str]) -> beam.PCollection[Vocabulary]:

@@ -85,7 +85,9 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
 
     errors = "" if is_local(options) else claims.aside(job.output)
     run_job(
-        lambda pipeline, folder: pipeline | LearnVocabulary(job, folder, inputs, encodings, errors),
+        lambda pipeline, folder: (
+            pipeline | LearnVocabulary(job, folder, inputs, encodings, errors, extension)
+        ),
         options,
         describe,
         total_bytes / 1e6,

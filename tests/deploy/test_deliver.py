@@ -41,7 +41,7 @@ def run(folder, output, *more):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_good_model_is_served_and_a_worse_one_refused(folder, capsys):
     # There is nothing to be better than yet.
     assert run(

@@ -10,8 +10,10 @@ import tensorflow as tf
 from beambert.model.classifier import BertClassifier, Head
 from beambert.model.config import BertConfig, preset
 from beambert.model.encoder import BertEncoder
+from beambert.model.families.debertav2_config import DebertaV2Config
 from beambert.model.heads import flat_positions
 from beambert.model.initialization import fold_seed, truncated_normal
+from beambert.model.objectives import BERT, MLM
 from beambert.model.pretrainer import BertPretrainer
 
 CONFIG = BertConfig(60, 32, 2, 4, 64, max_position_embeddings=20)
@@ -190,8 +192,11 @@ def test_mixed_bfloat16(pretrainer, bfloat16_policy):
         np.testing.assert_allclose(logits, pretrainer(make_features())[name], atol=0.03)
 
 
-def test_mixed_bfloat16_trains(bfloat16_policy):
-    model = BertPretrainer(CONFIG)
+@pytest.mark.parametrize(
+    ("config", "objective"), [(CONFIG, BERT), (DebertaV2Config(60, 16, 2, 2, 24), MLM)]
+)
+def test_mixed_bfloat16_trains(config, objective, bfloat16_policy):
+    model = BertPretrainer(config, objective=objective)
     with tf.GradientTape() as tape:
         logits = model(make_features(), dropout_seed=tf.constant([1, 2]))
         loss = sum(tf.reduce_mean(tf.square(value)) for value in logits.values())

@@ -30,6 +30,18 @@ SIZES = {
     "initializer_range": 0.3,
 }
 NARROW = {"embedding_size": 8}
+# What the published config.json of all sizes say.
+DEBERTA_V3 = {
+    "relative_attention": True,
+    "position_buckets": 256,
+    "max_relative_positions": -1,
+    "pos_att_type": "p2c|c2p",
+    "share_att_key": True,
+    "norm_rel_ebd": "layer_norm",
+    "position_biased_input": False,
+    "type_vocab_size": 0,
+    "layer_norm_eps": 1e-7,
+}
 # Folder -> class, sizes of its configuration, and what the task classes' heads are called.
 CASES = {
     "modernbert": (
@@ -57,6 +69,8 @@ CASES = {
         },
     ),
     "albert": ("AlbertForPreTraining", SIZES | NARROW),
+    # The farther half of the positions lies in logarithmic buckets.
+    "deberta-v2": ("DebertaV2ForMaskedLM", SIZES | DEBERTA_V3 | {"position_buckets": 8}),
     "electra": ("ElectraForMaskedLM", SIZES | NARROW),
     "electra_discriminator": ("ElectraForPreTraining", SIZES | NARROW),
 }
@@ -100,6 +114,24 @@ PUBLISHED = {
         {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072},
     ),
     "albert-xxlarge-v2": ("AlbertForPreTraining", {}),
+    **{
+        f"deberta-v3-{size}": (
+            "DebertaV2ForMaskedLM",
+            DEBERTA_V3
+            | {
+                "hidden_size": width,
+                "num_hidden_layers": layers,
+                "num_attention_heads": width // 64,
+                "intermediate_size": 4 * width,
+            },
+        )
+        for size, layers, width in (
+            ("xsmall", 12, 384),
+            ("small", 6, 768),
+            ("base", 12, 768),
+            ("large", 24, 1024),
+        )
+    },
     "electra-small-discriminator": ("ElectraForPreTraining", {}),
     "electra-base-discriminator": (
         "ElectraForPreTraining",

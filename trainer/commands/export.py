@@ -84,12 +84,18 @@ def build_parser() -> FlagParser:
         "--pooling",
         choices=("mean", "cls"),
         help="what --to=sentence-transformers takes of a text's tokens: their mean, or [CLS] "
-        "(default: mean)",
+        "(default: what the model has learnt, or else mean)",
     )
     add(
         "--normalize",
         type=parse_bool,
         help="whether --to=sentence-transformers scales vectors to the length 1 (default: True)",
+    )
+    add(
+        "--license",
+        metavar="NAME",
+        help="licence of the model for the card that --to=huggingface writes, as the Hugging Face "
+        "Hub names it, such as apache-2.0",
     )
     add("--text", help="text to call the exported classifier on")
     add("--trust_model", **TRUST_MODEL)
@@ -107,6 +113,7 @@ def main(argv: Sequence[str]) -> None:
     with loading():
         from beambert.pipelines.storage import tensorflow_files
         from beambert.trainer.serving import blessing, versions
+        from beambert.trainer.weights.model_card import check_license
     if flags.checkpoint_dir and flags.checkpoint is None:
         raise InputError(
             f"--checkpoint_dir={flags.checkpoint_dir}: needs --checkpoint=STEP; add it, or leave "
@@ -115,6 +122,12 @@ def main(argv: Sequence[str]) -> None:
     for flag, value in (("--pooling", flags.pooling), ("--normalize", flags.normalize)):
         if value is not None and flags.to != SENTENCES:
             raise InputError(f"{flag}={value}: needs --to={SENTENCES}; add it or leave this out")
+    if flags.license is not None:
+        if flags.to != "huggingface":
+            raise InputError(
+                f"--license={flags.license}: needs --to=huggingface; add it or leave this out"
+            )
+        check_license(flags.license)
     if flags.evaluation:
         blessing.check_blessing(flags.evaluation, flags.model)
     if flags.version is not None and (flags.version < 1 or flags.to != "savedmodel"):
@@ -156,10 +169,7 @@ def _export_elsewhere(flags: argparse.Namespace) -> None:
     if flags.to == SENTENCES:
         from beambert.trainer.embedding.sentence_export import export_sentence_transformers
 
-        is_normalized = True if flags.normalize is None else flags.normalize
-        export_sentence_transformers(
-            flags.model, flags.output, flags.pooling or "mean", is_normalized
-        )
+        export_sentence_transformers(flags.model, flags.output, flags.pooling, flags.normalize)
         print(f"{flags.output}: a model folder for sentence-transformers")
     elif flags.to == "onnx":
         from beambert.trainer.serving.onnx_export import export_onnx
@@ -167,7 +177,7 @@ def _export_elsewhere(flags: argparse.Namespace) -> None:
         export_onnx(flags.model, flags.output)
         print(f"{flags.output}: model.onnx on ids, for onnxruntime")
     elif flags.to == "huggingface":
-        export_hugging_face(flags.model, flags.output)
+        export_hugging_face(flags.model, flags.output, flags.license)
         print(f"{flags.output}: a model folder for from_pretrained of transformers")
     else:
         export_tensorflow(flags.model, flags.output)

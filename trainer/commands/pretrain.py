@@ -21,6 +21,7 @@ from beambert.trainer.loop.config import (
     default_warmup_steps,
 )
 from beambert.trainer.pretraining.budget import Budget
+from beambert.trainer.pretraining.eval_data import parse_eval_data
 from beambert.trainer.pretraining.recipes import RECIPES, Recipe, bert_base
 from beambert.trainer.weights.given_path import check_weights
 from beambert.trainer.weights.new_tokens import PIECES
@@ -166,8 +167,9 @@ def _check_paths(flags: argparse.Namespace) -> None:
     Raises:
       InputError: a folder or a file does not exist, or is no finished records folder.
     """
-    for name in ("data", "eval_data", "long_data"):
-        folder = getattr(flags, name)
+    given = [("data", flags.data), ("long_data", flags.long_data)]
+    given += [("eval_data", folder) for folder in parse_eval_data(flags.eval_data or ()).values()]
+    for name, folder in given:
         if folder is not None and is_local(folder):
             check_finished(folder, f"--{name}")
     for name in ("init", "distill_from"):

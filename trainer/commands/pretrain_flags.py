@@ -85,8 +85,10 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
     add("--data", required=True, metavar="DIR", help="records folder made by `beambert data`")
     add(
         "--eval_data",
-        metavar="DIR",
-        help="held-out records (default: eval in --data, if it exists)",
+        action="append",
+        metavar="[NAME=]DIR",
+        help="held-out records; give the flag once for each source, as NAME=DIR, to see the loss "
+        "of each (default: eval in --data, if it exists, or the folder of each source in it)",
     )
     add(
         "--long_data",
@@ -176,6 +178,12 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         help="teacher of the encoder, with the vocabulary of the records: any path that --init "
         "takes; its masked-LM distribution and hidden states are learned beside --objective, or "
         "the relations in its last layer if it has no masked-LM head (default: no teacher)",
+    )
+    add(
+        "--attend_within_documents",
+        action="store_true",
+        help="let a token attend to its own document only, where records of `beambert data "
+        "--pairs=none` have sentences of several; needs --objective=mlm",
     )
     add_output_flags(parser)
     add(

@@ -19,9 +19,17 @@ EXAMPLES = """examples:
   # by words alone (BM25), which needs no model; a query on each line -> JSON Lines
   beambert search --index=index --by=words --input=queries.txt --output=hits.jsonl
 
+  # the 100 best passages, ranked again by a model of `beambert finetune --task=rerank`
+  beambert search --model=encoder --index=index --reranker=reranker 'Who may import whom?'
+
 By default a passage is found by its vector and by its words, and the reciprocals of its two ranks
 are added. All vectors are compared with the query's, in memory. The same model must have made them.
 """
+
+
+# Number of passages that are ranked again. More cost more passes through the network for a query
+# (Nogueira and Cho 2019 read 1,000).
+CANDIDATES = 100
 
 
 def build_parser() -> FlagParser:
@@ -41,6 +49,18 @@ def build_parser() -> FlagParser:
         help="what passages are found by (default: both with --model, or else words)",
     )
     add("--top", type=int, default=10, help="number of passages (default: %(default)s)")
+    add(
+        "--reranker",
+        metavar="DIR",
+        help="model of --task=rerank that reads the query with each of the best passages, and "
+        "ranks them again",
+    )
+    add(
+        "--candidates",
+        type=int,
+        metavar="N",
+        help=f"number of passages that --reranker reads (default: {CANDIDATES})",
+    )
     add("--prefix", help="what is put before each query (default: what was put before the texts)")
     add("--input", metavar="FILE", help="UTF-8 file with a query on each line")
     add("--output", metavar="FILE", help="file that gets the hits as JSON (default: the console)")
@@ -60,12 +80,18 @@ def main(argv: Sequence[str]) -> None:
         raise InputError(f"--model={flags.model}: is not needed by --by=words; leave it out")
     if way != "words" and not flags.model:
         raise InputError(f"--by={way}: needs --model; name the model that made --index")
+    if flags.candidates is not None and not flags.reranker:
+        raise InputError(f"--candidates={flags.candidates}: needs --reranker; add it")
+    candidates = CANDIDATES if flags.candidates is None else flags.candidates
+    if candidates < flags.top and flags.reranker:
+        raise InputError(f"--candidates={candidates}: must be at least --top={flags.top}")
     check_folder(flags.index, f"--index={flags.index}")
     if flags.model and is_local(flags.model):
         check_weights(flags.model, "--model")
     with loading():
         from beambert.trainer.asking.texts import given_texts, write_lines
         from beambert.trainer.embedding.embedder import open_embedder
+        from beambert.trainer.retrieval.reranking import Reranker
         from beambert.trainer.retrieval.searching import open_index, query_embedder
     queries = given_texts(flags.texts, flags.input)
     index = open_index(flags.index)
@@ -74,13 +100,24 @@ def main(argv: Sequence[str]) -> None:
             f"--by={way}: needs the texts, which --index was made without (--keep_text); give "
             "--by=vectors"
         )
+    if flags.reranker and not index.has_text:
+        raise InputError(
+            f"--reranker={flags.reranker}: needs the texts, which --index was made without "
+            "(--keep_text); leave it out"
+        )
+    reranker = Reranker(flags.reranker) if flags.reranker else None
     vectors = [None] * len(queries)
     if flags.model:
         vectors, _ = query_embedder(index, open_embedder(flags.model), flags.prefix).embed(queries)
     found = [
-        index.rank(query, vector, way, flags.top)
+        index.rank(query, vector, way, candidates if reranker else flags.top)
         for query, vector in zip(queries, vectors, strict=True)
     ]
+    if reranker:
+        found = [
+            reranker.rerank(query, hits, flags.top)
+            for query, hits in zip(queries, found, strict=True)
+        ]
     if flags.output:
         rows = zip(queries, found, strict=True)
         write_lines(

@@ -13,6 +13,7 @@ from keras import ops
 
 from beambert.model.encoder import Encoder
 from beambert.model.families.table import family_of
+from beambert.model.pooling import pool
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import TRAINING_FILE, weights_sha256
@@ -21,7 +22,6 @@ from beambert.pipelines.tokenizers.encoding import SubwordTokenizer
 from beambert.pipelines.wordpiece.tokenization import Tokenizer
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
-from beambert.trainer.embedding.pooling import pool
 from beambert.trainer.embedding.sentence_folders import (
     LEAST_LENGTH,
     SentenceSettings,

@@ -1,7 +1,9 @@
 """Encoders -> folders that sentence-transformers loads."""
 
+from beambert.model.pooling import Pooling
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.tasks.task import EMBEDDING, SIMILARITY
 from beambert.trainer import model_folders
 from beambert.trainer.embedding.sentence_folders import (
     ENCODER_FILE,
@@ -12,6 +14,7 @@ from beambert.trainer.embedding.sentence_folders import (
     POOLING,
     SETTINGS_FILE,
     TRANSFORMER,
+    read_settings,
 )
 from beambert.trainer.weights.export import hugging_face_writer, write_whole
 from beambert.trainer.weights.tokenizer_files import json_bytes
@@ -20,28 +23,35 @@ from beambert.trainer.weights.tokenizer_files import json_bytes
 _POOLING_FOLDER, _NORMALIZE_FOLDER = f"1_{POOLING}", f"2_{NORMALIZE}"
 # Where the library's classes lie; newer releases still know these names.
 _PACKAGE = "sentence_transformers.models"
+# The kinds of models that make vectors of texts.
+_ENCODERS = (model_folders.PRETRAINING, EMBEDDING, SIMILARITY)
 
 
 def export_sentence_transformers(
-    model_dir: str, output: str, pooling: str, is_normalized: bool
+    model_dir: str, output: str, pooling: str | None = None, is_normalized: bool | None = None
 ) -> None:
     """Writes a folder that sentence-transformers loads, with the vectors of `beambert embed`.
 
     Args:
       model_dir: folder of an encoder of this package.
       output: folder to make.
-      pooling: `mean` or `cls`.
-      is_normalized: whether the vectors get the length 1.
+      pooling: `mean` or `cls`; None for what the model has learnt, or else mean.
+      is_normalized: whether the vectors get the length 1 (default: True).
 
     Raises:
       InputError: the model is no encoder, or the output exists already.
     """
     found = model_folders.open_model(model_dir, "--model")
-    if found.training["kind"] != model_folders.PRETRAINING or found.config.is_decoder:
+    if found.training["kind"] not in _ENCODERS or found.config.is_decoder:
         raise InputError(
             f"--model={model_dir}: is no encoder that reads whole texts; name the folder of one "
-            "that `beambert pretrain` made"
+            "that `beambert pretrain` made, or `finetune` for an embedding"
         )
+    learnt = read_settings(model_dir, "--model").pooling
+    if found.training["kind"] == model_folders.PRETRAINING:
+        learnt = Pooling(is_normalized=True)
+    pooling = pooling or learnt.mode
+    is_normalized = learnt.is_normalized if is_normalized is None else is_normalized
     write_encoder = hugging_face_writer(found)
     modules = [("", TRANSFORMER), (_POOLING_FOLDER, POOLING)]
     modules += [(_NORMALIZE_FOLDER, NORMALIZE)] if is_normalized else []

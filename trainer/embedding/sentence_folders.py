@@ -4,11 +4,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from beambert.model.pooling import CLS, MEAN, MODES, Pooling
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import check_names
 from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.weights import TRAINING_FILE
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_CONFIG_FILE
-from beambert.trainer.embedding.pooling import CLS, MEAN, Pooling
 from beambert.trainer.weights.tokenizer_files import read_list, read_optional_json
 
 # The modules in their order, and the settings of the encoder's, of all, and of a module.
@@ -42,14 +43,14 @@ class SentenceSettings:
 
 
 def read_settings(path: str, flag: str) -> SentenceSettings:
-    """Reads the settings of a folder; one that is not of sentence-transformers has the defaults.
+    """Reads the settings of a folder; one that says nothing of embeddings has the defaults.
 
     Raises:
       InputError: a file is damaged, or a module has no counterpart here.
     """
     path = path.rstrip("/")
     if not tensorflow_files.exists(f"{path}/{MODULES_FILE}"):
-        return SentenceSettings(path)
+        return _own_settings(path)
     name = f"{flag}={path}"
     modules = read_list(f"{path}/{MODULES_FILE}")
     try:
@@ -84,6 +85,14 @@ def read_settings(path: str, flag: str) -> SentenceSettings:
         bool(encoder.get("do_lower_case")),
         _prefix(read_optional_json(f"{path}/{SETTINGS_FILE}"), name),
     )
+
+
+def _own_settings(path: str) -> SentenceSettings:
+    """Returns the settings of an embedding or a similarity model, or the defaults."""
+    training = read_optional_json(f"{path}/{TRAINING_FILE}")
+    if training.get("pooling") not in MODES:
+        return SentenceSettings(path)
+    return SentenceSettings(path, Pooling(training["pooling"], is_normalized=True))
 
 
 def _mode(settings: Mapping[str, Any], name: str) -> str:

@@ -16,6 +16,7 @@ from beambert.pipelines.tasks import multi_label
 from beambert.pipelines.tasks.class_weights import loss_weights
 from beambert.pipelines.tasks.entities import entity_scores
 from beambert.pipelines.tasks.metrics import scores
+from beambert.pipelines.tasks.ranking import random_scores, relevance_scores, text_id
 from beambert.pipelines.tasks.splits import read_splits
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
 from beambert.trainer.task_models import outside_index
@@ -67,6 +68,22 @@ class TaskData(abc.ABC):
     def has_segments(self) -> bool:
         """Whether a sequence has two segments."""
         return self.is_pair
+
+    @property
+    def cached(self) -> int:
+        """Number of texts that are encoded at a time with a cache of gradients; 0 without one."""
+        return 0
+
+    def check_batch(self, size: int, parts: int) -> None:  # noqa: B027  (for most kinds all can be)
+        """Refuses batches that nothing can be learned from.
+
+        Args:
+          size: number of examples in an update.
+          parts: number of parts of it that are computed by themselves.
+
+        Raises:
+          InputError: it is such a batch.
+        """
 
     @abc.abstractmethod
     def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
@@ -213,6 +230,28 @@ class NumberData(TextData):
     def _scores(self, predictions: Sequence[float]) -> dict[str, float]:
         numbers = [float(example.label) for example in self._examples[DEV]]
         return scores(self.task.metrics, numbers, predictions)
+
+
+class RelevanceData(TextData):
+    """Candidates with their relevance for a query."""
+
+    def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """Returns the task's metrics of a model's outputs for dev."""
+        return self._scores(outputs["scores"])
+
+    def baseline(self) -> dict[str, float]:
+        """Returns the metrics for a random order."""
+        return self._scores(random_scores(self.counts[DEV]))
+
+    def _scores(self, predictions: np.ndarray) -> dict[str, float]:
+        examples = self._examples[DEV]
+        queries = np.array([text_id(example.text) for example in examples])
+        labels = np.array([float(example.label) for example in examples])
+        found = relevance_scores(queries, labels, predictions)
+        return {
+            name: float(of.mean()) if of.size else 0.0
+            for name, of in ((name, found[name]) for name in self.task.metrics)
+        }
 
 
 class TagData(ExampleData):

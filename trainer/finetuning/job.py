@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -71,9 +72,13 @@ def _finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str,
     check_batch(strategy, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)
     replicas = strategy.num_replicas_in_sync
     parts = replicas * job.loop.gradient_accumulation_steps
+    plan.data.check_batch(job.loop.train_batch_size, parts)
     length = plan.text_features.max_seq_length
     sequences = plan.data.sequences * job.task.windows
-    model_folders.check_rows(plan.config, length, job.loop.train_batch_size, parts, sequences)
+    # A cache of gradients encodes so many texts at a time.
+    rows = (job.loop.train_batch_size, parts, sequences)
+    rows = (min(plan.data.cached, math.prod(rows)), 1, 1) if plan.data.cached else rows
+    model_folders.check_rows(plan.config, length, *rows)
     chief, model_dir, identity = is_chief(strategy), job.output.model, plan.identity
     memory, sizes = _memory(plan, strategy), (loop.train_batch_size, parts // replicas)
     with model_folders.held(model_dir, chief) as check_lock, memory_told(memory, *sizes):
@@ -104,10 +109,13 @@ def _finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str,
 def _memory(plan: FinetuningPlan, strategy: tf.distribute.Strategy) -> Memory:
     here, longest = replicas_here(strategy), plan.text_features.longest
     sequences = plan.data.sequences * plan.data.task.windows
+    if plan.data.cached:
+        texts = sequences * plan.loop.train_batch_size // strategy.num_replicas_in_sync
+        sequences *= min(plan.data.cached / texts, 1)
     return Memory(
         here * state_bytes(parameters(plan.config)),
         here * state_bytes(parameters(plan.config), parts=2),
-        sequences * activation_bytes(plan.config, longest, predictions=0),
+        int(sequences * activation_bytes(plan.config, longest, predictions=0)),
         strategy.num_replicas_in_sync,
         here,
         free_bytes(),
@@ -190,7 +198,7 @@ class _Finetuning:
             longest,
             COMPILING_FLOPS / flops_a_position / epochs,
         )
-        self._objective = OBJECTIVES[self._data.task.kind](self._lengths)
+        self._objective = OBJECTIVES[self._data.task.kind].of_data(self._data, self._lengths)
         self.trainer = Trainer(
             strategy,
             self._build_model,

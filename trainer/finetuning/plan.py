@@ -5,7 +5,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from beambert.model.classifier import Head
+from beambert.model.classifier import PLAIN_HEAD, Head
 from beambert.model.config import EncoderConfig
 from beambert.pipelines.features.contract import TaskFeatureFiles, made_from
 from beambert.pipelines.model_inputs.texts import TextFeatures
@@ -16,26 +16,33 @@ from beambert.pipelines.tasks.declarations import OWN_TASKS
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
+    EMBEDDING,
     MULTI_LABEL,
     REGRESSION,
+    RERANK,
     SHORTEST_LENGTH,
+    SIMILARITY,
     SPAN,
     TAGGING,
     TRAIN,
     Task,
 )
+from beambert.pipelines.tasks.vector_kinds import VectorTask
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
+from beambert.trainer.embedding.sentence_folders import read_settings
 from beambert.trainer.finetuning.data import (
     ChoiceData,
     ClassData,
     MultiLabelData,
     NumberData,
+    RelevanceData,
     TagData,
     TaskData,
 )
 from beambert.trainer.finetuning.span_data import SpanData
+from beambert.trainer.finetuning.vector_data import ScoredVectorData, VectorData
 from beambert.trainer.loop.config import (
     FINETUNING_BATCH_SIZE,
     FINETUNING_OPTIMIZER,
@@ -58,9 +65,12 @@ DATA: dict[str, type[TaskData]] = {
     CLASSIFICATION: ClassData,
     MULTI_LABEL: MultiLabelData,
     REGRESSION: NumberData,
+    RERANK: RelevanceData,
     CHOICE: ChoiceData,
     TAGGING: TagData,
     SPAN: SpanData,
+    EMBEDDING: VectorData,
+    SIMILARITY: ScoredVectorData,
 }
 
 
@@ -75,6 +85,12 @@ FLAGS_OF = (
         "columns.choice_columns": "--choice_columns",
         "windows": "--max_windows",
         "class_weights": "--class_weights",
+        "loss": "--loss",
+        "temperature": "--temperature",
+        "matryoshka_dims": "--matryoshka_dims",
+        "pooling": "--pooling",
+        "single_texts": "--single_texts",
+        "gradient_cache_batch_size": "--gradient_cache_batch_size",
         "freeze_encoder": "--freeze_encoder",
         "num_bilstm_layers": "--num_bilstm_layers",
         **model_folders.TRAINING_FLAGS,
@@ -198,6 +214,7 @@ class FinetuningPlan:
             "is_pair": data.is_pair,
             "freeze_encoder": self.job.freeze_encoder,
             **task.learning_settings(),
+            **({"pooling": self.pooling} if self.pooling else {}),
             "init": claims.absolute(self.weights.path) if self.weights else RANDOM,
             "init_sha256": self.weights.sha256 if self.weights else None,
             "do_lower_case": self.text_features.do_lower_case,
@@ -219,7 +236,16 @@ class FinetuningPlan:
     def head(self) -> Head:
         """What stands on top of the encoder."""
         job = self.job
-        return Head(job.freeze_encoder, job.num_bilstm_layers, self.text_features.window_length)
+        window, pooling = self.text_features.window_length, self.pooling or PLAIN_HEAD.pooling
+        return Head(job.freeze_encoder, job.num_bilstm_layers, window, pooling)
+
+    @property
+    def pooling(self) -> str | None:
+        """What is taken of the tokens for the vector of a text; None for other models."""
+        task = self.data.task
+        if not isinstance(task, VectorTask):
+            return None
+        return task.pooling or (read_settings(self.job.init, "--init").pooling.mode)
 
     @functools.cached_property
     def identity(self) -> dict[str, Any]:
@@ -256,10 +282,36 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
             "has pairs; use another encoder"
         )
     check_names(data.task.class_weights, data.labels)
+    if isinstance(data.task, VectorTask):
+        _check_vectors(job, data.task, start.config)
     optimizer, loop = _schedule(job, data.counts[TRAIN], start.config)
     return FinetuningPlan(
         job, start.config, start.weights, text_features, data, notes, optimizer, loop
     )
+
+
+def _check_vectors(job: FinetuningJob, task: VectorTask, config: EncoderConfig) -> None:
+    """Refuses settings that vectors of texts cannot be learnt with."""
+    for flag, value in (
+        ("freeze_encoder", job.freeze_encoder),
+        ("num_bilstm_layers", job.num_bilstm_layers),
+    ):
+        if value:
+            raise InputError(
+                f"--{flag}={value}: {task.name} trains the encoder itself, and no head on top of "
+                "it; leave the flag out"
+            )
+    dims = task.matryoshka_dims
+    if dims and max(dims) > config.hidden_size:
+        raise InputError(
+            f"--matryoshka_dims={','.join(map(str, dims))}: the encoder's vectors have only "
+            f"{config.hidden_size} components; give numbers up to that"
+        )
+    if config.is_decoder:
+        raise InputError(
+            f"--init={job.init}: reads text from left to right, so no token of it has read a whole "
+            "text but the last; give an encoder of another --objective"
+        )
 
 
 def _start(job: FinetuningJob) -> _Start:

@@ -2,9 +2,23 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+
+class HeldOutPart(NamedTuple):
+    """The held-out data of one source of a corpus.
+
+    Attributes:
+      name: name of the source.
+      batches: distributed dataset.
+      share: share of the source's held-out data that is in it.
+    """
+
+    name: str
+    batches: Any
+    share: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,7 +30,7 @@ class Phase:
       batches_from: function that returns the distributed training data from a step of the whole run
         on.
       evaluation: function that returns the distributed held-out data, all of them or a number of
-        batches; None if there are none.
+        batches, as one dataset or as the parts of each source; None if there are none.
       tokens_a_step: number of positions in a batch, padding included.
       flops_a_step: floating-point operations of an update, see `model.flops`.
       evaluation_batches: number of batches of all held-out data; 0 if there are none.

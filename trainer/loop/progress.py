@@ -20,12 +20,17 @@ SECONDS_A_REPORT = 10.0
 
 
 def describe_metrics(metrics: Mapping[str, float]) -> str:
-    """Formats metrics for a person: accuracies in percent, losses in nats."""
-    parts = []
+    """Formats metrics for a person: accuracies in percent, losses in nats.
+
+    Those of a source, "NAME/metric", stand on a line of their own.
+    """
+    lines: dict[str, list[str]] = {}
     for name, value in metrics.items():
         number = f"{value:.1%}" if name.endswith("accuracy") else f"{value:.3f}"
-        parts.append(f"{describe_name(name)} {number}")
-    return ", ".join(parts)
+        source, _, metric = name.rpartition("/")
+        lines.setdefault(source, []).append(f"{describe_name(metric)} {number}")
+    texts = {source: ", ".join(parts) for source, parts in lines.items()}
+    return "\n".join(f"  {source}: {text}" if source else text for source, text in texts.items())
 
 
 def describe_name(metric: str) -> str:

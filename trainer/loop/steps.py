@@ -7,6 +7,7 @@ and it cannot resume inside an epoch.
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from beambert.trainer.loop.config import REPLICA_SEED_STRIDE, OptimizerConfig
 from beambert.trainer.loop.course import Course
 from beambert.trainer.loop.objectives import Objective, means
 from beambert.trainer.loop.optimization import Optimizer, learning_rate_at
+from beambert.trainer.loop.phase import HeldOutPart
 from beambert.trainer.loop.strategy import must_compile
 from beambert.trainer.loop.workers import are_several
 
@@ -252,23 +254,54 @@ class Trainer:
 
     def evaluate(
         self,
-        dataset: tf.data.Dataset,
+        dataset: tf.data.Dataset | list[HeldOutPart],
         report: Callable[[int], None] = lambda _: None,
         score: Callable[[dict[str, np.ndarray]], Mapping[str, float]] | None = None,
     ) -> dict[str, float]:
         """Returns the means of the objective's metrics over a dataset, without dropout.
 
+        Of the parts of sources the result also has the metrics of each, as "NAME/metric". In those
+        of all, a part counts as if all of its source had been read.
+
         Args:
-          dataset: distributed dataset.
+          dataset: distributed dataset, or one for each source.
           report: called after each batch with the number of batches that are done.
           score: function of the outputs for each row of the dataset, in its order, which returns
             further metrics; None to compute no outputs.
         """
-        totals: dict[str, float] = {}
+        if isinstance(dataset, list):
+            return self._evaluate_parts(dataset, report)
         rows: dict[str, list[np.ndarray]] = {}
+        metrics = self._metrics(self._totals(dataset, report, rows if score else None))
+        if score:
+            metrics |= score({name: np.concatenate(values) for name, values in rows.items()})
+        return metrics
+
+    def _evaluate_parts(
+        self, parts: Sequence[HeldOutPart], report: Callable[[int], None]
+    ) -> dict[str, float]:
+        in_all: dict[str, float] = {}
+        of_parts: dict[str, float] = {}
+        steps = itertools.count(1)
+        for part in parts:
+            totals = self._totals(part.batches, lambda _: report(next(steps)), None)
+            for name, value in totals.items():
+                in_all[name] = in_all.get(name, 0.0) + value / part.share
+            metrics = self._metrics(totals)
+            of_parts |= {f"{part.name}/{name}": value for name, value in metrics.items()}
+        return self._metrics(in_all) | of_parts
+
+    def _totals(
+        self,
+        dataset: tf.data.Dataset,
+        report: Callable[[int], None],
+        rows: dict[str, list[np.ndarray]] | None,
+    ) -> dict[str, float]:
+        """Returns the sums of the metrics, and adds the outputs of each batch to `rows`."""
+        totals: dict[str, float] = {}
         with _reading(self.strategy):
             for done, features in enumerate(dataset, start=1):
-                if score:
+                if rows is not None:
                     sums, outputs = self._answering_step(features)
                     for name, value in outputs.items():
                         rows.setdefault(name, []).append(self._gathered(value))
@@ -279,11 +312,11 @@ class Trainer:
                 report(done)
         if not totals:
             raise InputError("--eval_data: has no records; give a folder that has some")
+        return totals
+
+    def _metrics(self, totals: Mapping[str, float]) -> dict[str, float]:
         metrics = means(totals, self.objective)
-        metrics |= self.objective.derived(metrics)
-        if score:
-            metrics |= score({name: np.concatenate(values) for name, values in rows.items()})
-        return metrics
+        return metrics | self.objective.derived(metrics)
 
     def _gathered(self, value: Any) -> np.ndarray:
         return self.strategy.gather(value, axis=0).numpy()

@@ -2,9 +2,10 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -21,7 +22,7 @@ from beambert.trainer.loop.config import FINISH
 from beambert.trainer.loop.course import TimeSpent
 from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.memory import memory_told
-from beambert.trainer.loop.phase import Phase
+from beambert.trainer.loop.phase import HeldOutPart, Phase
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.loop.strategy import (
     check_batch,
@@ -46,15 +47,16 @@ from beambert.trainer.pretraining.records import Records, faults_named
 from beambert.trainer.pretraining.revising import revise, with_recorded_revisions
 
 
-def commonest_token_accuracy(records: Records) -> float:
+def commonest_token_accuracy(*records: Records) -> float:
     """Returns the share of the predictions whose label is the commonest one.
 
     It is the best accuracy without looking at the text, so a masked LM has to beat it.
     """
-    counts = np.zeros(len(records.vocabulary), np.int64)
-    for features in evaluation_batches(records, 4096):
-        ids, weights = features["masked_lm_ids"].numpy(), features["masked_lm_weights"].numpy()
-        counts += np.bincount(ids[weights > 0], minlength=len(counts))
+    counts = np.zeros(len(records[0].vocabulary), np.int64)
+    for each in records:
+        for features in evaluation_batches(each, 4096):
+            ids, weights = features["masked_lm_ids"].numpy(), features["masked_lm_weights"].numpy()
+            counts += np.bincount(ids[weights > 0], minlength=len(counts))
     return float(counts.max() / max(counts.sum(), 1))
 
 
@@ -96,12 +98,13 @@ def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
         if chief:
             vocabulary = plan.data[0].records.vocabulary
             model_folders.describe_model(model_dir, plan.config, vocabulary, plan.training)
-        folders = [each.records for each in plan.data] + [each.held_out for each in plan.data]
+        folders = [each.records for each in plan.data]
+        folders += [held_out for each in plan.data for held_out in each.held_out.values()]
         memory = memory_of(plan, strategy)
         sizes = loop.train_batch_size, loop.gradient_accumulation_steps
         if chief and (warning := memory.warning(*sizes)):
             print(f"warning: {warning}", flush=True)
-        with faults_named(filter(None, folders)), memory_told(memory, *sizes):
+        with faults_named(folders), memory_told(memory, *sizes):
             trainer, results = _train(plan, strategy, check_lock, spent)
         if not chief:
             return
@@ -153,7 +156,7 @@ def _train(
     phases = [make_phase(each, plan, strategy) for each in plan.data]
     results = train(trainer, phases, loop, job.output, plan.training, check_lock, spent)
     if chief and (held_out := plan.data[-1].held_out) and job.objective != LTR:
-        results["commonest_token_accuracy"] = commonest_token_accuracy(held_out)
+        results["commonest_token_accuracy"] = commonest_token_accuracy(*held_out.values())
         share = results["commonest_token_accuracy"]
         print(f"accuracy of always predicting the commonest token: {share:.1%}")
     return trainer, results
@@ -166,9 +169,16 @@ def make_trainer(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Tra
     objective = make_objective(job.objective, capacities_of(plan, strategy), vocabulary)
     if plan.teacher:
         objective = plan.teacher.objective(objective, strategy, loop.dtype)
+
+    def build() -> keras.Model:
+        model = build_pretrainer(plan.training, plan.config, loop.random_seed)
+        if job.attend_within_documents:
+            model.encoder.separator = vocabulary.special.separate
+        return model
+
     return Trainer(
         strategy,
-        lambda: build_pretrainer(plan.training, plan.config, loop.random_seed),
+        build,
         objective,
         job.optimizer,
         loop.random_seed,
@@ -199,10 +209,19 @@ def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.S
             )
         )
 
-    def evaluation(max_batches: int | None) -> Any:
+    def batches_of(held_out: Records, max_batches: int | None) -> Any:
         return strategy.distribute_datasets_from_function(
-            lambda context: evaluation_batches(data.held_out, batch_size, max_batches, context)
+            lambda context: evaluation_batches(held_out, batch_size, max_batches, context)
         )
+
+    def evaluation(max_batches: int | None) -> Any:
+        if "" in data.held_out:
+            return batches_of(data.held_out[""], max_batches)
+        most = max_batches and max(1, max_batches // len(data.held_out))
+        return [
+            HeldOutPart(name, batches_of(of, most), _share_read(of, batch_size, most))
+            for name, of in data.held_out.items()
+        ]
 
     return Phase(
         stretch.last_step,
@@ -210,8 +229,22 @@ def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.S
         evaluation if data.held_out else None,
         batch_size * records.max_seq_length,
         step_flops(plan, data, strategy),
-        -(-data.held_out.instances // batch_size) if data.held_out else 0,
+        sum(-(-of.instances // batch_size) for of in data.held_out.values()),
     )
+
+
+def _share_read(records: Records, batch_size: int, max_batches: int | None) -> float:
+    """Returns the share of held-out records that an evaluation reads."""
+    if max_batches is None or not records.instances:
+        return 1.0
+    return min(1.0, max_batches * batch_size / records.instances)
+
+
+def describe_held_out(held_out: Mapping[str, Records]) -> str:
+    """Returns the number of held-out records, and of those of each source."""
+    counts = [f"{name} {of.instances:,}" for name, of in held_out.items() if name]
+    total = f"{sum(of.instances for of in held_out.values()):,} held out"
+    return f"{total} ({', '.join(counts)})" if counts else total
 
 
 def introduction(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
@@ -228,13 +261,15 @@ def introduction(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
         lines[0] += f", generator of width {plan.generator.hidden_size}"
     if plan.teacher:
         lines.append(plan.teacher.description())
+    if job.attend_within_documents:
+        lines.append("every token attends to its own document only")
     for each in plan.data:
         records, held_out = each.records, each.held_out
         epochs = each.steps * job.loop.train_batch_size / records.instances
         lines.append(
             f"{counted(each.steps, 'step')} on {counted(records.instances, 'instance')} of "
             f"{records.max_seq_length} tokens ({epochs:.2f} epochs), "
-            + (f"{held_out.instances:,} held out" if held_out else "none held out")
+            + (describe_held_out(held_out) if held_out else "none held out")
         )
     if job.optimizer.budget_seconds is not None:
         lines.append(

@@ -238,11 +238,10 @@ def next_tokens(features: Features) -> dict[str, tf.Tensor]:
     """
     ids_BL, mask_BL = features["input_ids"], features["input_mask"]
     length = ids_BL.shape[1]
-    is_chosen_BP = features["masked_lm_weights"] > 0
-    is_place_BPL = features["masked_lm_positions"][..., None] == tf.range(length)
-    is_place_BPL = tf.cast(is_place_BPL & is_chosen_BP[..., None], tf.int32)
-    original_BL = tf.reduce_sum(is_place_BPL * features["masked_lm_ids"][..., None], axis=1)
-    ids_BL = tf.where(tf.reduce_any(is_place_BPL > 0, axis=1), original_BL, ids_BL)
+    is_chosen_BPL = _chosen_places(features)
+    chosen_BPL = tf.cast(is_chosen_BPL, tf.int32) * features["masked_lm_ids"][..., None]
+    original_BL = tf.reduce_sum(chosen_BPL, axis=1)
+    ids_BL = tf.where(tf.reduce_any(is_chosen_BPL, axis=1), original_BL, ids_BL)
     places_BL = tf.range(length - 1) + tf.zeros_like(ids_BL[:, :1])
     return {
         **features,
@@ -274,10 +273,15 @@ def with_masks(features: Features, mask_id: int) -> tf.Tensor:
 
     BERT's records have the token itself or a random one at a fifth of them.
     """
-    ids_BL, positions_BP = features["input_ids"], features["masked_lm_positions"]
-    is_chosen_BP = features["masked_lm_weights"] > 0
-    is_chosen_BPL = (positions_BP[..., None] == tf.range(ids_BL.shape[1])) & is_chosen_BP[..., None]
-    return tf.where(tf.reduce_any(is_chosen_BPL, axis=1), mask_id, ids_BL)
+    is_chosen_BL = tf.reduce_any(_chosen_places(features), axis=1)
+    return tf.where(is_chosen_BL, mask_id, features["input_ids"])
+
+
+def _chosen_places(features: Features) -> tf.Tensor:
+    """Returns whether each prediction slot stands for each position, bool [B, P, L]."""
+    places_L = tf.range(features["input_ids"].shape[1])
+    is_used_BP = features["masked_lm_weights"] > 0
+    return (features["masked_lm_positions"][..., None] == places_L) & is_used_BP[..., None]
 
 
 def make_objective(

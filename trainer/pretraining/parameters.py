@@ -22,7 +22,8 @@ class PretrainingJob(MaskFlags):
 
     Attributes:
       data: records folder.
-      eval_data: folder of held-out records; None takes `data`/eval if that exists.
+      eval_data: folder of held-out records, or several as "NAME=DIR", one for each source; None
+        takes those in `data`/eval if that exists.
       long_data: folder of records with longer sequences, for the last steps; None for none. Its
         held-out records are in `long_data`/eval, if that exists.
       long_data_share: share of the steps on `long_data`.
@@ -40,6 +41,8 @@ class PretrainingJob(MaskFlags):
       init_tokens: how the embeddings of tokens begin that the vocabulary of the records has beside
         that of `init`, one of `new_tokens.WAYS`.
       distill_from: teacher, anything that `init` may be; None for none.
+      attend_within_documents: whether a token attends to its own document only, where a record has
+        sentences of several.
       dropout: rate of dropout in the layers and in attention; None for that of the model.
       initializer_range: standard deviation of random weights; None for that of the model.
       output: folders to write to.
@@ -53,7 +56,7 @@ class PretrainingJob(MaskFlags):
     """
 
     data: str
-    eval_data: str | None = None
+    eval_data: str | tuple[str, ...] | None = None
     long_data: str | None = None
     long_data_share: float = _BASE.long_data_share
     objective: str = BERT
@@ -64,6 +67,7 @@ class PretrainingJob(MaskFlags):
     init_positions: str = KEEP
     init_tokens: str = PIECES
     distill_from: str | None = None
+    attend_within_documents: bool = False
     dropout: float | None = None
     initializer_range: float | None = None
     output: model_folders.TrainingFolders
@@ -86,6 +90,7 @@ FLAGS_OF = (
         "generator_size": "--generator_size",
         "init_tokens": "--init_tokens",
         "distill_from_sha256": "--distill_from",
+        "attend_within_documents": "--attend_within_documents",
         "masking": "--masking",
         "mask_rate": "--mask_rate",
         "mask_replacements": "--mask_replacements",

@@ -10,17 +10,17 @@ from beambert.model.electra import generator_config
 from beambert.model.families.family import Family
 from beambert.model.families.table import FAMILIES, family_of
 from beambert.model.objectives import BERT, HEADS, LTR, MLM, OBJECTIVES, RTD, SOP
-from beambert.pipelines.records.contract import EVAL_FOLDER
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import claims, tensorflow_files
+from beambert.pipelines.storage import claims
 from beambert.trainer import model_folders
 from beambert.trainer.loop.config import DYNAMIC
 from beambert.trainer.model_folders import model_config
 from beambert.trainer.pretraining import distillation, recipes
+from beambert.trainer.pretraining.held_out import open_held_out
 from beambert.trainer.pretraining.mask_flags import MASK_REPLACEMENTS
 from beambert.trainer.pretraining.masks import MaskingRules, mask_settings, rules_for
 from beambert.trainer.pretraining.parameters import PretrainingJob
-from beambert.trainer.pretraining.records import Records, check_same, open_records
+from beambert.trainer.pretraining.records import Records, open_records
 from beambert.trainer.pretraining.stretches import Stretch, stretches
 from beambert.trainer.weights.initial import InitialWeights, open_initial
 from beambert.trainer.weights.new_tokens import PIECES, extends
@@ -43,13 +43,13 @@ class PhaseData:
 
     Attributes:
       records: the records.
-      held_out: held-out records; None if there are none.
+      held_out: name of the source -> held-out records, see `held_out.open_held_out`.
       stretch: the stretch.
       rules: rules by which masks are drawn; None for those of the records.
     """
 
     records: Records
-    held_out: Records | None
+    held_out: Mapping[str, Records]
     stretch: Stretch
     rules: MaskingRules | None = None
 
@@ -117,6 +117,8 @@ def make_plan(job: PretrainingJob) -> PretrainingPlan:
         else model_config(job.model or _BASE.model, records.vocabulary, job.family)
     )
     _check_objective(job, family_of(config))
+    if job.attend_within_documents:
+        _check_documents(job, data)
     config = _with_rates(config, job)
     if config.is_decoder != (job.objective == LTR):
         config = dataclasses.replace(config, is_decoder=job.objective == LTR)
@@ -130,7 +132,7 @@ def _open_data(job: PretrainingJob) -> list[PhaseData]:
     """Opens the records of each phase."""
     steps, revisions = job.optimizer.num_train_steps, job.optimizer.revisions
     records = open_records(job.data, "--data", job.objective)
-    held_out = _open_evaluation(records, job.eval_data, job.objective)
+    held_out = open_held_out(records, job.eval_data, job.objective)
     if job.long_data is None:
         return [PhaseData(records, held_out, each) for each in stretches(steps, None, revisions)]
     long_records = open_records(job.long_data, "--long_data", job.objective)
@@ -162,7 +164,7 @@ def _open_data(job: PretrainingJob) -> list[PhaseData]:
         )
     sources = {
         False: (records, held_out),
-        True: (long_records, _open_evaluation(long_records, None, job.objective)),
+        True: (long_records, open_held_out(long_records, None, job.objective)),
     }
     return [
         PhaseData(*sources[each.is_long], each)
@@ -185,16 +187,6 @@ def _with_masks(job: PretrainingJob, data: Sequence[PhaseData]) -> list[PhaseDat
             "it out"
         )
     return [dataclasses.replace(of, rules=by) for of, by in zip(data, rules, strict=True)]
-
-
-def _open_evaluation(records: Records, folder: str | None, objective: str) -> Records | None:
-    if folder is None:
-        folder = f"{records.folder}/{EVAL_FOLDER}"
-        if not tensorflow_files.exists(folder):
-            return None
-    held_out = open_records(folder, "--eval_data", objective)
-    check_same(records, held_out)
-    return held_out
 
 
 def _open_weights(
@@ -289,6 +281,20 @@ def _check_objective(job: PretrainingJob, family: Family) -> None:
         )
 
 
+def _check_documents(job: PretrainingJob, data: Sequence[PhaseData]) -> None:
+    """Refuses `attend_within_documents` where records or objective have no use for it."""
+    flag = "--attend_within_documents"
+    if job.objective != MLM or job.distill_from:
+        other = distillation.FLAG if job.distill_from else f"--objective={job.objective}"
+        raise InputError(f"{flag}: cannot be beside {other}; give --objective={MLM} alone")
+    for each in data:
+        if each.records.info.has_label:
+            raise InputError(
+                f"{flag}: the records in {each.records.folder} are pairs, whose parts must see "
+                "each other; make them with --pairs=none, or leave it out"
+            )
+
+
 def _check_sizes(data: Sequence[PhaseData], config: EncoderConfig) -> None:
     if config.segments is not None and config.segments < SEGMENTS:
         raise InputError(
@@ -319,6 +325,7 @@ def _training(
         "generator_size": (job.generator_size, job.objective == RTD),
         "init_positions": (job.init_positions, job.init_positions != KEEP),
         "init_tokens": (job.init_tokens, job.init_tokens != PIECES),
+        "attend_within_documents": (True, job.attend_within_documents),
         "trained_positions": (trained, trained > records.max_seq_length),
     }
     if teacher:
@@ -341,7 +348,11 @@ def _training(
                 "last_step": each.stretch.last_step,
                 "max_seq_length": each.records.max_seq_length,
                 "records_sha256": _sha256(each.records),
-                "eval_records_sha256": _sha256(each.held_out) if each.held_out else [],
+                "eval_records_sha256": [
+                    f"{name} {digest}".lstrip()
+                    for name, records in each.held_out.items()
+                    for digest in _sha256(records)
+                ],
             }
             for each in data
         ],

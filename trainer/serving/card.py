@@ -25,6 +25,7 @@ _MEANINGS = {
     "labels": 'string [n, most labels of a text], the labels that apply, then ""',
     "probabilities": "float32 [n, labels], the probability of each label or ending",
     "score": "float32 [n], the number, or the score of the answer",
+    "embedding": "float32 [n, H], the embedding of each text, of length 1",
     "tags": 'string [n, most words], the tag of each word, then ""',
     "answer": "string [n], the answers",
     "start": "int32 [n], the first character of the answer in its context",

@@ -9,6 +9,7 @@ from beambert.pipelines.model_inputs.text_models import ID_INPUTS
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import LABELS_FILE
+from beambert.pipelines.tasks.task import EMBEDDING, SIMILARITY
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import pretrained_model
 from beambert.trainer.task_models import task_model
@@ -26,7 +27,8 @@ def export_onnx(model_dir: str, output: str) -> None:
     The graph takes `input_ids`, `input_mask` and `segment_ids`, int32 [n, L], where L is the length
     that the model was trained on. A fine-tuned model returns `logits`, float32: [n, labels], for a
     tagging [n, L, labels], for a span [n, L, 2]; for a choice [n, 1], a row for each ending. An
-    encoder returns `sequence_output`, float32 [n, L, H].
+    embedding or a similarity returns `embedding`, float32 [n, H], and an encoder
+    `sequence_output`, float32 [n, L, H].
 
     Args:
       model_dir: folder of an encoder or a fine-tuned model.
@@ -45,7 +47,8 @@ def export_onnx(model_dir: str, output: str) -> None:
     if found.training["kind"] == model_folders.PRETRAINING:
         model, name = pretrained_model(found).encoder, "sequence_output"
     else:
-        model, name = task_model(found), "logits"
+        model = task_model(found)
+        name = "embedding" if found.training["kind"] in (EMBEDDING, SIMILARITY) else "logits"
     data = onnx_of(model, found.training["max_seq_length"], name)
 
     def write(folder: str) -> None:
@@ -80,9 +83,9 @@ def onnx_of(model: keras.Model, length: int, output: str) -> bytes:
 
     def answer(*ids: tf.Tensor) -> dict[str, Any]:
         features = dict(zip(ID_INPUTS, ids, strict=True))
-        if output == "logits":
-            return {output: model(features)}
-        return {output: model(**features)[0]}
+        if output == "sequence_output":
+            return {output: model(**features)[0]}
+        return {output: model(features)}
 
     function = tf.function(answer, input_signature=signature, autograph=False)
     try:

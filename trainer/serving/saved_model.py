@@ -18,8 +18,11 @@ from beambert.pipelines.tasks.multi_label import THRESHOLD
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
+    EMBEDDING,
     MULTI_LABEL,
     REGRESSION,
+    RERANK,
+    SIMILARITY,
     SPAN,
     TAGGING,
 )
@@ -142,6 +145,11 @@ class _Scorer(_TaskModule):
         return {"score": self._model(self._text_features(*texts))[:, 0]}
 
 
+class _Reranker(_TaskModule):
+    def _answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"score": tf.sigmoid(self._model(self._text_features(*texts))[:, 0])}
+
+
 class _Chooser(_TaskModule):
     def _trace(self, texts: list[tf.TensorSpec]) -> Any:
         if isinstance(self._text_features, IdFeatures):
@@ -171,6 +179,11 @@ class _Tagger(_TaskModule):
         return {"tags": tf.where(pieces < 0, "", tf.gather(self._labels, of_words))}
 
 
+class _Embedder(_TaskModule):
+    def _answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"embedding": self._model(self._text_features(*texts))}
+
+
 def _finder(
     model: keras.Model, text_features: TextFeatures, training: Mapping[str, Any]
 ) -> AnswerModule:
@@ -182,9 +195,12 @@ ANSWER_MODULES: dict[str, Callable[..., _TaskModule | AnswerModule]] = {
     CLASSIFICATION: _Classifier,
     MULTI_LABEL: _MultiLabelClassifier,
     REGRESSION: _Scorer,
+    RERANK: _Reranker,
     CHOICE: _Chooser,
     TAGGING: _Tagger,
     SPAN: _finder,
+    EMBEDDING: _Embedder,
+    SIMILARITY: _Embedder,
 }
 
 
@@ -227,7 +243,8 @@ def save_task_model(
     * Classification returns `label`, string [n], and `probabilities`, float32 [n, labels].
     * Multi-label classification returns `labels`, string [n, most labels of a text], with empty
       labels behind the last one, and `probabilities`, float32 [n, labels].
-    * Regression returns `score`, float32 [n].
+    * Regression and reranking return `score`, float32 [n]; a reranking's is from 0 to 1.
+    * Embedding and similarity take `text` alone. They return `embedding`, float32 [n, H].
     * Choice also takes `choices`, string [n, N]. It returns `label`, string [n], and
       `probabilities`, float32 [n, N].
     * Tagging takes words separated by single spaces. It returns `tags`, string [n, most words],

@@ -1,6 +1,7 @@
 """Model folders -> the files of other systems: Hugging Face folders, TF1 checkpoints."""
 
 import dataclasses
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from beambert.model.checkpoint_names import discriminator_name, generator_name, 
 from beambert.model.config import EncoderConfig
 from beambert.model.electra import generator_config
 from beambert.model.families.family import (
+    ENCODER,
     MULTIPLE_CHOICE,
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
@@ -24,16 +26,21 @@ from beambert.pipelines.storage import locks, tensorflow_files
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
+    EMBEDDING,
     MULTI_LABEL,
     REGRESSION,
+    RERANK,
+    SIMILARITY,
     SPAN,
     TAGGING,
 )
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import objective_of, pretrained_model
 from beambert.trainer.task_models import task_model
-from beambert.trainer.weights.initial import CONFIG_FILES, GENERATOR_FOLDER, SAFETENSORS_FILE
+from beambert.trainer.weights.initial import GENERATOR_FOLDER
+from beambert.trainer.weights.model_card import CARD_FILE, model_card
 from beambert.trainer.weights.tokenizer_files import exported_files, json_bytes
+from beambert.trainer.weights.weight_files import CONFIG_FILES, SAFETENSORS_FILE
 
 ORIGINAL_CONFIG_FILE, HUGGING_FACE_CONFIG_FILE = CONFIG_FILES
 # The names of the original release's checkpoint files begin with this.
@@ -82,13 +89,18 @@ HUGGING_FACE = {
     REGRESSION: _HuggingFaceClass(
         SEQUENCE_CLASSIFICATION, config={"problem_type": "regression", "num_labels": 1}
     ),
+    # CrossEncoder of sentence-transformers takes the sigmoid of a single label.
+    RERANK: _HuggingFaceClass(SEQUENCE_CLASSIFICATION, config={"num_labels": 1}),
     CHOICE: _HuggingFaceClass(MULTIPLE_CHOICE),
     TAGGING: _HuggingFaceClass(TOKEN_CLASSIFICATION, names_labels=True),
     SPAN: _HuggingFaceClass(QUESTION_ANSWERING),
+    # Bare encoders: their variables have the names that they have in any class.
+    EMBEDDING: _HuggingFaceClass(ENCODER),
+    SIMILARITY: _HuggingFaceClass(ENCODER),
 }
 
 
-def export_hugging_face(model_dir: str, output: str) -> None:
+def export_hugging_face(model_dir: str, output: str, license: str | None = None) -> None:
     """Writes a folder that `transformers` loads, as the class of its objective or of its task.
 
     Of replaced token detection it is the discriminator, with the generator in `GENERATOR_FOLDER`.
@@ -96,6 +108,7 @@ def export_hugging_face(model_dir: str, output: str) -> None:
     Args:
       model_dir: folder of an encoder or a fine-tuned model.
       output: folder to make.
+      license: the Hub's name of the model's licence, for the model card; None to say nothing of it.
 
     Raises:
       InputError: the model cannot be used, or the output exists already.
@@ -121,7 +134,15 @@ def export_hugging_face(model_dir: str, output: str) -> None:
             "does; export it as a SavedModel"
         )
 
-    write_whole(output, hugging_face_writer(found))
+    write_model = hugging_face_writer(found)
+
+    def write(folder: str) -> None:
+        write_model(folder)
+        weights = tensorflow_files.read_bytes(f"{folder}/{SAFETENSORS_FILE}")
+        card = model_card(found, hashlib.sha256(weights).hexdigest(), license)
+        tensorflow_files.write_bytes(f"{folder}/{CARD_FILE}", card.encode())
+
+    write_whole(output, write)
 
 
 def hugging_face_writer(found: model_folders.ModelFolder) -> Callable[[str], None]:

@@ -19,7 +19,7 @@ LOCKS = sorted(path.name for path in ROOT.glob("requirements*.lock"))
 
 def test_trainer_images_have_the_versions_that_are_tested():
     dockerfile = (DEPLOY / "vertex" / "Dockerfile").read_text()
-    for name in LOCKS:
+    for name in set(LOCKS) - {"requirements-serving.lock"}:
         assert f"--no-deps --require-hashes -r {name}" in dockerfile
     locked = _locked("requirements-tpu.lock")
     assert locked["libtpu"] == "0.0.21"
@@ -50,6 +50,7 @@ def test_nothing_is_installed_from_a_lock_without_hashes():
         ROOT / "Makefile",
         DEPLOY / "vertex" / "Dockerfile",
         DEPLOY / "dataflow" / "Dockerfile",
+        DEPLOY / "serving" / "Dockerfile",
     ):
         for line in path.read_text().splitlines():
             assert "pip install" not in line or " -r " not in line or "--require-hashes" in line
@@ -60,6 +61,13 @@ def test_the_locks_of_one_image_agree():
     shared = tested.keys() & more.keys()
     assert "tensorflow" in shared
     assert {name: tested[name] for name in shared} == {name: more[name] for name in shared}
+
+
+def test_models_are_served_by_the_versions_that_are_tested():
+    served, tested = _locked("requirements-serving.lock"), _locked("requirements.lock")
+    for name in served.keys() & tested.keys():
+        assert served[name] == tested[name], name
+    assert {"mlserver", "tensorflow", "tensorflow-text"} <= served.keys()
 
 
 @pytest.mark.slow

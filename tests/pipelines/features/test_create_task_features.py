@@ -229,7 +229,7 @@ def test_counts(made):
     assert (made("tagging") / "labels.txt").read_text() == "B-PER\nI-PER\nO\n"
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_same_bytes_with_more_workers(made, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(job, "EXAMPLES_A_SHARD", 4)
     workers = ("--direct_num_workers=2", "--direct_running_mode=multi_processing")

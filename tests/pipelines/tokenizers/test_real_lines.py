@@ -28,8 +28,13 @@ def lines(shared_data) -> list[str]:
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(of, marks=pytest.mark.slow if of == "albert" else pytest.mark.release)
+        for of in KINDS
+    ],
+)
 def test_no_line_differs(lines, tmp_path, kind):
     file = tmp_path / "tokenizer.json"
     train(kind, lines[::15][:LEARNED], 2000).save(str(file))

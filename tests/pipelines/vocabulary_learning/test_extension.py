@@ -22,6 +22,7 @@ exact = settings(derandomize=True, max_examples=60, deadline=None, database=None
 words = st.dictionaries(st.text(LETTERS, min_size=1, max_size=9), st.integers(1, 20), max_size=12)
 
 
+@pytest.mark.slow
 @exact
 @given(words)
 def test_words_are_cut_as_by_the_tokenizer(counts):

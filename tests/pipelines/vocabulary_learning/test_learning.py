@@ -295,7 +295,7 @@ def test_unused_tokens_at_the_end_go_on_counting():
     )
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_as_good_as_the_library_left_to_itself(shared_data, counters):
     """Tokens of text that neither has seen, beside the library's own search and defaults."""
     folder = shared_data / "wiki_extracted"

@@ -46,7 +46,7 @@ def write_glue(folder):
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_table_and_the_submission(encoder_folder, tmp_path, capfd):
     data = write_glue(tmp_path / "glue")
     flags = [

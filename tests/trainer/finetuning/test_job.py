@@ -30,7 +30,7 @@ def test_learns_a_separable_task(classifier_folder):
     assert (classifier_folder / "_SUCCESS").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_learns_pairs_from_random_weights(pair_classifier_folder):
     assert results(pair_classifier_folder)["accuracy"] > 0.95
     training = json.loads((pair_classifier_folder / "training.json").read_text())
@@ -47,7 +47,7 @@ def test_the_memory_of_an_example_with_endings(small_config):
             types.SimpleNamespace(
                 config=small_config,
                 text_features=texts,
-                data=types.SimpleNamespace(task=task, sequences=sequences),
+                data=types.SimpleNamespace(task=task, sequences=sequences, cached=0),
             ),
             tf.distribute.get_strategy(),
         ).sequence

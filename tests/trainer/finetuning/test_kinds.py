@@ -240,7 +240,7 @@ def test_a_word_without_room_is_outside(finetuned, encoder_folder):
     assert [tag.decode() for tag in tags] == ["B-JOY"] * (length - 2) + ["O"] * (42 - length)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_what_has_no_room_is_told(data, encoder_folder, tmp_path, capsys):
     finetune_main(
         [

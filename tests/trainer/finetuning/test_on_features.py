@@ -106,7 +106,7 @@ def without_features(flags, tmp_path_factory):
     return make
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_same_model_and_results(features, flags, without_features, tmp_path):
     """Questions, whose dev windows are made here all the same; for tags see test_run_fn."""
     model = finetune(tmp_path / "model", flags("squad2.0", features=features("squad2.0")))

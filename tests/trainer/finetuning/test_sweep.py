@@ -78,7 +78,7 @@ def test_every_combination_once_and_the_best_is_kept(run, tmp_path, capsys, monk
         run("--weight_decay_rate=0.1")
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_killed_first_run_is_continued_and_large_batches_are_left_out(
     run, tmp_path, capsys, monkeypatch
 ):

@@ -154,7 +154,7 @@ def timed(records_folder, small_config_file, tmp_path_factory):
     return arguments, folder, stopped, now[0]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_time_is_kept_by_two_processes(timed):
     _, folder, stopped, ended = timed
     spent = json.loads((folder / "time_spent.json").read_text())["seconds"]

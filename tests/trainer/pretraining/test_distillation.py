@@ -128,7 +128,7 @@ def test_the_folder_holds_the_student_alone(student_folder, encoder_folder, smal
     assert weights_of(student_folder).keys() == weights_of(encoder_folder).keys()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_student_of_relations_leaves_its_teacher_as_it_was(
     wide_folder, records_folder, small_config_file, tmp_path, capsys
 ):
@@ -218,7 +218,7 @@ def test_the_teacher_belongs_to_the_training(
     assert "distill_from" not in json.loads((encoder_folder / "training.json").read_text())
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_an_extended_training_keeps_its_teacher(student_folder, records_folder, tmp_path, capsys):
     folder = shutil.copytree(student_folder, tmp_path / "encoder")
     pretrain_main([f"--data={records_folder}", f"--model_dir={folder}", f"--extend={STEPS + 1}"])

@@ -376,7 +376,7 @@ class TestTrainings:
         pretrain_main(small_pretraining.flags(folders["none"], small_config_file, folder, **given))
         return folder, given
 
-    @pytest.mark.slow
+    @pytest.mark.release
     def test_an_interruption_changes_no_bit(
         self, finished, folders, small_config_file, tmp_path, monkeypatch
     ):
@@ -387,7 +387,7 @@ class TestTrainings:
         interrupted_and_continued(flags, tmp_path / "model", monkeypatch)
         assert_same_weights(tmp_path / "model", folder)
 
-    @pytest.mark.slow
+    @pytest.mark.release
     def test_the_folder_refuses_other_masks_and_extends_with_its_own(
         self, finished, folders, small_config_file
     ):
@@ -403,7 +403,7 @@ class TestTrainings:
         assert training["mask_rate"] == "0.4:0.1"
         assert training["mask_replacements"] == "100,0,0"
 
-    @pytest.mark.slow
+    @pytest.mark.release
     @pytest.mark.parametrize("objective", ["mlm", "rtd"])
     def test_other_objectives(self, folders, small_config_file, tmp_path, objective):
         """Evaluation has fewer slots than training, and the rows of both are packed."""

@@ -39,6 +39,7 @@ def config_of(tmp_path, vocabulary):
         config = FAMILIES[family].config
         further = {"embedding_size": 8} if family in ("albert", "electra") else {}
         further |= {"local_attention": 8} if family == "modernbert" else {}
+        further |= {"position_buckets": 8} if family == "deberta-v2" else {}
         path = tmp_path / f"{family}.json"
         path.write_text(config(len(vocabulary), **SMALL | further | fields).to_json())
         return path
@@ -66,8 +67,13 @@ def test_a_training_of_every_family_resumes_exactly(
     assert np.isfinite(training["masked_lm_loss"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("family", OTHERS)
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(of, marks=pytest.mark.slow if of == "modernbert" else pytest.mark.release)
+        for of in OTHERS
+    ],
+)
 def test_a_finetuning_goes_on_from_every_family(family, config_of, records_folder, tmp_path):
     pretrain_main(flags(records_folder, config_of(family), tmp_path / "encoder"))
     data = small_finetuning.write_task(tmp_path / "data", pairs=False)
@@ -84,7 +90,8 @@ def test_a_finetuning_goes_on_from_every_family(family, config_of, records_folde
     assert [label.decode() for label in answered["label"].numpy()] == ["good", "bad"]
 
 
-@pytest.mark.parametrize("name", ["modernbert", "roberta", "distilbert", "albert", "electra"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS)
 def test_a_training_goes_on_from_a_folder_of_transformers(name, make_records, tmp_path):
     """A rate of next to nothing leaves the weights as they were."""
     initial = open_initial(str(GOLDEN / name), "--init")
@@ -107,6 +114,7 @@ def test_a_training_goes_on_from_a_folder_of_transformers(name, make_records, tm
     [
         ("roberta", "bert", "RoBERTa has no next sentence prediction; give --objective=mlm"),
         ("modernbert", "bert", "ModernBERT has no next sentence prediction; give --objective=mlm"),
+        ("deberta-v2", "rtd", "DeBERTa-v3 has no replaced token detection; give --objective=mlm"),
         ("distilbert", "rtd", "DistilBERT has no replaced token detection; give --objective=mlm"),
         ("albert", "bert", "ALBERT has no next sentence prediction; give --objective=sop or mlm"),
         ("electra", "bert", "ELECTRA has no next sentence prediction; give --objective=rtd or mlm"),
@@ -157,13 +165,13 @@ def test_every_dropout_of_a_model_has_a_site_of_its_own(family, monkeypatch):
             sites.append(int(site) + int(seed[0]))
         return x
 
-    for module in ("attention", "encoder", "layers", "modernbert"):
+    for module in ("attention", "deberta", "encoder", "layers", "modernbert"):
         monkeypatch.setattr(f"beambert.model.{module}.dropout", record)
     config = FAMILIES[family].config(50, **SMALL).with_dropout(0.1)
     ids = np.ones((1, 6), "int64")
     FAMILIES[family].encoder(config).encode(ids, ids, ids - 1, tf.constant([0, 2]))
-    # DistilBERT drops nothing behind attention's output.
-    a_layer = 2 if family == "distilbert" else 3
+    # DistilBERT drops nothing behind attention's output, and DeBERTa also embeddings of distances.
+    a_layer = {"distilbert": 2, "deberta-v2": 4}.get(family, 3)
     assert len(sites) == len(set(sites)) == 1 + 3 * a_layer
 
 
@@ -246,6 +254,22 @@ def changed(name, folder, **values) -> str:
         ("modernbert", {"norm_bias": True}, "norm_bias True, but this model only knows False"),
         ("modernbert", {"num_attention_heads": 16}, "rotary positions need heads of even width"),
         ("modernbert", {"classifier_pooling": "max"}, "classifier_pooling must be cls or mean"),
+        ("deberta-v2", {"conv_kernel_size": 3}, "conv_kernel_size 3, but this model only knows 0"),
+        ("deberta-v2", {"share_att_key": False}, "share_att_key False, but .* only knows True"),
+        ("deberta-v2", {"pos_att_type": "c2p"}, r"pos_att_type \['c2p'\], but .* \['p2c', 'c2p'\]"),
+        ("deberta-v2", {"pos_att_type": 3}, r"pos_att_type 3, but .* \['p2c', 'c2p'\]"),
+        (
+            "deberta-v2",
+            {"position_biased_input": True},
+            "position_biased_input True, but this model only knows False",
+        ),
+        ("deberta-v2", {"max_relative_positions": 9}, "max_relative_positions 9, .* only knows -1"),
+        ("deberta-v2", {"norm_rel_ebd": "none"}, "norm_rel_ebd 'none', .* only knows 'layer_norm'"),
+        ("deberta-v2", {"type_vocab_size": 2}, "type_vocab_size 2, but this model only knows 0"),
+        ("deberta-v2", {"position_buckets": -1}, "position_buckets must be a positive integer"),
+        ("deberta-v2", {"position_buckets": 1}, "position_buckets must be at least 2, but is 1"),
+        ("deberta-v2", {"embedding_size": 8}, "embedding_size 8, but .* only knows 16"),
+        ("deberta-v2", {"attention_head_size": 4}, "attention_head_size 4, but .* only knows 8"),
         ("albert", {"num_hidden_groups": 2}, "num_hidden_groups 2, but this model only knows 1"),
         ("roberta", {"pad_token_id": 13}, "max_position_embeddings 14 leaves no position behind"),
         ("roberta", {"pad_token_id": None}, "pad_token_id must be an integer from 0 on"),
@@ -263,6 +287,16 @@ def test_a_configuration_that_cannot_be_computed_is_one_sentence(name, values, m
     with pytest.raises(InputError, match=message) as error:
         open_initial(changed(name, tmp_path / "folder", **values), "--init")
     assert str(error.value).count(". ") <= 1
+
+
+def test_a_deberta_of_the_second_version_is_refused(tmp_path):
+    """Its file lacks what makes it the third."""
+    folder = pathlib.Path(changed("deberta-v2", tmp_path / "folder"))
+    values = json.loads((folder / "config.json").read_text())
+    del values["share_att_key"]
+    (folder / "config.json").write_text(json.dumps(values))
+    with pytest.raises(InputError, match="share_att_key False, but this model only knows True"):
+        open_initial(str(folder), "--init")
 
 
 def test_code_in_a_folder_is_not_run(tmp_path):

@@ -61,7 +61,7 @@ def test_full_or_uncounted_records_keep_their_padding(counted_records, records_f
     assert capacity_for(full, BATCH) is None
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_two_devices_leave_out_padding_like_one(counted_records, small_config, two_devices):
     config = dataclasses.replace(
         small_config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0

@@ -137,7 +137,7 @@ def test_it_learns_and_says_so(left_to_right_folder):
     assert config["is_decoder"] is True
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_an_interrupted_training_goes_on_to_the_same_weights(
     records_folder, small_config_file, tmp_path, monkeypatch
 ):
@@ -148,7 +148,7 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(
     small_pretraining.assert_same_weights(folder, tmp_path / "whole")
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_it_is_fine_tuned_but_not_asked(left_to_right_folder, task_folder, tmp_path):
     with pytest.raises(InputError, match="reads text from left to right, so it cannot fill"):
         fill(str(left_to_right_folder), ["the [MASK] of a"])
@@ -162,7 +162,7 @@ def test_it_is_fine_tuned_but_not_asked(left_to_right_folder, task_folder, tmp_p
         )
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_bilstm_on_top(left_to_right_folder, task_folder, tmp_path):
     """Trained, judged as a SavedModel, and refused where no other system knows it."""
     model = tmp_path / "model"

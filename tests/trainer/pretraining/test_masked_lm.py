@@ -143,6 +143,43 @@ def test_an_extended_training_keeps_its_objective(
 
 
 @pytest.mark.slow
+def test_documents_are_kept_apart(
+    masked_lm_folder, unpaired_folder, small_config_file, tmp_path, monkeypatch, capsys
+):
+    """The flag is the training's: it changes the weights, and is kept without being given."""
+    folder = tmp_path / "encoder"
+    arguments = flags(unpaired_folder, small_config_file, folder)
+    arguments.append("--attend_within_documents")
+    small_pretraining.interrupted_and_continued(arguments, folder, monkeypatch)
+    assert "every token attends to its own document only\n" in capsys.readouterr().out
+    apart, together = (small_pretraining.weights_of(of) for of in (folder, masked_lm_folder))
+    assert any((apart[name] != value).any() for name, value in together.items())
+    with pytest.raises(InputError, match="--attend_within_documents there true, here null"):
+        pretrain_main(flags(unpaired_folder, small_config_file, folder))
+    pretrain_main([f"--data={unpaired_folder}", f"--model_dir={folder}", f"--extend={STEPS + 2}"])
+    assert "its own document only" in capsys.readouterr().out
+    assert score(str(folder), ["the river"])[0].pseudo_log_likelihood < 0
+
+
+def test_documents_can_be_kept_apart_in_full_sentences_only(
+    unpaired_folder, records_folder, encoder_folder, small_config_file, tmp_path
+):
+    flag = "--attend_within_documents"
+    for records, others, message in (
+        (
+            records_folder,
+            {},
+            f"the records in {records_folder} are pairs.*; make them with --pairs",
+        ),
+        (unpaired_folder, {"objective": "rtd"}, "cannot be beside --objective=rtd; give --obje"),
+        (unpaired_folder, {"distill_from": encoder_folder}, "cannot be beside --distill_from;"),
+    ):
+        with pytest.raises(InputError, match=f"^{flag}: {message}"):
+            pretrain_main([*flags(records, small_config_file, tmp_path / "m", **others), flag])
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.slow
 def test_an_interrupted_training_goes_on_to_the_same_weights(
     masked_lm_folder, unpaired_folder, small_config_file, tmp_path, monkeypatch
 ):
@@ -197,7 +234,7 @@ def test_its_saved_model_has_no_pooled_output(masked_lm_folder, tmp_path):
     assert "pooled" not in (tmp_path / "1" / "README.md").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_weights_go_from_one_objective_to_the_other(
     masked_lm_folder, encoder_folder, records_folder, tmp_path, capsys
 ):

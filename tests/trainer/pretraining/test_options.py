@@ -55,7 +55,7 @@ def losses_of(trainer, records, steps: int) -> list[float]:
     return [trainer.train_steps(iterator, 1)["loss"] for _ in range(steps)]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_accumulated_gradients_are_those_of_the_whole_batch(without_dropout, records, two_devices):
     whole = make_trainer(without_dropout)
     losses = losses_of(whole, records, 5)

@@ -92,7 +92,7 @@ def test_it_learns(electra_folder):
     assert not [name for row in rows for name in row if "next" in name]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_an_interrupted_training_goes_on_to_the_same_weights(
     electra_folder, records_folder, small_config_file, tmp_path, monkeypatch
 ):
@@ -205,7 +205,7 @@ def test_exports(electra_folder, tmp_path):
             np.testing.assert_array_equal(read[name], value, err_msg=name)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_weights_go_from_one_objective_to_the_other(
     electra_folder, encoder_folder, records_folder, tmp_path, capsys
 ):

@@ -181,7 +181,7 @@ def test_a_training_is_finished_early_and_extended(run, tmp_path, capsys):
     assert "nothing to do" in capsys.readouterr().out
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize(
     "flags",
     [

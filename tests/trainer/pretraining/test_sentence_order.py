@@ -27,7 +27,7 @@ def order_folder(records_folder, tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_model_of_the_order_and_its_ways_out(
     order_folder, records_folder, small_config_file, read_rows, tmp_path, capsys
 ):

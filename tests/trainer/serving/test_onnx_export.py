@@ -48,7 +48,9 @@ def test_every_kind_of_task(vocabulary, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["albert", "distilbert", "electra", "modernbert", "roberta"])
+@pytest.mark.parametrize(
+    "family", ["albert", "deberta-v2", "distilbert", "electra", "modernbert", "roberta"]
+)
 def test_every_family(family):
     initial = open_initial(str(FAMILIES / family), "--model")
     from beambert.model.families.table import family_of

@@ -11,8 +11,10 @@ from beambert.pipelines.storage import known_graphs, tensorflow_models
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
+    EMBEDDING,
     MULTI_LABEL,
     REGRESSION,
+    RERANK,
     SPAN,
     TAGGING,
 )
@@ -28,6 +30,8 @@ CASES = [
     (MULTI_LABEL, {"windows": 3}),
     (REGRESSION, {"is_pair": True}),
     (CHOICE, {"is_pair": True}),
+    (RERANK, {"is_pair": True}),
+    (EMBEDDING, {"dtype": "mixed_bfloat16"}),
     (TAGGING, {"dtype": "mixed_bfloat16"}),
     (SPAN, {"task": "squad1.1"}),
     (SPAN, {"task": "squad2.0", "lower": False}),

@@ -32,6 +32,7 @@ OBJECTIVES = {
     "roberta": MLM,
     "distilbert": MLM,
     "albert": SOP,
+    "deberta-v2": MLM,
     "electra": MLM,
     "electra_discriminator": RTD,
 }
@@ -271,6 +272,10 @@ def test_published_sizes_have_the_published_numbers_of_weights(name):
         ("distilbert", "base", "distilbert-base-uncased"),
         ("albert", "base", "albert-base-v2"),
         ("albert", "xxlarge", "albert-xxlarge-v2"),
+        ("deberta-v2", "xsmall", "deberta-v3-xsmall"),
+        ("deberta-v2", "small", "deberta-v3-small"),
+        ("deberta-v2", "base", "deberta-v3-base"),
+        ("deberta-v2", "large", "deberta-v3-large"),
         ("electra", "small", "electra-small-discriminator"),
         ("electra", "base", "electra-base-discriminator"),
     ],
@@ -293,6 +298,38 @@ def test_modernberts_sizes_have_the_weights_of_berts(size):
         for family, name in (("modernbert", "L-17_H-768"), ("bert", "base"))
     )
     assert abs(base / berts - 1) < 0.05
+
+
+@pytest.mark.parametrize("size", ["tiny", "mini", "medium"])
+def test_debertas_sizes_have_the_weights_of_berts(size):
+    ours, berts = (
+        sum(map(math.prod, variable_shapes(FAMILIES[name].sized(size, 30522, 0)).values()))
+        for name in ("deberta-v2", "bert")
+    )
+    assert abs(ours / berts - 1) < 0.02
+
+
+def test_the_head_of_debertas_original_names_is_read(tmp_path):
+    """DebertaV2ForMaskedLM has them with `legacy` false; its other head is for replaced tokens."""
+    folder = shutil.copytree(GOLDEN / "deberta-v2", tmp_path / "model")
+    weights = safetensors.numpy.load_file(folder / "model.safetensors")
+    names = {
+        "cls.predictions.transform.": "lm_predictions.lm_head.",
+        "cls.predictions.": "lm_predictions.lm_head.",
+    }
+    for before, after in names.items():
+        weights = {key.replace(before, after): value for key, value in weights.items()}
+    assert sum(key.startswith("lm_predictions.lm_head.") for key in weights) == 5
+    weights["mask_predictions.dense.bias"] = np.zeros(16, np.float32)
+    safetensors.numpy.save_file(weights, folder / "model.safetensors")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"legacy": False}))
+    initial = open_initial(str(folder), "--init")
+    model = BertPretrainer(initial.config, seed=8, objective=MLM)
+    (note,) = initial.load_into(model, "--init")
+    assert "has mask_predictions.dense.bias, which the model does not use" in note
+    for mine, theirs in zip(model.variables, loaded("deberta-v2").variables, strict=True):
+        np.testing.assert_array_equal(mine, theirs, err_msg=mine.path)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

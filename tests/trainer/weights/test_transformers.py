@@ -69,6 +69,7 @@ def test_transformers_loads_every_export_and_computes_the_same(family, tmp_path)
     sizes |= {"intermediate_size": 24, "max_position_embeddings": 20, "hidden_act": "gelu"}
     sizes |= {"embedding_size": 8} if family in ("albert", "electra") else {}
     sizes |= {"local_attention": 4} if family == "modernbert" else {}
+    sizes |= {"position_buckets": 8} if family == "deberta-v2" else {}
     sizes |= {"pad_token_id": vocabulary.id_of("[PAD]")} if family == "roberta" else {}
     config = described.config(len(tokens), **sizes)
     folders = []

@@ -45,7 +45,9 @@ def pool(states_BLKH, input_mask_BL, pooling: Pooling):
         vectors_BH = x_BLH[:, 0]
     else:
         weights_BL1 = ops.cast(input_mask_BL, x_BLH.dtype)[..., None]
-        vectors_BH = ops.sum(x_BLH * weights_BL1, axis=1) / ops.sum(weights_BL1, axis=1)
+        # Rows that fill up a batch have no tokens.
+        counts_B1 = ops.maximum(ops.sum(weights_BL1, axis=1), 1.0)
+        vectors_BH = ops.sum(x_BLH * weights_BL1, axis=1) / counts_B1
     if pooling.is_normalized:
         lengths_B1 = ops.sqrt(ops.sum(ops.square(vectors_BH), axis=1, keepdims=True))
         vectors_BH = vectors_BH / ops.maximum(lengths_B1, _LEAST_LENGTH)

@@ -1,0 +1,1 @@
+"""A server of SavedModels: MLServer, its settings and a client."""

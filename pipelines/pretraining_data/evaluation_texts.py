@@ -1,0 +1,189 @@
+"""Reads the texts of evaluation files, and finds the documents that share passages with them.
+
+The rule is that of GPT-3 (Brown et al. 2020, arXiv 2005.14165, appendix C): runs of 13 words, in
+lower case and without punctuation. There a document is cut around them; here it is dropped, since
+what is left of it has lost its neighbours, which pairs and packed text are made of.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import io
+import json
+import pathlib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED
+from beambert.pipelines.jobs.compression import CorruptFileError, decompress
+from beambert.pipelines.jobs.input_files import match_inputs, open_stored
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks import tables, word_tags
+from beambert.pipelines.text.phrases import Match, Phrases
+
+# Number of words in the runs, as in GPT-3's appendix C, which has 13 as its greatest number.
+RUN_WORDS = 13
+# Reason under which info.json counts the documents that are dropped.
+OVERLAP = "evaluation_text"
+_COMPRESSED = re.compile(r"\.(?:gz|bz2|zst)$")
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationTexts:
+    """Evaluation files, which workers read for themselves.
+
+    Attributes:
+      paths: paths of the files.
+      sha256: checksum of their bytes.
+    """
+
+    paths: tuple[str, ...]
+    sha256: str
+
+    @classmethod
+    def of(cls, patterns: Sequence[str]) -> "EvaluationTexts":
+        """Lists the files that match patterns.
+
+        Raises:
+          InputError: a pattern matches nothing, or a file cannot be read.
+        """
+        paths = tuple(file.path for file in match_inputs(patterns, "--decontaminate"))
+        texts = cls(paths, _checksum(paths))
+        if not len(texts.phrases()):
+            raise InputError(
+                f"--decontaminate={patterns[0]}: no text has {RUN_WORDS} words, so that nothing "
+                "can be found; name the files that have the texts"
+            )
+        return texts
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns what decides the documents that are dropped, for info.json."""
+        return {"files": len(self.paths), "sha256": self.sha256}
+
+    def phrases(self) -> Phrases:
+        """Returns the runs of words of all texts; their sources are the numbers of the paths.
+
+        Raises:
+          InputError: a file cannot be read, or was changed.
+        """
+        return _phrases(self)
+
+    def find(self, texts: Sequence[str]) -> dict[int, Match]:
+        """Returns the first run that each text shares, see `Phrases.find`."""
+        return self.phrases().find(texts)
+
+
+def overlap_row(path: str, text: str, match: Match, texts: EvaluationTexts) -> str:
+    """Returns a dropped document as a line of the report, in JSON."""
+    row = {
+        "file": path,
+        "document": " ".join(text[:200].split())[:80],
+        "shared": " ".join(match.words.split()),
+        "with": texts.paths[match.source],
+    }
+    return json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+
+
+@functools.lru_cache(1)
+def _phrases(texts: EvaluationTexts) -> Phrases:
+    if _checksum(texts.paths) != texts.sha256:
+        raise InputError(
+            "--decontaminate: a file was changed while the job ran; wait until nothing writes to "
+            "it, then give the command again"
+        )
+    found = (
+        (number, text)
+        for number, path in enumerate(texts.paths)
+        for text in texts_of(path, _read(path))
+    )
+    return Phrases.of_runs(found, RUN_WORDS)
+
+
+def texts_of(path: str, content: bytes) -> Iterator[str]:
+    """Yields the texts of an evaluation file.
+
+    These are all strings of JSON and JSON Lines, all fields of .tsv and .csv, the sentences of
+    .conll and .conllu, and any other file as a whole.
+
+    Args:
+      path: path of the file, whose ending tells what it is.
+      content: its bytes, decompressed.
+
+    Raises:
+      InputError: it is no text, or not what its ending says.
+    """
+    name = pathlib.PurePath(_COMPRESSED.sub("", path))
+    if name.suffix == ".parquet":
+        yield from _parquet_texts(path, content)
+        return
+    text, _ = tables.decode(name, content, NOTHING_ASSUMED)
+    try:
+        if name.suffix == ".json":
+            yield from _strings(json.loads(text))
+        elif name.suffix == ".jsonl":
+            for _, line in tables.lines(text):
+                if line.strip():
+                    yield from _strings(json.loads(line))
+        elif name.suffix == ".csv":
+            for _, row in tables.comma_separated(name, text):
+                yield from row
+        elif name.suffix == ".tsv":
+            # Quotes are literal, as in GLUE's files.
+            yield from (field for _, line in tables.lines(text) for field in line.split("\t"))
+        elif name.suffix in word_tags.WORDS_ENDINGS:
+            for _, sentence in word_tags.sentences_of(name, text, None):
+                if not isinstance(sentence, tables.BadRow):
+                    yield " ".join(sentence.words)
+        else:
+            yield text
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"--decontaminate: {path} cannot be read as its ending says ({error}); mend or rename "
+            "it"
+        ) from error
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Yields all strings in a value of JSON."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from _strings(list(value.values()))
+    elif isinstance(value, list):
+        for one in value:
+            yield from _strings(one)
+
+
+def _parquet_texts(path: str, content: bytes) -> Iterator[str]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        for batch in pyarrow.parquet.ParquetFile(io.BytesIO(content)).iter_batches():
+            yield from _strings([list(row.values()) for row in batch.to_pylist()])
+    except pyarrow.ArrowException as error:
+        raise InputError(
+            f"--decontaminate: {path} cannot be read as its ending says ({error}); mend or rename "
+            "it"
+        ) from error
+
+
+def _read(path: str) -> bytes:
+    with open_stored(path) as stored:
+        try:
+            opened = decompress(path, stored)
+            return b"".join(iter(lambda: opened.read(1 << 20), b""))
+        except CorruptFileError as error:
+            raise InputError(
+                f"--decontaminate: {path} cannot be decompressed ({error}); mend it"
+            ) from error
+
+
+def _checksum(paths: Sequence[str]) -> str:
+    """Returns the SHA-256 of the files' bytes as they are stored, in their order."""
+    checksum = hashlib.sha256()
+    for path in paths:
+        with open_stored(path) as stored:
+            checksum.update(hashlib.file_digest(stored, "sha256").digest())
+    return checksum.hexdigest()

@@ -1,0 +1,155 @@
+"""Finds which texts hold a phrase of a list, such as words to avoid or passages of test sets. Pure.
+
+Words are those of `word_hashes`. A phrase is found by the hash of its words, 64 bits wide: of a
+million phrases none is found by chance in a million million words.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from beambert.pipelines.text.word_hashes import (
+    MOST_CHARACTERS,
+    Words,
+    compose,
+    find_words,
+    ngram_hashes,
+)
+
+# Number of places of the table by the first bits of a hash, for each phrase and in all. It tells at
+# once of nearly all runs of words that they are no phrase.
+_PLACES_PER_PHRASE, _MOST_PLACES = 16, 1 << 24
+
+
+@dataclasses.dataclass(frozen=True)
+class Match:
+    """A phrase that a text holds.
+
+    Attributes:
+      words: the words, as they stand in the text.
+      source: number that the phrase was given.
+    """
+
+    words: str
+    source: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Hashes:
+    """The hashes of phrases of one length.
+
+    Attributes:
+      sorted: uint64 [phrases], without repeats.
+      sources: uint32 [phrases], the number that each was given, the smallest if several.
+      table: bool [a power of two], True at the first bits of every hash.
+    """
+
+    sorted: np.ndarray
+    sources: np.ndarray
+    table: np.ndarray
+
+    @classmethod
+    def of(cls, hashes: np.ndarray, sources: np.ndarray) -> "Hashes":
+        """Returns the hashes in order, each once."""
+        order = np.lexsort((sources, hashes))
+        hashes, first = np.unique(hashes[order], return_index=True)
+        places = min(_MOST_PLACES, 1 << int(_PLACES_PER_PHRASE * len(hashes)).bit_length())
+        table = np.zeros(places, bool)
+        table[_places(hashes, table)] = True
+        return cls(hashes, sources[order][first], table)
+
+    def find(self, hashes: np.ndarray) -> Iterator[tuple[int, int]]:
+        """Yields (position, source) of the hashes that are here."""
+        likely = np.flatnonzero(self.table[_places(hashes, self.table)])
+        found = np.searchsorted(self.sorted, hashes[likely])
+        found[found == len(self.sorted)] = 0
+        is_here = self.sorted[found] == hashes[likely]
+        yield from zip(likely[is_here].tolist(), self.sources[found[is_here]].tolist(), strict=True)
+
+
+class Phrases:
+    """A set of phrases, which finds the texts that hold one."""
+
+    def __init__(self, by_length: Mapping[int, Hashes]):
+        """Takes the hashes by the number of words."""
+        self._by_length = dict(by_length)
+        self._longest = max(self._by_length, default=1)
+
+    def __len__(self) -> int:
+        """Returns the number of phrases."""
+        return sum(len(of.sorted) for of in self._by_length.values())
+
+    @classmethod
+    def of_list(cls, phrases: Sequence[str]) -> "Phrases":
+        """Returns a set of whole phrases; each has its position as its source."""
+        by_length: dict[int, list[tuple[np.uint64, int]]] = {}
+        for source, phrase in enumerate(phrases):
+            hashes = find_words(*compose([phrase])).hashes
+            if n := len(hashes):
+                by_length.setdefault(n, []).append((ngram_hashes(hashes, n)[0], source))
+        return cls(
+            {
+                n: Hashes.of(np.array(hashes, np.uint64), np.array(sources, np.uint32))
+                for n, found in by_length.items()
+                for hashes, sources in [zip(*found, strict=True)]
+            }
+        )
+
+    @classmethod
+    def of_runs(cls, texts: Iterable[tuple[int, str]], n: int) -> "Phrases":
+        """Returns the set of all runs of `n` words in texts.
+
+        Args:
+          texts: source and text.
+          n: number of words in a run.
+        """
+        hashes, sources = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint32)]
+        for source, text in texts:
+            for _, words in _windows(*compose([text]), n):
+                hashes.append(ngram_hashes(words.hashes, n))
+                sources.append(np.full(len(hashes[-1]), source, np.uint32))
+        return cls({n: Hashes.of(np.concatenate(hashes), np.concatenate(sources))})
+
+    def find(self, texts: Sequence[str]) -> dict[int, Match]:
+        """Returns the first phrase of each text that holds one, by the text's number.
+
+        Args:
+          texts: texts; many at once take much less time than one by one.
+        """
+        pieces = compose(texts)
+        ends = np.cumsum([len(piece) + 1 for piece in pieces])
+        joined = "\n".join(pieces)
+        del pieces
+        found: dict[int, tuple[int, int, int]] = {}
+        for start, words in _windows(joined, self._longest):
+            for n, hashes in self._by_length.items():
+                for position, source in hashes.find(ngram_hashes(words.hashes, n)):
+                    first = start + int(words.starts[position])
+                    behind = start + int(words.ends[position + n - 1])
+                    number = int(np.searchsorted(ends, first, "right"))
+                    if behind <= ends[number]:  # A phrase of two texts is none.
+                        match = (first, behind, source)
+                        found[number] = min(found.get(number, match), match)
+        return {
+            number: Match(joined[first:behind], source)
+            for number, (first, behind, source) in sorted(found.items())
+        }
+
+
+def _windows(text: str, n: int) -> Iterator[tuple[int, Words]]:
+    """Yields the start and the words of parts of a text that share all but one of `n` words.
+
+    A word at the end of a part that isn't the last belongs to the next one.
+    """
+    start = 0
+    while start + MOST_CHARACTERS < len(text):
+        words = find_words(text[start : start + MOST_CHARACTERS])
+        yield start, Words(words.hashes[:-1], words.starts[:-1], words.ends[:-1])
+        again = int(words.starts[-n]) if len(words) >= n else 0
+        start += again or MOST_CHARACTERS
+    yield start, find_words(text[start:])
+
+
+def _places(hashes: np.ndarray, table: np.ndarray) -> np.ndarray:
+    return (hashes >> np.uint64(65 - len(table).bit_length())).astype(np.int64)

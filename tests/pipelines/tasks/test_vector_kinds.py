@@ -1,0 +1,55 @@
+"""Pairs that are made of single texts."""
+
+import dataclasses
+import json
+
+import pytest
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks.examples import VectorExample, read_file
+from beambert.pipelines.tasks.kinds import Embedding
+from beambert.pipelines.tasks.vector_kinds import CLOZE, ONE_SENTENCE_REASON, cloze
+
+TEXT = "The river is long. Is it deep? It is! People live there."
+
+
+def single(text):
+    return VectorExample(text, None, (), None, {})
+
+
+def test_a_sentence_finds_the_rest_of_its_text():
+    pair = cloze(single(TEXT))
+    sentences = ["The river is long.", "Is it deep?", "It is!", "People live there."]
+    assert pair.text in sentences
+    assert pair.text_b in (TEXT, " ".join(one for one in sentences if one != pair.text))
+    assert cloze(single(TEXT)) == pair
+    assert cloze(single("One sentence, no. 4 of it")).text in ("One sentence, no.", "4 of it")
+    assert cloze(single("One sentence. ")) is None
+
+
+def test_nine_of_ten_sentences_are_taken_out():
+    """Of 4,000 texts, within four deviations; all places are drawn."""
+    pairs = [cloze(single(f"A{n} b. C d. E{n} f. G h.")) for n in range(4000)]
+    stay = sum(pair.text in pair.text_b for pair in pairs)
+    assert abs(stay - 400) < 4 * (4000 * 0.1 * 0.9) ** 0.5
+    assert all(900 < sum(pair.text[0] == first for pair in pairs) < 1100 for first in "ACEG")
+
+
+def test_the_file_of_single_texts(tmp_path):
+    task = Embedding("embedding", {"train": "train.jsonl"}, text_columns=("text", "text_b"))
+    rows = [{"text": TEXT}, {"text": "One sentence"}]
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    found = read_file(_cloze(task), str(tmp_path), "train", to_learn=True)
+    assert [pair.text_b is not None for pair in found.examples] == [True]
+    assert found.unlearnable == {ONE_SENTENCE_REASON: 1}
+    path.write_text(json.dumps({"text": "One sentence"}) + "\n")
+    with pytest.raises(InputError, match="no text of .* has two sentences"):
+        read_file(_cloze(task), str(tmp_path), "train", to_learn=True)
+    path.write_text(json.dumps({"text": "a", "text_b": "b"}) + "\n")
+    with pytest.raises(InputError, match="--single_texts=cloze: .* has a column .text_b."):
+        read_file(_cloze(task), str(tmp_path), "train", to_learn=True)
+
+
+def _cloze(task):
+    return dataclasses.replace(task, single_texts=CLOZE)

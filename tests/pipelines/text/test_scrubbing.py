@@ -1,0 +1,346 @@
+"""What is replaced: public lists of formats, each with its source, and text that must stay."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.absent_packages import without
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.text.scrubbing import PLACEHOLDERS, check_scrubbing, scrub
+
+ALL = tuple(PLACEHOLDERS)
+US = ("US",)
+PREAMBLES = json.loads(
+    pathlib.Path(__file__).parents[2].joinpath("golden", "preambles.json").read_text("utf-8")
+)
+
+
+def replaced(name: str, text: str, regions=US) -> str:
+    return scrub(text, [name], regions)[0]
+
+
+def missed(name: str, examples, regions=US) -> list[str]:
+    """The examples that a rule doesn't replace as a whole, in a sentence and in brackets."""
+    wrong = []
+    for example in examples:
+        for text in (f"Take {example}, please.", f"({example})", f"It is\n{example}.\nSo"):
+            if replaced(name, text, regions) != text.replace(example, PLACEHOLDERS[name]):
+                wrong.append(example)
+    return wrong
+
+
+# RFC 5322, appendix A.1, RFC 6531's addresses of any script, RFC 3696 (and its errata), section 3,
+# and the list of "Email address" in Wikipedia.
+ADDRESSES = r"""
+jdoe@machine.example mary@x.test smith@home.example john.q.public@example.com joe@where.test
+"Joe.\\Blow"@example.com "Abc@def"@example.com "Fred Bloggs"@example.com
+customer/department=shipping@example.com $A12345@example.com !def!xyz%abc@example.com
+_somename@example.com "john..doe"@example.org user.name+tag+sorting@example.com
+mailhost!username@example.org user-@example.org postmaster@[123.123.123.123]
+postmaster@[IPv6:2001:0db8:85a3:0000:0000:8a2e:0370:7334]
+long.email-address-with-hyphens@and.subdomains.example.com
+1234567890123456789012345678901234567890123456789012345678901234@example.com
+用户@例子.广告 квіточка@пошта.укр χρήστης@παράδειγμα.ελ Dörte@Sörensen.example.com коля@пример.рф
+अजय@डाटा.भारत
+"""
+
+
+def test_addresses_of_mail():
+    examples = re.findall(r'(?:"[^"]*"@)?\S+', ADDRESSES)
+    assert len(examples) == 26
+    assert missed("email", examples) == []
+    text = "me@home, @user, a.b.@c.de, 3@4.5, x @ y.org, a@b, see p. 3@"
+    assert replaced("email", text) == text
+    # No spaces part Chinese from an address.
+    assert replaced("email", "请联系我们user@example.com联系") == "请联系我们[email]联系"
+
+
+@pytest.mark.slow
+def test_telephone_numbers_of_every_country():
+    """The examples of libphonenumber: numbers of all kinds of 245 regions, in four notations."""
+    library = pytest.importorskip("phonenumbers")
+    notations = library.PhoneNumberFormat
+    found = {"foreign": [0, 0], "own": [0, 0]}
+    for region in sorted(library.SUPPORTED_REGIONS):
+        for kind in (library.PhoneNumberType.FIXED_LINE, library.PhoneNumberType.MOBILE):
+            number = library.example_number_for_type(region, kind)
+            if number is None:
+                continue
+            for notation in (notations.E164, notations.INTERNATIONAL, notations.RFC3966):
+                text = library.format_number(number, notation)
+                found["foreign"][0] += not missed("phone", [text.removeprefix("tel:")])
+                found["foreign"][1] += 1
+            text = library.format_number(number, notations.NATIONAL)
+            # Shorter ones look like any other number.
+            if sum(map(str.isdigit, text)) >= 7:
+                found["own"][0] += not missed("phone", [text], (region,))
+                found["own"][1] += 1
+    assert found["foreign"][1] > 1400 and found["own"][1] > 450
+    for right, count in found.values():
+        assert right / count > 0.98, found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "in 1914-1918 and 1939–1945",
+        "1 2 3 4 5 6 7 8 9 10 11 12",
+        "Le Port 26 18 4 4 35-14 84",  # a table of a league, whose digits have Luhn's sum
+        "a population of 12,345,678 in 2010",
+        "ISBN 978-3-16-148410-0",
+        "It has 3.14159265358979 and 2 997 924 580",
+        "from 10:30 to 12:45 on 2012-10-31",
+    ],
+)
+def test_other_numbers_stay(text):
+    pytest.importorskip("phonenumbers")
+    pytest.importorskip("stdnum")
+    assert scrub(text, ALL, ("US", "GB", "DE")) == (text, {})
+
+
+# Examples of the SWIFT IBAN registry (ISO 13616-2).
+IBANS = [
+    "AD1200012030200359100100",
+    "AE070331234567890123456",
+    "AL47212110090000000235698741",
+    "AT611904300234573201",
+    "AZ21NABZ00000000137010001944",
+    "BA391290079401028494",
+    "BE68539007547034",
+    "BG80BNBG96611020345678",
+    "BH67BMAG00001299123456",
+    "BR1800360305000010009795493C1",
+    "CH9300762011623852957",
+    "CR05015202001026284066",
+    "CY17002001280000001200527600",
+    "CZ6508000000192000145399",
+    "DE89370400440532013000",
+    "DK5000400440116243",
+    "DO28BAGR00000001212453611324",
+    "EE382200221020145685",
+    "ES9121000418450200051332",
+    "FI2112345600000785",
+    "FO6264600001631634",
+    "FR1420041010050500013M02606",
+    "GB29NWBK60161331926819",
+    "GE29NB0000000101904917",
+    "GI75NWBK000000007099453",
+    "GL8964710001000206",
+    "GR1601101250000000012300695",
+    "GT82TRAJ01020000001210029690",
+    "HR1210010051863000160",
+    "HU42117730161111101800000000",
+    "IE29AIBK93115212345678",
+    "IL620108000000099999999",
+    "IS140159260076545510730339",
+    "IT60X0542811101000000123456",
+    "JO94CBJO0010000000000131000302",
+    "KW81CBKU0000000000001234560101",
+    "KZ86125KZT5004100100",
+    "LB62099900000001001901229114",
+    "LI21088100002324013AA",
+    "LT121000011101001000",
+    "LU280019400644750000",
+    "LV80BANK0000435195001",
+    "MC5811222000010123456789030",
+    "MD24AG000225100013104168",
+    "ME25505000012345678951",
+    "MK07250120000058984",
+    "MR1300020001010000123456753",
+    "MT84MALT011000012345MTLCAST001S",
+    "MU17BOMM0101101030300200000MUR",
+    "NL91ABNA0417164300",
+    "NO9386011117947",
+    "PK36SCBL0000001123456702",
+    "PL61109010140000071219812874",
+    "PS92PALS000000000400123456702",
+    "PT50000201231234567890154",
+    "QA58DOHB00001234567890ABCDEFG",
+    "RO49AAAA1B31007593840000",
+    "RS35260005601001611379",
+    "SA0380000000608010167519",
+    "SE4550000000058398257466",
+    "SI56263300012039086",
+    "SK3112000000198742637541",
+    "SM86U0322509800000000270100",
+    "TN5910006035183598478831",
+    "TR330006100519786457841326",
+    "VG96VPVG0000012345678901",
+    "XK051212012345678906",
+]
+
+
+def grouped(text: str, mark: str) -> str:
+    return mark.join(re.findall(".{1,4}", text))
+
+
+def test_bank_accounts_of_every_country():
+    pytest.importorskip("stdnum")
+    assert missed("iban", [*IBANS, *(grouped(of, " ") for of in IBANS)]) == []
+    for iban in IBANS:
+        # One digit is another, or one is missing: the sum or the length is wrong.
+        wrong = iban[:-1] + ("1" if iban[-1] != "1" else "2")
+        assert replaced("iban", f"Pay to {wrong} now.") == f"Pay to {wrong} now."
+        assert replaced("iban", f"Pay to {iban[:-1]} now.") == f"Pay to {iban[:-1]} now."
+    text = f"PAY TO {grouped(IBANS[0], ' ')} IN TIME"
+    assert replaced("iban", text) == "PAY TO [account] IN TIME"
+
+
+# The numbers for tests that PayPal, Stripe and Adyen publish.
+CARDS = [
+    "378282246310005",
+    "371449635398431",
+    "378734493671000",
+    "30569309025904",
+    "38520000023237",
+    "6011111111111117",
+    "6011000990139424",
+    "3530111333300000",
+    "3566002020360505",
+    "5555555555554444",
+    "5105105105105105100",
+    "4111111111111111",
+    "4012888888881881",
+    "4222222222222",
+    "4242424242424242",
+    "4000056655665556",
+    "5200828282828210",
+    "2223003122003222",
+    "6200000000000005",
+    "6205500000000000004",
+    "3056930009020004",
+    "36227206271667",
+    "6011981111111113",
+    "6759649826438453",
+    "6799990100000000019",
+]
+
+
+def test_payment_cards():
+    pytest.importorskip("stdnum")
+    cards = [card for card in CARDS if card != "5105105105105105100"] + ["5105105105105100"]
+    notations = [[card, grouped(card, " "), grouped(card, "-")] for card in cards]
+    assert missed("card", sum(notations, [])) == []
+    for card in cards:
+        wrong = card[:-1] + str((int(card[-1]) + 1) % 10)
+        assert replaced("card", f"Pay by {wrong}.") == f"Pay by {wrong}."
+
+
+# RFC 4291, section 2.2, RFC 5952 and RFC 6052, section 2.4.
+HOSTS = [
+    "ABCD:EF01:2345:6789:ABCD:EF01:2345:6789",
+    "2001:DB8:0:0:8:800:200C:417A",
+    "FF01:0:0:0:0:0:0:101",
+    "2001:DB8::8:800:200C:417A",
+    "FF01::101",
+    "0:0:0:0:0:0:13.1.68.3",
+    "0:0:0:0:0:FFFF:129.144.52.38",
+    "::13.1.68.3",
+    "::FFFF:129.144.52.38",
+    "2001:db8::1",
+    "fe80::1ff:fe23:4567:890a",
+    "64:ff9b::192.0.2.33",
+    "2001:db8:122:344::192.0.2.33",
+    "127.0.0.1",
+    "192.168.0.1",
+    "255.255.255.255",
+    "8.8.8.8",
+]
+
+
+def test_hosts():
+    assert missed("ip", HOSTS) == []
+    text = "std::string a::b x[::2] 10:20:30 12::30 1.2.3 1.2.3.4.5 256.1.1.1 v1.2.3.4 add::bad"
+    assert replaced("ip", text) == text
+
+
+# RFC 3986, section 1.1.2 and others.
+URLS = [
+    "http://www.ietf.org/rfc/rfc2396.txt",
+    "ftp://ftp.is.co.za/rfc/rfc1808.txt",
+    "http://[2001:db8::7]/c=GB?objectClass?one",
+    "https://en.wikipedia.org/wiki/Rust_(language)",
+    "http://user@host.example:8080/p?q=1&r=a,b#c",
+    "www.example.com/a",
+    "HTTPS://EXAMPLE.ORG",
+    "https://пример.рф/путь",
+]
+
+
+def test_urls():
+    assert missed("url", URLS) == []
+    assert replaced("url", "See <http://a.b/c>. (Also www.d.e!)") == "See <[link]>. (Also [link]!)"
+    text = "the www. prefix, http:// and and/or 3://4"
+    assert replaced("url", text) == text
+
+
+def test_all_at_once():
+    pytest.importorskip("phonenumbers")
+    pytest.importorskip("stdnum")
+    text = "Mail a@b.org or call +44 20 7946 0958;\nhttps://a@b.org/10.0.0.1 and 10.0.0.1."
+    scrubbed, counts = scrub(text, ALL, US)
+    assert scrubbed == "Mail [email] or call [phone];\n[link] and [host]."
+    assert counts == {"email": 1, "phone": 1, "url": 1, "ip": 1}
+    assert scrub(scrubbed, ALL, US) == (scrubbed, {})
+    assert scrub(text, ("ip",), US)[1] == {"ip": 2}
+
+
+@pytest.mark.parametrize("language", PREAMBLES)
+def test_prose_stays(language):
+    pytest.importorskip("phonenumbers")
+    pytest.importorskip("stdnum")
+    assert scrub(PREAMBLES[language], ALL, US) == (PREAMBLES[language], {})
+
+
+@settings(derandomize=True, max_examples=200, deadline=None, database=None)
+@given(st.text('ab@.:/-"[]() 0123456789\n+W东', max_size=60))
+def test_any_text_keeps_its_lines(text):
+    """Whatever is replaced, lines stay, and all is counted."""
+    pytest.importorskip("phonenumbers")
+    pytest.importorskip("stdnum")
+    scrubbed, counts = scrub(text, ALL, US)
+    assert scrubbed.count("\n") == text.count("\n")
+    assert (scrubbed == text) == (not counts)
+    for name, placeholder in PLACEHOLDERS.items():
+        assert scrubbed.count(placeholder) >= counts.get(name, 0)
+
+
+def test_placeholders_are_three_tokens_of_google_s_vocabularies(shared_data):
+    for path in shared_data.glob("vocab/*vocab.txt"):
+        tokens = set(path.read_text("utf-8").split("\n"))
+        assert {piece for of in PLACEHOLDERS.values() for piece in ("[", of[1:-1], "]")} <= tokens
+
+
+@pytest.mark.parametrize(
+    "names, regions, message",
+    [
+        (["mail"], US, "--scrub=mail: must be among card,email,iban,ip,phone,url"),
+        ([""], US, "--scrub=: must be among"),
+        (["phone"], ("UK",), "--phone_regions=UK: is no region"),
+        (["email"], ("GB",), "--phone_regions=GB: has no effect without --scrub=phone"),
+    ],
+)
+def test_refused(names, regions, message):
+    if "phone" in names:
+        pytest.importorskip("phonenumbers")
+    with pytest.raises(InputError, match=re.escape(message)):
+        check_scrubbing(names, regions)
+
+
+@pytest.mark.parametrize("name, package", [("phone", "phonenumbers"), ("card", "stdnum")])
+def test_a_missing_package_is_named(name, package):
+    code = without({package}) + (
+        "from beambert.pipelines.text.scrubbing import check_scrubbing\n"
+        "from beambert.pipelines.shared.errors import InputError\n"
+        "check_scrubbing(['email', 'url', 'ip'], ('US',))\n"
+        f"try: check_scrubbing(['{name}'], ('US',))\n"
+        "except InputError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'beambert[scrub]'" in done.stdout

@@ -1,0 +1,135 @@
+"""A model that ranks pairs: judged, at work in a search, and in sentence-transformers."""
+
+import json
+import os
+import subprocess
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from support import untrained_models
+
+from beambert.commands import run
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks.declarations import find_task
+from beambert.pipelines.tasks.examples import read_file
+from beambert.trainer.finetuning.objectives import RelevanceObjective
+from beambert.trainer.retrieval.reranking import Reranker
+
+# A Python interpreter that has sentence-transformers, for a release.
+PEER = os.environ.get("BEAMBERT_SENTENCE_TRANSFORMERS_PYTHON")
+PREDICT = """
+import json, sys
+from sentence_transformers import CrossEncoder
+pairs = [(sys.argv[2], text) for text in sys.argv[3:]]
+print(json.dumps(CrossEncoder(sys.argv[1], device="cpu").predict(pairs).tolist()))
+"""
+NEUTRAL = ("the", "a", "house", "year", "people")
+# Candidates with the first words are relevant, whatever the query is.
+RELEVANT, OTHER = ("river", "city"), ("war", "died")
+
+
+def write_candidates(folder, count, random):
+    rows = []
+    for number in range(count):
+        right = number % 2 == 0
+        words = [*random.choice(NEUTRAL, 2), *random.choice(RELEVANT if right else OTHER, 2)]
+        random.shuffle(words)
+        # Two candidates of each query stand together.
+        query = " ".join(NEUTRAL[number // 2 // 5**place % 5] for place in range(3))
+        rows.append({"text": query, "text_b": " ".join(words), "label": int(right)})
+    folder.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder, random = tmp_path_factory.mktemp("candidates"), np.random.default_rng(3)
+    write_candidates(folder / "train.jsonl", 200, random)
+    write_candidates(folder / "dev.jsonl", 60, random)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reranker(data, encoder_folder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reranker") / "model"
+    flags = [f"--data_dir={data}", f"--init={encoder_folder}", f"--model_dir={folder}"]
+    flags += ["--train_batch_size=16", "--learning_rate=3e-3", "--num_train_epochs=2"]
+    assert run(["finetune", "--task=rerank", *flags]) == 0
+    return folder
+
+
+def test_the_loss_is_the_binary_cross_entropy():
+    logits, labels = np.array([2.0, -1.0, 0.5], np.float32), np.array([1.0, 0.0, 0.25], np.float32)
+    features = {"label_ids": tf.constant(labels), "input_ids": tf.zeros([3, 1], tf.int32)}
+    found = RelevanceObjective([8]).sums_of(tf.constant(logits), features)["cross_entropy"]
+    shares = 1 / (1 + np.exp(-logits))
+    expected = -(labels * np.log(shares) + (1 - labels) * np.log(1 - shares)).sum()
+    assert float(found) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.release
+def test_relevance_is_judged_as_it_was_trained(reranker, data, tmp_path):
+    found = json.loads((reranker / "results.json").read_text())
+    out = tmp_path / "evaluation"
+    flags = [f"--data_dir={data}", f"--model={reranker}", f"--output={out}"]
+    assert run(["evaluate", "--task=rerank", *flags]) == 0
+    metrics = json.loads((out / "metrics.json").read_text())
+    for name in ("ndcg_at_10", "mrr_at_10"):
+        assert metrics["overall"][name] == pytest.approx(found[name], abs=1e-5)
+        constant = metrics["constant_answers"][name]
+        assert constant["answer"] == "a random order"
+        assert constant["score"] == pytest.approx(found[f"baseline_{name}"], abs=1e-6)
+
+
+@pytest.mark.slow
+def test_a_search_is_ranked_again(reranker, tmp_path, vocabulary):
+    encoder = untrained_models.save_encoder(tmp_path / "encoder", vocabulary)
+    texts = [f"{NEUTRAL[i % 5]} {(RELEVANT + OTHER)[i % 4]} {NEUTRAL[i % 3]}" for i in range(24)]
+    (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
+    index, out = tmp_path / "index", tmp_path / "hits.jsonl"
+    given = [f"--model={encoder}", f"--input={tmp_path / 'texts.txt'}", f"--output={index}"]
+    assert run(["embed", *given]) == 0
+    flags = [f"--index={index}", f"--model={encoder}", "--by=vectors", f"--output={out}"]
+    flags += ["--top=5", f"--reranker={reranker}", "people of the house"]
+    assert run(["search", *flags, "--candidates=24"]) == 0
+    hits = json.loads(out.read_text())["hits"]
+    scores = [hit["score"] for hit in hits]
+    assert len(hits) == 5 and scores == sorted(scores, reverse=True)
+    assert hits[0]["score"] == max(Reranker(str(reranker)).scores("people of the house", texts))
+    # Its SavedModel, which `evaluate` judges, has the same scores.
+    served = tf.saved_model.load(reranker / "saved_model").signatures["serving_default"]
+    found = [hit["text"] for hit in hits]
+    of_pairs = served(text=tf.constant(["people of the house"] * 5), text_b=tf.constant(found))
+    np.testing.assert_allclose(scores, of_pairs["score"], atol=1e-5)
+    hf = tmp_path / "hf"
+    assert run(["export", f"--model={reranker}", f"--output={hf}", "--to=huggingface"]) == 0
+    if PEER:
+        asked = [PEER, "-c", PREDICT, hf, "people of the house", *(hit["text"] for hit in hits)]
+        done = subprocess.run(asked, capture_output=True, text=True, check=True)
+        np.testing.assert_allclose(json.loads(done.stdout.splitlines()[-1]), scores, atol=1e-5)
+
+
+def test_what_is_no_reranker_is_refused(tmp_path, vocabulary):
+    folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
+    with pytest.raises(InputError, match="--reranker=.*: was not trained to rank pairs of texts"):
+        Reranker(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--candidates=50"], "--candidates=50: needs --reranker"),
+        (["--reranker=r", "--candidates=5"], "--candidates=5: must be at least --top=10"),
+    ],
+)
+def test_flags_that_do_not_go_together(flags, said, capsys):
+    assert run(["search", "--index=index", "--by=words", *flags, "query"]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("label", ["2", "-0.1", "nan", "yes"])
+def test_relevance_is_from_0_to_1(tmp_path, label):
+    row = {"text": "a query", "text_b": "a text", "label": label}
+    (tmp_path / "train.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(InputError, match="for a relevance, which is a number from 0 to 1"):
+        read_file(find_task("rerank"), str(tmp_path), "train")

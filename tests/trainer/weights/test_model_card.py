@@ -1,0 +1,130 @@
+"""The model card beside exported weights, as the Hugging Face Hub's own parser reads it."""
+
+import hashlib
+import json
+import re
+import shutil
+
+import pytest
+from support import data_command
+from support.untrained_models import save_classifier, save_encoder
+
+from beambert.pipelines.create_pretraining_data import main as data
+from beambert.pipelines.shared.console import run_main
+from beambert.pipelines.tasks.kinds import KINDS
+from beambert.trainer import model_folders
+from beambert.trainer.commands.export import main as export
+from beambert.trainer.weights import model_card
+
+vocab_file = data_command.vocab_file
+
+
+def exported(model, output, *flags) -> str:
+    """Exports a folder; returns its card."""
+    arguments = [f"--model={model}", "--to=huggingface", f"--output={output}", *flags]
+    assert run_main("export", export, arguments) == 0
+    return (output / "README.md").read_text("utf-8")
+
+
+def rows(card: str) -> dict[str, str]:
+    """The tables of a card: first column -> second."""
+    return dict(re.findall(r"^\| (.*?) \| (.*?) \|", card, re.MULTILINE))
+
+
+def edit(path, change) -> None:
+    """Changes a file of JSON."""
+    values = json.loads(path.read_text())
+    change(values)
+    path.write_text(json.dumps(values))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, vocabulary, vocab_file):
+    """A folder with records and an encoder."""
+    folder = tmp_path_factory.mktemp("made")
+    text, blocklist = folder / "corpus.txt", folder / "words.txt"
+    text.write_text("\n\n".join(f"The river {n}.\nIt ends in the city." for n in range(9)))
+    blocklist.write_text("river 3\n")
+    arguments = [f"--input={text}", f"--vocab_file={vocab_file}", f"--output={folder / 'records'}"]
+    arguments += ["--max_seq_length=16", "--num_shards=1", f"--blocklist={blocklist}"]
+    assert run_main("data", data, [*arguments, "--format=lines"]) == 0
+    save_encoder(folder / "encoder", vocabulary)
+    return folder
+
+
+@pytest.fixture
+def encoder(tmp_path, made):
+    """A copy, whose training.json names the records, with figures on held-out data."""
+    records = shutil.copytree(made / "records", tmp_path / "records")
+    folder = shutil.copytree(made / "encoder", tmp_path / "encoder")
+
+    def add(training):
+        training["data"] = [str(records)]
+        training["optimizer"] = {"learning_rate": 0.0001, "num_train_steps": 1000}
+        training["phases"] = [{"max_seq_length": 16, "records_sha256": ["a", "b"]}]
+
+    edit(folder / "training.json", add)
+    (folder / "results.json").write_text('{"masked_lm_accuracy": 0.25, "by_step": {}}')
+    return folder
+
+
+def test_it_tells_what_the_folders_know(tmp_path, encoder):
+    card = exported(encoder, tmp_path / "out", "--license=cc-by-sa-4.0")
+    found = rows(card)
+    assert found["learning_rate"] == "0.0001" and found["num_train_steps"] == "1,000"
+    assert (found["read"], found["used"], found["dropped: blocklist"]) == ("9", "8", "1")
+    assert json.loads(found["blocklist"])["phrases"] == 1
+    assert found["masked_lm_accuracy"] == "0.25"
+    weights = (tmp_path / "out" / "model.safetensors").read_bytes()
+    assert found["model.safetensors"] == hashlib.sha256(weights).hexdigest()
+    joined = hashlib.sha256(b"a\nb").hexdigest()
+    assert found["list of the checksums of the records of 16 tokens"] == joined
+    assert str(tmp_path / "records") not in card
+
+
+def test_the_hub_s_parser_reads_it(tmp_path, encoder, vocabulary):
+    hub = pytest.importorskip("huggingface_hub")
+    card = hub.ModelCard(exported(encoder, tmp_path / "out", "--license=apache-2.0"))
+    assert card.data.license == "apache-2.0" and card.data.library_name == "transformers"
+    assert card.data.pipeline_tag == "fill-mask" and card.data.tags == ["bert", "beambert"]
+    assert card.text.lstrip().startswith("# BERT encoder")
+    classifier = save_classifier(tmp_path / "classifier", vocabulary)
+    card = hub.ModelCard(exported(classifier, tmp_path / "other"))
+    assert card.data.license is None and card.data.pipeline_tag == "text-classification"
+
+
+def test_languages_and_signs_of_tables(tmp_path, encoder):
+    """The languages that the text was kept in are the model's; a sign of a table is escaped."""
+
+    def change(info):
+        info["parameters"]["keep_languages"] = ["de", "no"]
+        info["counts"]["sources"] = {"a|b: 'c'/*.txt": {"documents": 2, "tokens": 3}}
+
+    edit(tmp_path / "records" / "info.json", change)
+    card = exported(encoder, tmp_path / "out")
+    assert 'language: ["de", "no"]' in card and "license" not in card
+    assert "| a\\|b: 'c'/*.txt | 2 | 3 |" in card
+    hub = pytest.importorskip("huggingface_hub")
+    assert hub.ModelCard(card).data.language == ["de", "no"]
+
+
+def test_records_that_are_gone_are_left_out(tmp_path, encoder):
+    (tmp_path / "records" / "info.json").unlink()
+    assert "## Text" not in exported(encoder, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--license=Apache 2"], "--license=Apache 2: is no name of a licence"),
+        (["--license=mit", "--to=tf1"], "--license=mit: needs --to=huggingface"),
+    ],
+)
+def test_refused(capsys, tmp_path, encoder, flags, message):
+    arguments = [f"--model={encoder}", "--to=huggingface", f"--output={tmp_path}/out", *flags]
+    assert run_main("export", export, arguments) == 2
+    assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_every_kind_has_a_name_on_the_hub():
+    assert {*KINDS, model_folders.PRETRAINING} == model_card._PIPELINES.keys()

@@ -1,0 +1,105 @@
+"""Texts whose vectors are learnt, as the training needs them, and the scores of vectors on dev."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks.metrics import scores
+from beambert.pipelines.tasks.ranking import (
+    best_by_vectors,
+    commonest,
+    retrieval_scores,
+    text_id,
+)
+from beambert.pipelines.tasks.task import DEV, TRAIN, Task
+from beambert.trainer.finetuning.batches import LENGTH_MULTIPLE
+from beambert.trainer.finetuning.data import ExampleData
+
+
+class VectorData(ExampleData):
+    """Texts that must find others."""
+
+    # Each text is a sequence by itself.
+    is_pair = False
+
+    def __init__(
+        self, task: Task, data_dir: str, tell: Callable[[str], None], skip_bad_rows: bool = False
+    ):
+        """Reads the splits train and dev; see `TaskData`. It says so if train has no pairs."""
+        super().__init__(task, data_dir, tell, skip_bad_rows)
+        self._is_single = self._examples[TRAIN][0].text_b is None
+        if self._is_single:
+            tell(
+                f"{self._read.files[TRAIN]}: has single texts; each learns to find itself under "
+                "another dropout (SimCSE)"
+            )
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether the pairs of train have scores."""
+        return self._examples[TRAIN][0].label is not None
+
+    @property
+    def longest_first(self) -> int:
+        """Greatest number of tokens of the first text of any example, rounded up."""
+        lengths = [of.lengths.reshape(-1, of.choices)[:, 0].max() for of in self._features.values()]
+        return int(-(-max(lengths) // LENGTH_MULTIPLE) * LENGTH_MULTIPLE)
+
+    @property
+    def cached(self) -> int:
+        """Number of texts that are encoded at a time with a cache of gradients; 0 without one."""
+        return self.task.gradient_cache_batch_size
+
+    def check_batch(self, size: int, parts: int) -> None:
+        """Refuses batches whose examples have nothing to be compared with."""
+        if size // parts > 1 or self._examples[TRAIN][0].negatives:
+            return
+        by = "" if parts == 1 else f" in each of {parts} parts"
+        raise InputError(
+            f"--train_batch_size={size}: leaves one example{by}, which has no other to be compared "
+            f"with; give at least {2 * parts}"
+        )
+
+    def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """Returns the task's metrics of a model's vectors for dev, and those of their parts."""
+        vectors = outputs["vectors"]
+        found = self._scores(vectors)
+        for dim in self.task.matryoshka_dims:
+            at_dim = self._scores(vectors[..., :dim])
+            found |= {f"{name}_of_{dim}_dims": at_dim[name] for name in self.task.metrics}
+        return found
+
+    def _scores(self, vectors_NSH: np.ndarray) -> dict[str, float]:
+        text_ids = self._text_ids()
+        return self._means(text_ids, best_by_vectors(text_ids, vectors_NSH).tolist())
+
+    def _text_ids(self) -> np.ndarray:
+        ids = [[text_id(text) for text in of.sequences] for of in self._examples[DEV]]
+        return np.array(ids, np.int64)
+
+    def _means(self, text_ids: np.ndarray, ranked: Sequence[Sequence[int]]) -> dict[str, float]:
+        of_rows = retrieval_scores(text_ids, ranked)
+        return {name: float(of_rows[name].mean()) for name in self.task.metrics}
+
+    def baseline(self) -> dict[str, float]:
+        """Returns the metrics for the texts that most queries must find, in the same order."""
+        text_ids = self._text_ids()
+        return self._means(text_ids, [commonest(text_ids)] * len(text_ids))
+
+
+class ScoredVectorData(VectorData):
+    """Pairs with scores that their cosines must follow."""
+
+    def _scores(self, vectors_NSH: np.ndarray) -> dict[str, float]:
+        lengths = np.linalg.norm(vectors_NSH, axis=-1, keepdims=True)
+        units = vectors_NSH / np.maximum(lengths, 1e-12)
+        return self._compared((units[:, 0] * units[:, 1]).sum(axis=-1).tolist())
+
+    def baseline(self) -> dict[str, float]:
+        """Returns the metrics for a constant cosine, which are 0."""
+        return self._compared([0.0] * self.counts[DEV])
+
+    def _compared(self, found: list[float]) -> dict[str, float]:
+        numbers = [float(example.label) for example in self._examples[DEV]]
+        return scores(self.task.metrics, numbers, found)

@@ -1,0 +1,96 @@
+"""Losses of the cosines between the vectors of a batch's texts, equal to sentence-transformers'.
+
+Shape suffixes: B examples of a batch, S texts of an example, H components of a vector, C texts of
+the batch that can be found.
+"""
+
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+# Least length by which a vector is divided, as in torch.nn.functional.normalize.
+_LEAST_LENGTH = 1e-12
+# A text that does not count has this logit.
+_NEVER = -1e9
+
+
+def unit(vectors: tf.Tensor) -> tf.Tensor:
+    """Returns vectors [..., H] with the length 1."""
+    return vectors * tf.math.rsqrt(
+        tf.maximum(tf.reduce_sum(tf.square(vectors), axis=-1, keepdims=True), _LEAST_LENGTH**2)
+    )
+
+
+def in_batch(
+    vectors_BSH: tf.Tensor, text_ids_BS: tf.Tensor, weights_B: tf.Tensor, temperature: float
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns each example's loss of telling its answer from all others of the batch, float32 [B].
+
+    It is InfoNCE (van den Oord et al. 2018, arXiv 1807.03748), the cross-entropy over the cosines
+    divided by the temperature; sentence-transformers calls it MultipleNegativesRankingLoss. What an
+    example must find is its second text. All second texts of the batch and all further ones, the
+    hard negatives, can be found. A text that is equal to the right one or to the query, or that
+    an equal query must find, is no negative.
+
+    Args:
+      vectors_BSH: vectors of the query, of the text that it must find, and of hard negatives.
+      text_ids_BS: int64, equal for equal texts.
+      weights_B: 0 for rows that fill up the batch, whose texts cannot be found.
+      temperature: what the cosines are divided by.
+
+    Returns:
+      the losses, in nats, and whether the right text has the greatest cosine, float32 [B] each.
+    """
+    rows, texts = tf.shape(vectors_BSH)[0], vectors_BSH.shape[1]
+    queries_BH = unit(vectors_BSH[:, 0])
+    # The right texts of all examples come first, then the first negatives of all, and so on.
+    found_CH = unit(_by_place(vectors_BSH[:, 1:]))
+    logits_BC = tf.matmul(queries_BH, found_CH, transpose_b=True) / temperature
+    ids_C = _by_place(text_ids_BS[:, 1:, None])[:, 0]
+    query_B1, right_B1 = text_ids_BS[:, :1], text_ids_BS[:, 1:2]
+    is_equal = (ids_C == right_B1) | (ids_C == query_B1)
+    answers_equal_query = tf.pad(
+        text_ids_BS[:, 0] == query_B1, [[0, 0], [0, rows * (texts - 2)]], constant_values=False
+    )
+    is_filling = tf.tile(weights_B == 0, [texts - 1])
+    drops = is_equal | answers_equal_query | is_filling
+    is_own = tf.eye(rows, rows * (texts - 1), dtype=tf.bool)
+    logits_BC = tf.where(drops & ~is_own, _NEVER, logits_BC)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.range(rows), logits_BC)
+    best = tf.argmax(logits_BC, axis=1, output_type=tf.int32)
+    return losses, tf.cast(best == tf.range(rows), tf.float32)
+
+
+def _by_place(values: tf.Tensor) -> tf.Tensor:
+    """Returns values [B, S, H] of one place after the other, [S * B, H]."""
+    return tf.reshape(tf.transpose(values, [1, 0, 2]), [-1, values.shape[-1]])
+
+
+def cosines(vectors_BSH: tf.Tensor) -> tf.Tensor:
+    """Returns the cosine of the two texts of each pair, float32 [B]."""
+    return tf.reduce_sum(unit(vectors_BSH[:, 0]) * unit(vectors_BSH[:, 1]), axis=-1)
+
+
+def cosent(
+    cosines_B: tf.Tensor, scores_B: tf.Tensor, weights_B: tf.Tensor, temperature: float
+) -> tf.Tensor:
+    """Returns CoSENT's loss of a batch (Su 2022, https://kexue.fm/archives/8847), a number.
+
+    It is log(1 + sum of exp((a - b) / temperature)) over all pairs of a cosine a and a cosine b,
+    where the score of a is less than that of b.
+    """
+    differences_BB = (cosines_B[:, None] - cosines_B[None]) / temperature
+    counts = (scores_B[:, None] < scores_B[None]) & (weights_B[:, None] > 0) & (weights_B[None] > 0)
+    logits = tf.reshape(tf.where(counts, differences_BB, _NEVER), [-1])
+    return tf.reduce_logsumexp(tf.concat([[0.0], logits], 0))
+
+
+def at_dims(
+    loss: Callable[[tf.Tensor], tf.Tensor], vectors: tf.Tensor, dims: Sequence[int]
+) -> tf.Tensor:
+    """Returns the sum of a loss of the first components of vectors [..., H], for each of the dims.
+
+    That is Matryoshka representation learning (Kusupati et al. 2022, arXiv 2205.13147) with equal
+    weights, as in sentence-transformers. Without dims it is the loss of the whole vectors.
+    """
+    return tf.add_n([loss(vectors[..., :dim]) for dim in dims or (vectors.shape[-1],)])

@@ -1,0 +1,201 @@
+"""The README.md of a folder for `transformers`: a model card as the Hugging Face Hub reads it.
+
+It begins with metadata in YAML (huggingface.co/docs/hub/model-cards) and tells what the folders
+know for certain: sizes, settings, sources and counts of the text, figures on held-out data,
+checksums.
+"""
+
+import contextlib
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beambert.model.families.table import family_of
+from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.weights import RESULTS_FILE
+from beambert.pipelines.tasks.task import (
+    CHOICE,
+    CLASSIFICATION,
+    EMBEDDING,
+    MULTI_LABEL,
+    REGRESSION,
+    RERANK,
+    SIMILARITY,
+    SPAN,
+    TAGGING,
+)
+from beambert.trainer import model_folders
+from beambert.trainer.pretrained_models import objective_of
+
+CARD_FILE = "README.md"
+# Kind of model -> the Hub's name of what it does (huggingface.co/tasks).
+_PIPELINES = {
+    model_folders.PRETRAINING: "fill-mask",
+    CLASSIFICATION: "text-classification",
+    MULTI_LABEL: "text-classification",
+    REGRESSION: "text-classification",
+    CHOICE: "multiple-choice",
+    TAGGING: "token-classification",
+    SPAN: "question-answering",
+    EMBEDDING: "sentence-similarity",
+    SIMILARITY: "sentence-similarity",
+    RERANK: "text-ranking",
+}
+# The Hub's names of licences are such words, as apache-2.0, cc-by-sa-4.0 or other.
+_LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
+# Parameters of the records that say which text was taken.
+_OF_TEXT = (
+    *("keep_languages", "min_language_probability", "quality_filter", "min_document_characters"),
+    *("duplicates", "blocklist", "decontaminate", "scrub"),
+)
+
+
+def check_license(name: str) -> None:
+    """Refuses what cannot be the Hub's name of a licence.
+
+    Raises:
+      InputError: it cannot.
+    """
+    if not _LICENSE.fullmatch(name):
+        raise InputError(
+            f"--license={name}: is no name of a licence on the Hugging Face Hub; name it as there, "
+            "such as apache-2.0, cc-by-sa-4.0 or other"
+        )
+
+
+def model_card(found: model_folders.ModelFolder, weights_sha256: str, license: str | None) -> str:
+    """Returns the text of the card.
+
+    Args:
+      found: the model.
+      weights_sha256: checksum of the weights beside the card.
+      license: the Hub's name of the model's licence; None to say nothing of it.
+    """
+    training = found.training
+    folders = training.get("data", []) if _is_pretrained(found) else []
+    infos = [info for path in dict.fromkeys(folders) if (info := _records_info(path))]
+    sections = [
+        _metadata(found, infos, license),
+        f"# {_title(found)}\n\n{_describe(found)}",
+        "## Training\n\n" + _table(("setting", "value"), _settings(training)),
+        *(_text(info) for info in infos),
+        _results(found.path),
+        "## Checksums (SHA-256)\n\n"
+        + _table(("what", "checksum"), _checksums(found, weights_sha256)),
+    ]
+    return "\n\n".join(filter(None, sections)) + "\n"
+
+
+def _is_pretrained(found: model_folders.ModelFolder) -> bool:
+    return found.training["kind"] == model_folders.PRETRAINING
+
+
+def _records_info(folder: str) -> RecordsInfo | None:
+    """Returns what a records folder tells; None if it isn't there any more."""
+    path = f"{folder}/{INFO_FILE}"
+    with contextlib.suppress(InputError):
+        return RecordsInfo.from_json(tensorflow_files.read_bytes(path).decode(), path)
+    return None
+
+
+def _metadata(
+    found: model_folders.ModelFolder, infos: Sequence[RecordsInfo], license: str | None
+) -> str:
+    languages = sorted({code for of in infos for code in of.parameters.get("keep_languages", ())})
+    values = {
+        "library_name": "transformers",
+        "license": license,
+        "language": languages,
+        "pipeline_tag": _PIPELINES[found.training["kind"]],
+        "tags": [found.config.family, "beambert"],
+    }
+    # A value of JSON is one of YAML, too.
+    lines = [f"{name}: {json.dumps(value)}" for name, value in values.items() if value]
+    return "\n".join(["---", *lines, "---"])
+
+
+def _title(found: model_folders.ModelFolder) -> str:
+    title = family_of(found.config).title
+    if _is_pretrained(found):
+        return f"{title} encoder"
+    return f"{title} for {found.training.get('task', found.training['kind'])}"
+
+
+def _describe(found: model_folders.ModelFolder) -> str:
+    config = found.config
+    return (
+        f"A {family_of(config).title} model of {config.num_hidden_layers} layers, width "
+        f"{config.hidden_size} and {config.num_attention_heads} heads, with a vocabulary of "
+        f"{len(found.vocabulary):,} tokens. It was trained by BeamBERT on sequences of up to "
+        f"{found.training['max_seq_length']} tokens."
+    )
+
+
+def _settings(training: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    loop = training.get("loop", {})
+    rows = (
+        [("objective", objective_of(training))]
+        if training["kind"] == model_folders.PRETRAINING
+        else []
+    )
+    rows += [(name, value) for name, value in training.get("optimizer", {}).items()]
+    rows += [(name, loop[name]) for name in ("train_batch_size", "random_seed") if name in loop]
+    rows += [(f"examples ({part})", n) for part, n in training.get("examples", {}).items()]
+    return [(name, value) for name, value in rows if isinstance(value, str | int | float)]
+
+
+def _text(info: RecordsInfo) -> str:
+    """Returns the section on the text of a records folder."""
+    length = info.parameters["max_seq_length"]
+    documents = info.counts.get("documents", {})
+    parts = [f"## Text of the records of {length} tokens"]
+    if sources := info.counts.get("sources"):
+        rows = [(name, of["documents"], of["tokens"]) for name, of in sources.items()]
+        parts.append(_table(("source", "documents", "tokens"), rows))
+    if documents:
+        rows = [("read", documents["read"]), ("used", documents["used"])]
+        for what in ("dropped", "rejected", "scrubbed"):
+            rows += [(f"{what}: {why}", n) for why, n in documents.get(what, {}).items()]
+        parts.append(_table(("documents", "number"), rows))
+    given = [(name, info.parameters[name]) for name in _OF_TEXT if name in info.parameters]
+    parts.append(_table(("filter", "value"), [(n, json.dumps(value)) for n, value in given]))
+    return "\n\n".join(parts)
+
+
+def _results(folder: str) -> str:
+    """Returns the section on held-out figures; "" without any."""
+    path = f"{folder}/{RESULTS_FILE}"
+    if not tensorflow_files.exists(path):
+        return ""
+    results = json.loads(tensorflow_files.read_bytes(path))
+    rows = [(name, value) for name, value in results.items() if isinstance(value, int | float)]
+    return "## Results on held-out data\n\n" + _table(("figure", "value"), rows) if rows else ""
+
+
+def _checksums(found: model_folders.ModelFolder, weights_sha256: str) -> list[tuple[str, str]]:
+    training = found.training
+    rows = [("model.safetensors", weights_sha256), ("vocabulary", found.vocabulary.sha256)]
+    if initial := training.get("init_sha256"):
+        rows.append(("weights at the beginning", initial))
+    for phase in training.get("phases", ()):
+        # All files of a phase at once: there may be thousands.
+        joined = "\n".join(phase["records_sha256"]).encode()
+        rows.append(
+            (
+                f"list of the checksums of the records of {phase['max_seq_length']} tokens",
+                hashlib.sha256(joined).hexdigest(),
+            )
+        )
+    return rows
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    def line(cells: Sequence[Any]) -> str:
+        shown = (f"{cell:,}" if type(cell) is int else str(cell) for cell in cells)
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in shown) + " |"
+
+    return "\n".join([line(heads), "|" + "---|" * len(heads), *map(line, rows)])

@@ -1,0 +1,205 @@
+"""Weights of other systems: their files, what they are named there and how they are read.
+
+They are a TF1 checkpoint of the original release or a Hugging Face folder.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from beambert.model.checkpoint_names import is_of_no_model, original_name, plain_hugging_face_name
+from beambert.model.config import EncoderConfig, parse_config
+from beambert.model.families.family import PRE_TRAINING
+from beambert.model.families.table import family_of, read_config
+from beambert.model.shapes import most_bytes, variable_shapes
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import check_names
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.weights import CONFIG_FILE, WEIGHTS_FILE
+from beambert.trainer.weights.tokenizer_files import read_json
+from beambert.trainer.weights.torch_file import read_torch_file
+
+# Names of the configuration file; the first that exists is read.
+CONFIG_FILES = (CONFIG_FILE, "config.json")
+SAFETENSORS_FILE, TORCH_FILE = "model.safetensors", "pytorch_model.bin"
+# Ending of the file that lists the variables of each file, if the weights are in several.
+INDEX_SUFFIX = ".index.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightFiles:
+    """Weights of another system.
+
+    Attributes:
+      files: paths of all files.
+      parts: paths that are read, each with some of the variables: files, or the prefix of a TF1
+        checkpoint.
+      read: function that reads one of the parts, which may have a number of bytes at most.
+      rename: function that returns the name of one of our variables in the other system, and
+        whether to transpose it.
+      prefix: beginning of the names of an encoder's variables, which a bare encoder leaves out.
+    """
+
+    files: Sequence[str]
+    parts: Sequence[str]
+    read: Callable[[str, int], Mapping[str, np.ndarray]]
+    rename: Callable[[str], tuple[str, bool]]
+    prefix: str = "bert."
+
+    def read_all(self, config: EncoderConfig) -> dict[str, np.ndarray]:
+        """Returns the arrays by this package's names; unknown variables keep theirs.
+
+        Args:
+          config: configuration of the encoder. A part that has more bytes than it says is refused.
+
+        Raises:
+          InputError: a part cannot be read.
+        """
+        theirs: dict[str, np.ndarray] = {}
+        most = most_bytes(config)
+        for path in self.parts:
+            try:
+                theirs |= self.read(path, most)
+            except InputError:
+                raise
+            except (
+                tf.errors.OpError,
+                OSError,
+                ValueError,
+                LookupError,
+                MemoryError,
+                RuntimeError,
+                TypeError,
+            ) as error:
+                raise InputError(
+                    f"{path}: cannot be read ({tensorflow_files.reason(error)}); copy it again"
+                ) from error
+        return self._renamed(theirs, config)
+
+    def _renamed(
+        self, theirs: Mapping[str, np.ndarray], config: EncoderConfig
+    ) -> dict[str, np.ndarray]:
+        theirs = {plain_hugging_face_name(n, self.prefix): value for n, value in theirs.items()}
+        weights = {}
+        for path, shape in variable_shapes(config).items():
+            name, is_transposed = self.rename(path)
+            if name in theirs:
+                value = theirs.pop(name)
+                weights[path] = value.T if is_transposed else value
+                # An array of another shape is refused later, and may be too large to be copied.
+                if weights[path].shape == shape:
+                    weights[path] = weights[path].astype(np.float32)
+        return weights | {n: value for n, value in theirs.items() if not is_of_no_model(n)}
+
+
+def find_weight_files(path: str, config: EncoderConfig, flag: str) -> WeightFiles:
+    """Finds the weights of a folder or of a TF1 checkpoint's prefix."""
+    if not tensorflow_files.is_folder(path):
+        return _checkpoint_files(path, config, flag)
+    family = family_of(config)
+    names = family.namer(PRE_TRAINING), family.model_prefix
+    for name, read in ((SAFETENSORS_FILE, _read_safetensors), (TORCH_FILE, read_torch_file)):
+        file, index = f"{path}/{name}", f"{path}/{name}{INDEX_SUFFIX}"
+        if tensorflow_files.exists(file):
+            return WeightFiles([file], [file], read, *names)
+        if tensorflow_files.exists(index):
+            shards = _shards_of(index)
+            return WeightFiles([index, *shards], shards, read, *names)
+    prefixes = [p.removesuffix(".index") for p in tensorflow_files.match(f"{path}/*.ckpt*.index")]
+    if len(prefixes) > 1:
+        raise InputError(
+            f"{flag}={path}: holds {len(prefixes)} checkpoints; name one, such as {prefixes[-1]}"
+        )
+    if prefixes:
+        return _checkpoint_files(prefixes[0], config, flag)
+    raise InputError(
+        f"{flag}={path}: holds no weights ({WEIGHTS_FILE}, *.ckpt.index, "
+        f"{SAFETENSORS_FILE} or {TORCH_FILE}); check the path"
+    )
+
+
+def _checkpoint_files(prefix: str, config: EncoderConfig, flag: str) -> WeightFiles:
+    if config.family != "bert":
+        raise InputError(
+            f"{flag}={prefix}: is a TF1 checkpoint of {family_of(config).title}, and only those of "
+            f"BERT are read; give a folder with {SAFETENSORS_FILE}"
+        )
+    files = tensorflow_files.match(f"{prefix}.*")
+    return WeightFiles(files, [prefix], _read_tensorflow, original_name)
+
+
+def _shards_of(index: str) -> list[str]:
+    """Returns the files that a Hugging Face index names."""
+    try:
+        names = set(read_json(index)["weight_map"].values())
+        check_names(names)
+    except ValueError as error:
+        raise InputError(f"{index}: {error}; copy it again") from error
+    except (LookupError, TypeError, AttributeError) as error:
+        raise InputError(f"{index}: names no files of weights; copy it again") from error
+    shards = [f"{index.rpartition('/')[0]}/{name}" for name in sorted(names)]
+    for shard in shards:
+        if not tensorflow_files.exists(shard):
+            raise InputError(f"{index}: names {shard}, which is missing; copy that file too")
+    return shards
+
+
+def read_config_file(folder: str, flag: str) -> EncoderConfig:
+    """Reads the configuration of an encoder from its folder.
+
+    Raises:
+      InputError: there is none, or it is damaged, of an unknown family, or names code of its own.
+    """
+    for name in CONFIG_FILES:
+        path = f"{folder}/{name}"
+        if tensorflow_files.exists(path):
+            text = tensorflow_files.read_text(path)
+            try:
+                if code := parse_config(text).get("auto_map"):
+                    raise InputError(
+                        f"{path}: names Python code of its own in auto_map ({_code(code)}), which "
+                        "is never run; take a model that transformers has a class for"
+                    )
+                return read_config(text)
+            except ValueError as error:
+                raise InputError(f"{path}: {error}") from error
+    raise InputError(
+        f"{flag}={folder}: has no {' or '.join(CONFIG_FILES)}; copy it beside the weights"
+    )
+
+
+def _code(auto_map: Any) -> str:
+    """Returns the Python files that an `auto_map` names, for a message."""
+    classes = auto_map.values() if isinstance(auto_map, dict) else [auto_map]
+    files = {f"{str(of).rpartition('--')[2].split('.')[0]}.py" for of in classes}
+    return ", ".join(sorted(files))[:100]
+
+
+def _read_tensorflow(prefix: str, most: int) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(prefix)
+    shapes = reader.get_variable_to_shape_map()
+    dtypes = reader.get_variable_to_dtype_map()
+    names = [name for name in shapes if not is_of_no_model(name) and dtypes[name] != tf.string]
+    if (bytes_ := sum(math.prod(shapes[name]) * dtypes[name].size for name in names)) > most:
+        raise ValueError(f"it has variables of {bytes_:,} bytes, more than its configuration says")
+    return {name: reader.get_tensor(name) for name in names}
+
+
+def _read_safetensors(path: str, most: int) -> dict[str, np.ndarray]:
+    import ml_dtypes
+    import safetensors
+
+    dtypes = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
+    dtypes |= {"BF16": ml_dtypes.bfloat16}
+    try:
+        tensors = safetensors.deserialize(tensorflow_files.read_bytes(path, most=most))
+    except safetensors.SafetensorError as error:
+        raise ValueError(str(error)) from error
+    return {
+        name: np.frombuffer(tensor["data"], dtypes[tensor["dtype"]]).reshape(tensor["shape"])
+        for name, tensor in tensors
+    }
