@@ -72,7 +72,10 @@ def match_inputs(patterns: Sequence[str], flag: str = "--input") -> list[InputFi
         is_file = os.path.lexists(pattern)
         matched = [_file_here(pattern, flag)] if is_file else _match(pattern, flag)
         if not matched:
-            raise InputError(f"{flag}={name}: matches no file; check the path and the quotes")
+            # The original's --input_file takes several patterns with commas between them.
+            several = "," in name
+            remedy = "give blanks between patterns" if several else "check the path and the quotes"
+            raise InputError(f"{flag}={name}: matches no file; {remedy}")
         found |= {file.path: file for file in matched}
     return [found[path] for path in sorted(found)]
 

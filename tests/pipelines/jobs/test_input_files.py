@@ -114,3 +114,5 @@ def test_patterns_are_of_the_working_folder(pattern, tmp_path, monkeypatch):
     assert (found.path, found.bytes) == (str(tmp_path / "b.txt"), 4)
     with pytest.raises(InputError, match=r"--input=\*\.csv: matches no file"):
         match_inputs(["*.csv"])
+    with pytest.raises(InputError, match="=b.txt,c.txt: matches no file; give blanks between"):
+        match_inputs(["b.txt,c.txt"])
