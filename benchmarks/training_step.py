@@ -84,7 +84,7 @@ def ours(config: object, features: dict) -> Callable[[], object]:
             ROWS_MULTIPLE * math.ceil(1.03 * features[name].sum() / ROWS_MULTIPLE)
             for name in ("input_mask", "masked_lm_weights")
         ]
-        capacities = {features["input_mask"].shape[1]: Capacity(*rows)}
+        capacities = {tuple(features["input_mask"].shape): Capacity(*rows)}
     trainer = Trainer(
         tf.distribute.get_strategy(),
         lambda: BertPretrainer(config, seed=1),

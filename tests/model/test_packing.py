@@ -78,7 +78,7 @@ def test_sums_and_gradients_are_those_of_the_padded_batch(
         tokens = min(tokens, sum(lengths) + spare_tokens)
         used = int(features["masked_lm_weights"].numpy().sum())
         predictions = min(predictions, used + spare_predictions)
-    objective = PretrainingObjective({LENGTH: Capacity(tokens, predictions)})
+    objective = PretrainingObjective({(4, LENGTH): Capacity(tokens, predictions)})
     assert objective.way(features)
     padded, padded_gradients = sums_and_gradients(objective.sums, model, features)
     packed, packed_gradients = sums_and_gradients(objective.ways()[1], model, features)
@@ -94,7 +94,7 @@ def test_masked_lm_alone_is_that_part_of_the_whole(model, masked_lm):
     """With the padding and without; the gradients are those of the part's own loss."""
     features = make_features([12, 3, 7, 12])
     capacity = Capacity(36, int(features["masked_lm_weights"].numpy().sum()) + 1)
-    alone = MaskedLMObjective({LENGTH: capacity})
+    alone = MaskedLMObjective({(4, LENGTH): capacity})
     with tf.GradientTape() as tape:
         both = PretrainingObjective().sums(model, features, None)
         loss = both["masked_lm_loss"]
@@ -119,9 +119,9 @@ def test_a_batch_with_more_tokens_or_predictions_does_not_fit():
     features = make_features([12, 3, 7, 12])
     used = int(features["masked_lm_weights"].numpy().sum())
     for capacity in (Capacity(33, used), Capacity(34, used - 1)):
-        assert not PretrainingObjective({LENGTH: capacity}).way(features)
-    assert PretrainingObjective({LENGTH: Capacity(34, used)}).way(features)
-    assert PretrainingObjective({LENGTH + 1: Capacity(34, used)}).way(features) is None
+        assert not PretrainingObjective({(4, LENGTH): capacity}).way(features)
+    assert PretrainingObjective({(4, LENGTH): Capacity(34, used)}).way(features)
+    assert PretrainingObjective({(4, LENGTH + 1): Capacity(34, used)}).way(features) is None
 
 
 @settings(deadline=None, max_examples=50)

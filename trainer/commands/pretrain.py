@@ -70,6 +70,10 @@ def main(argv: Sequence[str]) -> None:
         )
     if not 0 < flags.long_data_share < 1:
         raise InputError(f"--long_data_share={flags.long_data_share}: must be in (0, 1)")
+    if not 0 <= flags.batch_ramp_share < 1:
+        raise InputError(
+            f"--batch_ramp_share={flags.batch_ramp_share}: must be at least 0 and less than 1"
+        )
     if flags.finish is not None and flags.extend is not None:
         raise InputError(f"--extend={flags.extend}: excludes --finish; leave one of them out")
     if flags.finish is not None and not 0 <= flags.finish < 1:

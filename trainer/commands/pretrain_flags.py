@@ -102,6 +102,13 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         help="share of the steps on --long_data (default: %(default)s)",
     )
     add(
+        "--batch_ramp_share",
+        type=float,
+        default=0.0,
+        help="share of the steps in which the batch grows to --train_batch_size: it begins with an "
+        "eighth and doubles three times (default: %(default)s, no ramp)",
+    )
+    add(
         "--objective",
         choices=OBJECTIVES,
         default=recipe.objective,

@@ -237,6 +237,7 @@ class _Finetuning:
             lambda _: self._distributed(
                 evaluation_batches(self._data.features(DEV), self._lengths, batch_size)
             ),
+            batch_size,
             int(sequences * positions),
             training_flops(self._plan.config, sequences, int(positions), predictions=0),
             -(-len(self._data.features(DEV)) // batch_size),

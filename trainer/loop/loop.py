@@ -286,7 +286,7 @@ class _Training:
             (other.last_step - first) * other.tokens_a_step
             for other, first in zip(later, firsts, strict=False)
         )
-        return Meter(self._last, phase, tokens_later, self._config.train_batch_size, self._peak)
+        return Meter(self._last, phase, tokens_later, self._peak)
 
     def _say(self, line: str) -> None:
         if self._chief:
@@ -332,8 +332,12 @@ class _Training:
                 self._spent.save()
 
     def _not_finite(self, error: NotFinite) -> InputError:
-        batch, metrics = self._config.train_batch_size, error.metrics
-        first = error.step * batch
+        metrics, first, begun = error.metrics, 0, 0
+        for phase in self._phases:
+            end = min(self._end_of(phase), error.step)
+            first += (end - begun) * phase.sequences_a_step
+            begun = end
+        batch = self._phase_at(error.step).sequences_a_step
         return InputError(
             f"{self._output.model}: since step {error.step} the loss is {metrics['loss']} and the "
             f"gradient's norm {metrics['gradient_norm']} (the batch of that step has the sequences "

@@ -23,7 +23,7 @@ class HeldOutPart(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-    """The steps on data of one shape.
+    """The steps on batches of one shape.
 
     Attributes:
       last_step: number of the whole run's steps when this phase is over; the next begins there.
@@ -31,6 +31,7 @@ class Phase:
         on.
       evaluation: function that returns the distributed held-out data, all of them or a number of
         batches, as one dataset or as the parts of each source; None if there are none.
+      sequences_a_step: number of sequences in an update, over all replicas.
       tokens_a_step: number of positions in a batch, padding included.
       flops_a_step: floating-point operations of an update, see `model.flops`.
       evaluation_batches: number of batches of all held-out data; 0 if there are none.
@@ -42,6 +43,7 @@ class Phase:
     last_step: int
     batches_from: Callable[[int], Any]
     evaluation: Callable[[int | None], Any] | None
+    sequences_a_step: int
     tokens_a_step: int
     flops_a_step: float
     evaluation_batches: int = 0

@@ -41,23 +41,19 @@ def describe_name(metric: str) -> str:
 class Meter:
     """Measures the speed of a phase and chooses the number of updates in a graph call."""
 
-    def __init__(
-        self, last_step: int, phase: "Phase", tokens_later: int, batch_size: int, peak: float
-    ):
+    def __init__(self, last_step: int, phase: "Phase", tokens_later: int, peak: float):
         """Takes the sizes that the remaining time and the rates are computed from.
 
         Args:
           last_step: last step of the whole run.
           phase: phase that is measured.
           tokens_later: number of tokens in the phases after it.
-          batch_size: number of sequences in an update.
           peak: floating-point operations a second of the devices, see `strategy.matmul_peak`; a
             faster step takes its place.
         """
         self._last_step = last_step
         self._phase = phase
         self._tokens_later = tokens_later
-        self._batch_size = batch_size
         self._peak = peak
         self._calls = 0
         self._seconds_a_step = 0.0
@@ -117,7 +113,7 @@ class Meter:
             self._seconds_left = tokens / (rate * self._phase.tokens_a_step)
         return {
             "seconds_per_step": self._seconds_a_step,
-            "sequences_per_second": self._batch_size / self._seconds_a_step,
+            "sequences_per_second": self._phase.sequences_a_step / self._seconds_a_step,
             "tokens_per_second": self._phase.tokens_a_step / self._seconds_a_step,
             "flop_utilisation": self._flop_utilisation(),
         }
@@ -135,7 +131,7 @@ class Meter:
         text += f", learning rate {learning_rate:.2e}"
         if not self._seconds_a_step:
             return text + " (compiled)"
-        text += f", {self._batch_size / self._seconds_a_step:,.0f} sequences/s"
+        text += f", {self._phase.sequences_a_step / self._seconds_a_step:,.0f} sequences/s"
         text += f", {self._phase.tokens_a_step / self._seconds_a_step:,.0f} tokens/s"
         text += f", {self._flop_utilisation():.0%} of the matrix-multiply peak"
         if self._seconds_left is None:

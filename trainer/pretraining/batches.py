@@ -104,6 +104,7 @@ def training_batches(
     gradient_accumulation_steps: int = 1,
     rules: MaskingRules | None = None,
     steps_before: int = 0,
+    records_before: int = 0,
 ) -> tf.data.Dataset:
     """Returns endless batches, epoch after epoch.
 
@@ -123,6 +124,7 @@ def training_batches(
       rules: rules by which masks are drawn anew in every epoch; None for those of the records.
       steps_before: number of the training's step that takes the first batch. The rate of the masks
         follows from a step's number in the whole training.
+      records_before: number of records before those of the first batch, see `records_dealt`.
 
     Returns:
       dataset of name -> int32 or float32 [batch_size / replicas, length].
@@ -151,7 +153,8 @@ def training_batches(
             dealt = redraw_masks(dealt, dealt.pop(_BITS), rules, rates)
         return {n: tf.reshape(v, [-1, rows, v.shape[-1]]) for n, v in dealt.items()}
 
-    dataset = _training_stream(records, seed, first_deal * steps * batch_size).shard(hosts, host)
+    first_record = records_before + first_deal * steps * batch_size
+    dataset = _training_stream(records, seed, first_record).shard(hosts, host)
     dataset = dataset.batch(steps * batch_size // hosts, drop_remainder=True)
     dataset = dataset.enumerate(first_deal)
     dataset = dataset.map(replica_batches, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)

@@ -16,11 +16,12 @@ from beambert.model.packing import Capacity
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.loop.config import default_warmup_steps
 from beambert.trainer.loop.memory import Memory, free_bytes
-from beambert.trainer.loop.strategy import matmul_peak, replicas_here
+from beambert.trainer.loop.strategy import check_batch, matmul_peak, replicas_here
 from beambert.trainer.loop.workers import are_several
 from beambert.trainer.pretraining.capacity import capacity_for
 from beambert.trainer.pretraining.parameters import PretrainingJob
 from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan, make_plan
+from beambert.trainer.pretraining.stretches import RAMP_DIVISORS
 
 # The share of the peak of matrix products that a training reaches, for the first guess of the
 # number of steps in a time; tiny reaches half of it on two cores. The rate then corrects the guess.
@@ -34,16 +35,24 @@ def parts_of(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> int:
     return strategy.num_replicas_in_sync * plan.job.loop.gradient_accumulation_steps
 
 
-def capacities_of(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> dict[int, Capacity]:
-    """Returns length -> numbers of rows, for lengths where leaving out padding is worthwhile."""
-    rows = plan.job.loop.train_batch_size // parts_of(plan, strategy)
-    capacities = {
-        each.records.max_seq_length: capacity_for(each.records, rows, each.rules)
-        for each in plan.data
-    }
+def _shape(
+    plan: PretrainingPlan, data: PhaseData, strategy: tf.distribute.Strategy
+) -> tuple[int, int]:
+    """Returns the number of sequences that are computed together, and their length."""
+    return data.batch_size // parts_of(plan, strategy), data.records.max_seq_length
+
+
+def capacities_of(
+    plan: PretrainingPlan, strategy: tf.distribute.Strategy
+) -> dict[tuple[int, int], Capacity]:
+    """Returns (sequences, length) -> numbers of rows, where leaving out padding is worthwhile."""
+    capacities = {}
+    for each in plan.data:
+        rows, length = _shape(plan, each, strategy)
+        capacities[rows, length] = capacity_for(each.records, rows, each.rules)
     if plan.job.objective == LTR:  # It predicts a token at each place.
         capacities = {n: Capacity(of.tokens, of.tokens) for n, of in capacities.items() if of}
-    return {length: capacity for length, capacity in capacities.items() if capacity}
+    return {shape: capacity for shape, capacity in capacities.items() if capacity}
 
 
 def _predictions(plan: PretrainingPlan, data: PhaseData) -> int:
@@ -53,10 +62,10 @@ def _predictions(plan: PretrainingPlan, data: PhaseData) -> int:
 
 def step_flops(plan: PretrainingPlan, data: PhaseData, strategy: tf.distribute.Strategy) -> float:
     """Returns the floating-point operations of an update of a stretch of the plan."""
-    length, predictions = data.records.max_seq_length, _predictions(plan, data)
+    rows, length = _shape(plan, data, strategy)
     parts = parts_of(plan, strategy)
-    capacity = capacities_of(plan, strategy).get(length)
-    shape = plan.job.loop.train_batch_size // parts, length, predictions, capacity
+    capacity = capacities_of(plan, strategy).get((rows, length))
+    shape = rows, length, _predictions(plan, data), capacity
     if plan.generator:
         return parts * electra_flops(plan.config, plan.generator, *shape)
     of_teacher = plan.teacher.flops(*shape) if plan.teacher else 0.0
@@ -66,6 +75,22 @@ def step_flops(plan: PretrainingPlan, data: PhaseData, strategy: tf.distribute.S
 def total_flops(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> float:
     """Returns the floating-point operations of all updates."""
     return sum(each.steps * step_flops(plan, each, strategy) for each in plan.data)
+
+
+def check_batches(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
+    """Refuses batches that cannot be divided evenly among the replicas and their parts.
+
+    Raises:
+      InputError: the batch, or the first one of its ramp, cannot be divided so.
+    """
+    size, parts = job.loop.train_batch_size, job.loop.gradient_accumulation_steps
+    check_batch(strategy, size, parts)
+    multiple = RAMP_DIVISORS[0] * strategy.num_replicas_in_sync * parts
+    if job.batch_ramp_share and size % multiple:
+        raise InputError(
+            f"--train_batch_size={size}: an eighth of it, with which --batch_ramp_share begins, "
+            f"cannot be computed; take a multiple of {multiple}, or leave --batch_ramp_share out"
+        )
 
 
 def weights_of(plan: PretrainingPlan) -> int:
@@ -115,6 +140,11 @@ def with_steps_of_budget(job: PretrainingJob, strategy: tf.distribute.Strategy) 
             "1e17flops, or --num_train_steps"
         )
     plan = make_plan(job)
+    if seconds is not None and job.batch_ramp_share:
+        raise InputError(
+            f"--batch_ramp_share={job.batch_ramp_share}: a share of the steps needs their number, "
+            "which a time doesn't have; give a --budget of operations, or --num_train_steps"
+        )
     if seconds is not None and any(each.rules and each.rules.is_changing for each in plan.data):
         raise InputError(
             "--mask_rate: a rate that changes needs a number of steps, which a time doesn't have; "

@@ -22,6 +22,15 @@ def steps_dealt(sequences_a_step: int) -> int:
     return math.ceil(SEQUENCES_DEALT / sequences_a_step)
 
 
+def records_dealt(batches: int, sequences_a_step: int) -> int:
+    """Returns the number of records that are read for a number of batches.
+
+    Those that were dealt to batches of this size after the last one are read, too.
+    """
+    steps = steps_dealt(sequences_a_step)
+    return math.ceil(batches / steps) * steps * sequences_a_step
+
+
 def shares_of(batch_size: int, hosts: int) -> int:
     """Returns the number of shares of the sequences. Each share is dealt by itself.
 

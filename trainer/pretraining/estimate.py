@@ -9,13 +9,13 @@ from beambert.pipelines.shared.console import counted, duration
 from beambert.trainer.loop.memory import Memory
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.loop.strategy import (
-    check_batch,
     describe_devices,
     make_strategy,
     matmul_peak,
     resolve_dtype,
 )
 from beambert.trainer.pretraining.cost import (
+    check_batches,
     memory_of,
     step_flops,
     total_flops,
@@ -56,10 +56,10 @@ def estimate(
     strategy = strategy or make_strategy("auto")
     loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
     job = dataclasses.replace(job, loop=loop)
-    check_batch(strategy, loop.train_batch_size, loop.gradient_accumulation_steps)
+    check_batches(job, strategy)
     plan = make_plan(with_steps_of_budget(job, strategy))
     rates = _assumed_rates(plan, strategy, devices) if devices else measured_rates(plan, strategy)
-    seconds = sum(each.steps / rates[each.records.max_seq_length] for each in plan.data)
+    seconds = sum(each.steps / rates[_shape(each)] for each in plan.data)
     if plan.job.optimizer.budget_seconds is not None:
         budget, steps = plan.job.optimizer.budget_seconds, plan.job.optimizer.num_train_steps
         # The first guess of the number of steps, corrected by the rate.
@@ -75,7 +75,7 @@ def _described(
     plan: PretrainingPlan,
     strategy: tf.distribute.Strategy,
     devices: Devices | None,
-    rates: dict[int, float],
+    rates: dict[tuple[int, int], float],
     seconds: float,
     price_per_hour: float | None,
 ) -> list[str]:
@@ -87,12 +87,17 @@ def _described(
     else:
         on = f"{describe_devices(strategy)}, {job.loop.dtype}"
         first = plan.data[0]
-        reached = step_flops(plan, first, strategy) * rates[first.records.max_seq_length]
+        reached = step_flops(plan, first, strategy) * rates[_shape(first)]
         peak = max(matmul_peak(strategy, job.loop.dtype), reached)
         share = f"measured: {reached / peak:.0%} of the matrix-multiply peak"
     lines = [f"model: {job.init or job.model}, {weights_of(plan):,} parameters, on {on}"]
-    lines += [f"data: {_stretch_told(each, job.loop.train_batch_size)}" for each in plan.data]
-    told = [f"{rate:,.3g} steps/s of {length} tokens" for length, rate in rates.items()]
+    lines += [f"data: {_stretch_told(each)}" for each in plan.data]
+    told = [
+        f"{rate:,.3g} steps/s of "
+        + (f"{counted(sequences, 'sequence')} of " if job.batch_ramp_share else "")
+        + f"{length} tokens"
+        for (sequences, length), rate in rates.items()
+    ]
     return [
         *lines,
         f"operations: {total_flops(plan, strategy):.2e}",
@@ -104,10 +109,15 @@ def _described(
     ]
 
 
-def _stretch_told(data: PhaseData, batch_size: int) -> str:
-    records, sequences = data.records, data.steps * batch_size
+def _shape(data: PhaseData) -> tuple[int, int]:
+    """Returns the number of sequences in an update, and their length."""
+    return data.batch_size, data.records.max_seq_length
+
+
+def _stretch_told(data: PhaseData) -> str:
+    records, sequences = data.records, data.steps * data.batch_size
     return (
-        f"{counted(data.steps, 'step')} of {counted(batch_size, 'sequence')} of "
+        f"{counted(data.steps, 'step')} of {counted(data.batch_size, 'sequence')} of "
         f"{records.max_seq_length} tokens, {sequences * records.max_seq_length:.2e} tokens, "
         f"{sequences / records.instances:.2f} epochs"
     )
@@ -131,23 +141,21 @@ def _memory_told(
 
 def _assumed_rates(
     plan: PretrainingPlan, strategy: tf.distribute.Strategy, devices: Devices
-) -> dict[int, float]:
-    """Returns length -> updates a second at the assumed share of the published peak."""
+) -> dict[tuple[int, int], float]:
+    """Returns shape -> updates a second at the assumed share of the published peak."""
     return {
-        each.records.max_seq_length: ASSUMED_UTILISATION
-        * devices.peak
-        / step_flops(plan, each, strategy)
+        _shape(each): ASSUMED_UTILISATION * devices.peak / step_flops(plan, each, strategy)
         for each in plan.data
     }
 
 
-def measured_rates(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> dict[int, float]:
-    """Returns length -> updates a second, by some updates of a model that is thrown away."""
+def measured_rates(
+    plan: PretrainingPlan, strategy: tf.distribute.Strategy
+) -> dict[tuple[int, int], float]:
+    """Returns shape -> updates a second, by some updates of a model that is thrown away."""
     trainer = make_trainer(plan, strategy)
-    lengths = {each.records.max_seq_length: each for each in plan.data}
-    return {
-        length: _measured_rate(trainer, each, plan, strategy) for length, each in lengths.items()
-    }
+    shapes = {_shape(each): each for each in plan.data}
+    return {shape: _measured_rate(trainer, each, plan, strategy) for shape, each in shapes.items()}
 
 
 def _measured_rate(

@@ -24,22 +24,19 @@ from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.memory import memory_told
 from beambert.trainer.loop.phase import HeldOutPart, Phase
 from beambert.trainer.loop.steps import Trainer
-from beambert.trainer.loop.strategy import (
-    check_batch,
-    describe_devices,
-    make_strategy,
-    resolve_dtype,
-)
+from beambert.trainer.loop.strategy import describe_devices, make_strategy, resolve_dtype
 from beambert.trainer.loop.workers import is_chief, lost_worker_told, wait_for_all
 from beambert.trainer.pretrained_models import build_pretrainer
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
 from beambert.trainer.pretraining.cost import (
     capacities_of,
+    check_batches,
     memory_of,
     parts_of,
     step_flops,
     with_steps_of_budget,
 )
+from beambert.trainer.pretraining.dealing import records_dealt
 from beambert.trainer.pretraining.objective import make_objective
 from beambert.trainer.pretraining.parameters import FLAGS_OF, PretrainingJob
 from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan, make_plan
@@ -80,7 +77,7 @@ def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
     chief = is_chief(strategy)
     loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
     job = dataclasses.replace(job, loop=loop)
-    check_batch(strategy, loop.train_batch_size, loop.gradient_accumulation_steps)
+    check_batches(job, strategy)
     spent = TimeSpent(job.output.model) if job.budget and job.budget.seconds else None
     plan = make_plan(with_recorded_revisions(with_steps_of_budget(job, strategy)))
     parts = parts_of(plan, strategy)
@@ -192,13 +189,15 @@ def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.S
     job, loop = plan.job, plan.job.loop
     batch_size, seed = loop.train_batch_size, loop.random_seed
     records, stretch = data.records, data.stretch
+    of_smaller = ((steps, batch_size // divisor) for divisor, steps in stretch.steps_of_smaller)
+    records_before = sum(records_dealt(*smaller) for smaller in of_smaller)
     by_time = job.optimizer.budget_seconds is not None
 
     def batches_from(step: int) -> Any:
         return strategy.distribute_datasets_from_function(
             lambda context: training_batches(
                 records,
-                batch_size,
+                data.batch_size,
                 seed,
                 # A budget moves the beginnings of stretches.
                 step if by_time else stretch.batches_before + step - stretch.first_step,
@@ -206,6 +205,7 @@ def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.S
                 gradient_accumulation_steps=loop.gradient_accumulation_steps,
                 rules=data.rules,
                 steps_before=0 if by_time else stretch.first_step - stretch.batches_before,
+                records_before=records_before,
             )
         )
 
@@ -227,7 +227,8 @@ def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.S
         stretch.last_step,
         batches_from,
         evaluation if data.held_out else None,
-        batch_size * records.max_seq_length,
+        data.batch_size,
+        data.batch_size * records.max_seq_length,
         step_flops(plan, data, strategy),
         sum(-(-of.instances // batch_size) for of in data.held_out.values()),
     )
@@ -265,9 +266,10 @@ def introduction(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
         lines.append("every token attends to its own document only")
     for each in plan.data:
         records, held_out = each.records, each.held_out
-        epochs = each.steps * job.loop.train_batch_size / records.instances
+        epochs = each.steps * each.batch_size / records.instances
+        ramp = f" of {counted(each.batch_size, 'sequence')}" if job.batch_ramp_share else ""
         lines.append(
-            f"{counted(each.steps, 'step')} on {counted(records.instances, 'instance')} of "
+            f"{counted(each.steps, 'step')}{ramp} on {counted(records.instances, 'instance')} of "
             f"{records.max_seq_length} tokens ({epochs:.2f} epochs), "
             + (describe_held_out(held_out) if held_out else "none held out")
         )

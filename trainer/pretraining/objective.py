@@ -30,8 +30,12 @@ class MaskedLMObjective(Objective):
     losses = ("masked_lm_loss",)
     weight_of = {"masked_lm_loss": "predictions", "masked_lm_accuracy": "predictions"}
 
-    def __init__(self, capacities: Mapping[int, Capacity] | None = None):
-        """Takes length -> numbers of rows, for the lengths whose padding is left out."""
+    def __init__(self, capacities: Mapping[tuple[int, int], Capacity] | None = None):
+        """Takes the numbers of rows for the shapes of batches whose padding is left out.
+
+        Args:
+          capacities: (sequences, length) -> numbers of rows.
+        """
         self._capacities = capacities or {}
 
     def weights(self, features: Features) -> Sums:
@@ -69,7 +73,7 @@ class MaskedLMObjective(Objective):
 
     def capacity(self, features: Features) -> Capacity | None:
         """Returns the numbers of rows for a batch; None if all of its padding is computed."""
-        return self._capacities.get(features["input_ids"].shape[1])
+        return self._capacities.get(tuple(features["input_ids"].shape))
 
     def _packed_sums(
         self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
@@ -92,13 +96,13 @@ class PretrainingObjective(MaskedLMObjective):
 
     def __init__(
         self,
-        capacities: Mapping[int, Capacity] | None = None,
+        capacities: Mapping[tuple[int, int], Capacity] | None = None,
         pair_task: str = "next_sentence",
     ):
         """Takes the rows as `MaskedLMObjective` does.
 
         Args:
-          capacities: length -> numbers of rows.
+          capacities: (sequences, length) -> numbers of rows.
           pair_task: "next_sentence", or "sentence_order" for that of ALBERT; the metrics are named
             after it.
         """
@@ -142,7 +146,7 @@ class ReplacedTokenObjective(MaskedLMObjective):
     factors = {"replaced_token_loss": 50.0}
     counts = ("called_replaced", "replaced")
 
-    def __init__(self, mask_id: int, capacities: Mapping[int, Capacity] | None = None):
+    def __init__(self, mask_id: int, capacities: Mapping[tuple[int, int], Capacity] | None = None):
         """Takes the id of [MASK], and the rows as `MaskedLMObjective` does."""
         super().__init__(capacities)
         self._mask_id = mask_id
@@ -285,13 +289,14 @@ def _chosen_places(features: Features) -> tf.Tensor:
 
 
 def make_objective(
-    name: str, capacities: Mapping[int, Capacity], vocabulary: Vocabulary
+    name: str, capacities: Mapping[tuple[int, int], Capacity], vocabulary: Vocabulary
 ) -> MaskedLMObjective:
     """Returns an objective by its name.
 
     Args:
       name: one of `model.objectives.OBJECTIVES`.
-      capacities: length -> numbers of rows, for the lengths whose padding is left out.
+      capacities: (sequences, length) -> numbers of rows, for the shapes of batches whose padding is
+        left out.
       vocabulary: vocabulary of the records.
     """
     if name == RTD:

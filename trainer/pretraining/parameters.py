@@ -27,6 +27,8 @@ class PretrainingJob(MaskFlags):
       long_data: folder of records with longer sequences, for the last steps; None for none. Its
         held-out records are in `long_data`/eval, if that exists.
       long_data_share: share of the steps on `long_data`.
+      batch_ramp_share: share of the steps in which the batch grows from an eighth of its size, see
+        `stretches.RAMP_DIVISORS`; 0 for none.
       objective: what is learned from: "bert" for masked LM and next sentence prediction, "mlm" for
         masked LM alone, "sop" for masked LM and sentence-order prediction, "rtd" for replaced
         token detection.
@@ -59,6 +61,7 @@ class PretrainingJob(MaskFlags):
     eval_data: str | tuple[str, ...] | None = None
     long_data: str | None = None
     long_data_share: float = _BASE.long_data_share
+    batch_ramp_share: float = 0.0
     objective: str = BERT
     generator_size: float = GENERATOR_SIZE
     family: str | None = None
@@ -91,6 +94,7 @@ FLAGS_OF = (
         "init_tokens": "--init_tokens",
         "distill_from_sha256": "--distill_from",
         "attend_within_documents": "--attend_within_documents",
+        "batch_ramp_share": "--batch_ramp_share",
         "masking": "--masking",
         "mask_rate": "--mask_rate",
         "mask_replacements": "--mask_replacements",

@@ -45,12 +45,14 @@ class PhaseData:
       records: the records.
       held_out: name of the source -> held-out records, see `held_out.open_held_out`.
       stretch: the stretch.
+      batch_size: number of sequences in an update, over all replicas.
       rules: rules by which masks are drawn; None for those of the records.
     """
 
     records: Records
     held_out: Mapping[str, Records]
     stretch: Stretch
+    batch_size: int
     rules: MaskingRules | None = None
 
     @property
@@ -131,10 +133,12 @@ def make_plan(job: PretrainingJob) -> PretrainingPlan:
 def _open_data(job: PretrainingJob) -> list[PhaseData]:
     """Opens the records of each phase."""
     steps, revisions = job.optimizer.num_train_steps, job.optimizer.revisions
+    ramp_share, batch = job.batch_ramp_share, job.loop.train_batch_size
     records = open_records(job.data, "--data", job.objective)
     held_out = open_held_out(records, job.eval_data, job.objective)
     if job.long_data is None:
-        return [PhaseData(records, held_out, each) for each in stretches(steps, None, revisions)]
+        planned = stretches(steps, None, revisions, ramp_share)
+        return [PhaseData(records, held_out, each, batch // each.batch_divisor) for each in planned]
     long_records = open_records(job.long_data, "--long_data", job.objective)
     for name, short, long in (
         (
@@ -167,8 +171,8 @@ def _open_data(job: PretrainingJob) -> list[PhaseData]:
         True: (long_records, open_held_out(long_records, None, job.objective)),
     }
     return [
-        PhaseData(*sources[each.is_long], each)
-        for each in stretches(steps, job.long_data_share, revisions)
+        PhaseData(*sources[each.is_long], each, batch // each.batch_divisor)
+        for each in stretches(steps, job.long_data_share, revisions, ramp_share)
     ]
 
 
@@ -326,6 +330,7 @@ def _training(
         "init_positions": (job.init_positions, job.init_positions != KEEP),
         "init_tokens": (job.init_tokens, job.init_tokens != PIECES),
         "attend_within_documents": (True, job.attend_within_documents),
+        "batch_ramp_share": (job.batch_ramp_share, job.batch_ramp_share > 0),
         "trained_positions": (trained, trained > records.max_seq_length),
     }
     if teacher:

@@ -78,6 +78,7 @@ def recorded_flags(path: str, model: str | None, init: str | None) -> dict[str, 
         found["objective"] = objective_of(training)
         found["distill_from"] = training.get("distill_from")
         found["attend_within_documents"] = training.get("attend_within_documents", False)
+        found["batch_ramp_share"] = training.get("batch_ramp_share", 0.0)
         found["generator_size"] = training.get("generator_size", GENERATOR_SIZE)
     except (ValueError, LookupError, TypeError):
         return {}  # The marker decides what is refused.

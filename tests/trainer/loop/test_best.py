@@ -129,6 +129,7 @@ def run(records_folder, monkeypatch):
                 STEPS,
                 lambda step: training_batches(records, 8, SEED, step),
                 lambda most: None,
+                sequences_a_step=8,
                 tokens_a_step=8 * 32,
                 flops_a_step=1.0,
             )

@@ -14,7 +14,7 @@ SCHEDULE = OptimizerConfig(1e-3, 1000, 100, budget_seconds=60.0)
 
 
 def phase(last_step: int, flops: float = 1.0) -> Phase:
-    return Phase(last_step, lambda step: None, None, 1, flops)
+    return Phase(last_step, lambda step: None, None, 1, 1, flops)
 
 
 def test_at_first_an_update_is_a_step_of_the_schedule():

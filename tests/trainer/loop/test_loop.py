@@ -64,6 +64,7 @@ def run(records, held_out):
             STEPS,
             lambda step: training_batches(records, BATCH, SEED, step),
             lambda most: evaluation_batches(held_out, BATCH, most),
+            sequences_a_step=BATCH,
             tokens_a_step=BATCH * 32,
             flops_a_step=1.0,
             evaluation_batches=-(-held_out.instances // BATCH),
@@ -136,8 +137,8 @@ def test_no_step_is_faster_than_the_peak(monkeypatch):
     """The peak is measured once, perhaps while other programs run."""
     clock = iter([0.0, 1.0, 1.0, 2.0, 2.0, 4.0])  # calls of one step: 1 s, 1 s, 2 s
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    phase = Phase(9, lambda _: None, None, tokens_a_step=1, flops_a_step=50.0)
-    meter, shares = progress.Meter(9, phase, 0, batch_size=1, peak=40.0), []
+    phase = Phase(9, lambda _: None, None, sequences_a_step=1, tokens_a_step=1, flops_a_step=50.0)
+    meter, shares = progress.Meter(9, phase, 0, peak=40.0), []
     for step in (1, 2, 3):
         meter.restart()
         shares.append(meter.update(step, 1).get("flop_utilisation"))

@@ -13,8 +13,8 @@ def test_no_more_than_the_whole_peak_is_reached(monkeypatch, peak, share):
     """A peak that was measured beside other work may be lower than what the run reaches."""
     clock = itertools.count(0.0, 2.0)
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    phase = Phase(100, None, None, tokens_a_step=512, flops_a_step=1e9)
-    meter = progress.Meter(100, phase, tokens_later=0, batch_size=4, peak=peak)
+    phase = Phase(100, None, None, 4, tokens_a_step=512, flops_a_step=1e9)
+    meter = progress.Meter(100, phase, tokens_later=0, peak=peak)
     assert not meter.has_compiled
     for step in (1, 2):
         meter.restart()
@@ -29,8 +29,8 @@ def test_the_time_left_leaves_out_the_start(monkeypatch):
     """A call that compiles, one that waits for the first batches, and two of 10 steps."""
     clock = iter([0.0, 30.0, 30.0, 37.0, 37.0, 47.0, 47.0, 57.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    phase = Phase(100, None, None, tokens_a_step=512, flops_a_step=1.0)
-    meter, lines = progress.Meter(100, phase, tokens_later=512 * 7, batch_size=4, peak=1.0), []
+    phase = Phase(100, None, None, 4, tokens_a_step=512, flops_a_step=1.0)
+    meter, lines = progress.Meter(100, phase, tokens_later=512 * 7, peak=1.0), []
     step = 0
     for steps in (1, 1, 10, 10):
         meter.restart()
@@ -47,8 +47,8 @@ def test_a_call_is_short_for_signals_and_a_line_is_rare(monkeypatch):
     """A signal waits for the end of a call, and nobody reads a line every two seconds."""
     now = 0.0
     monkeypatch.setattr(progress.time, "monotonic", lambda: now)
-    phase = Phase(1000, None, None, tokens_a_step=512, flops_a_step=1.0)
-    meter, step, calls, lines = progress.Meter(1000, phase, 0, 4, 1.0), 0, [], []
+    phase = Phase(1000, None, None, 4, tokens_a_step=512, flops_a_step=1.0)
+    meter, step, calls, lines = progress.Meter(1000, phase, 0, 1.0), 0, [], []
     for seconds_a_step in [0.5] * 20 + [0.05] * 20 + [8.0] * 2:
         steps = meter.steps_a_call()
         meter.restart()

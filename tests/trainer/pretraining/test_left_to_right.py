@@ -85,9 +85,9 @@ def test_logits_and_loss_are_those_of_transformers(of_transformers, golden):
 
 def test_without_padding_it_computes_the_same(of_transformers, golden):
     features = masked(golden)
-    length = features["input_ids"].shape[1]
+    shape = tuple(features["input_ids"].shape)
     tokens = int(golden["input_mask"].sum())
-    objective = LeftToRightObjective({length: Capacity(tokens + 2, tokens + 2)})
+    objective = LeftToRightObjective({shape: Capacity(tokens + 2, tokens + 2)})
     assert objective.way(features) == 1
     padded, packed = (way(of_transformers, features, None) for way in objective.ways())
     assert padded.keys() == packed.keys()

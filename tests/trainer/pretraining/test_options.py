@@ -201,7 +201,7 @@ def test_the_input_is_told_of_masking_and_parts(
     with pytest.raises(Told) as stopped:
         pretrain_main(flags(records_folder, small_config_file, tmp_path / "model", **options))
     (told,) = stopped.value.args
-    assert told.pop("steps_before") == 0
+    assert told.pop("steps_before") == told.pop("records_before") == 0
     assert told | {"is_drawn": told.pop("rules") is not None} == expected
 
 
