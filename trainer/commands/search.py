@@ -11,9 +11,10 @@ from beambert.pipelines.storage.given_paths import check_folder, is_local
 from beambert.trainer.weights.given_path import check_weights
 
 EXAMPLES = """examples:
-  # passages of at most 150 words of some files; then the best ones for a question
+  # passages of at most 150 words of some files; their index; the best ones for a question
   beambert embed --model=encoder --input='docs/*.txt' --unit=file --passage_words=150 \\
-      --output=index
+      --output=embeddings
+  beambert index --embeddings=embeddings --output=index
   beambert search --model=encoder --index=index 'Who may import whom?'
 
   # by words alone (BM25), which needs no model; a query on each line -> JSON Lines
@@ -23,7 +24,7 @@ EXAMPLES = """examples:
   beambert search --model=encoder --index=index --reranker=reranker 'Who may import whom?'
 
 By default a passage is found by its vector and by its words, and the reciprocals of its two ranks
-are added. All vectors are compared with the query's, in memory. The same model must have made them.
+are added. The same model must have made the vectors of the index.
 """
 
 
@@ -36,12 +37,12 @@ def build_parser() -> FlagParser:
     """Returns the parser of the flags of `search`."""
     parser = FlagParser(
         prog="beambert search",
-        description="Finds the passages of a folder of embeddings that answer a query.",
+        description="Finds the passages of an index that answer a query.",
         examples=EXAMPLES,
     )
     add = parser.add_argument
     add("texts", nargs="*", metavar="QUERY", help="query")
-    add("--index", required=True, metavar="DIR", help="folder that `beambert embed` finished")
+    add("--index", required=True, metavar="DIR", help="folder that `beambert index` finished")
     add("--model", metavar="DIR", help="model that made the embeddings")
     add(
         "--by",
@@ -95,12 +96,12 @@ def main(argv: Sequence[str]) -> None:
         from beambert.trainer.retrieval.searching import open_index, query_embedder
     queries = given_texts(flags.texts, flags.input)
     index = open_index(flags.index)
-    if way != "vectors" and not index.has_text:
+    if way != "vectors" and index.bm25 is None:
         raise InputError(
             f"--by={way}: needs the texts, which --index was made without (--keep_text); give "
             "--by=vectors"
         )
-    if flags.reranker and not index.has_text:
+    if flags.reranker and index.bm25 is None:
         raise InputError(
             f"--reranker={flags.reranker}: needs the texts, which --index was made without "
             "(--keep_text); leave it out"

@@ -1,0 +1,76 @@
+"""The command `beambert index`."""
+
+from collections.abc import Sequence
+
+from beambert.pipelines.shared.console import counted
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage.given_paths import check_folder, is_local
+
+EXAMPLES = """examples:
+  # passages of at most 150 words of some files; their index; the best ones for a question
+  beambert embed --model=encoder --input='docs/*.txt' --unit=file --passage_words=150 \\
+      --output=embeddings
+  beambert index --embeddings=embeddings --output=index
+  beambert search --index=index --model=encoder 'Who may import whom?'
+
+  # a graph of neighbours also for few vectors
+  beambert index --embeddings=embeddings --method=hnsw --output=graph
+
+Up to 50,000 vectors, a search compares all of them (exact). Of more, a graph of neighbours (HNSW,
+by the library usearch, extra index) finds most of the nearest ones much sooner; the command prints
+how many. The words of the passages are indexed beside them (BM25), unless the embeddings were made
+without their texts. A search maps the files into memory and reads what it needs of them.
+"""
+
+
+def build_parser() -> FlagParser:
+    """Returns the parser of the flags of `index`."""
+    parser = FlagParser(
+        prog="beambert index",
+        description="Makes an index of embeddings, in which `beambert search` finds passages.",
+        examples=EXAMPLES,
+    )
+    add = parser.add_argument
+    add(
+        "--embeddings",
+        required=True,
+        metavar="DIR",
+        help="folder that `beambert embed` finished",
+    )
+    add("--output", required=True, metavar="DIR", help="folder of this machine to make")
+    add(
+        "--method",
+        choices=("exact", "hnsw"),
+        help="compare all vectors, or follow a graph of neighbours (default: exact up to 50,000 "
+        "vectors, or else hnsw)",
+    )
+    return parser
+
+
+def main(argv: Sequence[str]) -> None:
+    """Runs `index`.
+
+    Raises:
+      InputError: a flag or a folder cannot be used.
+    """
+    flags = build_parser().parse_args(list(argv))
+    check_folder(flags.embeddings, f"--embeddings={flags.embeddings}")
+    if not is_local(flags.output):
+        raise InputError(
+            f"--output={flags.output}: must be on this machine, whose memory the index is mapped "
+            "into; name a folder here"
+        )
+    with loading():
+        from beambert.trainer.asking.texts import show_progress
+        from beambert.trainer.retrieval.job import make_index
+    output = flags.output.rstrip("/")
+    found = make_index(flags.embeddings, output, flags.method, show_progress("passages"))
+    if found.was_done:
+        print(f"{output}: already finished by the same command, nothing to do")
+        return
+    words = "and words" if found.has_words else "without words, as the texts were not kept"
+    print(f"{output}: vectors {words} of {counted(found.passages, 'passage')} ({found.method})")
+    if found.method == "hnsw":
+        print(f"{output}: vectors find {found.recall:.1%} of their ten nearest others")

@@ -1,0 +1,182 @@
+"""Finding the vectors that have the greatest cosines with one.
+
+Either all are compared, or a graph of neighbours leads to them: hierarchical navigable small worlds
+(HNSW, Malkov and Yashunin 2018, arXiv 1603.09320), which finds most of them much sooner. Both lie
+in a file that is mapped into memory, of which a search reads what it needs.
+
+Shape suffixes: N vectors, H components, Q queries.
+"""
+
+import abc
+from typing import Any
+
+import numpy as np
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer.retrieval.rankings import Ranking, best_of, ranked
+
+EXACT, HNSW = "exact", "hnsw"
+METHODS = (EXACT, HNSW)
+# Number of vectors up to which all are compared: with 384 components they are 77 MB, which two
+# cores read in some milliseconds.
+EXACT_MOST = 50_000
+# Neighbours of a vector in the graph, and candidates that are kept while one is added, the paper's
+# M and efConstruction. Its figures 5 to 7 have M from 5 to 48 and efConstruction of at least 100.
+CONNECTIVITY, EXPANSION_ADD = 16, 128
+# Candidates that are kept while a query is answered, the paper's ef.
+EXPANSION_SEARCH = 128
+# The graph has vectors of 16-bit numbers. Their cosines have an error of some 1e-4.
+_SCALAR = "f16"
+# Depth and number of queries of a measurement of the recall.
+RECALL_DEPTH, _RECALL_QUERIES = 10, 100
+
+
+class Vectors(abc.ABC):
+    """Vectors of length 1 on disk."""
+
+    FILE: str
+
+    @abc.abstractmethod
+    def search(self, unit_H: np.ndarray, count: int) -> Ranking:
+        """Returns the vectors with the greatest cosines, at most `count`, float32.
+
+        Args:
+          unit_H: vector of length 1, float32.
+          count: number of vectors.
+        """
+
+
+class ExactVectors(Vectors):
+    """Vectors that are all compared."""
+
+    FILE = "vectors.npy"
+
+    def __init__(self, units_NH: np.ndarray):
+        """Takes the vectors, float32."""
+        self._units_NH = units_NH
+
+    def search(self, unit_H: np.ndarray, count: int) -> Ranking:
+        """Returns the vectors with the greatest cosines; see `Vectors`."""
+        return best_of(self._units_NH @ unit_H, count)
+
+
+class HnswVectors(Vectors):
+    """Vectors in a graph of neighbours, by the library usearch."""
+
+    FILE = "vectors.usearch"
+
+    def __init__(self, graph: Any):
+        """Takes an index of usearch whose keys are the numbers of the vectors."""
+        self._graph = graph
+
+    def search(self, unit_H: np.ndarray, count: int) -> Ranking:
+        """Returns the vectors that are found; see `Vectors`."""
+        found = self._graph.search(unit_H, min(count, len(self._graph)), threads=1)
+        return ranked(found.keys.astype(np.int64), 1 - found.distances)
+
+    def recall(self, seed: int = 0) -> float:
+        """Returns the mean share of the ten nearest others that vectors of the graph find."""
+        graph, depth = self._graph, min(RECALL_DEPTH, len(self._graph) - 1)
+        if depth < 1:
+            return 1.0
+        count = min(_RECALL_QUERIES, len(graph))
+        keys = np.random.default_rng(seed).choice(len(graph), count, replace=False)
+        units_QH = np.stack(graph.get(keys.astype(np.uint64), np.float32))
+        # Each vector finds itself, and then the others. Equally near ones are equally good.
+        found, right = (graph.search(units_QH, depth + 1, exact=is_all) for is_all in (False, True))
+        is_right = found.distances <= right.distances[:, -1:] + 1e-6
+        return float(((is_right.sum(axis=1) - 1) / depth).mean())
+
+
+class VectorWriter(abc.ABC):
+    """Writes vectors to a folder of this machine."""
+
+    @abc.abstractmethod
+    def add(self, units_NH: np.ndarray) -> None:
+        """Takes the next vectors, float32, of length 1."""
+
+    @abc.abstractmethod
+    def finish(self) -> None:
+        """Writes what is left."""
+
+
+class ExactWriter(VectorWriter):
+    """Writes the file of `ExactVectors`."""
+
+    def __init__(self, folder: str, count: int, width: int):
+        """Makes the file for `count` vectors of `width` components."""
+        self._file_NH = np.lib.format.open_memmap(
+            f"{folder}/{ExactVectors.FILE}", "w+", np.float32, (count, width)
+        )
+        self._done = 0
+
+    def add(self, units_NH: np.ndarray) -> None:
+        """Writes the next vectors."""
+        self._file_NH[self._done : self._done + len(units_NH)] = units_NH
+        self._done += len(units_NH)
+
+    def finish(self) -> None:
+        """Writes what the system still holds."""
+        self._file_NH.flush()
+
+
+class HnswWriter(VectorWriter):
+    """Writes the file of `HnswVectors`; the graph is in memory until then.
+
+    All processors take part, so two graphs of the same vectors differ a little.
+    """
+
+    def __init__(self, folder: str, count: int, width: int):
+        """Makes an empty graph for `count` vectors of `width` components."""
+        self._path = f"{folder}/{HnswVectors.FILE}"
+        self.graph = usearch_index().Index(
+            ndim=width,
+            metric="cos",
+            dtype=_SCALAR,
+            connectivity=CONNECTIVITY,
+            expansion_add=EXPANSION_ADD,
+            expansion_search=EXPANSION_SEARCH,
+        )
+
+    def add(self, units_NH: np.ndarray) -> None:
+        """Adds the next vectors to the graph."""
+        start = len(self.graph)
+        self.graph.add(np.arange(start, start + len(units_NH), dtype=np.uint64), units_NH)
+
+    def finish(self) -> None:
+        """Writes the graph."""
+        self.graph.save(self._path)
+
+
+def usearch_index() -> Any:
+    """Returns the module `usearch.index`.
+
+    Raises:
+      InputError: it is not installed.
+    """
+    try:
+        import usearch.index
+    except ImportError as error:
+        raise InputError(
+            f"--method={HNSW}: needs the package usearch; install it with `pip install "
+            f"'beambert[index]'`, or make the index with --method={EXACT}"
+        ) from error
+    return usearch.index
+
+
+def open_vectors(folder: str, method: str) -> Vectors:
+    """Opens the file of vectors in a folder of this machine; it stays on disk.
+
+    Args:
+      folder: path of the folder.
+      method: one of `METHODS`.
+
+    Raises:
+      InputError: usearch is needed and not installed.
+    """
+    if method == EXACT:
+        return ExactVectors(np.load(f"{folder}/{ExactVectors.FILE}", mmap_mode="r"))
+    graph = usearch_index().Index.restore(
+        f"{folder}/{HnswVectors.FILE}", view=True, expansion_search=EXPANSION_SEARCH
+    )
+    return HnswVectors(graph)
