@@ -7,21 +7,25 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.given_paths import check_folder, is_local
+from beambert.trainer.retrieval.settings import EXACT, EXACT_MOST, HNSW, METHODS
 
-EXAMPLES = """examples:
+EXAMPLES = f"""examples:
   # passages of at most 150 words of some files; their index; the best ones for a question
   beambert embed --model=encoder --input='docs/*.txt' --unit=file --passage_words=150 \\
       --output=embeddings
   beambert index --embeddings=embeddings --output=index
   beambert search --index=index --model=encoder 'Who may import whom?'
 
+  # of a large corpus, parts that were embedded on several machines; files that came later
+  beambert index --embeddings gs://bucket/part-1 gs://bucket/part-2 new --output=index
+
   # a graph of neighbours also for few vectors
   beambert index --embeddings=embeddings --method=hnsw --output=graph
 
-Up to 50,000 vectors, a search compares all of them (exact). Of more, a graph of neighbours (HNSW,
-by the library usearch, extra index) finds most of the nearest ones much sooner; the command prints
-how many. The words of the passages are indexed beside them (BM25), unless the embeddings were made
-without their texts. A search maps the files into memory and reads what it needs of them.
+Up to {EXACT_MOST:,} vectors, a search compares all of them (exact). Of more, a graph of neighbours
+(HNSW, by the library usearch, extra index) finds most of the nearest ones much sooner; the command
+prints how many. The words of the passages are indexed beside them (BM25), unless the embeddings
+were made without their texts. A search maps the files into memory and reads what it needs of them.
 """
 
 
@@ -35,16 +39,18 @@ def build_parser() -> FlagParser:
     add = parser.add_argument
     add(
         "--embeddings",
+        nargs="+",
+        action="extend",
         required=True,
         metavar="DIR",
-        help="folder that `beambert embed` finished",
+        help="folders that `beambert embed` finished, of different files by the same model",
     )
     add("--output", required=True, metavar="DIR", help="folder of this machine to make")
     add(
         "--method",
-        choices=("exact", "hnsw"),
-        help="compare all vectors, or follow a graph of neighbours (default: exact up to 50,000 "
-        "vectors, or else hnsw)",
+        choices=METHODS,
+        help="compare all vectors, or follow a graph of neighbours (default: "
+        f"{EXACT} up to {EXACT_MOST:,} vectors, or else {HNSW})",
     )
     return parser
 
@@ -56,7 +62,8 @@ def main(argv: Sequence[str]) -> None:
       InputError: a flag or a folder cannot be used.
     """
     flags = build_parser().parse_args(list(argv))
-    check_folder(flags.embeddings, f"--embeddings={flags.embeddings}")
+    for folder in flags.embeddings:
+        check_folder(folder, f"--embeddings={folder}")
     if not is_local(flags.output):
         raise InputError(
             f"--output={flags.output}: must be on this machine, whose memory the index is mapped "
@@ -72,5 +79,5 @@ def main(argv: Sequence[str]) -> None:
         return
     words = "and words" if found.has_words else "without words, as the texts were not kept"
     print(f"{output}: vectors {words} of {counted(found.passages, 'passage')} ({found.method})")
-    if found.method == "hnsw":
+    if found.method == HNSW:
         print(f"{output}: vectors find {found.recall:.1%} of their ten nearest others")

@@ -5,9 +5,10 @@ Shape suffixes: N passages, H components of a vector.
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,11 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, locks, tensorflow_files
 from beambert.trainer.embedding.embedder import Report, no_report
 from beambert.trainer.embedding.finished_folders import EmbeddingsFolder, open_embeddings
+from beambert.trainer.embedding.job import FLAGS_OF as EMBED_FLAGS
 from beambert.trainer.retrieval.bm25 import FILES as WORDS_FILES
 from beambert.trainer.retrieval.bm25 import bm25_of, words_of
+from beambert.trainer.retrieval.settings import EXACT, EXACT_MOST, HNSW
 from beambert.trainer.retrieval.vectors import (
-    EXACT,
-    EXACT_MOST,
-    HNSW,
     ExactVectors,
     ExactWriter,
     HnswVectors,
@@ -56,12 +56,12 @@ class Indexed:
 
 
 def make_index(
-    embeddings: str, output: str, method: str | None = None, report: Report = no_report
+    embeddings: Sequence[str], output: str, method: str | None = None, report: Report = no_report
 ) -> Indexed:
-    """Makes an index of a folder of embeddings, which `searching.open_index` opens.
+    """Makes an index of folders of embeddings, which `searching.open_index` opens.
 
     Args:
-      embeddings: folder that `beambert embed` finished.
+      embeddings: folders that `beambert embed` finished, made alike from different files.
       output: folder of this machine to make.
       method: `EXACT` or `HNSW`; None for the former up to `EXACT_MOST` vectors.
       report: called with the numbers of passages that are done and in all.
@@ -70,12 +70,12 @@ def make_index(
       InputError: a folder cannot be used, or a vector has no direction.
     """
     output = output.rstrip("/")
-    found = open_embeddings(embeddings)
-    count = found.info["texts"]
+    found = _open_alike(embeddings)
+    count = sum(of.info["texts"] for of in found)
     method = method or (EXACT if count <= EXACT_MOST else HNSW)
     if method == HNSW:
         usearch_index()
-    identity = {"embeddings": found.info, "method": method}
+    identity = {"embeddings": [of.info for of in found], "method": method}
     with locks.folders_held([output], "--output"):
         names = tensorflow_files.list_folder(output)
 
@@ -99,19 +99,47 @@ def make_index(
     return Indexed(count, method, recall, WORDS_FILES[0] in files)
 
 
+def _open_alike(embeddings: Sequence[str]) -> list[EmbeddingsFolder]:
+    """Opens folders of embeddings.
+
+    Raises:
+      InputError: one cannot be used, comes twice, or was made otherwise than the first.
+    """
+    found: list[EmbeddingsFolder] = []
+    for folder in embeddings:
+        found.append(open_embeddings(folder))
+        first, last = found[0], found[-1]
+        if any(of.path == last.path for of in found[:-1]):
+            raise InputError(f"{last.name}: comes twice; name it once")
+        difference = claims.describe_difference(_making(first), _making(last), EMBED_FLAGS)
+        if difference:
+            raise InputError(
+                f"{last.name}: was made otherwise than {first.path} ({difference}); embed its "
+                "files in the same way"
+            )
+    return found
+
+
+def _making(found: EmbeddingsFolder) -> dict[str, Any]:
+    """Returns what embeddings of one index must have in common."""
+    names = ("model_sha256", "tokenizer_sha256", "settings", "width", "keeps_text")
+    has_ids = bool(found.info.get("reading", {}).get("id_column"))
+    return {name: found.info.get(name) for name in names} | {"has an --id_column": has_ids}
+
+
 def _write(
-    found: EmbeddingsFolder, output: str, method: str, report: Report
+    found: Sequence[EmbeddingsFolder], output: str, method: str, report: Report
 ) -> tuple[float, list[str]]:
     """Writes the files of an index; returns the recall of its vectors, and the files' names."""
-    count = found.info["texts"]
-    writer = (ExactWriter if method == EXACT else HnswWriter)(output, count, found.info["width"])
+    count, about = sum(of.info["texts"] for of in found), found[0].info
+    writer = (ExactWriter if method == EXACT else HnswWriter)(output, count, about["width"])
 
     def words() -> Iterator[list[str]]:
         """Writes the passages and their vectors; yields the words of each passage."""
         done = 0
         with contextlib.ExitStack() as stack:
             passages = None
-            for table, vectors_NH in found.parts():
+            for table, vectors_NH in itertools.chain.from_iterable(of.parts() for of in found):
                 if passages is None:
                     file = f"{output}/{PASSAGES_FILE}"
                     passages = stack.enter_context(pa.ipc.new_file(file, table.schema))
@@ -125,7 +153,7 @@ def _write(
     bm25 = bm25_of(words())
     writer.finish()
     files = [PASSAGES_FILE, (ExactVectors if method == EXACT else HnswVectors).FILE]
-    if found.info["keeps_text"]:
+    if about["keeps_text"]:
         bm25.save(output)
         files += WORDS_FILES
     return HnswVectors(writer.graph).recall() if method == HNSW else 1.0, files

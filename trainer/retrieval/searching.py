@@ -17,10 +17,8 @@ from beambert.trainer.retrieval.bm25 import FILES as WORDS_FILES
 from beambert.trainer.retrieval.bm25 import Bm25, open_bm25, words_of
 from beambert.trainer.retrieval.job import INDEX_FILE, PASSAGES_FILE
 from beambert.trainer.retrieval.rankings import FUSED_DEPTH, Ranking, fused
+from beambert.trainer.retrieval.settings import BOTH, VECTORS, WORDS
 from beambert.trainer.retrieval.vectors import Vectors, open_vectors
-
-VECTORS, WORDS, BOTH = "vectors", "words", "both"
-WAYS = (VECTORS, WORDS, BOTH)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Index:
 
     Attributes:
       name: the index as messages name it.
-      info: content of the `_info.json` of the embeddings that it was made of.
+      info: content of its `index.json`.
       passages: the rows of the passages.
       vectors: their vectors.
       bm25: their words; None if the texts aren't kept.
@@ -68,7 +66,7 @@ class Index:
         Args:
           query: the query.
           vector_H: embedding of the query; None if it is searched by words alone.
-          way: one of `WAYS`.
+          way: what passages are found by, one of `settings.WAYS`.
           count: number of passages.
         """
         depth = max(count, FUSED_DEPTH) if way == BOTH else count
@@ -123,7 +121,7 @@ def open_index(folder: str, flag: str = "--index") -> Index:
         raise InputError(
             f"{name}: cannot be read ({str(error).splitlines()[0]}); make it again"
         ) from error
-    return Index(name, about["embeddings"], passages, vectors, bm25)
+    return Index(name, about, passages, vectors, bm25)
 
 
 def query_embedder(index: Index, embedder: Embedder, prefix: str | None = None) -> Embedder:
@@ -137,16 +135,17 @@ def query_embedder(index: Index, embedder: Embedder, prefix: str | None = None) 
     Raises:
       InputError: the index was made by another model.
     """
+    made_by = index.info["embeddings"][0]  # The others were made alike.
     for name, sha256 in (
         ("model_sha256", embedder.sha256),
         ("tokenizer_sha256", embedder.vocabulary.sha256),
     ):
-        if index.info.get(name) != sha256:
+        if made_by.get(name) != sha256:
             raise InputError(
                 f"--model={embedder.path}: is not the model that made --index, so their vectors "
                 "cannot be compared; give that model, or embed the texts again"
             )
-    settings = index.info["settings"]
+    settings = made_by["settings"]
     pooling = settings["pooling"]
     return with_settings(
         embedder,

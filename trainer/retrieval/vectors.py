@@ -14,12 +14,8 @@ import numpy as np
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.retrieval.rankings import Ranking, best_of, ranked
+from beambert.trainer.retrieval.settings import EXACT, HNSW
 
-EXACT, HNSW = "exact", "hnsw"
-METHODS = (EXACT, HNSW)
-# Number of vectors up to which all are compared: with 384 components they are 77 MB, which two
-# cores read in some milliseconds.
-EXACT_MOST = 50_000
 # Neighbours of a vector in the graph, and candidates that are kept while one is added, the paper's
 # M and efConstruction. Its figures 5 to 7 have M from 5 to 48 and efConstruction of at least 100.
 CONNECTIVITY, EXPANSION_ADD = 16, 128
