@@ -64,7 +64,10 @@ _TABLE = (
         resumes=True,
     ),
     Command(
-        "index", "embeddings -> an index of them and of words", "beambert.trainer.commands.index"
+        "index",
+        "embeddings -> an index of them and of words",
+        "beambert.trainer.commands.index",
+        resumes=True,
     ),
     Command(
         "negatives",

@@ -8,11 +8,13 @@ Shape suffixes: N vectors, H components, Q queries.
 """
 
 import abc
+import os
 from typing import Any
 
 import numpy as np
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import claims
 from beambert.trainer.retrieval.rankings import Ranking, best_of, ranked
 from beambert.trainer.retrieval.settings import EXACT, HNSW
 
@@ -23,6 +25,9 @@ CONNECTIVITY, EXPANSION_ADD = 16, 128
 EXPANSION_SEARCH = 128
 # The graph has vectors of 16-bit numbers. Their cosines have an error of some 1e-4.
 _SCALAR = "f16"
+# A graph is saved whenever it has got so many more, which at most are lost by a command that is
+# killed, and the file that it is saved to.
+SAVED_VECTORS, _PARTIAL_FILE = 1 << 18, "partial.usearch"
 # Depth and number of queries of a measurement of the recall.
 RECALL_DEPTH, _RECALL_QUERIES = 10, 100
 
@@ -101,47 +106,68 @@ class ExactWriter(VectorWriter):
 
     def __init__(self, folder: str, count: int, width: int):
         """Makes the file for `count` vectors of `width` components."""
-        self._file_NH = np.lib.format.open_memmap(
-            f"{folder}/{ExactVectors.FILE}", "w+", np.float32, (count, width)
-        )
-        self._done = 0
+        # A full disk is an exception of a file that is written, and a signal of one that is mapped.
+        self._file = open(f"{folder}/{ExactVectors.FILE}", "wb")  # noqa: SIM115
+        header = {"descr": "<f4", "fortran_order": False, "shape": (count, width)}
+        np.lib.format.write_array_header_1_0(self._file, header)
 
     def add(self, units_NH: np.ndarray) -> None:
         """Writes the next vectors."""
-        self._file_NH[self._done : self._done + len(units_NH)] = units_NH
-        self._done += len(units_NH)
+        self._file.write(units_NH.astype("<f4").tobytes())
 
     def finish(self) -> None:
-        """Writes what the system still holds."""
-        self._file_NH.flush()
+        """Closes the file."""
+        self._file.close()
 
 
 class HnswWriter(VectorWriter):
     """Writes the file of `HnswVectors`; the graph is in memory until then.
 
-    All processors take part, so two graphs of the same vectors differ a little.
+    It is saved now and then, and a writer for the same folder goes on from there. All processors
+    take part, so two graphs of the same vectors differ a little.
     """
 
     def __init__(self, folder: str, count: int, width: int):
-        """Makes an empty graph for `count` vectors of `width` components."""
-        self._path = f"{folder}/{HnswVectors.FILE}"
-        self.graph = usearch_index().Index(
-            ndim=width,
-            metric="cos",
-            dtype=_SCALAR,
-            connectivity=CONNECTIVITY,
-            expansion_add=EXPANSION_ADD,
-            expansion_search=EXPANSION_SEARCH,
-        )
+        """Makes a graph for `count` vectors of `width` components, or goes on with one."""
+        self._path, self._partial = f"{folder}/{HnswVectors.FILE}", f"{folder}/{_PARTIAL_FILE}"
+        expansions = {"expansion_add": EXPANSION_ADD, "expansion_search": EXPANSION_SEARCH}
+        index = usearch_index().Index
+        if os.path.exists(self._partial):
+            self.graph = index.restore(self._partial, **expansions)
+        else:
+            self.graph = index(
+                ndim=width, metric="cos", dtype=_SCALAR, connectivity=CONNECTIVITY, **expansions
+            )
+        self._seen, self._saved = 0, len(self.graph)
 
     def add(self, units_NH: np.ndarray) -> None:
-        """Adds the next vectors to the graph."""
+        """Adds the next vectors to the graph, if it has not got them yet."""
+        new_NH = units_NH[max(len(self.graph) - self._seen, 0) :]
         start = len(self.graph)
-        self.graph.add(np.arange(start, start + len(units_NH), dtype=np.uint64), units_NH)
+        if len(new_NH):
+            self.graph.add(np.arange(start, start + len(new_NH), dtype=np.uint64), new_NH)
+        self._seen += len(units_NH)
+        if len(self.graph) - self._saved >= SAVED_VECTORS:
+            self._save(self._partial)
+            self._saved = len(self.graph)
 
     def finish(self) -> None:
         """Writes the graph."""
-        self.graph.save(self._path)
+        self._save(self._path)
+        if os.path.exists(self._partial):
+            os.unlink(self._partial)
+
+    def _save(self, path: str) -> None:
+        """Writes the graph completely or not at all."""
+        temporary = claims.aside(path)
+        try:
+            self.graph.save(temporary)
+        except RuntimeError as error:
+            raise claims.refusal(path, "written", str(error)) from error
+        # usearch doesn't notice if the last bytes of its buffer find no room.
+        if os.path.getsize(temporary) != self.graph.serialized_length:
+            raise claims.refusal(path, "written", "it was cut off; the disk may be full")
+        os.replace(temporary, path)
 
 
 def usearch_index() -> Any:

@@ -173,6 +173,37 @@ def test_embeddings_that_are_not_whole(tmp_path, capsys):
     assert "not a finished folder of `beambert embed`" in capsys.readouterr().err
 
 
+def test_a_graph_goes_on_where_it_was_saved(embeddings, exact, tmp_path, monkeypatch):
+    usearch = pytest.importorskip("usearch.index", reason="usearch is not installed")
+    from beambert.trainer.retrieval import job
+
+    monkeypatch.setattr(vectors, "SAVED_VECTORS", 1500)
+    scaled, output = [], tmp_path / "index"
+
+    def fails(vectors_NH, rows):
+        scaled.append(len(vectors_NH))
+        if len(scaled) == 3:
+            raise InputError("stopped")
+        return units(vectors_NH, rows)
+
+    monkeypatch.setattr(job, "units", fails)
+    with pytest.raises(InputError, match="stopped"):
+        make_index([embeddings], str(output), "hnsw")
+    assert len(usearch.Index.restore(str(output / "partial.usearch"))) == 2000
+    added, add = [], usearch.Index.add
+
+    def counted(graph, keys, *arguments):
+        added.extend(keys.tolist())
+        return add(graph, keys, *arguments)
+
+    monkeypatch.setattr(usearch.Index, "add", counted)
+    make_index([embeddings], str(output), "hnsw")
+    assert added == list(range(2000, 3000)) and not (output / "partial.usearch").exists()
+    graph, all_of_them = open_index(str(output)), open_index(str(exact))
+    for query_H in drawn(20, 1):
+        assert len(set(found(graph, query_H)) & set(found(all_of_them, query_H))) >= 8
+
+
 def test_an_interrupted_command_begins_again(embeddings, exact, tmp_path, monkeypatch):
     from beambert.trainer.retrieval import job
 
