@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from beambert.commands import run
+from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.embedding.passages import passages
 from beambert.trainer.retrieval.bm25 import bm25_of, open_bm25, words_of
 from beambert.trainer.retrieval.rankings import Ranking, best_of, fused
@@ -89,6 +90,22 @@ def test_a_passage_is_found_by_its_own_words_and_vector(index, tmp_path):
         assert letters["file"].endswith("b.txt") and letters["text"] == "b c d e f g"
         if by == "vectors":
             assert letters["score"] == pytest.approx(1, abs=1e-5)
+
+
+def test_from_python(index, tmp_path):
+    import dataclasses
+
+    import beambert
+
+    model, out = str(SENTENCES / "mean"), tmp_path / "hits.jsonl"
+    found = beambert.Searcher(str(index), model).search(["b c d", "lazy dog"], top=2)
+    (tmp_path / "queries.txt").write_text("b c d\nlazy dog\n")
+    flags = [f"--index={index}", f"--model={model}", f"--input={tmp_path / 'queries.txt'}"]
+    assert run(["search", *flags, "--top=2", f"--output={out}"]) == 0
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["hits"] for line in lines] == [list(map(dataclasses.asdict, of)) for of in found]
+    with pytest.raises(InputError, match="--by=both: needs --model"):
+        beambert.Searcher(str(index), by="both")
 
 
 @pytest.mark.parametrize(
