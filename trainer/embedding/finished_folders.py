@@ -88,7 +88,9 @@ def open_embeddings(folder: str, flag: str = "--embeddings") -> EmbeddingsFolder
         )
     try:
         info = json.loads(tensorflow_files.read_bytes(f"{folder}/{INFO_FILE}", flag))
-        return EmbeddingsFolder(folder, name, {**info, "texts": int(info["texts"])})
+        # What every reader of the folder needs.
+        info |= {"texts": int(info["texts"]), "width": int(info["width"])}
+        return EmbeddingsFolder(folder, name, info | {"keeps_text": bool(info["keeps_text"])})
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder}/{INFO_FILE}: is damaged; make the folder again") from error
 

@@ -49,7 +49,8 @@ class Bm25:
         Args:
           count: number of documents, N.
           words: the words, sorted.
-          starts: where the pairs of each word begin and those of the last end, int64 [W + 1].
+          starts: places where the pairs of each word begin, and those of the last end, int64
+            [W + 1].
           documents_P: number of each pair's document, int32.
           scores_P: score of each pair, float32.
         """
