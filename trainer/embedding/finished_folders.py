@@ -88,7 +88,7 @@ def open_embeddings(folder: str, flag: str = "--embeddings") -> EmbeddingsFolder
         )
     try:
         info = json.loads(tensorflow_files.read_bytes(f"{folder}/{INFO_FILE}", flag))
-        # What every reader of the folder needs.
+        # Every reader of the folder needs these three.
         info |= {"texts": int(info["texts"]), "width": int(info["width"])}
         return EmbeddingsFolder(folder, name, info | {"keeps_text": bool(info["keeps_text"])})
     except (ValueError, KeyError, TypeError) as error:

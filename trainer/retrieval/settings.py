@@ -9,7 +9,7 @@ METHODS = (EXACT, HNSW)
 # cores read in some milliseconds.
 EXACT_MOST = 50_000
 
-# What passages are found by.
+# Passages are found by these.
 VECTORS, WORDS, BOTH = "vectors", "words", "both"
 WAYS = (VECTORS, WORDS, BOTH)
 # Number of passages that are found, and of those that are ranked again. More of these cost more
