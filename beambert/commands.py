@@ -63,7 +63,18 @@ _TABLE = (
         "beambert.trainer.commands.embed",
         resumes=True,
     ),
-    Command("search", "embeddings + queries -> passages", "beambert.trainer.commands.search"),
+    Command(
+        "index",
+        "embeddings -> an index of them and of words",
+        "beambert.trainer.commands.index",
+        resumes=True,
+    ),
+    Command(
+        "negatives",
+        "index + pairs -> pairs with hard negatives",
+        "beambert.trainer.commands.negatives",
+    ),
+    Command("search", "index + queries -> passages", "beambert.trainer.commands.search"),
     Command("compare", "models -> settings, results, curves", "beambert.trainer.commands.compare"),
     Command(
         "explore",

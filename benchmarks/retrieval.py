@@ -94,12 +94,13 @@ def main(argv: Sequence[str]) -> None:
         print(write_pairs(read_articles(flags.squad, "odd"), flags.write_pairs))
         return
 
-    from beambert.trainer.retrieval.bm25 import Bm25, words_of
+    from beambert.trainer.retrieval.bm25 import bm25_of, words_of
     from beambert.trainer.retrieval.measures import evaluate
-    from beambert.trainer.retrieval.searching import best_of, fused
+    from beambert.trainer.retrieval.rankings import FUSED_DEPTH, fused
+    from beambert.trainer.retrieval.vectors import ExactVectors
 
     paragraphs, questions = read_squad(flags.squad, flags.articles)
-    index = Bm25([words_of(paragraph) for paragraph in paragraphs])
+    index = bm25_of(map(words_of, paragraphs))
     vectors, seconds = None, {}
     if flags.model:
         from beambert.trainer.embedding.embedder import open_embedder
@@ -110,13 +111,15 @@ def main(argv: Sequence[str]) -> None:
         seconds["embedding"] = round(time.monotonic() - started, 1)
     runs: dict[str, dict[str, dict[str, float]]] = {}
     for number, (question, _) in enumerate(questions):
-        scores = {"words": index.scores(words_of(question))}
+        rankings = {"words": index.search(words_of(question), FUSED_DEPTH)}
         if vectors:
-            scores["vectors"] = vectors[0] @ vectors[1][number]
-            scores["both"] = fused([scores["vectors"], scores["words"]])
-        for way, of in scores.items():
+            by_vectors = ExactVectors(vectors[0]).search(vectors[1][number], FUSED_DEPTH)
+            rankings["vectors"] = by_vectors
+            rankings["both"] = fused([by_vectors, rankings["words"]], _KEPT)
+        for way, of in rankings.items():
             # Ranks in place of scores keep the order of equal ones.
-            ranks = {str(place): -float(rank) for rank, place in enumerate(best_of(of, _KEPT))}
+            found = enumerate(of.numbers_K[:_KEPT].tolist())
+            ranks = {str(place): -float(rank) for rank, place in found}
             runs.setdefault(way, {})[str(number)] = ranks
     judgments = {str(number): {str(of): 1} for number, (_, of) in enumerate(questions)}
     names = (f"Recall@{_DEPTH}", f"MRR@{_DEPTH}", f"nDCG@{_DEPTH}")

@@ -158,6 +158,8 @@ def test_documented_commands_have_real_flags():
         ("fill --model=nothere [MASK]", "--model=nothere"),
         ("score --model=nothere a", "--model=nothere"),
         ("embed --model=nothere --input=x --output=o", "--model=nothere"),
+        ("index --embeddings=nothere --output=o", "--embeddings=nothere"),
+        ("negatives --data_dir=nothere --index=i --model=m --output=o", "--data_dir=nothere"),
         ("search --index=nothere a", "--index=nothere"),
         ("compare nothere", "nothere"),
     ],

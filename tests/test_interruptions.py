@@ -65,10 +65,12 @@ def made(tmp_path_factory):
     growing_corpus.deliver(root, 2, documents=4000)
     (root / "texts.txt").write_text("a river in a village\n" * 2000)
     (root / "masked.txt").write_text("a [MASK] in a village\n" * 2000)
-    index = [*commands(root, root)["embed"][:-1], f"--output={root / 'index'}"]
+    (root / "pairs").mkdir()
+    pairs = "".join(f'{{"text": "a house {n}", "text_b": "a road {n}"}}\n' for n in range(500))
+    (root / "pairs/train.jsonl").write_text(pairs)
     of_names = commands(root, root)
-    for arguments in (*(of_names[name] for name in ("data", "pretrain", "finetune")), index):
-        process = start(arguments, root / "temporary")
+    for name in ("data", "pretrain", "finetune", "embed", "index"):
+        process = start(of_names[name], root / "temporary")
         _, error = process.communicate(timeout=300)
         assert (process.returncode, error) == (0, "")
     return root
@@ -115,6 +117,13 @@ def commands(made, out) -> dict[str, list]:
         "embed": [
             *("embed", f"--model={made / 'encoder'}", f"--input={made / 'texts.txt'}"),
             f"--output={out / 'embeddings'}",
+        ],
+        "index": [
+            *("index", f"--embeddings={made / 'embeddings'}", f"--output={out / 'index'}"),
+        ],
+        "negatives": [
+            *("negatives", f"--data_dir={made / 'pairs'}", f"--index={made / 'index'}"),
+            *(f"--model={made / 'encoder'}", f"--output={out / 'harder'}"),
         ],
         "search": [
             *("search", f"--index={made / 'index'}", "--by=words", f"--input={made / 'texts.txt'}"),

@@ -378,3 +378,18 @@ def local_folder(path: str, left_out: Collection[str] = ()) -> Iterator[str]:
             yield here
         except InputError as error:
             raise InputError(str(error).replace(here, path)) from error
+
+
+@contextlib.contextmanager
+def local_file(path: str) -> Iterator[str]:
+    """Yields the path of a file on this machine; see `local_folder`."""
+    if "://" not in path:
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="beambert-") as root:
+        here = os.path.join(root, os.path.basename(path))
+        copy(path, here)
+        try:
+            yield here
+        except InputError as error:
+            raise InputError(str(error).replace(here, path)) from error

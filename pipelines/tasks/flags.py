@@ -118,8 +118,8 @@ def _add_vector_flags(parser: argparse.ArgumentParser) -> None:
         "--single_texts",
         choices=SINGLE_TEXTS,
         help="for embedding, if train has no second text: each text finds itself under another "
-        "dropout (SimCSE), or a sentence finds the text that it was taken from (inverse cloze; "
-        f"default: {DROPOUT})",
+        "dropout (SimCSE), a sentence finds the text that it was taken from (inverse cloze), or a "
+        f"section finds the next one, after an empty line or in the middle (default: {DROPOUT})",
     )
     add(
         "--temperature",

@@ -1,6 +1,7 @@
 """The kinds of tasks whose models make a vector of each text; `kinds` lists them."""
 
 import dataclasses
+import itertools
 import math
 import pathlib
 import re
@@ -22,15 +23,17 @@ DEFAULT_TEMPERATURE = 0.05
 # https://kexue.fm/archives/8847), or the squared error of the cosines.
 COSENT, COSINE = "cosent", "cosine"
 LOSSES = (COSENT, COSINE)
-# Single texts of train learn to find themselves under another dropout, or a sentence of each learns
-# to find the text that it was taken from.
-DROPOUT, CLOZE = "dropout", "cloze"
-SINGLE_TEXTS = (DROPOUT, CLOZE)
+# Single texts of train learn to find themselves under another dropout; or a sentence of each learns
+# to find the text that it was taken from; or a section of each learns to find the next one.
+DROPOUT, CLOZE, ADJACENT = "dropout", "cloze", "adjacent"
+SINGLE_TEXTS = (DROPOUT, CLOZE, ADJACENT)
 # Share of the sentences that are taken out of their passages (Lee et al. 2019, arXiv 1906.00300,
 # section 4); the others teach that the same words may stand in both.
 _TAKEN_OUT = 0.9
 # A sentence ends with one of these marks and a blank.
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?…。！？])\s+")
+# A section ends before an empty line.
+_BETWEEN_SECTIONS = re.compile(r"\n\s*\n")
 ONE_SENTENCE_REASON = "has one sentence"
 _VECTOR_FLAGS = frozenset(
     {"temperature", "matryoshka_dims", "pooling", "gradient_cache_batch_size"}
@@ -143,21 +146,24 @@ class Embedding(VectorTask):
     ) -> ExampleFile:
         """Reads the rows, and makes pairs of single texts if that is how they are learnt."""
         file = super().read_to_learn(path, is_labelled, labels)
-        if self.single_texts != CLOZE or not file.examples:
+        if self.single_texts == DROPOUT or not file.examples:
             return file
         if file.examples[0].text_b is not None:
             raise InputError(
-                f"--single_texts={CLOZE}: {path} has a column {self.text_columns[1]!r}; leave the "
-                "flag out, or the column"
+                f"--single_texts={self.single_texts}: {path} has a column "
+                f"{self.text_columns[1]!r}; leave the flag out, or the column"
             )
-        pairs = [pair for example in file.examples if (pair := cloze(example))]
-        lost = len(file.examples) - len(pairs)
-        if not pairs:
+        pairs_of = cloze if self.single_texts == CLOZE else adjacent
+        pairs = [pairs_of(example) for example in file.examples]
+        lost = sum(not of_one for of_one in pairs)
+        if lost == len(pairs):
             raise InputError(
-                f"--single_texts={CLOZE}: no text of {path} has two sentences; give longer texts"
+                f"--single_texts={self.single_texts}: no text of {path} has two sentences; give "
+                "longer texts"
             )
         unlearnable = {ONE_SENTENCE_REASON: lost} if lost else {}
-        return dataclasses.replace(file, examples=pairs, unlearnable=unlearnable)
+        learnt = list(itertools.chain.from_iterable(pairs))
+        return dataclasses.replace(file, examples=learnt, unlearnable=unlearnable)
 
     def learning_settings(self) -> dict[str, Any]:
         """Returns how the vectors are learnt."""
@@ -178,21 +184,42 @@ class Embedding(VectorTask):
             )
 
 
-def cloze(example: VectorExample) -> VectorExample | None:
-    """Returns a pair of a sentence of a text and the rest of it; None of a single sentence.
+def cloze(example: VectorExample) -> list[VectorExample]:
+    """Returns a pair of a sentence of a text and the rest of it; none of a single sentence.
 
     That is the inverse cloze task (Lee et al. 2019, arXiv 1906.00300). The text alone decides which
     sentence it is, and whether it also stays where it was.
     """
-    sentences = [part for part in _BETWEEN_SENTENCES.split(example.text.strip()) if part]
+    sentences = _BETWEEN_SENTENCES.split(example.text.strip())
     if len(sentences) < 2:
-        return None
+        return []
     random = Random(text_id(example.text))
     taken = random.randrange(len(sentences))
     rest = example.text
     if random.random() < _TAKEN_OUT:
         rest = " ".join(sentences[:taken] + sentences[taken + 1 :])
-    return dataclasses.replace(example, text=sentences[taken], text_b=rest)
+    return [dataclasses.replace(example, text=sentences[taken], text_b=rest)]
+
+
+def adjacent(example: VectorExample) -> list[VectorExample]:
+    """Returns the pairs of a section of a text and the next one; none of a single sentence.
+
+    Neighbouring pieces of texts are pairs as in Neelakantan et al. 2022 (arXiv 2201.10005). Empty
+    lines divide the sections. A text without them is divided once, at the end of the sentence that
+    is nearest to its middle.
+    """
+    text = example.text.strip()
+    sections = _BETWEEN_SECTIONS.split(text)
+    if len(sections) == 1:
+        ends = [end.span() for end in _BETWEEN_SENTENCES.finditer(text)]
+        if not ends:
+            return []
+        first, second = min(ends, key=lambda end: abs(end[0] - len(text) / 2))
+        sections = [text[:first], text[second:]]
+    return [
+        dataclasses.replace(example, text=one.strip(), text_b=next_one.strip())
+        for one, next_one in itertools.pairwise(sections)
+    ]
 
 
 @dataclasses.dataclass(frozen=True)

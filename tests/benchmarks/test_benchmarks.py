@@ -355,6 +355,19 @@ def test_retrieval(tmp_path):
 
 
 @pytest.mark.release
+def test_an_index_beside_all_vectors(tmp_path):
+    """The second one is drawn like the first."""
+    pytest.importorskip("usearch", reason="usearch is not installed (the extra index)")
+    size = ["--passages=3000", "--queries=20"]
+    for name, like in (("a", ["--width=16"]), ("b", [f"--like={tmp_path / 'a/embeddings'}"])):
+        flags = [f"--output={tmp_path / name}", *size, *like]
+        result = measured("vector_index", *flags, results=tmp_path / "results.json")
+        assert (result["passages"], result["width"]) == (3000, 16)
+        assert result["recall_at_10"] > 0.95
+        assert result["milliseconds"].keys() == {"vectors", "words", "both"}
+
+
+@pytest.mark.release
 def test_a_training_step_beside_peers(stand_in, tmp_path):
     flags = ["--model=tiny", "--vocab_size=100", "--train_batch_size=4", "--max_seq_length=16"]
     peers = [f"--{name}={stand_in}" for name in ("hugging_face", "keras_hub")]

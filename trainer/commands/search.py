@@ -8,12 +8,14 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser, check_minimum
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.given_paths import check_folder, is_local
+from beambert.trainer.retrieval.settings import CANDIDATES, TOP, WAYS, way_of
 from beambert.trainer.weights.given_path import check_weights
 
 EXAMPLES = """examples:
-  # passages of at most 150 words of some files; then the best ones for a question
+  # passages of at most 150 words of some files; their index; the best ones for a question
   beambert embed --model=encoder --input='docs/*.txt' --unit=file --passage_words=150 \\
-      --output=index
+      --output=embeddings
+  beambert index --embeddings=embeddings --output=index
   beambert search --model=encoder --index=index 'Who may import whom?'
 
   # by words alone (BM25), which needs no model; a query on each line -> JSON Lines
@@ -23,32 +25,27 @@ EXAMPLES = """examples:
   beambert search --model=encoder --index=index --reranker=reranker 'Who may import whom?'
 
 By default a passage is found by its vector and by its words, and the reciprocals of its two ranks
-are added. All vectors are compared with the query's, in memory. The same model must have made them.
+are added. The same model must have made the vectors of the index.
 """
-
-
-# Number of passages that are ranked again. More cost more passes through the network for a query
-# (Nogueira and Cho 2019 read 1,000).
-CANDIDATES = 100
 
 
 def build_parser() -> FlagParser:
     """Returns the parser of the flags of `search`."""
     parser = FlagParser(
         prog="beambert search",
-        description="Finds the passages of a folder of embeddings that answer a query.",
+        description="Finds the passages of an index that answer a query.",
         examples=EXAMPLES,
     )
     add = parser.add_argument
     add("texts", nargs="*", metavar="QUERY", help="query")
-    add("--index", required=True, metavar="DIR", help="folder that `beambert embed` finished")
+    add("--index", required=True, metavar="DIR", help="folder that `beambert index` finished")
     add("--model", metavar="DIR", help="model that made the embeddings")
     add(
         "--by",
-        choices=("vectors", "words", "both"),
+        choices=WAYS,
         help="what passages are found by (default: both with --model, or else words)",
     )
-    add("--top", type=int, default=10, help="number of passages (default: %(default)s)")
+    add("--top", type=int, default=TOP, help="number of passages (default: %(default)s)")
     add(
         "--reranker",
         metavar="DIR",
@@ -75,11 +72,7 @@ def main(argv: Sequence[str]) -> None:
     """
     flags = build_parser().parse_args(list(argv))
     check_minimum(flags, 1, "top")
-    way = flags.by or ("both" if flags.model else "words")
-    if way == "words" and flags.model:
-        raise InputError(f"--model={flags.model}: is not needed by --by=words; leave it out")
-    if way != "words" and not flags.model:
-        raise InputError(f"--by={way}: needs --model; name the model that made --index")
+    way_of(flags.by, flags.model)
     if flags.candidates is not None and not flags.reranker:
         raise InputError(f"--candidates={flags.candidates}: needs --reranker; add it")
     candidates = CANDIDATES if flags.candidates is None else flags.candidates
@@ -90,34 +83,12 @@ def main(argv: Sequence[str]) -> None:
         check_weights(flags.model, "--model")
     with loading():
         from beambert.trainer.asking.texts import given_texts, write_lines
-        from beambert.trainer.embedding.embedder import open_embedder
-        from beambert.trainer.retrieval.reranking import Reranker
-        from beambert.trainer.retrieval.searching import open_index, query_embedder
+        from beambert.trainer.retrieval.searcher import Searcher
     queries = given_texts(flags.texts, flags.input)
-    index = open_index(flags.index)
-    if way != "vectors" and not index.has_text:
-        raise InputError(
-            f"--by={way}: needs the texts, which --index was made without (--keep_text); give "
-            "--by=vectors"
-        )
-    if flags.reranker and not index.has_text:
-        raise InputError(
-            f"--reranker={flags.reranker}: needs the texts, which --index was made without "
-            "(--keep_text); leave it out"
-        )
-    reranker = Reranker(flags.reranker) if flags.reranker else None
-    vectors = [None] * len(queries)
-    if flags.model:
-        vectors, _ = query_embedder(index, open_embedder(flags.model), flags.prefix).embed(queries)
-    found = [
-        index.rank(query, vector, way, candidates if reranker else flags.top)
-        for query, vector in zip(queries, vectors, strict=True)
-    ]
-    if reranker:
-        found = [
-            reranker.rerank(query, hits, flags.top)
-            for query, hits in zip(queries, found, strict=True)
-        ]
+    searcher = Searcher(
+        flags.index, flags.model, by=flags.by, reranker=flags.reranker, prefix=flags.prefix
+    )
+    found = searcher.search(queries, flags.top, candidates)
     if flags.output:
         rows = zip(queries, found, strict=True)
         write_lines(

@@ -13,12 +13,11 @@ import pyarrow.parquet as pq
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, locks, tensorflow_files
 from beambert.trainer.embedding.embedder import Embedder, Report, no_report
+from beambert.trainer.embedding.finished_folders import EMBEDDING, INFO_FILE, PART, read_part
 from beambert.trainer.embedding.text_files import Reading, TextRow, read_texts, sha256_of
 
 # Number of texts in a file. A command that is killed loses the work on one file at most.
 PART_TEXTS = 8192
-# Readers of Parquet folders pass over names that begin with "_".
-INFO_FILE = "_info.json"
 # The flags behind the values that decide the embeddings.
 FLAGS_OF = (
     {
@@ -137,9 +136,9 @@ def _write_parts(
     cut, done = 0, 0
     parts = iter(lambda: list(itertools.islice(rows, PART_TEXTS)), [])
     for number, part in enumerate(parts):
-        path = f"{output}/part-{number:05d}.parquet"
+        path = f"{output}/{PART.format(number)}"
         if tensorflow_files.exists(path):
-            cut += _cut_in(path)
+            cut += int((read_part(path).schema.metadata or {}).get(b"cut", 0))
         else:
             vectors, cut_here = embedder.embed(
                 [row.text for row in part], _further(report, done, total)
@@ -147,9 +146,9 @@ def _write_parts(
             table = table_of(part, vectors, identity).replace_schema_metadata(
                 {"cut": str(cut_here)}
             )
-            with tensorflow_files.written_aside(path) as temporary:
-                pq.write_table(table, temporary, use_dictionary=["file"], compression="zstd")
-                tensorflow_files.move(temporary, path)
+            content = pa.BufferOutputStream()
+            pq.write_table(table, content, use_dictionary=["file"], compression="zstd")
+            tensorflow_files.write_bytes(path, content.getvalue().to_pybytes())
             cut += cut_here
         done += len(part)
     return cut
@@ -158,11 +157,6 @@ def _write_parts(
 def _further(report: Report, before: int, total: int) -> Callable[[int, int], None]:
     """Returns a report about a part of the texts, of which some were done before."""
     return lambda done, _: report(before + done, total)
-
-
-def _cut_in(path: str) -> int:
-    metadata = pq.read_schema(path).metadata or {}
-    return int(metadata.get(b"cut", 0))
 
 
 def table_of(rows: Sequence[TextRow], vectors: np.ndarray, identity: dict[str, Any]) -> pa.Table:
@@ -176,7 +170,7 @@ def table_of(rows: Sequence[TextRow], vectors: np.ndarray, identity: dict[str, A
         columns["id"] = [row.id for row in rows]
     if identity["keeps_text"]:
         columns["text"] = [row.text for row in rows]
-    columns["embedding"] = pa.FixedSizeListArray.from_arrays(
+    columns[EMBEDDING] = pa.FixedSizeListArray.from_arrays(
         pa.array(vectors.reshape(-1)), vectors.shape[1]
     )
     return pa.table(columns)

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import claims, given_paths
+from beambert.pipelines.storage import claims, given_paths, tensorflow_files
 from beambert.pipelines.tasks.tables import BadRow, filled, lines, read_rows, read_text
 from beambert.trainer.embedding.passages import passages
 
@@ -57,16 +57,17 @@ class Reading:
 
 
 def match_files(patterns: Sequence[str], flag: str = "--input") -> list[str]:
-    """Returns the paths of files of this machine, sorted.
+    """Returns the paths of files here or on gs://, sorted.
 
     Raises:
-      InputError: a pattern matches no file, or is on other storage.
+      InputError: a pattern matches no file, or the storage doesn't answer.
     """
     found = set()
     for pattern in patterns:
-        if not given_paths.is_local(pattern):
-            raise InputError(f"{flag}={pattern}: is not on this machine; copy the files here first")
-        paths = [path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path)]
+        if given_paths.is_local(pattern):
+            paths = [path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path)]
+        else:
+            paths = tensorflow_files.match(pattern)
         if not paths:
             raise InputError(f"{flag}={pattern}: no file matches; check the path")
         for path in paths:
@@ -92,28 +93,42 @@ def _read_whole(paths: Sequence[str], reading: Reading) -> Iterator[TextRow]:
     if reading.id_column:
         columns.append(("id_column", reading.id_column))
     for path in paths:
-        file = pathlib.Path(path)
-        if file.suffix not in TABLES:
-            content = read_text(file, reading.encoding)
-            for number, line in lines(content) if reading.unit == LINE else [(1, content)]:
-                if text := line.rstrip() if reading.unit == FILE else line.strip():
-                    yield TextRow(path, number, "", 0, text)
-            continue
-        for number, row in read_rows(file, encoding=reading.encoding):
-            if isinstance(row, BadRow):
-                raise row
-            for flag, column in columns:
-                if column not in row:
-                    raise InputError(
-                        f"--{flag}={column}: {path}, line {number:,}, has no such column (it has "
-                        f"{', '.join(row) or 'none'}); name one of its columns"
-                    )
-            text = filled(file, number, row, reading.text_column)
-            id = filled(file, number, row, reading.id_column) if reading.id_column else ""
-            yield TextRow(path, number, id, 0, text)
+        # One file is here at a time, however many there are on gs://.
+        with tensorflow_files.local_file(path) as here:
+            is_table = path.endswith(TABLES)
+            rows = _rows_of(here, reading, columns) if is_table else _texts_of(here, reading)
+            for row in rows:
+                yield dataclasses.replace(row, file=path)
+
+
+def _texts_of(path: str, reading: Reading) -> Iterator[TextRow]:
+    """Yields the texts of a file that is no table."""
+    content = read_text(pathlib.Path(path), reading.encoding)
+    for number, line in lines(content) if reading.unit == LINE else [(1, content)]:
+        if text := line.rstrip() if reading.unit == FILE else line.strip():
+            yield TextRow(path, number, "", 0, text)
+
+
+def _rows_of(path: str, reading: Reading, columns: Sequence[tuple[str, str]]) -> Iterator[TextRow]:
+    """Yields the texts of a table; `columns` has the flags of its columns, and their names."""
+    file = pathlib.Path(path)
+    for number, row in read_rows(file, encoding=reading.encoding):
+        if isinstance(row, BadRow):
+            raise row
+        for flag, column in columns:
+            if column not in row:
+                raise InputError(
+                    f"--{flag}={column}: {path}, line {number:,}, has no such column (it has "
+                    f"{', '.join(row) or 'none'}); name one of its columns"
+                )
+        text = filled(file, number, row, reading.text_column)
+        id = filled(file, number, row, reading.id_column) if reading.id_column else ""
+        yield TextRow(path, number, id, 0, text)
 
 
 def sha256_of(path: str) -> str:
-    """Returns the SHA-256 of a file of this machine."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """Returns the SHA-256 of a file."""
+    digest = hashlib.sha256()
+    for chunk in tensorflow_files.read_chunks(path):
+        digest.update(chunk)
+    return digest.hexdigest()

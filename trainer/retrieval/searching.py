@@ -1,31 +1,24 @@
-"""Searches a folder of embeddings: by vectors, by words, or by both.
-
-Shape suffixes: N passages, H width of an embedding.
-"""
+"""Searches an index: by vectors, by words, or by both."""
 
 import dataclasses
-import functools
-import glob
 import json
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE
 from beambert.trainer.embedding.embedder import Embedder, with_settings
-from beambert.trainer.embedding.job import INFO_FILE
-from beambert.trainer.retrieval.bm25 import Bm25, words_of
-
-VECTORS, WORDS, BOTH = "vectors", "words", "both"
-WAYS = (VECTORS, WORDS, BOTH)
-# The constant of reciprocal rank fusion (Cormack et al. 2009, section 2), and the number of ranks
-# of each list that are fused.
-RANK_CONSTANT, FUSED_DEPTH = 60, 1000
+from beambert.trainer.embedding.finished_folders import is_embeddings
+from beambert.trainer.retrieval.bm25 import FILES as WORDS_FILES
+from beambert.trainer.retrieval.bm25 import Bm25, open_bm25, words_of
+from beambert.trainer.retrieval.job import INDEX_FILE, PASSAGES_FILE
+from beambert.trainer.retrieval.rankings import FUSED_DEPTH, Ranking, fused
+from beambert.trainer.retrieval.settings import BOTH, VECTORS, WORDS
+from beambert.trainer.retrieval.vectors import Vectors, open_vectors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +29,7 @@ class Hit:
       score: its score, by which the hits are ranked.
       file, line, id: place of its text, see `TextRow`.
       start: first character of the passage in its text, counted from 0.
-      text: the passage; "" if the folder keeps no texts.
+      text: the passage; "" if the index keeps no texts.
     """
 
     score: float
@@ -47,106 +40,88 @@ class Hit:
     text: str
 
 
+@dataclasses.dataclass(frozen=True)
 class Index:
-    """The passages of a folder that `beambert embed` made, in memory."""
+    """An index whose files are mapped into memory.
 
-    def __init__(self, table: pa.Table, info: dict[str, Any]):
-        """Scales the vectors to the length 1, so that products are cosines.
+    Attributes:
+      name: the index as messages name it.
+      info: content of its `index.json`.
+      passages: the rows of the passages.
+      vectors: their vectors.
+      bm25: their words; None if the texts aren't kept.
+    """
 
-        Args:
-          table: the rows of the folder.
-          info: content of its `_info.json`.
-        """
-        self.info = info
-        flat = table["embedding"].combine_chunks().flatten().to_numpy()
-        vectors_NH = flat.reshape(table.num_rows, info["width"])
-        lengths_N1 = np.linalg.norm(vectors_NH, axis=1, keepdims=True)
-        self.vectors_NH = vectors_NH / np.maximum(lengths_N1, 1e-12)
-        self._table = table.drop_columns(["embedding"])
-
-    @property
-    def has_text(self) -> bool:
-        """Whether the texts are kept, which the search by words needs."""
-        return "text" in self._table.column_names
-
-    @functools.cached_property
-    def bm25(self) -> Bm25:
-        """The index by words, which is made when it is first used."""
-        return Bm25([words_of(text) for text in self._table["text"].to_pylist()])
-
-    def hit(self, number: int, score: float) -> Hit:
-        """Returns a passage as a hit."""
-        row = self._table.slice(number, 1).to_pylist()[0]
-        return Hit(
-            float(score),
-            row["file"],
-            row["line"],
-            row.get("id", ""),
-            row["start"],
-            row.get("text", ""),
-        )
+    name: str
+    info: dict[str, Any]
+    passages: pa.Table
+    vectors: Vectors
+    bm25: Bm25 | None
 
     def rank(self, query: str, vector_H: np.ndarray | None, way: str, count: int) -> list[Hit]:
         """Returns the best passages for a query, the best first.
 
+        By words, what has none of the query's words isn't found.
+
         Args:
           query: the query.
           vector_H: embedding of the query; None if it is searched by words alone.
-          way: one of `WAYS`.
+          way: what passages are found by, one of `settings.WAYS`.
           count: number of passages.
         """
-        lists = []
+        depth = max(count, FUSED_DEPTH) if way == BOTH else count
+        rankings = []
         if way in (VECTORS, BOTH):
-            lists.append(self.vectors_NH @ (vector_H / max(float(np.linalg.norm(vector_H)), 1e-12)))
+            unit_H = vector_H / max(float(np.linalg.norm(vector_H)), 1e-12)
+            rankings.append(self.vectors.search(unit_H, depth))
         if way in (WORDS, BOTH):
-            lists.append(self.bm25.scores(words_of(query)))
-        scores = lists[0] if len(lists) == 1 else fused(lists)
-        best = best_of(scores, count)
-        # By words, what has none of the query's words isn't found.
-        return [
-            self.hit(number, scores[number]) for number in best if way == VECTORS or scores[number]
-        ]
+            rankings.append(self.bm25.search(words_of(query), depth))
+        return self._hits(fused(rankings, count) if way == BOTH else rankings[0])
 
-
-def best_of(scores: np.ndarray, count: int) -> list[int]:
-    """Returns the numbers of the greatest scores, the greatest first; of equal ones the first."""
-    return np.argsort(-scores, kind="stable")[:count].tolist()
-
-
-def fused(lists: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns the sum of the reciprocal ranks of each passage in several lists of scores [N]."""
-    total = np.zeros(len(lists[0]))
-    for scores in lists:
-        order = np.array(best_of(scores, FUSED_DEPTH), np.int64)
-        order = order[scores[order] != 0]
-        total[order] += 1 / (RANK_CONSTANT + np.arange(1, len(order) + 1))
-    return total
+    def _hits(self, ranking: Ranking) -> list[Hit]:
+        found = []
+        for number, score in zip(
+            ranking.numbers_K.tolist(), ranking.scores_K.tolist(), strict=True
+        ):
+            # `take` would copy all passages into memory.
+            row = self.passages.slice(number, 1).to_pylist()[0]
+            place = row["file"], row["line"], row.get("id", ""), row["start"]
+            found.append(Hit(score, *place, row.get("text", "")))
+        return found
 
 
 def open_index(folder: str, flag: str = "--index") -> Index:
-    """Opens a folder that `beambert embed` finished.
+    """Opens a folder that `beambert index` finished.
 
     Raises:
-      InputError: there is none.
+      InputError: there is none on this machine, it is damaged, or usearch isn't installed.
     """
     folder = folder.rstrip("/")
-    if not os.path.exists(f"{folder}/{MARKER_FILE}") or not os.path.exists(f"{folder}/{INFO_FILE}"):
+    name = f"{flag}={folder}"
+    if not all(os.path.exists(f"{folder}/{file}") for file in (MARKER_FILE, INDEX_FILE)):
+        if is_embeddings(folder):
+            raise InputError(
+                f"{name}: is a folder of `beambert embed`; make an index of it with `beambert "
+                f"index --embeddings={folder} --output=DIR`"
+            )
         raise InputError(
-            f"{flag}={folder}: not a finished folder of `beambert embed`; check the path, or give "
-            "its command again, which continues it"
+            f"{name}: not a finished folder of `beambert index` on this machine; check the path, "
+            "or give its command again"
         )
-    with open(f"{folder}/{INFO_FILE}", encoding="utf-8") as file:
-        info = json.load(file)
     try:
-        table = pa.concat_tables(
-            pq.read_table(path)
-            for path in sorted(glob.glob(f"{glob.escape(folder)}/part-*.parquet"))
-        )
-    except (pa.ArrowException, OSError) as error:
+        about = json.loads(tensorflow_files.read_bytes(f"{folder}/{INDEX_FILE}"))
+        for file, size in about["files"].items():
+            if os.path.getsize(f"{folder}/{file}") != size:
+                raise InputError(f"{folder}/{file}: was cut off or changed; make the index again")
+        passages = pa.ipc.open_file(pa.memory_map(f"{folder}/{PASSAGES_FILE}")).read_all()
+        vectors = open_vectors(folder, about["method"])
+        has_words = WORDS_FILES[0] in about["files"]
+        bm25 = open_bm25(folder, passages.num_rows) if has_words else None
+    except (pa.ArrowException, OSError, ValueError, KeyError, RuntimeError) as error:
         raise InputError(
-            f"{flag}={folder}: cannot be read ({str(error).splitlines()[0]}); make it again"
+            f"{name}: cannot be read ({str(error).splitlines()[0]}); make it again"
         ) from error
-    return Index(table, info)
+    return Index(name, about, passages, vectors, bm25)
 
 
 def query_embedder(index: Index, embedder: Embedder, prefix: str | None = None) -> Embedder:
@@ -160,16 +135,17 @@ def query_embedder(index: Index, embedder: Embedder, prefix: str | None = None) 
     Raises:
       InputError: the index was made by another model.
     """
+    made_by = index.info["embeddings"][0]  # The others were made alike.
     for name, sha256 in (
         ("model_sha256", embedder.sha256),
         ("tokenizer_sha256", embedder.vocabulary.sha256),
     ):
-        if index.info[name] != sha256:
+        if made_by.get(name) != sha256:
             raise InputError(
                 f"--model={embedder.path}: is not the model that made --index, so their vectors "
                 "cannot be compared; give that model, or embed the texts again"
             )
-    settings = index.info["settings"]
+    settings = made_by["settings"]
     pooling = settings["pooling"]
     return with_settings(
         embedder,

@@ -94,13 +94,49 @@ def test_bad_rows_are_refused_before_the_first_is_embedded(tmp_path, capsys, nam
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("flag", "told"),
-    [
-        ("--input=missing.txt", "--input=missing.txt: no file matches"),
-        ("--input=gs://bucket/a.txt", "is not on this machine"),
-    ],
-)
-def test_files_that_are_not_there(tmp_path, capsys, flag, told):
-    assert command(tmp_path, flag) == 2
-    assert told in capsys.readouterr().err
+def test_files_that_are_not_there(tmp_path, capsys):
+    assert command(tmp_path, "--input=missing.txt") == 2
+    assert "--input=missing.txt: no file matches" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_gs(gs, tmp_path, monkeypatch, capsys):
+    """The same vectors as of files here; a command that was cut off goes on; an index of them."""
+    import tensorflow as tf
+
+    monkeypatch.setattr(job, "PART_TEXTS", 2)
+    contents = {"a.csv": "text,id\na river,7\na road,8\n", "b.csv": "text,id\na b c,9\n"}
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content)
+        with tf.io.gfile.GFile(f"{gs}/texts/{name}", "w") as file:
+            file.write(content)
+    assert command(tmp_path, f"--input={tmp_path}/*.csv", "--id_column=id") == 0
+    flags = [MODEL, f"--input={gs}/texts/*.csv", "--id_column=id", f"--output={gs}/embeddings"]
+    ask = Embedder.embed
+
+    def fails(embedder, texts, report):
+        if len(texts) == 1:
+            raise KeyboardInterrupt
+        return ask(embedder, texts, report)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Embedder, "embed", fails)
+        assert run(["embed", *flags]) == 130
+    asked = []
+    monkeypatch.setattr(Embedder, "embed", lambda *of: (asked.extend(of[1]), ask(*of))[1])
+    assert run(["embed", *flags]) == 0 and asked == ["a b c"]
+    assert run(["index", f"--embeddings={gs}/embeddings", f"--output={tmp_path / 'index'}"]) == 0
+    passages = pa.ipc.open_file(tmp_path / "index/passages.arrow").read_all()
+    here = pq.read_table(tmp_path / "out")
+    assert passages["file"].to_pylist() == [f"{gs}/texts/{of}.csv" for of in "aab"]
+    assert passages["text"].to_pylist() == here["text"].to_pylist()
+    vectors = np.load(tmp_path / "index/vectors.npy")
+    expected = np.stack(here["embedding"].to_numpy())
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
+    assert run(["embed", MODEL, f"--input={gs}/none/*", f"--output={gs}/other"]) == 2
+    assert f"--input={gs}/none/*: no file matches" in capsys.readouterr().err
+    with tf.io.gfile.GFile(f"{gs}/bad.jsonl", "w") as file:
+        file.write("no JSON\n")
+    assert run(["embed", MODEL, f"--input={gs}/bad.jsonl", f"--output={gs}/other"]) == 2
+    assert f"{gs}/bad.jsonl, line 1: is not JSON" in capsys.readouterr().err

@@ -87,8 +87,9 @@ def test_a_search_is_ranked_again(reranker, tmp_path, vocabulary):
     texts = [f"{NEUTRAL[i % 5]} {(RELEVANT + OTHER)[i % 4]} {NEUTRAL[i % 3]}" for i in range(24)]
     (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
     index, out = tmp_path / "index", tmp_path / "hits.jsonl"
-    given = [f"--model={encoder}", f"--input={tmp_path / 'texts.txt'}", f"--output={index}"]
-    assert run(["embed", *given]) == 0
+    given = [f"--model={encoder}", f"--input={tmp_path / 'texts.txt'}"]
+    assert run(["embed", *given, f"--output={tmp_path / 'embeddings'}"]) == 0
+    assert run(["index", f"--embeddings={tmp_path / 'embeddings'}", f"--output={index}"]) == 0
     flags = [f"--index={index}", f"--model={encoder}", "--by=vectors", f"--output={out}"]
     flags += ["--top=5", f"--reranker={reranker}", "people of the house"]
     assert run(["search", *flags, "--candidates=24"]) == 0

@@ -7,19 +7,41 @@ import numpy as np
 import pytest
 
 from beambert.commands import run
+from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.embedding.passages import passages
-from beambert.trainer.retrieval.bm25 import Bm25, words_of
-from beambert.trainer.retrieval.searching import fused
+from beambert.trainer.retrieval.bm25 import bm25_of, open_bm25, words_of
+from beambert.trainer.retrieval.rankings import Ranking, best_of, fused
 
 HERE = pathlib.Path(__file__).parent
 BM25 = json.loads((HERE / "golden_retrieval.json").read_text("utf-8"))["bm25"]
 SENTENCES = HERE.parent / "golden_sentences"
 
 
-def test_bm25_is_that_of_bm25s():
-    index = Bm25(BM25["documents"])
-    for query, expected in zip(BM25["queries"], BM25["scores"], strict=True):
-        np.testing.assert_allclose(index.scores(query), expected, atol=1e-5)
+def test_bm25_is_that_of_bm25s(tmp_path):
+    """Also where its files are read back."""
+    index = bm25_of(BM25["documents"])
+    index.save(tmp_path)
+    for found in (index, open_bm25(tmp_path, len(BM25["documents"]))):
+        for query, expected in zip(BM25["queries"], BM25["scores"], strict=True):
+            np.testing.assert_allclose(found.scores(query), expected, atol=1e-5)
+            best = found.search(query, 3)
+            assert best.scores_K.tolist() == sorted(found.scores(query), reverse=True)[:3]
+
+
+@pytest.mark.parametrize("documents", [[], [[], []]])
+def test_no_words(documents, tmp_path):
+    bm25_of(documents).save(tmp_path)
+    assert not open_bm25(tmp_path, len(documents)).search(["a"], 3).numbers_K.size
+
+
+def test_the_best_scores():
+    """Of equal ones the first, also where they stand at the end of the ranking."""
+    scores = np.random.default_rng(0).integers(0, 9, 300).astype(np.float32)
+    for count in (0, 1, 7, 120, 300, 500):
+        expected = np.argsort(-scores, kind="stable")[:count]
+        found = best_of(scores, count)
+        assert found.numbers_K.tolist() == expected.tolist()
+        assert found.scores_K.tolist() == scores[expected].tolist()
 
 
 def test_words():
@@ -27,9 +49,11 @@ def test_words():
 
 
 def test_reciprocal_ranks_are_added():
-    """Worked by hand: the second is first in one list and second in the other."""
-    found = fused([np.array([0.5, 0.9, 0.1]), np.array([2.0, 1.0, 0.0])])
-    np.testing.assert_allclose(found, [1 / 62 + 1 / 61, 1 / 61 + 1 / 62, 1 / 63])
+    """Worked by hand: 7 and 3 have the ranks 1 and 2 in turn, and 5 is in one ranking."""
+    found = fused([Ranking(np.array(of), np.ones(len(of))) for of in ([7, 3, 5], [3, 7])], 9)
+    assert found.numbers_K.tolist() == [3, 7, 5]
+    np.testing.assert_allclose(found.scores_K, [1 / 61 + 1 / 62, 1 / 61 + 1 / 62, 1 / 63])
+    assert fused([found, found], 1).numbers_K.tolist() == [3]
 
 
 def test_passages_know_where_they_begin():
@@ -45,8 +69,9 @@ def index(tmp_path_factory):
     root = tmp_path_factory.mktemp("index")
     (root / "a.txt").write_text("a river and a road\n\nthe lazy dog sleeps here now\n")
     (root / "b.txt").write_text("b c d e f g\n")
-    flags = [f"--model={SENTENCES / 'mean'}", f"--input={root}/*.txt", f"--output={root / 'index'}"]
-    assert run(["embed", *flags, "--unit=file", "--passage_words=6"]) == 0
+    flags = [f"--model={SENTENCES / 'mean'}", f"--input={root}/*.txt", "--unit=file"]
+    assert run(["embed", *flags, "--passage_words=6", f"--output={root / 'embeddings'}"]) == 0
+    assert run(["index", f"--embeddings={root / 'embeddings'}", f"--output={root / 'index'}"]) == 0
     return root / "index"
 
 
@@ -65,6 +90,22 @@ def test_a_passage_is_found_by_its_own_words_and_vector(index, tmp_path):
         assert letters["file"].endswith("b.txt") and letters["text"] == "b c d e f g"
         if by == "vectors":
             assert letters["score"] == pytest.approx(1, abs=1e-5)
+
+
+def test_from_python(index, tmp_path):
+    import dataclasses
+
+    import beambert
+
+    model, out = str(SENTENCES / "mean"), tmp_path / "hits.jsonl"
+    found = beambert.Searcher(str(index), model).search(["b c d", "lazy dog"], top=2)
+    (tmp_path / "queries.txt").write_text("b c d\nlazy dog\n")
+    flags = [f"--index={index}", f"--model={model}", f"--input={tmp_path / 'queries.txt'}"]
+    assert run(["search", *flags, "--top=2", f"--output={out}"]) == 0
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["hits"] for line in lines] == [list(map(dataclasses.asdict, of)) for of in found]
+    with pytest.raises(InputError, match="--by=both: needs --model"):
+        beambert.Searcher(str(index), by="both")
 
 
 @pytest.mark.parametrize(
@@ -89,6 +130,9 @@ def test_an_index_of_another_model(index, tmp_path, vocabulary, capsys):
     assert "is not the model that made --index" in capsys.readouterr().err
 
 
-def test_a_folder_that_is_no_index(tmp_path, capsys):
+def test_a_folder_that_is_no_index(index, tmp_path, capsys):
     assert run(["search", f"--index={tmp_path}", "a"]) == 2
-    assert "not a finished folder of `beambert embed`" in capsys.readouterr().err
+    assert "not a finished folder of `beambert index`" in capsys.readouterr().err
+    assert run(["search", f"--index={index.parent / 'embeddings'}", "a"]) == 2
+    error = capsys.readouterr().err
+    assert "make an index of it with `beambert index --embeddings=" in error

@@ -1,0 +1,238 @@
+"""`beambert index`: what it finds beside a comparison of all vectors, and what it refuses."""
+
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beambert.commands import run
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer.retrieval import vectors
+from beambert.trainer.retrieval.job import make_index, units
+from beambert.trainer.retrieval.searching import Index, open_index
+
+WIDTH, COUNT = 24, 3000
+
+
+def drawn(count: int, seed: int) -> np.ndarray:
+    """Vectors around forty centres, as texts have topics."""
+    generator = np.random.default_rng(seed)
+    centres = np.random.default_rng(9).normal(size=(40, WIDTH))
+    of = centres[generator.integers(0, 40, count)] + generator.normal(size=(count, WIDTH))
+    return of.astype(np.float32)
+
+
+def write_embeddings(folder, vectors_NH, part=1000, keeps_text=True, model="0", first=0) -> str:
+    """Writes a folder as `beambert embed` leaves it; the text of a passage is its number."""
+    folder.mkdir()
+    for number, start in enumerate(range(0, len(vectors_NH), part)):
+        some = vectors_NH[start : start + part]
+        lines = first + np.arange(start, start + len(some))
+        columns = {"file": ["a.txt"] * len(some), "line": lines, "start": np.zeros_like(lines)}
+        if keeps_text:
+            columns["text"] = [f"passage {line}" for line in lines]
+        flat = pa.array(some.reshape(-1))
+        columns["embedding"] = pa.FixedSizeListArray.from_arrays(flat, some.shape[1])
+        pq.write_table(pa.table(columns), folder / f"part-{number:05d}.parquet")
+    info = {"texts": len(vectors_NH), "width": vectors_NH.shape[1], "keeps_text": keeps_text}
+    (folder / "_info.json").write_text(json.dumps(info | {"model_sha256": model}))
+    (folder / "_SUCCESS").write_text("{}")
+    return str(folder)
+
+
+def found(index: Index, query_H: np.ndarray, count: int = 10) -> list[int]:
+    return [hit.line for hit in index.rank("", query_H, "vectors", count)]
+
+
+@pytest.fixture(scope="module")
+def embeddings(tmp_path_factory):
+    return write_embeddings(tmp_path_factory.mktemp("embeddings") / "folder", drawn(COUNT, 0))
+
+
+@pytest.fixture(scope="module")
+def exact(embeddings, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exact")
+    assert make_index([embeddings], f"{folder}/index").method == "exact"
+    return folder / "index"
+
+
+def test_all_vectors_are_compared(exact):
+    """Beside the cosines of all vectors, by the formula."""
+    index, all_NH = open_index(str(exact)), drawn(COUNT, 0).astype(np.float64)
+    for query_H in drawn(20, 1):
+        cosines = all_NH @ query_H / np.linalg.norm(all_NH, axis=1) / np.linalg.norm(query_H)
+        hits = index.rank("", query_H, "vectors", 10)
+        assert [hit.line for hit in hits] == np.argsort(-cosines)[:10].tolist()
+        assert [hit.score for hit in hits] == pytest.approx(np.sort(-cosines)[:10] * -1, abs=1e-5)
+        assert [hit.text for hit in hits] == [f"passage {hit.line}" for hit in hits]
+
+
+def test_a_graph_finds_most_of_them(embeddings, exact, tmp_path, capsys):
+    pytest.importorskip("usearch", reason="usearch is not installed (the extra index)")
+    flags = [f"--embeddings={embeddings}", "--method=hnsw", f"--output={tmp_path / 'index'}"]
+    assert run(["index", *flags]) == 0
+    assert "of 3,000 passages (hnsw)" in (said := capsys.readouterr().out)
+    told = float(said.rsplit("vectors find ")[1].split("%")[0]) / 100
+    graph, all_of_them = open_index(str(tmp_path / "index")), open_index(str(exact))
+    queries = drawn(100, 1)
+    shares = [
+        len(set(found(graph, query_H)) & set(found(all_of_them, query_H))) / 10
+        for query_H in queries
+    ]
+    assert np.mean(shares) > 0.97 and told > 0.97
+    [best] = graph.rank("", queries[0], "vectors", 1)
+    [right] = all_of_them.rank("", queries[0], "vectors", 1)
+    assert best.score == pytest.approx(right.score, abs=2e-3)
+    both = graph.rank("77", queries[0], "both", 2)
+    assert {77, right.line} <= {hit.line for hit in both}
+    assert run(["index", *flags]) == 0
+    assert "nothing to do" in capsys.readouterr().out
+
+
+def test_several_folders_are_as_one(exact, tmp_path, capsys):
+    halves = drawn(COUNT, 0)[:1700], drawn(COUNT, 0)[1700:]
+    folders = [
+        write_embeddings(tmp_path / f"half-{first}", half, first=first)
+        for half, first in zip(halves, (0, 1700), strict=True)
+    ]
+    assert run(["index", "--embeddings", *folders, f"--output={tmp_path / 'index'}"]) == 0
+    index = open_index(str(tmp_path / "index"))
+    for query_H in drawn(5, 1):
+        assert found(index, query_H) == found(open_index(str(exact)), query_H)
+    assert index.rank("2222", None, "words", 1)[0].line == 2222
+    other = write_embeddings(tmp_path / "other", drawn(9, 2), model="1")
+    assert run(["index", "--embeddings", folders[0], other, f"--output={tmp_path / 'no'}"]) == 2
+    told = f"--embeddings={other}: was made otherwise than {folders[0]} (--model there"
+    assert told in capsys.readouterr().err
+    assert run(["index", "--embeddings", other, other, f"--output={tmp_path / 'no'}"]) == 2
+    assert "comes twice" in capsys.readouterr().err
+
+
+def test_a_measured_recall_is_below_one_where_neighbours_are_missed():
+    """A graph that keeps one candidate misses most of the nearest of random vectors."""
+    usearch = pytest.importorskip("usearch.index", reason="usearch is not installed")
+    graph = usearch.Index(
+        ndim=64, metric="ip", dtype="f16", connectivity=2, expansion_add=1, expansion_search=1
+    )
+    drawn_NH = np.random.default_rng(0).normal(size=(2000, 64)).astype(np.float32)
+    graph.add(
+        np.arange(2000, dtype=np.uint64), drawn_NH / np.linalg.norm(drawn_NH, axis=1)[:, None]
+    )
+    assert vectors.HnswVectors(graph).recall() < 0.5
+
+
+def test_words_alone_and_none(exact, tmp_path):
+    assert [hit.line for hit in open_index(str(exact)).rank("Passage 1234", None, "words", 1)] == [
+        1234
+    ]
+    folder = write_embeddings(tmp_path / "without", drawn(9, 0), keeps_text=False)
+    assert not make_index([folder], f"{tmp_path}/index").has_words
+    assert open_index(f"{tmp_path}/index").bm25 is None
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 0])
+def test_vectors_without_a_direction(tmp_path, capsys, value):
+    bad = drawn(12, 0)
+    bad[7] = value
+    flags = [f"--embeddings={write_embeddings(tmp_path / 'e', bad)}", f"--output={tmp_path / 'i'}"]
+    assert run(["index", *flags]) == 2
+    assert "a.txt, line 7: has an embedding that is zero or no finite" in capsys.readouterr().err
+    assert not (tmp_path / "i/_SUCCESS").exists()
+
+
+def test_units():
+    table = pa.table({"file": ["a", "a"], "line": [1, 2]})
+    np.testing.assert_allclose(units(np.float32([[3, 4], [0, 2]]), table), [[0.6, 0.8], [0, 1]])
+
+
+@pytest.mark.parametrize("name", ["vectors.npy", "passages.arrow", "word_scores.npy", "index.json"])
+def test_damaged_files(exact, tmp_path, capsys, name):
+    copy = tmp_path / "copy"
+    shutil.copytree(exact, copy)
+    (copy / name).write_bytes((copy / name).read_bytes()[:-70])
+    assert run(["search", f"--index={copy}", "--by=words", "a"]) == 2
+    error = capsys.readouterr().err
+    assert "make " in error and error.count("\n") == 1
+
+
+def test_embeddings_that_are_not_whole(tmp_path, capsys):
+    folder = tmp_path / "e"
+    flags = [f"--embeddings={write_embeddings(folder, drawn(30, 0), part=10)}"]
+    flags += [f"--output={tmp_path / 'i'}"]
+    (folder / "part-00001.parquet").write_bytes(b"PAR1")
+    assert run(["index", *flags]) == 2
+    assert "part-00001.parquet: cannot be read" in capsys.readouterr().err
+    (folder / "part-00001.parquet").unlink()
+    assert run(["index", *flags]) == 2
+    assert "part-00001.parquet: cannot be read" in capsys.readouterr().err
+    (folder / "_SUCCESS").unlink()
+    assert run(["index", *flags]) == 2
+    assert "not a finished folder of `beambert embed`" in capsys.readouterr().err
+
+
+def test_a_graph_goes_on_where_it_was_saved(embeddings, exact, tmp_path, monkeypatch):
+    usearch = pytest.importorskip("usearch.index", reason="usearch is not installed")
+    from beambert.trainer.retrieval import job
+
+    monkeypatch.setattr(vectors, "SAVED_VECTORS", 1500)
+    scaled, output = [], tmp_path / "index"
+
+    def fails(vectors_NH, rows):
+        scaled.append(len(vectors_NH))
+        if len(scaled) == 3:
+            raise InputError("stopped")
+        return units(vectors_NH, rows)
+
+    monkeypatch.setattr(job, "units", fails)
+    with pytest.raises(InputError, match="stopped"):
+        make_index([embeddings], str(output), "hnsw")
+    assert len(usearch.Index.restore(str(output / "partial.usearch"))) == 2000
+    added, add = [], usearch.Index.add
+
+    def counted(graph, keys, *arguments):
+        added.extend(keys.tolist())
+        return add(graph, keys, *arguments)
+
+    monkeypatch.setattr(usearch.Index, "add", counted)
+    make_index([embeddings], str(output), "hnsw")
+    assert added == list(range(2000, 3000)) and not (output / "partial.usearch").exists()
+    graph, all_of_them = open_index(str(output)), open_index(str(exact))
+    for query_H in drawn(20, 1):
+        assert len(set(found(graph, query_H)) & set(found(all_of_them, query_H))) >= 8
+
+
+def test_an_interrupted_command_begins_again(embeddings, exact, tmp_path, monkeypatch):
+    from beambert.trainer.retrieval import job
+
+    def fails(*_):
+        raise InputError("stopped")
+
+    output = tmp_path / "index"
+    with monkeypatch.context() as patched:
+        patched.setattr(job, "units", fails)
+        with pytest.raises(InputError, match="stopped"):
+            make_index([embeddings], str(output))
+    with pytest.raises(InputError, match="not a finished folder of `beambert index`"):
+        open_index(str(output))
+    make_index([embeddings], str(output))
+    for file in exact.iterdir():
+        assert (output / file.name).read_bytes() == file.read_bytes(), file.name
+    assert {of.name for of in output.iterdir()} == {of.name for of in exact.iterdir()}
+
+
+def test_without_the_library(embeddings, tmp_path, monkeypatch, capsys):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "usearch.index", None)
+    monkeypatch.setitem(sys.modules, "usearch", None)
+    flags = [f"--embeddings={embeddings}", f"--output={tmp_path / 'i'}", "--method=hnsw"]
+    assert run(["index", *flags]) == 2
+    assert "pip install 'beambert[index]'" in capsys.readouterr().err
+
+
+def test_an_output_elsewhere(embeddings, capsys):
+    assert run(["index", f"--embeddings={embeddings}", "--output=gs://bucket/index"]) == 2
+    assert "--output=gs://bucket/index: must be on this machine" in capsys.readouterr().err

@@ -1,0 +1,84 @@
+"""The command `beambert index`."""
+
+from collections.abc import Sequence
+
+from beambert.pipelines.shared.console import counted
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage.given_paths import check_folder, is_local
+from beambert.trainer.retrieval.settings import EXACT, EXACT_MOST, HNSW, METHODS
+
+EXAMPLES = f"""examples:
+  # passages of at most 150 words of some files; their index; the best ones for a question
+  beambert embed --model=encoder --input='docs/*.txt' --unit=file --passage_words=150 \\
+      --output=embeddings
+  beambert index --embeddings=embeddings --output=index
+  beambert search --index=index --model=encoder 'Who may import whom?'
+
+  # of a large corpus, parts that were embedded on several machines; files that came later
+  beambert index --embeddings gs://bucket/part-1 gs://bucket/part-2 new --output=index
+
+  # a graph of neighbours also for few vectors
+  beambert index --embeddings=embeddings --method=hnsw --output=graph
+
+Up to {EXACT_MOST:,} vectors, a search compares all of them (exact). Of more, a graph of neighbours
+(HNSW, by the library usearch, extra index) finds most of the nearest ones much sooner; the command
+prints how many. The words of the passages are indexed beside them (BM25), unless the embeddings
+were made without their texts. A search maps the files into memory and reads what it needs of them.
+An interrupted command continues with the graph as it was last saved, every 262,144 vectors.
+"""
+
+
+def build_parser() -> FlagParser:
+    """Returns the parser of the flags of `index`."""
+    parser = FlagParser(
+        prog="beambert index",
+        description="Makes an index of embeddings, in which `beambert search` finds passages.",
+        examples=EXAMPLES,
+    )
+    add = parser.add_argument
+    add(
+        "--embeddings",
+        nargs="+",
+        action="extend",
+        required=True,
+        metavar="DIR",
+        help="folders that `beambert embed` finished, of different files by the same model",
+    )
+    add("--output", required=True, metavar="DIR", help="folder of this machine to make")
+    add(
+        "--method",
+        choices=METHODS,
+        help="compare all vectors, or follow a graph of neighbours (default: "
+        f"{EXACT} up to {EXACT_MOST:,} vectors, or else {HNSW})",
+    )
+    return parser
+
+
+def main(argv: Sequence[str]) -> None:
+    """Runs `index`.
+
+    Raises:
+      InputError: a flag or a folder cannot be used.
+    """
+    flags = build_parser().parse_args(list(argv))
+    for folder in flags.embeddings:
+        check_folder(folder, f"--embeddings={folder}")
+    if not is_local(flags.output):
+        raise InputError(
+            f"--output={flags.output}: must be on this machine, whose memory the index is mapped "
+            "into; name a folder here"
+        )
+    with loading():
+        from beambert.trainer.asking.texts import show_progress
+        from beambert.trainer.retrieval.job import make_index
+    output = flags.output.rstrip("/")
+    found = make_index(flags.embeddings, output, flags.method, show_progress("passages"))
+    if found.was_done:
+        print(f"{output}: already finished by the same command, nothing to do")
+        return
+    words = "and words" if found.has_words else "without words, as the texts were not kept"
+    print(f"{output}: vectors {words} of {counted(found.passages, 'passage')} ({found.method})")
+    if found.method == HNSW:
+        print(f"{output}: vectors find {found.recall:.1%} of their ten nearest others")

@@ -1,0 +1,107 @@
+"""The command `beambert negatives`."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from beambert.pipelines.shared.console import counted
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.flags import FlagParser, check_minimum
+from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage.given_paths import check_folder, is_local
+from beambert.pipelines.tasks.declarations import find_task
+from beambert.pipelines.tasks.files import split_path
+from beambert.pipelines.tasks.task import EMBEDDING, TRAIN
+from beambert.trainer.weights.given_path import check_weights
+
+EXAMPLES = """examples:
+  # learn from pairs; index the passages by what was learnt; learn from its mistakes
+  beambert finetune --task=embedding --data_dir=pairs --init=encoder --model_dir=embedder
+  beambert embed --model=embedder --input=passages.jsonl --output=embeddings
+  beambert index --embeddings=embeddings --output=index
+  beambert negatives --data_dir=pairs --index=index --model=embedder --output=harder-pairs
+  beambert finetune --task=embedding --data_dir=harder-pairs --init=embedder --model_dir=better
+
+The output has the train file of --data_dir as train.jsonl, with the columns negative_1, negative_2
+and so on, and copies of the dev and test files. Of the 100 passages that are nearest to a query,
+those are no negatives that it must find in any pair, that contain such a text or are part of it,
+and whose cosine is more than 0.95 of the right text's, which may be right as well. Where too few
+are left, others are drawn at random, and counted.
+"""
+
+
+def build_parser() -> FlagParser:
+    """Returns the parser of the flags of `negatives`."""
+    parser = FlagParser(
+        prog="beambert negatives",
+        description="Adds hard negatives to pairs: passages that a model mistakes for answers.",
+        examples=EXAMPLES,
+    )
+    add = parser.add_argument
+    add("--data_dir", required=True, metavar="DIR", help="folder of the pairs: train, dev, test")
+    add("--index", required=True, metavar="DIR", help="folder that `beambert index` finished")
+    add("--model", required=True, metavar="DIR", help="model that made the index")
+    add("--output", required=True, metavar="DIR", help="folder to make")
+    add(
+        "--hard_negatives",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of negatives for each pair (default: %(default)s)",
+    )
+    add(
+        "--text_columns",
+        type=lambda text: tuple(text.split(",")),
+        metavar="A,B",
+        help="columns of the query and of the text that it must find (default: text,text_b)",
+    )
+    add("--prefix", help="what is put before each query (default: what was put before the texts)")
+    return parser
+
+
+def main(argv: Sequence[str]) -> None:
+    """Runs `negatives`.
+
+    Raises:
+      InputError: a flag, the model, the index or a file cannot be used.
+    """
+    flags = build_parser().parse_args(list(argv))
+    check_minimum(flags, 1, "hard_negatives")
+    task = find_task(EMBEDDING)
+    if flags.text_columns:
+        if len(flags.text_columns) != 2:
+            columns = ",".join(flags.text_columns)
+            raise InputError(f"--text_columns={columns}: must name two columns")
+        task = dataclasses.replace(task, text_columns=flags.text_columns)
+    split_path(task, flags.data_dir, TRAIN)
+    check_folder(flags.index, f"--index={flags.index}")
+    if is_local(flags.model):
+        check_weights(flags.model, "--model")
+    with loading():
+        from beambert.trainer.asking.texts import show_progress
+        from beambert.trainer.embedding.embedder import open_embedder
+        from beambert.trainer.retrieval.negatives import add_negatives
+        from beambert.trainer.retrieval.searching import open_index
+    index = open_index(flags.index)
+    if index.bm25 is None:
+        raise InputError(
+            f"--index={flags.index}: has no texts, which the negatives are; embed its passages "
+            "with --keep_text=True"
+        )
+    output = flags.output.rstrip("/")
+    found = add_negatives(
+        index,
+        open_embedder(flags.model),
+        task,
+        flags.data_dir,
+        output,
+        flags.hard_negatives,
+        flags.prefix,
+        show_progress("texts"),
+    )
+    if found is None:
+        print(f"{output}: already finished by the same command, nothing to do")
+        return
+    total = len(found.negatives) * flags.hard_negatives
+    drawn = f", of which {found.drawn:,} were drawn at random" if found.drawn else ""
+    pairs = counted(len(found.negatives), "pair")
+    print(f"{output}: {counted(total, 'negative')} for {pairs}{drawn}")

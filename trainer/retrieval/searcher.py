@@ -1,0 +1,72 @@
+"""An index together with the models that its queries need."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer.embedding.embedder import open_embedder
+from beambert.trainer.retrieval.reranking import Reranker
+from beambert.trainer.retrieval.searching import Hit, open_index, query_embedder
+from beambert.trainer.retrieval.settings import CANDIDATES, TOP, VECTORS, way_of
+
+
+class Searcher:
+    """Finds the passages of an index that answer queries; its models are loaded once."""
+
+    def __init__(
+        self,
+        index: str,
+        model: str | None = None,
+        *,
+        by: str | None = None,
+        reranker: str | None = None,
+        prefix: str | None = None,
+    ):
+        """Opens the index and the models.
+
+        Args:
+          index: folder that `beambert index` finished.
+          model: model that made its vectors; None to search by words alone.
+          by: what passages are found by, `vectors`, `words` or `both` (default: both with a model,
+            or else words).
+          reranker: model of `--task=rerank` that ranks the best passages again; None for none.
+          prefix: what is put before each query (default: what was put before the texts).
+
+        Raises:
+          InputError: one of them cannot be used.
+        """
+        self._way = way_of(by, model)
+        self._index = open_index(index)
+        if self._index.bm25 is None and (self._way != VECTORS or reranker):
+            given = f"--reranker={reranker}" if self._way == VECTORS else f"--by={self._way}"
+            remedy = "leave it out" if self._way == VECTORS else f"give --by={VECTORS}"
+            raise InputError(
+                f"{given}: needs the texts, which --index was made without (--keep_text); {remedy}"
+            )
+        self._reranker = Reranker(reranker) if reranker else None
+        opened = open_embedder(model) if model else None
+        self._embedder = query_embedder(self._index, opened, prefix) if opened else None
+
+    def search(
+        self, queries: Sequence[str], top: int = TOP, candidates: int = CANDIDATES
+    ) -> list[list[Hit]]:
+        """Returns the best passages for each query, the best first.
+
+        Args:
+          queries: the queries.
+          top: number of passages for each.
+          candidates: number of passages that are ranked again.
+        """
+        vectors: Sequence[np.ndarray | None] = [None] * len(queries)
+        if self._embedder:
+            vectors = list(self._embedder.embed(queries)[0])
+        count = max(candidates, top) if self._reranker else top
+        found = [
+            self._index.rank(query, vector_H, self._way, count)
+            for query, vector_H in zip(queries, vectors, strict=True)
+        ]
+        if not self._reranker:
+            return found
+        pairs = zip(queries, found, strict=True)
+        return [self._reranker.rerank(query, hits, top) for query, hits in pairs]

@@ -1,0 +1,35 @@
+"""The settings of indexes and of searches; importing them loads nothing heavy."""
+
+from beambert.pipelines.shared.errors import InputError
+
+# How the nearest vectors are found: by a comparison with all, or by a graph of neighbours.
+EXACT, HNSW = "exact", "hnsw"
+METHODS = (EXACT, HNSW)
+# Number of vectors up to which all are compared: with 384 components they are 77 MB, which two
+# cores read in some milliseconds.
+EXACT_MOST = 50_000
+
+# Passages are found by these.
+VECTORS, WORDS, BOTH = "vectors", "words", "both"
+WAYS = (VECTORS, WORDS, BOTH)
+# Number of passages that are found, and of those that are ranked again. More of these cost more
+# passes through the network for a query (Nogueira and Cho 2019, arXiv 1901.04085, read 1,000).
+TOP, CANDIDATES = 10, 100
+
+
+def way_of(by: str | None, model: str | None) -> str:
+    """Returns what passages are found by; without a wish, by both if there is a model.
+
+    Args:
+      by: one of `WAYS`, or None.
+      model: folder of the model that makes the vectors of queries, or None.
+
+    Raises:
+      InputError: the two do not go together.
+    """
+    way = by or (BOTH if model else WORDS)
+    if way == WORDS and model:
+        raise InputError(f"--model={model}: is not needed by --by={WORDS}; leave it out")
+    if way != WORDS and not model:
+        raise InputError(f"--by={way}: needs --model; name the model that made --index")
+    return way
