@@ -4,8 +4,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
+from beambert.pipelines.corpus.language_codes import DEFAULT_LANGUAGE
 from beambert.pipelines.corpus.latin_languages import languages_of
-from beambert.pipelines.text.sentences import DEFAULT_LANGUAGE
 
 # Least share of the texts that tell their language in which the same one must be found.
 _MOST_TEXTS = 0.6
