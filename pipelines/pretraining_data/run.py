@@ -217,14 +217,6 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
     """
     output, shards = plan.layout.output, plan.layout.total_shards
     total_bytes = sum(file.bytes for file in plan.inputs)
-    notes = _notes(plan)
-    print(
-        f"{counted(len(plan.inputs), 'file')}, {size(total_bytes)} -> "
-        f"{counted(shards, 'shard')} in {output}",
-        flush=True,
-    )
-    for note in notes:
-        print(note, flush=True)
     if works_here(options):
         with loading():  # their import prints; do it now
             import beambert.pipelines.records.decoding
@@ -236,6 +228,14 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
         files.delete_prefixed(output, spill_prefix(plan.run))
 
     try:
+        notes = _notes(plan)
+        print(
+            f"{counted(len(plan.inputs), 'file')}, {size(total_bytes)} -> "
+            f"{counted(shards, 'shard')} in {output}",
+            flush=True,
+        )
+        for note in notes:
+            print(note, flush=True)
         with undone_at_end(delete_spills):
             stages = run_job(
                 lambda pipeline, folder: (
