@@ -25,7 +25,7 @@ from benchmarks import measuring
 # Number of sentences in a paragraph where a treebank has none.
 _PARAGRAPH_SENTENCES = 20
 # Tokens of the vocabularies that are learned from the texts, for the comparison of pieces.
-_VOCAB_SIZE = 20_000
+_VOCAB_SIZE = 3000
 _UNSPACED = {"zh", "ja"}
 _SEGMENTED = {"zh": ("icu",), "ja": ("icu", "sudachi"), "th": ("icu",)}
 # A sentence without one of these marks at its end cannot be told from the next one.
@@ -211,6 +211,8 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--original", metavar="FILE", help="tokenization.py of the original")
     measuring.add_results_flag(parser)
     flags = parser.parse_args(argv)
+    if flags.original:
+        measuring.files_of("--original", [flags.original])
     result: dict[str, Any] = {}
     for given in flags.trees:
         language, _, path = given.partition("=")
