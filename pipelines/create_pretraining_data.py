@@ -14,6 +14,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser, parse_bool, read_job
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.text.flags import add_text_flags
+from beambert.pipelines.text.segmenters import SEGMENTERS
 from beambert.pipelines.tokenizers.flags import add_tokenizer_flags
 
 EXAMPLES = """examples:
@@ -30,6 +31,10 @@ EXAMPLES = """examples:
 
   # another kind of tokenizer, such as RoBERTa's: a folder that has a tokenizer.json, or that file
   beambert data --input='wiki/*/wiki_*' --tokenizer=roberta-base --output=records --pairs=none
+
+  # several languages, which a column names; Chinese and Thai words are hidden as a whole
+  beambert data --input='web/*.parquet' --language_column=language --tokenizer=xlm-roberta-base \\
+      --masks=whole_word --segmenter=icu --output=records
 
   # two sources: 30 % of the tokens are of books, which are gone over at most 20 times
   beambert data --source=wiki='wiki/*/wiki_*' --source=books='books/*.txt,more.jsonl' \\
@@ -117,6 +122,14 @@ def build_parser() -> FlagParser:
         "with all pieces of a word or none; span: spans of whole words, 3.8 words long in the "
         "mean, as SpanBERT has them; none: records of the text alone, for which `beambert "
         "pretrain` draws the masks (default: %(default)s)",
+    )
+    add(
+        "--segmenter",
+        choices=SEGMENTERS,
+        default=defaults.segmenter,
+        help="how --masks=whole_word and span find words in scripts without spaces, which the "
+        "tokens do not show; icu: Chinese, Japanese, Thai, Lao, Khmer, Burmese; sudachi: Japanese, "
+        "better (default: none; needs beambert[segmenters])",
     )
     add(
         "--max_predictions_per_seq",

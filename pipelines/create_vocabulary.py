@@ -20,6 +20,10 @@ EXAMPLES = """examples:
   # Google's vocabulary with the 1,000 pieces that save most tokens of the text
   beambert vocab --input=law.jsonl --extend=bert-base-uncased --add=1000 --output=law-vocab.txt
 
+  # Japanese: tokens for 99.95 % of all characters, as SentencePiece advises
+  beambert vocab --input=ja.jsonl --output=vocab.txt --do_lower_case=False \\
+      --character_coverage=0.9995
+
   # a byte-level BPE as RoBERTa has, in the place of word pieces
   beambert vocab --input=law.jsonl --kind=bpe --vocab_size=32000 --output=tokenizer/tokenizer.json
 
@@ -51,6 +55,14 @@ def build_parser() -> FlagParser:
     )
     default = VocabularyJob.vocab_size
     add("--vocab_size", type=int, default=default, help="number of tokens (default: %(default)s)")
+    add(
+        "--character_coverage",
+        type=float,
+        metavar="SHARE",
+        help="share of all characters in the text that tokens spell, such as 0.9995 for Chinese "
+        "and Japanese and 1 for alphabets; rarer ones become [UNK] (default: all that are as "
+        "frequent as the last word, and at least a thirtieth of the tokens; for unigram: all)",
+    )
     add(
         "--extend",
         metavar="PATH",

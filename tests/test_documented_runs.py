@@ -53,6 +53,7 @@ NOT_RUN = {
         "--distill_from=bert-base-uncased": "see --init",
         "--init=uncased_L-12": "needs the original release's weights",
     },
+    "docs/languages.md": {"": "test_languages.py and test_character_coverage.py run small ones"},
     "docs/embeddings.md": {
         "": "tests of trainer/embedding and trainer/retrieval do it with small folders"
     },

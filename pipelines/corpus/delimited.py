@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from beambert.pipelines.corpus import line_reading
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, SAMPLE_BYTES, Assumed
+from beambert.pipelines.corpus.columns import TEXT_ALONE, Columns, with_language
 from beambert.pipelines.corpus.documents import Document, Reject, Skip, decode_document
 from beambert.pipelines.corpus.format_base import LineFormat
 from beambert.pipelines.corpus.parts import FilePart
@@ -30,6 +31,7 @@ class _Table(LineFormat):
 
     is_divisible = False
     is_utf8 = False
+    has_columns = True
 
     def recognises(self, sample: bytes) -> bool:
         """Returns whether a file is a table: a header of names, and rows of as many fields."""
@@ -65,7 +67,7 @@ class _Table(LineFormat):
         self,
         part: FilePart,
         stored: BinaryIO,
-        text_column: str,
+        columns: Columns,
         tell: Callable[[int], None],
         assumed: Assumed = NOTHING_ASSUMED,
     ) -> Iterator[Document | Skip | Reject]:
@@ -75,12 +77,15 @@ class _Table(LineFormat):
           InputError: the file has no such column, or two of them.
         """
         try:
-            yield from super().read(part, stored, text_column, tell, assumed)
+            yield from super().read(part, stored, columns, tell, assumed)
         except InputError as error:
             raise InputError(f"{part.file.path}: {error}") from error
 
     def read_lines(
-        self, lines: Iterable[bytes], text_column: str = "text", assumed: Assumed = NOTHING_ASSUMED
+        self,
+        lines: Iterable[bytes],
+        columns: Columns = TEXT_ALONE,
+        assumed: Assumed = NOTHING_ASSUMED,
     ) -> Iterator[Document | Skip | Reject]:
         """Yields the documents of the rows.
 
@@ -98,23 +103,37 @@ class _Table(LineFormat):
                 break
         else:
             return
-        if names.count(text_column) != 1:
-            has = "two columns have that name; rename one"
-            if text_column not in names:
-                listed = ", ".join(names[:_LISTED]) + ", …" * (len(names) > _LISTED)
-                has = f"no such column; name one of {listed}, or give --format=text"
-                if self.name == "csv" and len(names) == 1 and "\t" in names[0]:
-                    has = "no such column; the first line has tabs: give --format=tsv or text"
-            raise InputError(f"--text_column={text_column}: {has}")
-        at = names.index(text_column)
+        at = self._find(names, columns.text, "--text_column")
+        of_language = None
+        if columns.language:
+            of_language = self._find(names, columns.language, "--language_column")
         for number, row in rows:
             if isinstance(row, csv.Error):
                 yield _no_row(number, row)
             elif len(row) == len(names):
-                yield decode_document(_bytes(row[at]), number, assumed=assumed)
+                found = decode_document(_bytes(row[at]), number, assumed=assumed)
+                if of_language is not None:
+                    found = with_language(found, row[of_language], "line", number, columns)
+                yield found
             elif row:
                 detail = f"line {number} has {len(row)} fields, and the header has {len(names)}"
                 yield Reject(number, "wrong_fields", detail)
+
+    def _find(self, names: list[str], column: str, flag: str) -> int:
+        """Returns the number of a column.
+
+        Raises:
+          InputError: there is no such column, or there are two.
+        """
+        if names.count(column) != 1:
+            has = "two columns have that name; rename one"
+            if column not in names:
+                listed = ", ".join(names[:_LISTED]) + ", …" * (len(names) > _LISTED)
+                has = f"no such column; name one of {listed}, or give --format=text"
+                if self.name == "csv" and len(names) == 1 and "\t" in names[0]:
+                    has = "no such column; the first line has tabs: give --format=tsv or text"
+            raise InputError(f"{flag}={column}: {has}")
+        return names.index(column)
 
 
 class Csv(_Table):

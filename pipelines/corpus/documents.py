@@ -19,12 +19,14 @@ class Document:
       is_split: True if each line is one sentence already.
       encoding: encoding of the file's bytes.
       cleaned: number of remains that were removed from the text, by reason.
+      language: code of its language, see `language_codes.language_of`; "" if the file names none.
     """
 
     text: str
     is_split: bool = False
     encoding: str = "utf-8"
     cleaned: Mapping[str, int] = dataclasses.field(default_factory=dict, compare=False)
+    language: str = ""
 
     def clean(self, rule: Callable[[str], tuple[str, Mapping[str, int]]]) -> "Document":
         """Returns the document with the text and the counts that a rule gives for its text."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
+from beambert.pipelines.corpus.columns import Columns
 from beambert.pipelines.corpus.documents import Reject
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, Format
 from beambert.pipelines.corpus.parts import FilePart
@@ -92,7 +93,7 @@ class Foreign(Format):
         self,
         part: FilePart,
         stored: BinaryIO,
-        text_column: str,
+        columns: Columns,
         tell: Callable[[int], None],
         assumed: Assumed = NOTHING_ASSUMED,
     ) -> Iterator[Reject]:
@@ -115,7 +116,7 @@ class NotText(Foreign):
         self,
         part: FilePart,
         stored: BinaryIO,
-        text_column: str,
+        columns: Columns,
         tell: Callable[[int], None],
         assumed: Assumed = NOTHING_ASSUMED,
     ) -> Iterator[Reject]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from beambert.pipelines.corpus import charsets, line_reading
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
+from beambert.pipelines.corpus.columns import TEXT_ALONE, Columns
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.line_reading import (
     CountedLines,
@@ -43,6 +44,7 @@ class Format:
         encoding.
       endings: endings of names that decide where the content shows one of the weaker formats.
       weaker: names of the formats that count less than an ending.
+      has_columns: True if documents stand in a column beside others.
     """
 
     name: str
@@ -50,12 +52,13 @@ class Format:
     is_utf8: bool = True
     endings: tuple[str, ...] = ()
     weaker: tuple[str, ...] = PLAIN_FORMATS
+    has_columns: bool = False
 
     def recognises(self, sample: bytes) -> bool:
         """Returns whether a file has this format, by its first (decompressed) bytes."""
         return self.beginning.match(sample) is not None
 
-    def split(self, file: "InputFile", text_column: str) -> list[FilePart]:
+    def split(self, file: "InputFile", columns: Columns) -> list[FilePart]:
         """Divides a large file into parts; by default it stays whole.
 
         Raises:
@@ -67,7 +70,7 @@ class Format:
         self,
         part: FilePart,
         stored: BinaryIO,
-        text_column: str,
+        columns: Columns,
         tell: Callable[[int], None],
         assumed: Assumed = NOTHING_ASSUMED,
     ) -> Iterator[Document | Skip | Reject]:
@@ -76,7 +79,7 @@ class Format:
         Args:
           part: the part to read.
           stored: the part's file, open and seekable, with its bytes as stored.
-          text_column: column that holds the documents, in formats that have columns.
+          columns: columns of the documents, in formats that have columns.
           tell: function that is called with the number of bytes of the part read so far, as stored.
           assumed: encoding of text that isn't UTF-8.
 
@@ -103,16 +106,19 @@ class LineFormat(Format):
         raise NotImplementedError
 
     def read_lines(
-        self, lines: Iterable[bytes], text_column: str = "text", assumed: Assumed = NOTHING_ASSUMED
+        self,
+        lines: Iterable[bytes],
+        columns: Columns = TEXT_ALONE,
+        assumed: Assumed = NOTHING_ASSUMED,
     ) -> Iterator[Document | Skip | Reject]:
         """Yields the documents in some lines, which still have their line feeds."""
         raise NotImplementedError
 
-    def split(self, file: "InputFile", text_column: str) -> list[FilePart]:
+    def split(self, file: "InputFile", columns: Columns) -> list[FilePart]:
         """Divides an uncompressed file into even parts."""
         if self.is_divisible and not file.is_compressed:
             return split_evenly(file, self.name)
-        return super().split(file, text_column)
+        return super().split(file, columns)
 
     def lines(
         self,
@@ -145,7 +151,7 @@ class LineFormat(Format):
         self,
         part: FilePart,
         stored: BinaryIO,
-        text_column: str,
+        columns: Columns,
         tell: Callable[[int], None],
         assumed: Assumed = NOTHING_ASSUMED,
     ) -> Iterator[Document | Skip | Reject]:
@@ -170,7 +176,7 @@ class LineFormat(Format):
             lines_in = lines_after_returns
         lines = CountedLines(self.lines(part, stored, lines_in), count)
         try:
-            for found in self._read_bounded(lines, text_column, assumed):
+            for found in self._read_bounded(lines, columns, assumed):
                 is_wide = wide and isinstance(found, Document)
                 yield dataclasses.replace(found, encoding=wide) if is_wide else found
         except CorruptFileError as error:
@@ -185,13 +191,13 @@ class LineFormat(Format):
             raise
 
     def _read_bounded(
-        self, lines: CountedLines, text_column: str, assumed: Assumed
+        self, lines: CountedLines, columns: Columns, assumed: Assumed
     ) -> Iterator[Document | Skip | Reject]:
         """Yields the documents in lines; one that is too large is rejected, and the next read."""
         before, has_more = 0, True
         while has_more:
             try:
-                for found in self.read_lines(lines, text_column, assumed):
+                for found in self.read_lines(lines, columns, assumed):
                     lines.pending = 0
                     if before and isinstance(found, Reject):
                         detail = f"{found.detail}, counted from line {before + 1:,}"

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
+from beambert.pipelines.corpus.columns import TEXT_ALONE, Columns
 from beambert.pipelines.corpus.documents import Document, Reject, decode_file
 from beambert.pipelines.corpus.format_base import PLAIN_FORMATS, LineFormat
 from beambert.pipelines.corpus.gutenberg import strip_gutenberg
@@ -23,7 +24,10 @@ class Markdown(LineFormat):
         return False
 
     def read_lines(
-        self, lines: Iterable[bytes], text_column: str = "text", assumed: Assumed = NOTHING_ASSUMED
+        self,
+        lines: Iterable[bytes],
+        columns: Columns = TEXT_ALONE,
+        assumed: Assumed = NOTHING_ASSUMED,
     ) -> Iterator[Document | Reject]:
         """Yields one document, made of all lines. Each of its blocks is a paragraph."""
         # The parser of a command's flags lists the formats and needs no library that reads them.

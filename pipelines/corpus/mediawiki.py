@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from xml.etree import ElementTree
 
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
+from beambert.pipelines.corpus.columns import TEXT_ALONE, Columns
 from beambert.pipelines.corpus.documents import Document, Reject, Skip, undecodable
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
 from beambert.pipelines.corpus.line_reading import lines_of
@@ -47,7 +48,7 @@ class MediaWiki(LineFormat):
         """Returns whether a page starts on this line."""
         return line.lstrip().startswith(_PAGE)
 
-    def split(self, file: "InputFile", text_column: str) -> list[FilePart]:
+    def split(self, file: "InputFile", columns: Columns) -> list[FilePart]:
         """Divides a multistream dump by its index, if the index lies beside it.
 
         Raises:
@@ -55,7 +56,7 @@ class MediaWiki(LineFormat):
         """
         if file.is_compressed:
             return split_at(file, self.name, _stream_offsets(file))
-        return super().split(file, text_column)
+        return super().split(file, columns)
 
     def lines(
         self,
@@ -88,7 +89,10 @@ class MediaWiki(LineFormat):
             return b"".join(takewhile(lambda line: not self.starts_document(line), lines))
 
     def read_lines(
-        self, lines: Iterable[bytes], text_column: str = "text", assumed: Assumed = NOTHING_ASSUMED
+        self,
+        lines: Iterable[bytes],
+        columns: Columns = TEXT_ALONE,
+        assumed: Assumed = NOTHING_ASSUMED,
     ) -> Iterator[Document | Skip | Reject]:
         """Yields the articles of an export; redirects and other pages are skipped.
 

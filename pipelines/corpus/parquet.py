@@ -3,11 +3,12 @@
 import contextlib
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
 from beambert.pipelines.corpus import line_reading
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
+from beambert.pipelines.corpus.columns import TEXT_ALONE, Columns, with_language
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.format_base import Format
 from beambert.pipelines.corpus.parquet_pages import Pages, pages_of
@@ -34,9 +35,10 @@ class Parquet(Format):
     """Parquet: a table with the documents in one column. Its row groups are the sections."""
 
     name = "parquet"
+    has_columns = True
     beginning = re.compile(rb"PAR1")
 
-    def split(self, file: "InputFile", text_column: str) -> list[FilePart]:
+    def split(self, file: "InputFile", columns: Columns) -> list[FilePart]:
         """Divides a file between row groups.
 
         Raises:
@@ -45,21 +47,21 @@ class Parquet(Format):
         sizes: list[int] = []
         # Damage is ignored here. The reader meets it again and rejects it.
         with file.open() as stored, contextlib.suppress(CorruptFileError), _naming(file):
-            sizes = row_group_bytes(stored, text_column)
+            sizes = row_group_bytes(stored, columns)
         return split_sections(file, self.name, sizes)
 
     def read(
         self,
         part: FilePart,
         stored: BinaryIO,
-        text_column: str,
+        columns: Columns,
         tell: Callable[[int], None],
         assumed: Assumed = NOTHING_ASSUMED,
     ) -> Iterator[Document | Skip | Reject]:
         """Yields the documents of a part's row groups, see `read_parquet`."""
         rows = count_rows(stored, part.sections)
         with _naming(part.file):
-            documents = read_parquet(stored, text_column, part.sections)
+            documents = read_parquet(stored, columns, part.sections)
             for number, document in enumerate(documents, 1):
                 tell(part.bytes * number // max(rows, number))
                 yield document
@@ -95,7 +97,7 @@ def _opened(file: BinaryIO, text_column: str = "") -> Iterator["pq.ParquetFile"]
 
 
 def read_parquet(
-    file: BinaryIO, text_column: str = "text", row_groups: range | None = None
+    file: BinaryIO, columns: Columns = TEXT_ALONE, row_groups: range | None = None
 ) -> Iterator[Document | Skip | Reject]:
     """Yields the documents in a file's row groups; a null is skipped.
 
@@ -103,7 +105,7 @@ def read_parquet(
 
     Args:
       file: the open file, seekable.
-      text_column: name of the column that holds the documents.
+      columns: columns of the documents.
       row_groups: numbers of the row groups to read, from 0; None for all.
 
     Raises:
@@ -112,12 +114,12 @@ def read_parquet(
     row = texts = 0
     try:
         with _opened(file) as parquet:
-            _check_column(parquet, text_column)
+            _check_columns(parquet, columns)
             groups = range(parquet.num_row_groups) if row_groups is None else row_groups
-            found = [_pages(file, parquet.metadata, group, text_column) for group in groups]
+            found = [_pages(file, parquet.metadata, group, columns) for group in groups]
         has_dictionary = any(isinstance(of, Pages) and of.has_dictionary for of in found)
         pages = Pages()
-        with _opened(file, text_column if has_dictionary else "") as parquet:
+        with _opened(file, columns.text if has_dictionary else "") as parquet:
             for group, of in zip(groups, found, strict=True):
                 row = sum(parquet.metadata.row_group(g).num_rows for g in range(group))
                 if isinstance(of, CorruptFileError):
@@ -128,10 +130,14 @@ def read_parquet(
                     grown = f"{of.grown:,} bytes of the texts after row {row}"
                     yield Reject(row + 1, "too_large", f"the {grown} are {of.stored:,} here")
                     continue
-                batches = parquet.iter_batches(_rows_at_once(of), [group], [text_column])
-                for value in itertools.chain.from_iterable(batch.column(0) for batch in batches):
+                batches = parquet.iter_batches(_rows_at_once(of), [group], columns.names())
+                for value, language in itertools.chain.from_iterable(
+                    _values(batch, columns) for batch in batches
+                ):
                     row += 1
                     document = _row_document(value, row)
+                    if columns.language:
+                        document = with_language(document, _text(language), "row", row, columns)
                     texts += len(document.text) if isinstance(document, Document) else 0
                     if texts > most:
                         detail = f"the texts up to row {row} are {pages.stored:,} bytes here"
@@ -143,12 +149,12 @@ def read_parquet(
 
 
 def _pages(
-    file: BinaryIO, metadata: "pq.FileMetaData", group: int, text_column: str
+    file: BinaryIO, metadata: "pq.FileMetaData", group: int, columns: Columns
 ) -> Pages | CorruptFileError:
     """Returns the sizes of the pages of the texts in a row group, or why they can't be read."""
-    columns = _text_columns(metadata, group, text_column)
+    chunks = _chunks(metadata, group, columns.names())
     try:
-        return sum((pages_of(file, column) for column in columns), Pages())
+        return sum((pages_of(file, chunk) for chunk in chunks), Pages())
     except CorruptFileError as error:
         return error
 
@@ -160,7 +166,7 @@ def _rows_at_once(pages: Pages) -> int:
     return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(most, 1)))
 
 
-def row_group_bytes(file: BinaryIO, text_column: str = "text") -> list[int]:
+def row_group_bytes(file: BinaryIO, columns: Columns = TEXT_ALONE) -> list[int]:
     """Returns the number of compressed bytes that the texts of each row group take.
 
     Raises:
@@ -168,17 +174,34 @@ def row_group_bytes(file: BinaryIO, text_column: str = "text") -> list[int]:
       CorruptFileError: the file is damaged or cut off.
     """
     with _opened(file) as parquet:
-        _check_column(parquet, text_column)
+        _check_columns(parquet, columns)
         groups = range(parquet.num_row_groups)
-        found = (_text_columns(parquet.metadata, group, text_column) for group in groups)
-        return [sum(column.total_compressed_size for column in columns) for columns in found]
+        found = (_chunks(parquet.metadata, group, [columns.text]) for group in groups)
+        return [sum(chunk.total_compressed_size for chunk in chunks) for chunks in found]
 
 
-def _text_columns(
-    metadata: "pq.FileMetaData", group: int, text_column: str
+def _chunks(
+    metadata: "pq.FileMetaData", group: int, names: Sequence[str]
 ) -> list["pq.ColumnChunkMetaData"]:
-    columns = map(metadata.row_group(group).column, range(metadata.num_columns))
-    return [column for column in columns if column.path_in_schema == text_column]
+    """Returns the parts of some columns that a row group has."""
+    chunks = map(metadata.row_group(group).column, range(metadata.num_columns))
+    return [chunk for chunk in chunks if chunk.path_in_schema in names]
+
+
+def _values(
+    batch: "pa.RecordBatch", columns: Columns
+) -> Iterator[tuple["pa.Scalar", "pa.Scalar | None"]]:
+    """Yields the text and the language of each row."""
+    languages = batch.column(columns.language) if columns.language else itertools.repeat(None)
+    return zip(batch.column(columns.text), languages, strict=False)
+
+
+def _text(value: "pa.Scalar") -> str | None:
+    """Returns the text of a value; what isn't UTF-8 as what is no language."""
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        return "?"
 
 
 def count_rows(file: BinaryIO, row_groups: range | None = None) -> int:
@@ -191,20 +214,26 @@ def count_rows(file: BinaryIO, row_groups: range | None = None) -> int:
         return 0
 
 
-def _check_column(parquet: "pq.ParquetFile", text_column: str) -> None:
+def _check_columns(parquet: "pq.ParquetFile", columns: Columns) -> None:
+    _check_column(parquet, columns.text, "--text_column")
+    if columns.language:
+        _check_column(parquet, columns.language, "--language_column")
+
+
+def _check_column(parquet: "pq.ParquetFile", column: str, flag: str) -> None:
     import pyarrow as pa
 
     schema = parquet.schema_arrow
-    if text_column not in schema.names:
-        columns = ", ".join(schema.names)
-        raise InputError(f"--text_column={text_column}: no such column; name one of {columns}")
-    if schema.names.count(text_column) > 1:
-        raise InputError(f"--text_column={text_column}: two columns have that name; rename one")
-    kind = schema.field(text_column).type
+    if column not in schema.names:
+        listed = ", ".join(schema.names)
+        raise InputError(f"{flag}={column}: no such column; name one of {listed}")
+    if schema.names.count(column) > 1:
+        raise InputError(f"{flag}={column}: two columns have that name; rename one")
+    kind = schema.field(column).type
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     is_text = pa.types.is_string(value) or pa.types.is_large_string(value)
     if not (is_text or pa.types.is_string_view(value)):
-        raise InputError(f"--text_column={text_column}: holds {kind}, not text; name another")
+        raise InputError(f"{flag}={column}: holds {kind}, not text; name another")
 
 
 def _row_document(value: "pa.Scalar", row: int) -> Document | Skip | Reject:

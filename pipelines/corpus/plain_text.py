@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
+from beambert.pipelines.corpus.columns import TEXT_ALONE, Columns
 from beambert.pipelines.corpus.documents import Document, Reject, decode_file
 from beambert.pipelines.corpus.format_base import LineFormat
 from beambert.pipelines.corpus.gutenberg import strip_gutenberg
@@ -22,7 +23,10 @@ class PlainText(LineFormat):
         return True
 
     def read_lines(
-        self, lines: Iterable[bytes], text_column: str = "text", assumed: Assumed = NOTHING_ASSUMED
+        self,
+        lines: Iterable[bytes],
+        columns: Columns = TEXT_ALONE,
+        assumed: Assumed = NOTHING_ASSUMED,
     ) -> Iterator[Document | Reject]:
         """Yields one document, made of all lines.
 

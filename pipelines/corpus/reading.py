@@ -11,6 +11,7 @@ from itertools import chain, islice
 from typing import BinaryIO
 
 from beambert.pipelines.corpus import charsets, encodings, parts
+from beambert.pipelines.corpus.columns import NO_LANGUAGE, Columns
 from beambert.pipelines.corpus.documents import NO_TEXT, Document, Reject, Skip
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.corpus.foreign import Foreign
@@ -40,6 +41,7 @@ class ReadOptions:
     Attributes:
       format: format of the files, a key of `formats.FORMATS` or `formats.AUTO`.
       text_column: column that holds the documents, in formats that have columns.
+      language_column: column that names the language of each, in these formats; "" for none.
       progress_folder: folder of a `ProgressDisplay`, or None.
       encodings: how text that isn't UTF-8 is decoded.
     """
@@ -48,6 +50,12 @@ class ReadOptions:
     text_column: str = "text"
     progress_folder: str | None = None
     encodings: Encodings = Encodings()
+    language_column: str = ""
+
+    @property
+    def columns(self) -> Columns:
+        """The columns to read."""
+        return Columns(self.text_column, self.language_column)
 
 
 def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
@@ -63,7 +71,7 @@ def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
     found = _format_of(file, beginning, options)
     if charsets.wide_encoding(beginning, assumed) or has_returns_alone(beginning):
         return [FilePart(file, found.name)]
-    return found.split(file, options.text_column)
+    return found.split(file, options.columns)
 
 
 def find_encodings(
@@ -118,7 +126,7 @@ def sample_documents(files: Sequence[InputFile], options: ReadOptions) -> list[D
             for row in islice(_first_rows(file, options), _TEXTS_OF_A_FILE):
                 if isinstance(row, Document):
                     documents.append(row)
-                elif isinstance(row, Reject) and row.reason == NO_TEXT:
+                elif isinstance(row, Reject) and row.reason in (NO_TEXT, NO_LANGUAGE):
                     without_text.append(f"{file.path}: {row.detail}")
     if without_text and not documents:
         raise InputError(without_text[0])
@@ -132,12 +140,12 @@ def _first_rows(file: InputFile, options: ReadOptions) -> Iterator[Document | Sk
     if not isinstance(found, LineFormat):
         with file.open() as stored:
             part = FilePart(file, found.name)
-            yield from found.read(part, stored, options.text_column, lambda _: None, assumed)
+            yield from found.read(part, stored, options.columns, lambda _: None, assumed)
         return
     if wide := charsets.find_mark(beginning) or charsets.wide_encoding(beginning, assumed):
         beginning = beginning.decode(wide, "ignore").encode()
     whole_lines = beginning[: beginning.rfind(b"\n") + 1] or beginning
-    yield from found.read_lines(io.BytesIO(whole_lines), options.text_column, assumed)
+    yield from found.read_lines(io.BytesIO(whole_lines), options.columns, assumed)
 
 
 def describe_formats(recognised: Mapping[str, str], looked_at: int = 0) -> list[str]:
@@ -206,7 +214,7 @@ def read_part(
         beginning = _sample(part.file.path, stored) if part.format == AUTO else b""
         stored.seek(0)
         found = _format_of(part.file, beginning, dataclasses.replace(options, format=part.format))
-        yield from found.read(part, stored, options.text_column, tell, assumed)
+        yield from found.read(part, stored, options.columns, tell, assumed)
     tell(part.bytes)
 
 

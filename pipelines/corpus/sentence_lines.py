@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Iterable, Iterator
 
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
+from beambert.pipelines.corpus.columns import TEXT_ALONE, Columns
 from beambert.pipelines.corpus.documents import Document, Reject, decode_document
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
 from beambert.pipelines.corpus.remains import WIKI_HEADING
@@ -48,7 +49,10 @@ class SentenceLines(LineFormat):
         )
 
     def read_lines(
-        self, lines: Iterable[bytes], text_column: str = "text", assumed: Assumed = NOTHING_ASSUMED
+        self,
+        lines: Iterable[bytes],
+        columns: Columns = TEXT_ALONE,
+        assumed: Assumed = NOTHING_ASSUMED,
     ) -> Iterator[Document | Reject]:
         """Yields documents that are split into sentences already."""
         body: list[bytes] = []

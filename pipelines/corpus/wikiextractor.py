@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
+from beambert.pipelines.corpus.columns import TEXT_ALONE, Columns
 from beambert.pipelines.corpus.documents import Document, Reject, Skip, decode_document
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
 from beambert.pipelines.corpus.remains import clean_wikiextractor
@@ -22,7 +23,10 @@ class WikiExtractor(LineFormat):
         return line.startswith(b"<doc ")
 
     def read_lines(
-        self, lines: Iterable[bytes], text_column: str = "text", assumed: Assumed = NOTHING_ASSUMED
+        self,
+        lines: Iterable[bytes],
+        columns: Columns = TEXT_ALONE,
+        assumed: Assumed = NOTHING_ASSUMED,
     ) -> Iterator[Document | Skip | Reject]:
         """Yields the prose of articles, without the title that each repeats as its first line."""
         body: list[bytes] | None = None

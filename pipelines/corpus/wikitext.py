@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
+from beambert.pipelines.corpus.columns import TEXT_ALONE, Columns
 from beambert.pipelines.corpus.documents import Document, Reject, decode_document
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
 from beambert.pipelines.corpus.remains import clean_wikitext
@@ -24,7 +25,10 @@ class WikiText(LineFormat):
         return _TITLE.match(line) is not None
 
     def read_lines(
-        self, lines: Iterable[bytes], text_column: str = "text", assumed: Assumed = NOTHING_ASSUMED
+        self,
+        lines: Iterable[bytes],
+        columns: Columns = TEXT_ALONE,
+        assumed: Assumed = NOTHING_ASSUMED,
     ) -> Iterator[Document | Reject]:
         """Yields the articles, without their headings and with their words joined."""
         body: list[bytes] | None = None

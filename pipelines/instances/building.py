@@ -23,6 +23,8 @@ from beambert.pipelines.shared.errors import InputError
 ROWS_AT_A_TIME = 8192
 # The pairs' offsets into the tokens have 32 bits.
 MOST_TOKENS = 2**31 - 8
+# Bit of a token that begins a word, on the way into its row. No vocabulary has so many tokens.
+_BEGINS_WORD = np.int32(1 << 30)
 
 
 @dataclasses.dataclass
@@ -260,6 +262,7 @@ def build_instances(
     parameters: InstanceParameters,
     stream: int,
     counts: InstanceCounts,
+    begins_word: np.ndarray | None = None,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Turns a shard's pairs into shuffled instances, `ROWS_AT_A_TIME` at a time.
 
@@ -270,14 +273,22 @@ def build_instances(
       parameters: parameters of the job.
       stream: number of the shard, see `pair_documents`.
       counts: counts that are filled in here, as instances are taken.
+      begins_word: bool [tokens], see `CompactDocuments`; None or empty where the vocabulary tells.
 
     Yields:
       name -> array [rows, length] of every feature of the record contract; without masks the
       length of the prediction features is 0.
     """
     random = np.random.Generator(np.random.PCG64([parameters.random_seed, stream]))
+    is_marked = begins_word is not None and len(begins_word) > 0
+    if is_marked:
+        tokens = tokens.astype(np.int32) | begins_word * _BEGINS_WORD
     for rows, labels in _assemble(tokens, pairs, ids, parameters.max_seq_length, random):
-        rows |= _masks(rows, ids, parameters, random) | labels
+        marks_NL = None
+        if is_marked:
+            marks_NL = (rows["input_ids"] & _BEGINS_WORD) != 0
+            rows["input_ids"] &= ~_BEGINS_WORD
+        rows |= _masks(rows, ids, parameters, random, marks_NL) | labels
         counts.instances += len(rows["input_ids"])
         counts.filled_tokens += int(rows["input_mask"].sum())
         counts.predictions += int(rows["masked_lm_weights"].sum())
@@ -289,6 +300,7 @@ def _masks(
     ids: TokenIds,
     parameters: InstanceParameters,
     random: np.random.Generator,
+    marks_NL: np.ndarray | None,
 ) -> dict[str, np.ndarray]:
     """Returns the features of rows that masking changes or adds."""
     if parameters.masks == NONE:
@@ -302,6 +314,7 @@ def _masks(
         ids=ids,
         random=random,
         do_span_mask=parameters.do_span_mask,
+        begins_word=marks_NL,
     )
 
 

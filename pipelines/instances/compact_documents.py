@@ -14,8 +14,8 @@ HASH_BYTES = 16
 # Fractional part of the golden ratio, of 2^64. Multiples of it spread evenly over the 64 bits,
 # however many they are (Knuth, The Art of Computer Programming, section 6.4).
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-# The numbers of documents, sentences and tokens.
-_HEADER = struct.Struct("<III")
+# The numbers of documents, sentences, tokens, and marks of words.
+_HEADER = struct.Struct("<IIII")
 
 
 def document_hash(sentences: Sequence[str]) -> bytes:
@@ -39,6 +39,8 @@ class CompactDocuments:
       document_sentences: uint32 [documents], each document's number of sentences; none is 0.
       sentence_lengths: uint32 [sentences], each sentence's number of tokens; none is 0.
       tokens: [tokens], uint16, or uint32 for vocabularies of more than 65,536 tokens.
+      begins_word: bool [tokens], whether each token begins a word; empty where the vocabulary tells
+        that of all tokens.
     """
 
     hashes: np.ndarray
@@ -47,6 +49,7 @@ class CompactDocuments:
     document_sentences: np.ndarray
     sentence_lengths: np.ndarray
     tokens: np.ndarray
+    begins_word: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, bool))
 
     @classmethod
     def empty(cls) -> "CompactDocuments":
@@ -60,15 +63,19 @@ class CompactDocuments:
 
     def pack(self) -> bytes:
         """Returns the documents as bytes, for Beam's shuffle."""
-        counts = (len(self.hashes), len(self.sentence_lengths), len(self.tokens))
-        return _HEADER.pack(*counts) + b"".join(array.tobytes() for array in self.columns())
+        *columns, begins_word = self.columns()
+        counts = map(len, (self.hashes, self.sentence_lengths, self.tokens, begins_word))
+        columns.append(np.packbits(begins_word))
+        return _HEADER.pack(*counts) + b"".join(array.tobytes() for array in columns)
 
     @classmethod
     def unpack(cls, data: bytes) -> "CompactDocuments":
         """Returns the documents of the bytes that `pack` returned."""
-        documents, sentences, tokens = _HEADER.unpack_from(data)
+        documents, sentences, tokens, marks = _HEADER.unpack_from(data)
         arrays, offset = [], _HEADER.size
+        mark_bytes = (marks + 7) // 8
         token_bytes = len(data) - offset - (HASH_BYTES + 12) * documents - 4 * sentences
+        token_bytes -= mark_bytes
         token_type = np.uint16 if token_bytes == 2 * tokens else np.uint32
         for dtype, count in (
             (f"V{HASH_BYTES}", documents),
@@ -77,9 +84,11 @@ class CompactDocuments:
             (np.uint32, documents),
             (np.uint32, sentences),
             (token_type, tokens),
+            (np.uint8, mark_bytes),
         ):
             arrays.append(np.frombuffer(data, dtype, count, offset))
             offset += arrays[-1].nbytes
+        arrays.append(np.unpackbits(arrays.pop(), count=marks).astype(bool))
         return cls(*arrays)
 
     @classmethod
@@ -134,6 +143,7 @@ class CompactDocuments:
             document_lengths,
             sentence_lengths,
             self.tokens[token_index],
+            self.begins_word[token_index] if len(self.begins_word) else self.begins_word,
         )
 
     def pack_by_key(self, keys: np.ndarray) -> Iterator[tuple[int, bytes]]:
@@ -155,6 +165,7 @@ def compact_documents(
     lengths: np.ndarray,
     vocab_size: int,
     sources: Sequence[int] | None = None,
+    begins_word: np.ndarray | None = None,
 ) -> CompactDocuments:
     """Returns tokenized documents in compact form, without those that have no token.
 
@@ -164,6 +175,7 @@ def compact_documents(
       lengths: number of ids of each sentence.
       vocab_size: size of the vocabulary, which decides how many bytes an id takes.
       sources: number of the --input of each document; None if they have the same one.
+      begins_word: bool [tokens], see `CompactDocuments`; None where the vocabulary tells it.
     """
     owner = np.repeat(np.arange(len(sentences)), np.array([len(of) for of in sentences], int))
     per_document = np.bincount(owner[lengths > 0], minlength=len(sentences))
@@ -177,6 +189,7 @@ def compact_documents(
         per_document[has_tokens].astype(np.uint32),
         lengths[lengths > 0].astype(np.uint32),
         tokens.astype(np.uint32 if vocab_size > 1 << 16 else np.uint16),
+        np.zeros(0, bool) if begins_word is None else begins_word,
     )
 
 

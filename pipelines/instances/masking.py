@@ -123,6 +123,7 @@ def mask_rows(
     mask_share: float = MASK_SHARE,
     random_share: float = RANDOM_SHARE,
     do_span_mask: bool = False,
+    begins_word: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
     """Chooses positions to predict and hides them.
 
@@ -143,6 +144,7 @@ def mask_rows(
       mask_share: share of the chosen tokens that become [MASK].
       random_share: share of the chosen tokens that become a random token.
       do_span_mask: whether to choose spans of whole words.
+      begins_word: bool [N, L], whether each token begins a word; None for what `ids` say of it.
 
     Returns:
       `input_ids` int32 [N, L] with masks; `masked_lm_positions` and `masked_lm_ids`, int32 [N, P],
@@ -159,14 +161,15 @@ def mask_rows(
     key_NL = random.integers(0, 1 << 32, (rows, length), np.uint32)
     key_NL = (key_NL & ~POSITION_BITS) | np.arange(length, dtype=np.uint32)
     span_NS = None
+    if begins_word is None and (do_span_mask or do_whole_word_mask):
+        begins_word = ~ids.is_continuation[input_ids]
     if do_span_mask:
         length_NS = draw_lengths(rows, slots, random)
-        is_start_NL = ~ids.is_continuation[input_ids]
-        position_NS, span_NS = choose_spans(key_NL, is_start_NL, fixed_NL, wanted_N, length_NS)
+        position_NS, span_NS = choose_spans(key_NL, begins_word, fixed_NL, wanted_N, length_NS)
     elif do_whole_word_mask:
-        is_start_NL = ~ids.is_continuation[input_ids]
+        is_start_NL = begins_word
         if not ids.joins_segments:
-            is_start_NL |= np.pad(fixed_NL, ((0, 0), (1, 0)))[:, :-1]
+            is_start_NL = begins_word | np.pad(fixed_NL, ((0, 0), (1, 0)))[:, :-1]
         position_NS = choose_words(key_NL, is_start_NL, fixed_NL, wanted_N, slots)
     else:
         position_NS = choose_tokens(key_NL, fixed_NL, wanted_N, slots)

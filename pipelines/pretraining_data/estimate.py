@@ -19,7 +19,7 @@ from beambert.pipelines.instances.building import (
     pair_documents,
 )
 from beambert.pipelines.instances.by_source import SourceRecords
-from beambert.pipelines.instances.compact_documents import CompactDocuments, compact_documents
+from beambert.pipelines.instances.compact_documents import CompactDocuments
 from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.mixture import Mixture
 from beambert.pipelines.instances.packing import SPECIAL_TOKENS_A_RECORD
@@ -31,12 +31,12 @@ from beambert.pipelines.pretraining_data.finishing import describe_dropped
 from beambert.pipelines.pretraining_data.job_size import JobSize
 from beambert.pipelines.pretraining_data.layout import Layout
 from beambert.pipelines.pretraining_data.source_shares import source_shares
+from beambert.pipelines.pretraining_data.tokenizing import DocumentTokenizer
 from beambert.pipelines.records.contract import NONE
 from beambert.pipelines.records.encoding import RecordWriter, encode_examples
 from beambert.pipelines.shared.console import counted, duration
 from beambert.pipelines.text.flags import describe_scrubbing
 from beambert.pipelines.text.preparation import TextOptions, prepare_documents
-from beambert.pipelines.tokenizers.building import make_tokenizer, tokenize_documents
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 # Number of places in the corpus to read at, and number of characters to read at each. These are 16
@@ -141,9 +141,9 @@ def estimate(
     Raises:
       InputError: a file cannot be read.
     """
-    tokenizer = make_tokenizer(vocabulary, text_options.do_lower_case)
+    tokenizer = DocumentTokenizer(vocabulary, text_options)
     ids = TokenIds.of(vocabulary, layout.lengths[0].pairs == REFERENCE)
-    tokenizer.tokenize_batch(["first"])  # It takes long once, which mustn't be multiplied.
+    tokenizer.tokenize([["first"]])  # It takes long once, which mustn't be multiplied.
     started = time.process_time()  # Other processes of the machine don't count.
     counts: Counter[str] = Counter()
     size, batches, rejects = _ByteCount(), [], []
@@ -172,9 +172,7 @@ def estimate(
             sample = [of for number, of in enumerate(sample) if number not in overlaps]
         sentences = prepare_documents(sample, text_options, counts)
         if sentences:
-            given = sentences, vocabulary.space_before
-            tokens, lengths = tokenize_documents(tokenizer, *given)
-            batches.append(compact_documents(sentences, tokens, lengths, len(vocabulary)))
+            batches.append(tokenizer.tokenize(sentences))
     documents = CompactDocuments.concatenate([CompactDocuments.empty(), *batches])
     used = DocumentCounts()
     documents = order_documents(documents, ids, used)
@@ -182,7 +180,8 @@ def estimate(
     for parameters in layout.lengths:
         made, writer = InstanceCounts(), RecordWriter(_Nowhere(), layout.compression)
         pairs = pair_documents(documents, parameters, 0, made)
-        for rows in build_instances(documents.tokens, pairs, ids, parameters, 0, made):
+        marks = documents.begins_word
+        for rows in build_instances(documents.tokens, pairs, ids, parameters, 0, made, marks):
             writer.write(encode_examples(rows))
         instances[parameters.max_seq_length] = made.instances
         special = SPECIAL_TOKENS_A_RECORD if parameters.pairs == NONE else SPECIAL_TOKENS_A_PAIR

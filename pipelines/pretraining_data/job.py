@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import math
 
+from beambert.pipelines.corpus.language_codes import check_language
 from beambert.pipelines.instances.mixture import Mixture, parse_sources, parse_weights
 from beambert.pipelines.instances.parameters import (
     CORPUS,
@@ -19,7 +20,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import check_minimum, check_shares
 from beambert.pipelines.text.language_identification import MIN_PROBABILITY, check_languages
 from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, check_scrubbing
-from beambert.pipelines.text.sentences import check_language
+from beambert.pipelines.text.segmenters import check_segmenter
 
 # Least number of tokens in an instance: two in A, two in B, and the special ones.
 SHORTEST_SEQUENCE = 8
@@ -49,7 +50,8 @@ class PretrainingDataJob:
       leave_out: path of a text file with the paths of input files to leave out; "" for none.
       do_lower_case: True for an uncased vocabulary (default), False for a cased one; None beside
         `tokenizer`, which has its own rules.
-      language, sentences, duplicates: see `preparation.TextOptions`.
+      language, sentences, duplicates, segmenter: see `preparation.TextOptions`.
+      language_column: column that names the language of each document; "" for none.
       min_document_characters: least number of characters; shorter documents are dropped.
       quality_filter: "none" or "gopher".
       keep_languages, min_language_probability: see `filters.FilterSettings`.
@@ -88,6 +90,7 @@ class PretrainingDataJob:
     leave_out: str = ""
     do_lower_case: bool | None = None
     language: str = "en"
+    language_column: str = ""
     sentences: str = "sentencex"
     min_document_characters: int = 0
     quality_filter: str = "none"
@@ -106,6 +109,7 @@ class PretrainingDataJob:
     do_whole_word_mask: bool = _DEFAULTS.do_whole_word_mask
     do_span_mask: bool = _DEFAULTS.do_span_mask
     masks: str = _DEFAULTS.masks
+    segmenter: str = "none"
     pairs: str = NEXT
     random_next: str | None = None
     random_seed: int = _DEFAULTS.random_seed
@@ -159,6 +163,7 @@ class PretrainingDataJob:
             self, "masked_lm_prob", "short_seq_prob", "eval_fraction", "max_reject_fraction"
         )
         self._check_masks()
+        check_segmenter(self.segmenter, self.language, self.language_column, self.hides_words)
         self._check_pairs()
         self._check_sources()
 
@@ -218,6 +223,11 @@ class PretrainingDataJob:
         names = tuple(self.sources)
         weights = parse_weights(self.weights, names)
         return Mixture(names, weights, self.temperature, self.max_epochs_per_source)
+
+    @property
+    def hides_words(self) -> bool:
+        """Whether the masks in the records hide whole words."""
+        return self.masks in FLAGS_OF_MASKS or self.do_whole_word_mask or self.do_span_mask
 
     def _check_masks(self) -> None:
         if self.masks not in MASKS:

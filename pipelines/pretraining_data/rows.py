@@ -18,12 +18,14 @@ class DocumentRow(NamedTuple):
       path: path of the document's file; "" if there is none.
       source: number of the pattern that names the file, for `random_next="source"`.
       is_split: whether each line is one sentence already.
+      language: code of the document's language, or a tag of BCP 47; "" for that of the job.
     """
 
     text: str
     path: str = ""
     source: int = 0
     is_split: bool = False
+    language: str = ""
 
 
 class RejectRow(NamedTuple):

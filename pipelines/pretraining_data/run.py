@@ -55,6 +55,7 @@ from beambert.pipelines.text.divided_words import divided_word_notes
 from beambert.pipelines.text.flags import describe_scrubbing
 from beambert.pipelines.text.languages import language_notes
 from beambert.pipelines.text.preparation import LINE
+from beambert.pipelines.text.segmenters import segmenter_notes
 from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
 
 if TYPE_CHECKING:
@@ -188,11 +189,20 @@ def _notes(plan: Plan) -> list[str]:
     inputs = plan.inputs
     notes = [*plan.notes, *describe_links(inputs)]
     documents = sample_documents(inputs, plan.read_options())
-    if plan.job.sentences != LINE:
-        whole = [document.text for document in documents if not document.is_split]
-        notes += language_notes(whole, plan.job.language) + divided_word_notes(whole)
-    if plan.job.do_lower_case and not plan.job.tokenizer:
-        notes += warn_of_lost_marks([document.text for document in documents])
+    job, texts = plan.job, [document.text for document in documents]
+    if job.sentences != LINE:
+        whole = [document for document in documents if not document.is_split]
+        silent = [document.text for document in whole if not document.language]
+        notes += language_notes(silent, job.language)
+        notes += divided_word_notes(document.text for document in whole)
+    if job.language_column and not any(document.language for document in documents):
+        notes.append(
+            f"--language_column={job.language_column}: no document of a sample names its language "
+            f"there; such documents are of --language={job.language}"
+        )
+    notes += segmenter_notes(texts, job.segmenter, job.hides_words)
+    if job.do_lower_case and not job.tokenizer:
+        notes += warn_of_lost_marks(texts)
     return notes
 
 
@@ -207,14 +217,6 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
     """
     output, shards = plan.layout.output, plan.layout.total_shards
     total_bytes = sum(file.bytes for file in plan.inputs)
-    notes = _notes(plan)
-    print(
-        f"{counted(len(plan.inputs), 'file')}, {size(total_bytes)} -> "
-        f"{counted(shards, 'shard')} in {output}",
-        flush=True,
-    )
-    for note in notes:
-        print(note, flush=True)
     if works_here(options):
         with loading():  # their import prints; do it now
             import beambert.pipelines.records.decoding
@@ -226,6 +228,14 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
         files.delete_prefixed(output, spill_prefix(plan.run))
 
     try:
+        notes = _notes(plan)
+        print(
+            f"{counted(len(plan.inputs), 'file')}, {size(total_bytes)} -> "
+            f"{counted(shards, 'shard')} in {output}",
+            flush=True,
+        )
+        for note in notes:
+            print(note, flush=True)
         with undone_at_end(delete_spills):
             stages = run_job(
                 lambda pipeline, folder: (

@@ -15,6 +15,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
+from beambert.pipelines.corpus.language_codes import check_language, language_of
 from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, reject_row
 from beambert.pipelines.corpus.transforms import REJECTS, add_sources, read_source
@@ -37,7 +38,6 @@ from beambert.pipelines.text.filters import NONE, FilterSettings
 from beambert.pipelines.text.language_identification import MIN_PROBABILITY, check_languages
 from beambert.pipelines.text.preparation import SENTENCEX, TextOptions, prepare_documents
 from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, check_scrubbing
-from beambert.pipelines.text.sentences import check_language
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
@@ -65,13 +65,14 @@ class ReadDocuments(beam.PTransform):
         *,
         format: str = "auto",
         text_column: str = "text",
+        language_column: str = "",
         encoding: str = "auto",
     ):
         """Lists the files, and decides how text is decoded that isn't UTF-8.
 
         Args:
           input: pattern of the files, or several.
-          format, text_column, encoding: see `PretrainingDataJob`.
+          format, text_column, language_column, encoding: see `PretrainingDataJob`.
 
         Raises:
           InputError: a pattern matches nothing, or a file or the encoding cannot be used.
@@ -82,7 +83,7 @@ class ReadDocuments(beam.PTransform):
         encodings, _ = find_encodings(files, format, encoding)
         self._files = InputList(tuple(files))
         self._sources = Sources.of(patterns)
-        self._options = ReadOptions(format, text_column, None, encodings)
+        self._options = ReadOptions(format, text_column, None, encodings, language_column)
 
     # Beam takes no hint for several outputs; each has its own.
     def expand(self, begin: beam.pvalue.PBegin):
@@ -304,13 +305,14 @@ def _read_rows(
         elif isinstance(document, Skip):
             counts["dropped " + document.reason] += 1
         else:
-            yield DocumentRow(document.text, path, source, document.is_split)
+            yield DocumentRow(document.text, path, source, document.is_split, document.language)
     count(counts)
 
 
 def _split_row(row: DocumentRow, options: TextOptions) -> Iterator[SentencesRow]:
     counts: Counter[str] = Counter()
-    for sentences in prepare_documents([Document(row.text, row.is_split)], options, counts):
+    document = Document(row.text, row.is_split, language=language_of(row.language))
+    for sentences in prepare_documents([document], options, counts):
         yield SentencesRow(sentences, row.path, row.source)
     count(counts)
 

@@ -30,7 +30,6 @@ from beambert.pipelines.instances.building import (
 from beambert.pipelines.instances.by_source import SourceRecords, pair_sources
 from beambert.pipelines.instances.compact_documents import (
     CompactDocuments,
-    compact_documents,
     document_hash,
 )
 from beambert.pipelines.instances.masking import TokenIds
@@ -121,12 +120,9 @@ class TokenizeSources(beam.DoFn):
         """
         check_visible(self._layout.folders()[0].path)
         with loading():
-            from beambert.pipelines.tokenizers import building
+            from beambert.pipelines.pretraining_data.tokenizing import DocumentTokenizer
 
-        self._tokenizer = building.make_tokenizer(
-            self._vocabulary, self._text_options.do_lower_case
-        )
-        self._tokenize_documents = building.tokenize_documents
+        self._tokenizer = DocumentTokenizer(self._vocabulary, self._text_options)
         self._progress = ProgressTally(self._read_options.progress_folder)
         self._clock = StageClock()
 
@@ -209,9 +205,7 @@ class TokenizeSources(beam.DoFn):
         self._clock.lap("split")
         if not sentences:
             return
-        space_before = self._vocabulary.space_before
-        tokens, lengths = self._tokenize_documents(self._tokenizer, sentences, space_before)
-        compact = compact_documents(sentences, tokens, lengths, len(self._vocabulary), sources)
+        compact = self._tokenizer.tokenize(sentences, sources)
         self._counts["dropped no_tokens"] += len(sentences) - len(compact.hashes)
         self._tokenized.append(compact)
         self._clock.lap("tokenize")
@@ -397,7 +391,15 @@ class WriteShards(beam.DoFn):
         lap("pairs")
         with open_atomically(FileSystems.join(folder.path, name)) as file:
             writer = RecordWriter(file, self._layout.compression)
-            batches = build_instances(documents.tokens, pairs, self._ids, parameters, key, counts)
+            batches = build_instances(
+                documents.tokens,
+                pairs,
+                self._ids,
+                parameters,
+                key,
+                counts,
+                documents.begins_word,
+            )
             for number, rows in enumerate(batches):
                 lap("masks")
                 examples = encode_examples(rows)

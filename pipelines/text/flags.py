@@ -16,6 +16,13 @@ def add_text_flags(group: FlagGroup) -> None:
     add = group.add_argument
     add("--language", default="en", help="ISO 639-1 code for the sentence splitter (default: en)")
     add(
+        "--language_column",
+        default="",
+        metavar="NAME",
+        help="column of JSON Lines, Parquet, CSV and TSV that names the language of each document, "
+        "such as de, zh-Hant or tha_Thai, in place of --language; a null leaves that",
+    )
+    add(
         "--sentences",
         choices=[SENTENCEX, LINE],
         default=SENTENCEX,

@@ -4,17 +4,22 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
+from beambert.pipelines.corpus.language_codes import DEFAULT_LANGUAGE
 from beambert.pipelines.corpus.latin_languages import languages_of
-from beambert.pipelines.text.sentences import DEFAULT_LANGUAGE
 
 # Least share of the texts that tell their language in which the same one must be found.
 _MOST_TEXTS = 0.6
 # First word of the Unicode names of a script's letters -> code of a language that has it and rules
-# for its sentences. Chinese and Japanese sentences end alike in all languages.
+# for its sentences.
 _OF_SCRIPT = {
     **{"CYRILLIC": "ru", "GREEK": "el", "ARMENIAN": "hy", "GEORGIAN": "ka", "HEBREW": "he"},
     **{"ARABIC": "ar", "DEVANAGARI": "hi", "BENGALI": "bn", "TAMIL": "ta", "TELUGU": "te"},
+    **{"CJK": "zh", "THAI": "th", "KHMER": "km"},
 }
+_KANA = ("HIRAGANA", "KATAKANA")
+# Least share of kana among the letters of Japanese. Half of the letters of a text are kana; in
+# Chinese there are those of a name at most.
+_LEAST_KANA = 0.1
 # Number of characters of a text that are looked at.
 _LOOKED_AT = 10_000
 
@@ -34,7 +39,7 @@ def language_notes(texts: Sequence[str], language: str) -> list[str]:
         return []
     return [
         f"sentences: split by the rules of --language={language}, but the text looks like another "
-        f"language; --language={found} ends no sentence at that language's abbreviations"
+        f"language; --language={found} ends them where that language does"
     ]
 
 
@@ -46,6 +51,8 @@ def _language_of(text: str) -> str:
         for character in letters
         if ord(character) > 0x24F  # the end of the Latin letters
     )
+    if sum(beyond[script] for script in _KANA) > _LEAST_KANA * len(letters):
+        return "ja"
     script, count = next(iter(beyond.most_common(1)), ("", 0))
     if count > len(letters) / 2:
         return _OF_SCRIPT.get(script, "")

@@ -7,6 +7,7 @@ from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.text.cleaning import normalize_text
 from beambert.pipelines.text.filters import FilterSettings, blocked, why_dropped
 from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, scrub
+from beambert.pipelines.text.segmenters import NONE
 from beambert.pipelines.text.sentences import split_sentences
 
 # Values of --duplicates.
@@ -21,10 +22,11 @@ class TextOptions:
 
     Attributes:
       do_lower_case: True for uncased vocabularies.
-      language: ISO 639-1 code for the sentence splitter.
+      language: ISO 639-1 code for the sentence splitter, for documents that name no language.
       sentences: `SENTENCEX`, or `LINE` if each line is a sentence already.
       filters: settings for the documents to drop.
       duplicates: `KEEP`, or `EXACT` or `NEAR` to drop such duplicates.
+      segmenter: how words are found in scripts without spaces, see `segmenters`.
       scrub, phone_regions: what is replaced in the documents that are kept, see `scrubbing.scrub`.
     """
 
@@ -35,6 +37,7 @@ class TextOptions:
     duplicates: str = KEEP
     scrub: tuple[str, ...] = ()
     phone_regions: tuple[str, ...] = DEFAULT_REGIONS
+    segmenter: str = NONE
 
 
 def prepare_documents(
@@ -56,6 +59,7 @@ def prepare_documents(
         document = documents.pop()
         is_split = document.is_split or options.sentences == LINE
         text = normalize_text(document.text, is_split)
+        language = document.language or options.language
         del document
         reason = why_dropped(text, options.filters) if text else "empty"
         if not reason and count - len(documents) - 1 in with_blocked:
@@ -64,7 +68,7 @@ def prepare_documents(
             text, scrubbed = scrub(text, options.scrub, options.phone_regions)
             for name, number in scrubbed.items():
                 counts["scrubbed " + name] += number
-        sentences = [] if reason else split_sentences(Document(text, is_split), options.language)
+        sentences = [] if reason else split_sentences(Document(text, is_split), language)
         if sentences:
             prepared.append(sentences)
         else:

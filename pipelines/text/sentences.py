@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from beambert.pipelines.corpus.documents import Document
-from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.corpus.language_codes import DEFAULT_LANGUAGE
+from beambert.pipelines.text.language_rules import split_clauses, stand_in
 
 # Number of characters to split at a time. The splitter needs many times the memory of its text.
 WINDOW = 1 << 20
@@ -18,32 +19,6 @@ _WITHOUT_QUOTATION = str.maketrans(
     dict.fromkeys("()[]{}<>\"'`“”„‟‘’‚‛«»‹›「」『』《》〈〉（）【】", " ")
 )
 
-# The codes of ISO 639-1. The splitter takes any other word for an unknown language.
-_CODES = (
-    "aa ab ae af ak am an ar as av ay az ba be bg bi bm bn bo br bs ca ce ch co cr cs cu cv "
-    "cy da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho "
-    "hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku "
-    "kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn "
-    "no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm "
-    "sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi "
-    "vo wa wo xh yi yo za zh zu"
-)
-LANGUAGES = frozenset(_CODES.split())
-DEFAULT_LANGUAGE = "en"
-
-
-def check_language(language: str) -> None:
-    """Refuses what is no code of a language, as of a country.
-
-    Raises:
-      InputError: it is no code of ISO 639-1.
-    """
-    if language not in LANGUAGES:
-        raise InputError(
-            f"--language={language}: is no ISO 639-1 code; name that of the text, such as en or "
-            "zh, or of a related language"
-        )
-
 
 def split_sentences(document: Document, language: str = DEFAULT_LANGUAGE) -> list[str]:
     """Returns the sentences of a document in order, without blank ones.
@@ -56,17 +31,32 @@ def split_sentences(document: Document, language: str = DEFAULT_LANGUAGE) -> lis
     pieces = (piece for line in lines for piece in map(str.strip, _pieces(line)) if piece)
     if document.is_split:
         return list(pieces)
+    sentences: list[str] = []
+    for text in _windows(pieces):
+        for segment in map(str.strip, _segments(text, language)):
+            for sentence in split_clauses(segment, language):
+                if len(sentence) > LONGEST_QUOTATION:
+                    sentences += _split_quotation(sentence, language)
+                elif sentence:
+                    sentences.append(sentence)
+    return sentences
+
+
+def _segments(text: str, language: str) -> list[str]:
+    """Returns the sentences of a text as the splitter finds them, with the space behind each."""
     # The parser of a command's flags imports this module, and needs no splitter.
     import sentencex
 
-    sentences: list[str] = []
-    for text in _windows(pieces):
-        for sentence in map(str.strip, sentencex.segment(language, text)):
-            if len(sentence) > LONGEST_QUOTATION:
-                sentences += _split_quotation(sentence, language)
-            elif sentence:
-                sentences.append(sentence)
-    return sentences
+    known = stand_in(text, language)
+    segments = sentencex.segment(language, known)
+    if known == text:
+        return segments
+    start, found = 0, []
+    for segment in segments:
+        start = known.index(segment, start)
+        found.append(text[start : start + len(segment)])
+        start += len(segment)
+    return found
 
 
 def _split_quotation(sentence: str, language: str) -> Iterator[str]:
@@ -74,11 +64,9 @@ def _split_quotation(sentence: str, language: str) -> Iterator[str]:
 
     A mark between two pieces goes with the one from which no space separates it.
     """
-    import sentencex
-
     bare = sentence.translate(_WITHOUT_QUOTATION)
     start = end = 0
-    for piece in filter(None, map(str.strip, sentencex.segment(language, bare))):
+    for piece in filter(None, map(str.strip, _segments(bare, language))):
         first = bare.index(piece, end)
         if end:
             between = sentence[end:first]

@@ -48,10 +48,11 @@ def tokenize_documents(
     Returns:
       the ids of all sentences end to end, int32, and each sentence's number of ids, int64.
     """
-    return tokenizer.tokenize_batch(
-        [
-            space_before + text if place else text
-            for of in sentences
-            for place, text in enumerate(of)
-        ]
-    )
+    return tokenizer.tokenize_batch(with_space_before(sentences, space_before))
+
+
+def with_space_before(sentences: Sequence[Sequence[str]], space_before: str) -> list[str]:
+    """Returns the sentences of all documents as they are tokenized, see `tokenize_documents`."""
+    return [
+        space_before + text if place else text for of in sentences for place, text in enumerate(of)
+    ]

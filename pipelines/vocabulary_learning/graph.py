@@ -26,7 +26,10 @@ FLAGS_OF = (
     {"inputs": "--input"}
     | {
         f"parameters.{name}": f"--{name}"
-        for name in (*_PARAMETERS, "kind", "extend", "add", "add_pieces")
+        for name in (
+            *_PARAMETERS,
+            *("kind", "extend", "add", "add_pieces", "character_coverage"),
+        )
     },
 )
 
@@ -42,6 +45,8 @@ def about_job(
     parameters["do_lower_case"] = job.lower_cases
     if job.kind != WORDPIECE:  # The files of older versions do not name the kind.
         parameters["kind"] = job.kind
+    if job.character_coverage is not None:
+        parameters["character_coverage"] = job.character_coverage
     if extension:
         del parameters["vocab_size"]
         parameters["extend"] = extension.vocabulary.sha256
@@ -136,7 +141,7 @@ class LearnVocabulary(beam.PTransform):
         )
         if job.kind == WORDPIECE and not extension:
             characters = words | "Characters" >> beam.Map(
-                learning.choose_characters, size, do_lower_case
+                learning.choose_characters, size, do_lower_case, job.character_coverage
             )
             uncovered = (
                 counted.words

@@ -34,6 +34,8 @@ class VocabularyJob:
         learn a vocabulary of its own.
       add: number of pieces to add to `extend`: those that save most tokens of the text.
       add_pieces: path of a list of pieces to add instead, one a line.
+      character_coverage: share of the characters' occurrences that tokens cover; None to choose
+        characters by the room that there is.
       kind: "wordpiece"; "bpe" for a byte-level BPE as RoBERTa's; "unigram" as ALBERT's.
 
     Raises:
@@ -52,6 +54,7 @@ class VocabularyJob:
     extend: str | None = None
     add: int | None = None
     add_pieces: str | None = None
+    character_coverage: float | None = None
 
     def __post_init__(self) -> None:
         """Checks the values."""
@@ -60,6 +63,7 @@ class VocabularyJob:
         if self.kind not in KINDS:
             raise InputError(f"--kind={self.kind}: must be one of {', '.join(KINDS)}")
         self._check_extension()
+        self._check_coverage()
         if self.kind == BPE and self.vocab_size < FEWEST_OF_BPE:
             raise InputError(
                 f"--vocab_size={self.vocab_size}: must be at least {FEWEST_OF_BPE} with "
@@ -69,6 +73,23 @@ class VocabularyJob:
             raise InputError(
                 f"--output={self.output}: --kind={self.kind} makes a {TOKENIZER_FILE}; name a file "
                 "of that name, in a folder of its own"
+            )
+
+    def _check_coverage(self) -> None:
+        coverage = self.character_coverage
+        if coverage is None:
+            return
+        flag = f"--character_coverage={coverage:g}"
+        if not 0 < coverage <= 1:
+            raise InputError(f"{flag}: must be more than 0 and at most 1")
+        if self.kind == BPE:
+            raise InputError(
+                f"{flag}: has no effect with --kind={BPE}, whose bytes spell every character; "
+                "leave it out"
+            )
+        if self.extend is not None:
+            raise InputError(
+                f"{flag}: cannot be given beside --extend, whose characters all stay; leave it out"
             )
 
     def _check_extension(self) -> None:

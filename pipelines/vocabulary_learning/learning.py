@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
 
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.vocabulary_learning.extension import LONGEST_PIECE
 from beambert.pipelines.wordpiece.vocabulary import PADDING, SPECIAL_TOKENS, Vocabulary
 
@@ -142,19 +143,68 @@ def common_characters(do_lower_case: bool, most: int) -> set[str]:
     return set()
 
 
-def choose_characters(words: CorpusWords, vocab_size: int, do_lower_case: bool) -> list[str]:
+def character_counts(words: CorpusWords) -> Counter[str]:
+    """Returns the number of times that each character occurs."""
+    counts: Counter[str] = Counter()
+    for piece, count in words.characters.items():
+        counts[piece[-1]] += count
+    return counts
+
+
+def frequent_characters(words: CorpusWords, coverage: float) -> set[str]:
+    """Returns the most frequent characters that together make up a share of all occurrences.
+
+    The share is what SentencePiece calls character_coverage (Kudo and Richardson 2018).
+    """
+    counts = character_counts(words)
+    wanted, found = coverage * counts.total(), set()
+    for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        if wanted <= 0:
+            break
+        found.add(character)
+        wanted -= count
+    return found
+
+
+def check_coverage(
+    words: CorpusWords, characters: Sequence[str], vocab_size: int, coverage: float
+) -> None:
+    """Refuses a vocabulary that has no room for the characters that are wanted.
+
+    Args:
+      words: counts of words.
+      characters: tokens of one character, see `choose_characters`.
+      vocab_size: number of tokens.
+      coverage: share of the characters' occurrences to cover.
+
+    Raises:
+      InputError: the characters cover less.
+    """
+    counts, alphabet = character_counts(words), {piece[-1] for piece in characters}
+    if missing := frequent_characters(words, coverage) - alphabet:
+        covered = sum(count for of, count in counts.items() if of in alphabet) / counts.total()
+        raise InputError(
+            f"--character_coverage={coverage:g}: --vocab_size={vocab_size} has room for "
+            f"{covered:.3%} of the text's characters and lacks {len(missing):,} different ones; "
+            "raise --vocab_size or lower the coverage"
+        )
+
+
+def choose_characters(
+    words: CorpusWords, vocab_size: int, do_lower_case: bool, coverage: float | None = None
+) -> list[str]:
     """Returns the tokens of one character, "x" and "##x".
 
-    A word with any other character becomes [UNK]. The tokens cover:
+    A word with any other character becomes [UNK]. Unless `coverage` says what share of the
+    characters' occurrences is covered, the tokens cover:
 
     - every character that is as frequent as the last word that there is room for (in Chinese these
       are most tokens);
     - the `common_characters`;
     - the most frequent other characters, up to `RESERVED_SHARE` of the tokens.
     """
-    counts: Counter[str] = Counter()
-    for piece, count in words.characters.items():
-        counts[piece[-1]] += count
+    counts = character_counts(words)
+    wanted = None if coverage is None else frequent_characters(words, coverage)
     common = common_characters(do_lower_case, int(RESERVED_SHARE * vocab_size))
     room = vocab_size - len(special_tokens(vocab_size, do_lower_case))
     last_count = words.most_frequent[room - 1][1] if len(words.most_frequent) >= room else 1
@@ -168,6 +218,8 @@ def choose_characters(words: CorpusWords, vocab_size: int, do_lower_case: bool) 
     for rank, character in enumerate(ranked):
         pieces = [character, f"##{character}"] if character in continuing else [character]
         is_wanted = rank < fewest or counts[character] >= last_count
+        if wanted is not None:
+            is_wanted = character in common or character in wanted
         if not is_wanted or len(chosen) + len(pieces) > room:
             break
         chosen += pieces

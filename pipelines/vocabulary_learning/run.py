@@ -29,6 +29,7 @@ from beambert.pipelines.vocabulary_learning.graph import FLAGS_OF, LearnVocabula
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import special_tokens
 from beambert.pipelines.vocabulary_learning.word_counts import job_file, no_words, rejects_file
+from beambert.pipelines.wordpiece.long_stretches import long_stretch_notes
 from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
 
 if TYPE_CHECKING:
@@ -67,8 +68,11 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
     write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
     print(f"{counted(len(inputs), 'file')}, {size(total_bytes)} -> {job.output}", flush=True)
     notes += describe_links(inputs)
+    texts = [document.text for document in documents]
     if job.lower_cases and job.kind == WORDPIECE:
-        notes += warn_of_lost_marks([document.text for document in documents])
+        notes += warn_of_lost_marks(texts)
+    if job.kind == WORDPIECE and not extension:
+        notes += long_stretch_notes(texts)
     for note in notes:
         print(note, flush=True)
     if works_here(options):

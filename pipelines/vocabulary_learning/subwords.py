@@ -4,8 +4,10 @@ The trainers of Hugging Face's `tokenizers` library learn them. They take texts,
 given as often as it occurs.
 """
 
+import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from tokenizers import (
     AddedToken,
@@ -20,7 +22,7 @@ from tokenizers.processors import TemplateProcessing
 
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
 from beambert.pipelines.vocabulary_learning.job import BPE
-from beambert.pipelines.vocabulary_learning.learning import CorpusWords
+from beambert.pipelines.vocabulary_learning.learning import CorpusWords, frequent_characters
 from beambert.pipelines.wordpiece.vocabulary import (
     CLASSIFY,
     MASK,
@@ -85,7 +87,11 @@ def word_splitter(kind: str, do_lower_case: bool) -> Callable[[Sequence[str]], l
 
 
 def learn_tokenizer(
-    words: CorpusWords, kind: str, vocab_size: int, do_lower_case: bool
+    words: CorpusWords,
+    kind: str,
+    vocab_size: int,
+    do_lower_case: bool,
+    coverage: float | None = None,
 ) -> TokenizerVocabulary:
     """Returns a tokenizer of at most `vocab_size` tokens; the special ones come first.
 
@@ -94,7 +100,12 @@ def learn_tokenizer(
       kind: "bpe" or "unigram".
       vocab_size: number of tokens.
       do_lower_case: whether text is lower-cased.
+      coverage: share of the characters' occurrences to cover. Words are learned from in parts
+        without the other ones, which become [UNK]. None covers all.
     """
+    given = words.most_frequent
+    if coverage is not None:
+        given = _covered(given, frequent_characters(words, coverage))
     tokenizer = empty_tokenizer(kind, do_lower_case)
     learner = Tokenizer(type(tokenizer.model)())
     learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -105,7 +116,7 @@ def learn_tokenizer(
         trainer = trainers.BpeTrainer(initial_alphabet=alphabet, **settings)
     else:
         trainer = trainers.UnigramTrainer(unk_token=UNKNOWN, **settings)
-    learner.train_from_iterator(_texts(words.most_frequent), trainer)
+    learner.train_from_iterator(_texts(given), trainer)
     tokenizer.model = learner.model
     # A mask takes the space before it, as in the published tokenizers: it hides a word with it.
     mask = AddedToken(MASK, lstrip=True, special=True)
@@ -121,6 +132,16 @@ def learn_tokenizer(
         content["model"]["vocab"] = _rounded(content["model"]["vocab"])
     data = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
     return TokenizerVocabulary.read(data.encode(), f"--kind={kind}")
+
+
+def _covered(counts: Sequence[tuple[str, int]], alphabet: Collection[str]) -> list[tuple[str, int]]:
+    """Returns the longest parts of words that have characters of an alphabet alone."""
+    parts: Counter[str] = Counter()
+    for word, count in counts:
+        for is_covered, characters in itertools.groupby(word, alphabet.__contains__):
+            if is_covered:
+                parts["".join(characters)] += count
+    return sorted(parts.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _texts(counts: Sequence[tuple[str, int]]) -> Iterator[str]:

@@ -32,7 +32,11 @@ from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.vocabulary_learning.extension import Extension, tokens_of
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
-from beambert.pipelines.vocabulary_learning.learning import CorpusWords, learn_vocabulary
+from beambert.pipelines.vocabulary_learning.learning import (
+    CorpusWords,
+    check_coverage,
+    learn_vocabulary,
+)
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 # Number of characters of text to split at a time. Longer texts are cut at white space.
@@ -306,11 +310,15 @@ class WriteVocabulary(beam.DoFn):
                 "tokens_after": tokens_of(vocabulary.tokens, counted),
             }
         elif job.kind == WORDPIECE:
+            if job.character_coverage is not None:
+                check_coverage(words, characters, job.vocab_size, job.character_coverage)
             vocabulary = learn_vocabulary(words, characters, job.vocab_size, job.lower_cases)
         else:
             from beambert.pipelines.vocabulary_learning.subwords import learn_tokenizer
 
-            vocabulary = learn_tokenizer(words, job.kind, job.vocab_size, job.lower_cases)
+            vocabulary = learn_tokenizer(
+                words, job.kind, job.vocab_size, job.lower_cases, job.character_coverage
+            )
         counts = {
             "documents": read["documents"],
             "skipped": read["skipped"],

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.pipelines.corpus.charsets import Assumed
+from beambert.pipelines.corpus.columns import Columns
 from beambert.pipelines.corpus.documents import Document, Reject
 from beambert.pipelines.corpus.formats import FORMATS, recognise
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, read_part, split_file
@@ -20,7 +21,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 
 def read(name: str, data: bytes, column: str = "text", **options) -> list[Document | Reject]:
-    return list(FORMATS[name].read_lines(io.BytesIO(data), column, **options))
+    return list(FORMATS[name].read_lines(io.BytesIO(data), Columns(column), **options))
 
 
 @exact

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.pipelines.corpus.charsets import SAMPLE_BYTES
+from beambert.pipelines.corpus.columns import Columns
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.format_base import BYTE_ORDER_MARK
 from beambert.pipelines.corpus.formats import FORMATS, recognise
@@ -115,7 +116,7 @@ class TestJsonLines:
 
     def test_another_column_and_nulls(self):
         lines = [b'{"body": "One", "text": 1}\n', b'{"body": null}\n', b'{"text": "Two"}\n']
-        found = list(FORMATS["jsonl"].read_lines(lines, "body"))
+        found = list(FORMATS["jsonl"].read_lines(lines, Columns("body")))
         assert found[:2] == [Document("One"), Skip("null_text")]
         assert (found[2].reason, found[2].line) == ("no_text", 3)
 

@@ -9,10 +9,16 @@ ENGLISH = "The decision of the court was not in the file, and it is for that rea
 FRENCH = "La décision est dans le dossier, et elle est pour les parties une surprise."
 RUSSIAN = "Решение суда не было в деле, и поэтому оно стало для сторон неожиданностью."
 CHINESE = "法院的判决不在案卷之中,因此双方都感到意外。"
+JAPANESE = "裁判所の判決は記録になく、当事者にとって意外なものであった。"
+THAI = "คำพิพากษาของศาลไม่อยู่ในสำนวน"
 
 
 @pytest.mark.parametrize(
-    ("text", "code"), [(GERMAN, "de"), (FRENCH, "fr"), (RUSSIAN, "ru"), ("यह है। वह नहीं है।", "hi")]
+    ("text", "code"),
+    [
+        *((GERMAN, "de"), (FRENCH, "fr"), (RUSSIAN, "ru"), ("यह है। वह नहीं है।", "hi")),
+        *((CHINESE, "zh"), (JAPANESE, "ja"), (THAI, "th")),
+    ],
 )
 def test_another_language_is_told(text, code):
     (note,) = language_notes([text] * 3, "en")
@@ -23,7 +29,7 @@ def test_another_language_is_told(text, code):
     "texts",
     [
         [ENGLISH] * 3,
-        [CHINESE] * 3,
+        ["모든 인간은 태어날 때부터 자유롭다."] * 3,
         [ENGLISH, GERMAN],
         [GERMAN, FRENCH, RUSSIAN],
         ["River, city."],

@@ -1,0 +1,77 @@
+"""Where sentences end in other languages: cases that a speaker can judge."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.languages import ARTICLE_1
+
+from beambert.pipelines.corpus.documents import Document
+from beambert.pipelines.text.language_rules import SHORTEST_THAI, stand_in
+from beambert.pipelines.text.sentences import split_sentences
+
+# Language -> texts, with "|" where a sentence ends.
+CASES = [
+    ("zh", "他来了。|她走了！|你呢？|好。"),
+    ("zh", "工程于1907年完成。|2009年，贝拉克·奥巴马就职。|“好。”|１９９９年结束。"),
+    ("zh", "价格是3.5元。|他说：“走吧。”"),
+    ("ja", "雨が降った。|2020年だ！|え？|はい。"),
+    ("ja", "彼は「行く。」と言った。|「行く？」って聞いた。|そうだ。"),
+    ("th", "ผมไปตลาดเมื่อวานนี้กับเพื่อนสองคน |เราซื้อผลไม้และผักสดมากมาย และกลับบ้านตอนเย็น"),
+    ("th", "เขาเกิดเมื่อวันที่ 5 ธันวาคม 2470 และเริ่มเรียนปี 2490"),
+    ("km", "ខ្ញុំទៅផ្សារ។ |គាត់មក។|គាត់ទៅ។"),
+    ("my", "ကျွန်တော်သွားတယ်။ |သူလာတယ်။"),
+    ("ar", "جاء د. أحمد إلى البيت. |هل ذهب الولد؟ |نعم! |انظر ص. 12 من الكتاب."),
+    ("fa", "این خانه است. |آیا او آمد؟ |بله."),
+    ("ur", "یہ گھر ہے۔ |وہ آیا۔|کیا وہ گیا؟"),
+    ("he", 'או"ם הקים סוכנות ב-1949. |נולד בתל אביב, בירת צה"ל. |האם הלך?'),
+    ("hi", "डॉ. राम आए। |वे प्रो. शर्मा से मिले। |क्या वह गया? |हाँ!"),
+    ("bn", "সে এসেছে। |তুমি কি যাবে?"),
+    ("ru", "Он читал журналы, книги и др. литературу. |В 1895 г. Пушкин приехал. |Да?"),
+    ("de", "Das kostet z. B. 5 Euro. |Dr. Meier kam am 3. Mai. |Wirklich? |Ja."),
+    ("ko", "그는 왔다. |어디 가요? |3.5킬로입니다."),
+    ("am", "ሰላም ነው። |እንዴት ነህ፧"),
+    ("hy", "Սա տուն է։ |Նա եկավ։"),
+]
+
+
+@pytest.mark.parametrize(("language", "text"), CASES)
+def test_cases(language, text):
+    found = split_sentences(Document(text.replace("|", "")), language)
+    assert found == [sentence.strip() for sentence in text.split("|")]
+
+
+@pytest.mark.parametrize("language", ARTICLE_1)
+def test_the_first_article_has_two_sentences(language):
+    """In Thai the second one has a space inside, before "and"."""
+    text = ARTICLE_1[language]
+    found = split_sentences(Document(text), language)
+    assert len(found) == 2
+    assert "".join("".join(found).split()) == "".join(text.split())
+
+
+def test_a_thai_sentence_is_not_short():
+    words = "ไป มา กิน นอน " * 40
+    found = split_sentences(Document(words), "th")
+    assert len(found) > 10 and all(len(sentence) >= SHORTEST_THAI for sentence in found[:-1])
+
+
+def test_english_is_split_as_before():
+    """The text that the splitter gets is the text, whatever its script."""
+    for _, text in CASES:
+        assert stand_in(text, "en") is text
+
+
+ALPHABET = "аб. !?…\"'”()0\n。！？9「」とてא\"ב'אبدأ. वडॉ.។៕กขแที่ 😀\u200dé"
+
+
+@pytest.mark.parametrize("language", ["zh", "ja", "he", "ar", "hi", "ru", "km", "th", "ko"])
+def test_nothing_but_white_space_is_lost(language):
+    @settings(derandomize=True, max_examples=100, deadline=None, database=None)
+    @given(st.text(st.sampled_from(ALPHABET), max_size=60))
+    def check(text):
+        sentences = split_sentences(Document(text), language)
+        assert "".join("".join(sentences).split()) == "".join(text.split())
+        assert all(sentence == sentence.strip() and sentence for sentence in sentences)
+        assert len(stand_in(text, language)) == len(text)
+
+    check()
