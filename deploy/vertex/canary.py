@@ -195,7 +195,7 @@ def _ask(
     mine: str | None,
 ) -> None:
     """Sends questions one by one until a deployed model has answered or failed often enough."""
-    from google.api_core.exceptions import GoogleAPICallError
+    from google.api_core.exceptions import GoogleAPIError
     from google.protobuf import json_format, struct_pb2
 
     for texts, label in questions:
@@ -203,7 +203,7 @@ def _ask(
         began = time.monotonic()
         try:
             answer = client.predict(endpoint=endpoint, instances=[instance], timeout=PATIENCE)
-        except GoogleAPICallError as error:
+        except GoogleAPIError as error:
             tally.failures.append(str(error).splitlines()[0])
         else:
             model = answer.deployed_model_id

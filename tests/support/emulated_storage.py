@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 from gcp_storage_emulator import server as emulator
 from gcp_storage_emulator.exceptions import NotFound
-from gcp_storage_emulator.handlers import buckets
+from gcp_storage_emulator.handlers import buckets, objects
 from gcp_storage_emulator.handlers.objects import _checksums, _make_object_resource
 from gcp_storage_emulator.storage import Storage
 
@@ -295,6 +295,10 @@ def serve(folder: pathlib.Path) -> None:
     certificate, key = write_certificate(folder)
     context.load_cert_chain(certificate, key)
     plain, secure = Server(storage, None), Server(storage, context)
+    # Where objects may be downloaded, also those that TensorFlow has sent as to Google.
+    objects._make_object_resource = lambda _, *given, **named: _make_object_resource(
+        plain.address, *given, **named
+    )
     threading.Thread(target=plain.serve_forever, daemon=True).start()
     environment = {
         "STORAGE_EMULATOR_HOST": plain.address,
