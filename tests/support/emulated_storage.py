@@ -288,6 +288,8 @@ class _Secure:
 def serve(folder: pathlib.Path) -> None:
     """Serves gs://bucket until the process is killed; prints the environment that clients need."""
     storage = Storage(use_memory_fs=True)
+    # It writes the list of all objects at each change, which nobody reads.
+    storage._write_config_to_file = lambda: None
     buckets.create_bucket(BUCKET, storage)
     buckets.create_bucket(OBJECTS_ONLY, storage)
     buckets.create_bucket(CONFIGURED, storage)
