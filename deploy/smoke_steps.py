@@ -112,8 +112,8 @@ def _project(settings: Settings, commit: str) -> list[Step]:
             (
                 f"{sys.executable} -m beambert.demo.corpus --output={FOLDER}",
                 # The last file is the second delivery.
-                "gcloud storage cp --no-clobber "
-                f"{FOLDER}/corpus/documents-0000[0-2]*.jsonl gs://{bucket}-text/",
+                f"gcloud storage cp {FOLDER}/corpus/documents-0000[0-2]*.jsonl "
+                f"gs://{bucket}-text/ --no-clobber",
                 f"gcloud storage cp -r {FOLDER}/task gs://{bucket}-config/smoke/",
                 f"beambert vocab --input='{FOLDER}/corpus/documents-0000[0-2]*.jsonl' "
                 f"--vocab_size=8000 --output={FOLDER}/vocab.txt",
@@ -257,8 +257,8 @@ def _versions(settings: Settings, commit: str) -> list[Step]:
             "arrival",
             "an arrival; the whole pipeline, its lock and its end; permissions are enough",
             (
-                "gcloud storage cp --no-clobber "
-                f"{FOLDER}/corpus/documents-00003*.jsonl {delivered}/",
+                f"gcloud storage cp {FOLDER}/corpus/documents-00003*.jsonl {delivered}/ "
+                "--no-clobber",
                 f"{sys.executable} -m beambert.deploy.manifest --folder={delivered} "
                 f"{FOLDER}/corpus/documents-00003*.jsonl > {FOLDER}/second.manifest.json",
                 # One manifest names a file that nobody delivers, beside the good one.
