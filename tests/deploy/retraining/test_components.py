@@ -24,6 +24,7 @@ from beambert.deploy.vertex import requests
 from beambert.deploy.vertex.pipeline import FILE
 from beambert.deploy.vertex.registry import REGISTER
 from beambert.pipelines.jobs import files
+from beambert.pipelines.storage import tensorflow_files
 
 pytestmark = pytest.mark.release
 ROOT = pathlib.Path(__file__).parents[3]
@@ -182,7 +183,8 @@ def test_each_component_is_killed_once(gs, storage_environment, outputs, vertex)
     assert [model.labels["version"] for model in vertex.versions] == ["1", "2"]
     assert [len(found) for found in vertex.evaluations.values()] == [1, 1]
     registered = vertex.versions[-1].artifact_uri
-    assert files.list_folder(registered) == ["2"]
-    assert "saved_model.pb" in files.list_folder(f"{registered}/2")
+    assert tensorflow_files.list_folder(registered) == ["2"]
+    served = tensorflow_files.list_folder(f"{WORKSPACE}/serving/2")
+    assert tensorflow_files.list_folder(f"{registered}/2") == served
     process = start("plan", outputs, storage_environment, vertex)
     assert "nothing new" in process.communicate(timeout=SECONDS)[0] and process.returncode == 0
