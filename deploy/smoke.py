@@ -3,256 +3,111 @@
     make smoke-cloud PROJECT=my-trial ARGUMENTS=--dry_run     prints every call and what it costs
     make smoke-cloud PROJECT=my-trial                         makes the calls
 
-The project must be one for trials: `teardown` deletes its buckets.
-deploy/terraform/terraform.tfvars must name it, and trainer = "v5e-1" is enough.
+Steps that don't need each other run side by side. The same command goes on after a step that has
+failed. The project must be one for trials: `teardown` deletes its buckets and its endpoint.
+deploy/terraform/terraform.tfvars must name it. trainer = "v5e-1" is enough, with a quota of two
+chips. With canary_share = 50 the pipeline itself tries the second version out, whose rights are
+proven then.
 """
 
-import dataclasses
+import pathlib
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent import futures
 
 from beambert.deploy.settings import FILE, Settings
+from beambert.deploy.smoke_steps import FOLDER, TEARDOWN, Step, expected_minutes, order, steps
 from beambert.pipelines.shared.console import duration, run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 
-# List prices in dollars an hour, us-central1, as of 2025.
-PRICES = {
-    "nothing": 0.0,
-    "e2-highcpu-8 of Cloud Build": 0.96,
-    "two n2-standard-4 of Dataflow": 0.56,
-    "v5e-1": 1.20,
-    "small component": 0.12,
-    "n2-standard-4 of an endpoint": 0.22,
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class Step:
-    """A step of the smoke test.
-
-    Attributes:
-      name: name of the step.
-      proves: what is proven if it works, as docs/limits.md names it.
-      calls: lines for the shell.
-      hours: expected time in hours of each machine, by its name in `PRICES`.
-    """
-
-    name: str
-    proves: str
-    calls: tuple[str, ...]
-    hours: dict[str, float] = dataclasses.field(default_factory=dict)
-
-    @property
-    def dollars(self) -> float:
-        """What the step is expected to cost."""
-        return sum(PRICES[machine] * hours for machine, hours in self.hours.items())
-
-
-def steps(settings: Settings, commit: str) -> list[Step]:
-    """Returns the steps in their order.
-
-    Args:
-      settings: settings of the project.
-      commit: release to build and deploy.
-    """
-    project, region, bucket = settings.project, settings.region, settings.bucket
-    registry = f"{region}-docker.pkg.dev/{project}/beambert"
-    vertex = f"{sys.executable} -m beambert.deploy.vertex"
-    run = f"gs://{bucket}-work/smoke/runs/000001"
-    state = f"gs://{bucket}-state"
-    substitutions = f"_REGISTRY={registry},_BUCKET={bucket},_COMMIT={commit}"
-    beam = (
-        f"--runner=DataflowRunner --project={project} --region={region} --max_num_workers=2 "
-        f"--temp_location=gs://{bucket}-work/tmp --labels=app=beambert "
-        f"--subnetwork=regions/{region}/subnetworks/beambert "
-        f"--service_account_email=beambert-worker@{project}.iam.gserviceaccount.com"
-    )
-    services = "cloudresourcemanager.googleapis.com serviceusage.googleapis.com"
-    terraform = "terraform -chdir=deploy/terraform"
-    return [
-        Step(
-            "resources",
-            "Terraform's resources, its accounts' rights",
-            (
-                f"gcloud services enable {services} --project={project}",
-                f"gcloud storage buckets describe {state} --project={project} || gcloud storage "
-                f"buckets create {state} --project={project} --location={region} "
-                "--uniform-bucket-level-access --public-access-prevention",
-                f"{terraform} init -reconfigure -backend-config=bucket={bucket}-state",
-                f"{terraform} apply -auto-approve",
-                f"ARRIVALS=$({terraform} output -raw arrivals) && "
-                "gcloud pubsub subscriptions update $ARRIVALS "
-                "--dead-letter-topic=beambert-dead-letters --max-delivery-attempts=10 "
-                f"--project={project}",
-            ),
-        ),
-        Step(
-            "build",
-            "images and templates are built",
-            (
-                f"gcloud builds submit --project={project} --config=deploy/cloudbuild.yaml "
-                f"--gcs-source-staging-dir=gs://{bucket}-work/tmp/source "
-                f"--substitutions={substitutions}",
-            ),
-            {"e2-highcpu-8 of Cloud Build": 0.75},
-        ),
-        Step(
-            "corpus",
-            "people's rights to deliver and to configure",
-            (
-                f"{sys.executable} -m beambert.demo.corpus --output=smoke-output",
-                f"{sys.executable} -m beambert.deploy.manifest --folder=gs://{bucket}-text "
-                "smoke-output/corpus/*.jsonl "
-                "> smoke-output/smoke.manifest.json",
-                f"gcloud storage cp smoke-output/corpus/*.jsonl gs://{bucket}-text/",
-                f"gcloud storage cp -r smoke-output/task gs://{bucket}-config/smoke/",
-            ),
-        ),
-        Step(
-            "vocabulary",
-            "a Dataflow job, workers from the sdist",
-            (
-                f"beambert vocab --input=gs://{bucket}-text/*.jsonl --vocab_size=8000 "
-                f"--output=gs://{bucket}-work/smoke/vocab.txt --setup_file=./setup.py {beam}",
-                f"gcloud storage cp gs://{bucket}-work/smoke/vocab.txt gs://{bucket}-config/smoke/",
-            ),
-            {"two n2-standard-4 of Dataflow": 0.4},
-        ),
-        Step(
-            "template",
-            "a template starts",
-            (
-                f"gcloud dataflow flex-template run beambert-smoke --project={project} "
-                f"--region={region} --max-workers=2 --disable-public-ips "
-                f"--subnetwork=regions/{region}/subnetworks/beambert "
-                f"--template-file-gcs-location=gs://{bucket}-config/templates/{commit}/data.json "
-                f"--staging-location=gs://{bucket}-work/tmp/staging "
-                f"--temp-location=gs://{bucket}-work/tmp --additional-user-labels=app=beambert "
-                f"--service-account-email=beambert-worker@{project}.iam.gserviceaccount.com "
-                f"--parameters='input=gs://{bucket}-text/*.jsonl,"
-                f"vocab_file=gs://{bucket}-config/smoke/vocab.txt,"
-                f"output=gs://{bucket}-work/smoke/records,max_seq_length=32'",
-                _until(f"gcloud storage ls gs://{bucket}-work/smoke/records/_SUCCESS", 60),
-            ),
-            {"two n2-standard-4 of Dataflow": 0.4},
-        ),
-        Step(
-            "deployment",
-            "the release, its schedule",
-            (f"{vertex} --release={commit} deploy --config=deploy/smoke.toml",),
-        ),
-        Step(
-            "tpu",
-            "training on a TPU, spot restarts",
-            (
-                f"{vertex} job --hours=2 -- pretrain --recipe=tiny "
-                f"--data=gs://{bucket}-work/smoke/records --num_train_steps=2000 "
-                f"--model_dir=gs://{bucket}-work/smoke/tiny --tpu=local --dtype=bfloat16",
-            ),
-            {"v5e-1": 0.7},
-        ),
-        Step(
-            "arrival",
-            "an arrival; the whole pipeline, its lock and its end; permissions are enough",
-            (
-                f"gcloud storage cp smoke-output/smoke.manifest.json gs://{bucket}-text/manifests/",
-                _until(f"gcloud storage cat {run}/result.json", 240),
-            ),
-            {"two n2-standard-4 of Dataflow": 0.4, "v5e-1": 1.4, "small component": 2.5},
-        ),
-        Step(
-            "alert",
-            "an alert",
-            (
-                # The manifest names a file that nobody delivers, beside the good one.
-                f"""echo '{{"files": [{{"path": "gs://{bucket}-text/no.jsonl", "bytes": 1}}]}}' """
-                "> smoke-output/wrong.manifest.json",
-                f"gcloud storage cp smoke-output/wrong.manifest.json gs://{bucket}-text/manifests/",
-                f"gcloud workflows run beambert-arrival --project={project} --location={region} "
-                """--data='{"by_hand": true}'""",
-                _until(
-                    f"FOUND=$(gcloud logging read '\"was left out\"' --project={project} --limit=1 "
-                    """--freshness=1h) && test -n "$FOUND\"""",
-                    30,
-                ),
-                "echo 'the address of alert_email has mail now'",
-            ),
-            {"small component": 0.1},
-        ),
-        Step(
-            "serving",
-            "TensorFlow Serving on Vertex with the model's text operations",
-            (
-                f"{vertex} upload {run}",
-                f"{vertex} serve {run} --share=100",
-                f"ENDPOINT=$(gcloud ai endpoints list --project={project} --region={region} "
-                "--filter=displayName=beambert --format='value(name)') && "
-                f"gcloud ai endpoints predict $ENDPOINT --project={project} --region={region} "
-                "--json-request=deploy/smoke_request.json",
-                f"{vertex} serve {run} --share=0",
-            ),
-            {"n2-standard-4 of an endpoint": 0.7},
-        ),
-        Step(
-            "vm",
-            "a TPU VM",
-            (
-                f"COMMIT={commit} deploy/vertex/tpu_vm.sh pretrain --recipe=tiny "
-                f"--data=gs://{bucket}-work/smoke/records --num_train_steps=200 "
-                f"--model_dir=gs://{bucket}-work/smoke/vm --tpu=local --dtype=bfloat16",
-            ),
-            {"v5e-1": 0.5},
-        ),
-        Step(
-            "teardown",
-            "that nothing is left which costs",
-            (
-                f"{vertex} stop",
-                f"gcloud storage rm gs://{bucket}-text/** gs://{bucket}-config/** "
-                f"gs://{bucket}-work/** --all-versions --recursive",
-                f"{terraform} destroy -auto-approve",
-            ),
-        ),
-    ]
-
-
-def _until(call: str, minutes: int) -> str:
-    """Returns the lines that repeat a call each minute until it works, and fail in the end."""
-    return f"for minute in $(seq {minutes}); do {call} && break; sleep 60; done; {call}"
-
 
 def describe(every: Sequence[Step]) -> str:
-    """Returns all calls, with what each step proves and costs."""
+    """Returns all calls, with what each step proves, costs and takes."""
     lines = []
     for step in every:
         machines = ", ".join(f"{hours:g} h of {name}" for name, hours in step.hours.items())
         cost = f"${step.dollars:.2f}: {machines}" if machines else "$0"
-        lines += [f"[{step.name}] proves: {step.proves} ({cost})", *step.calls, ""]
+        after = f"after {', '.join(step.after)}; " if step.after else ""
+        lines.append(f"[{step.name}] proves: {step.proves} ({after}{step.minutes:g} min; {cost})")
+        lines += [*step.calls, ""]
     total = sum(step.dollars for step in every)
-    return "\n".join([*lines, f"about ${total:.2f} in all, list prices of us-central1 as of 2025"])
+    return "\n".join(
+        [
+            *lines,
+            f"about ${total:.2f} and {expected_minutes(every):.0f} minutes in all; list prices of "
+            "us-central1 as of 2025, times expected and never measured",
+        ]
+    )
 
 
-def run(every: Sequence[Step]) -> None:
-    """Makes the calls.
+def run(every: Sequence[Step], record: pathlib.Path) -> None:
+    """Makes the calls, those of steps that don't need each other side by side.
+
+    After a failure no further step begins, and those at work are awaited.
+
+    Args:
+      every: the steps to do.
+      record: file that gets the name of each step that works. `teardown` deletes it.
 
     Raises:
       InputError: a call failed; what was made stays.
     """
-    for step in every:
-        print(f"[{step.name}] proves: {step.proves}", flush=True)
-        started = time.monotonic()
-        for call in step.calls:
-            print(f"$ {call}", flush=True)
-            status = subprocess.run(["bash", "-c", call], check=False).returncode
-            if status:
-                raise InputError(
-                    f"{step.name}: a call failed (status {status}); mend it and go on with "
-                    f"--start={step.name}, or end with --start=teardown"
-                )
-        print(f"[{step.name}] works, {duration(time.monotonic() - started)}", flush=True)
+    by_name, waiting = {step.name: step for step in every}, order(every)
+    waiting.prepare()
+    record.parent.mkdir(parents=True, exist_ok=True)
+    with futures.ThreadPoolExecutor(max(len(every), 1)) as pool:
+        at_work: dict[futures.Future, str] = {}
+        failure = None
+        while waiting.is_active():
+            if failure is None:
+                at_work |= {pool.submit(_do, by_name[name]): name for name in waiting.get_ready()}
+            if not at_work:
+                break
+            ended, _ = futures.wait(at_work, return_when=futures.FIRST_COMPLETED)
+            for each in ended:
+                name = at_work.pop(each)
+                if error := each.exception():
+                    failure = failure or error
+                    continue
+                with record.open("a") as file:
+                    file.write(f"{name}\n")
+                waiting.done(name)
+    if failure is not None:
+        raise failure
+    if TEARDOWN in by_name:
+        record.unlink()
+
+
+def _do(step: Step) -> None:
+    """Makes the calls of a step; each line that they print begins with its name.
+
+    Raises:
+      InputError: a call failed.
+    """
+    tell = lambda text: print(f"[{step.name}] {text}", flush=True)  # noqa: E731
+    tell(f"proves: {step.proves}")
+    started = time.monotonic()
+    for call in step.calls:
+        tell(f"$ {call}")
+        process = subprocess.Popen(
+            ["bash", "-c", f"set -o pipefail; {call}"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        for line in process.stdout:
+            tell(line.rstrip())
+        if status := process.wait():
+            raise InputError(
+                f"{step.name}: a call failed (status {status}); mend it and give the same command "
+                f"again, which goes on, or end with --start={TEARDOWN}"
+            )
+    tell(f"works, {duration(time.monotonic() - started)}")
 
 
 def build_parser() -> FlagParser:
@@ -261,7 +116,12 @@ def build_parser() -> FlagParser:
     add = parser.add_argument
     add("--project", required=True, help="project for trials, that of terraform.tfvars")
     add("--commit", help="commit to build (default: the one that is checked out)")
-    add("--start", metavar="STEP", help="step to start with (default: the first one)")
+    add(
+        "--start",
+        metavar="STEP",
+        help="step to start with; all that --dry_run prints before it count as done (default: the "
+        "first one that has not worked yet)",
+    )
     add("--dry_run", action="store_true", help="print the calls and their costs, and make none")
     return parser
 
@@ -284,11 +144,15 @@ def main(argv: Sequence[str]) -> None:
     names = [step.name for step in every]
     if flags.start and flags.start not in names:
         raise InputError(f"--start={flags.start}: is no step; choose one of {', '.join(names)}")
-    every = every[names.index(flags.start) if flags.start else 0 :]
+    record = pathlib.Path(FOLDER) / f"{commit}.done"
+    done = set(record.read_text().split()) if record.is_file() else set()
+    if flags.start:
+        done = set(names[: names.index(flags.start)])
+    every = [step for step in every if step.name not in done]
     if flags.dry_run:
         print(describe(every))
     else:
-        run(every)
+        run(every, record)
 
 
 def _checked_out() -> str:

@@ -36,11 +36,13 @@ def plan(config: Retraining, until: float | None = None, is_dry: bool = False) -
       the run, or None if finished runs have taken all files.
 
     Raises:
-      InputError: the corpus cannot be listed, or a manifest is wrong and there is nothing else.
+      InputError: the corpus cannot be listed, a manifest is wrong and there is nothing else, or
+        the served versions are not as runs leave them.
     """
     from beambert.deploy.retraining import deliveries, live_jobs, workspace
     from beambert.pipelines.storage.tensorflow_files import exists
 
+    workspace.check_serving(config.workspace)
     history = workspace.read_history(config.workspace)
     _report_silence(config, history.ended)
     if history.open and not is_dry and not workspace.is_done(RECORDS, history.open):

@@ -20,7 +20,7 @@ from beambert.deploy.retraining.runs import (
     markers,
 )
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.storage.tensorflow_files import exists, read_text
 
 RUN_FILE = "run.json"
@@ -101,6 +101,21 @@ def read_history(workspace: str) -> History:
     return History(
         tuple(published), tuple(refused), unfinished, max(numbers, default=0), ended, greatest
     )
+
+
+def check_serving(workspace: str) -> None:
+    """Refuses served versions among which something else lies, before a run takes days.
+
+    Raises:
+      InputError: there is such a file or folder, or the folder cannot be listed.
+    """
+    serving = f"{workspace}/{SERVING}"
+    for name in tensorflow_files.list_folder(serving):
+        if not (name.isdecimal() or claims.is_aside(name)):
+            raise InputError(
+                f"{serving}/{name}: is no served version, and no version is added beside it; move "
+                "it elsewhere"
+            )
 
 
 def _numbers_in(folder: str) -> list[int]:

@@ -2,7 +2,7 @@
 
     python -m beambert.deploy.vertex --release=COMMIT deploy   puts a release to use
     python -m beambert.deploy.vertex rollback COMMIT           puts an earlier one to use again
-    python -m beambert.deploy.vertex stop                      ends the schedule
+    python -m beambert.deploy.vertex stop --endpoint           ends the schedule and the serving
     python -m beambert.deploy.vertex step --step=encoder       does a step of the open run
     python -m beambert.deploy.vertex job -- pretrain --data=…  runs a command of the trainer
     python -m beambert.deploy.vertex upload RUN                registers the model of a run
@@ -65,7 +65,10 @@ def build_parser() -> FlagParser:
     )
     rollback = kinds.add_parser("rollback", help="put an earlier release to use again")
     rollback.add_argument("commit", help="commit of the release")
-    kinds.add_parser("stop", help="end the schedule; runs that have begun go on")
+    stop = kinds.add_parser("stop", help="end the schedule; runs that have begun go on")
+    stop.add_argument(
+        "--endpoint", action="store_true", help="delete the endpoint, too; its requests then fail"
+    )
     upload = kinds.add_parser("upload", help="register the model that a run published")
     upload.add_argument("run", help="folder of the run")
     serve = kinds.add_parser("serve", help="give a registered model a share of the requests")
@@ -161,7 +164,10 @@ def main(argv: Sequence[str]) -> None:
     if flags.kind == "rollback":
         releases.rollback(Settings.read(), flags.commit)
     elif flags.kind == "stop":
-        releases.stop(Settings.read())
+        settings = Settings.read()
+        releases.stop(settings)
+        if flags.endpoint:
+            registry.delete_endpoint(settings)
     elif flags.kind == "serve":
         registry.serve(Settings.read(), flags.run, flags.share)
     elif flags.kind == "canary":

@@ -50,18 +50,20 @@ def upload(deployment: Deployment, run: str, show: bool) -> None:
     with google_cloud.told(run, "cannot be registered"):
         client = google_cloud.vertex_client("ModelService", settings.region)
         parent = _parent_model(client, settings)
-        if parent and _version_of(client, parent, run):
+        name = _version_of(client, parent, run) if parent else None
+        if name:
             print(f"{run}: is registered already, as a version of {parent}")
-            return
-        tensorflow_files.copy(served, f"{registered_folder(run)}/{version}")
-        upload = {"parent": settings.parent, "model": request}
-        if parent:
-            upload["parent_model"] = parent
-        uploaded = client.upload_model(request=upload).result()
-        name = f"{uploaded.model}@{uploaded.model_version_id}"
-        if evaluation:
+        else:
+            tensorflow_files.copy(served, f"{registered_folder(run)}/{version}")
+            upload = {"parent": settings.parent, "model": request}
+            if parent:
+                upload["parent_model"] = parent
+            uploaded = client.upload_model(request=upload).result()
+            name = f"{uploaded.model}@{uploaded.model_version_id}"
+            print(f"{name}: uploaded")
+        # An earlier try may have been lost between the two.
+        if evaluation and not list(client.list_model_evaluations(parent=name)):
             client.import_model_evaluation(parent=name, model_evaluation=evaluation)
-    print(f"{name}: uploaded")
 
 
 def register_last(deployment: Deployment, workspace_folder: str) -> str | None:
@@ -183,7 +185,7 @@ def serve(settings: Settings, run: str, share: int) -> None:
     """Gives a registered model a share of the requests to the endpoint.
 
     The endpoint is made by the first call, and the model deployed if it isn't yet. With a share of
-    0 the model is taken from the endpoint, which ends its costs.
+    0 the model is taken from the endpoint, which ends its costs; the last one may be, too.
 
     Raises:
       InputError: the run isn't registered, or no other model can take the rest of the requests.
@@ -207,12 +209,35 @@ def serve(settings: Settings, run: str, share: int) -> None:
             }
             client.deploy_model(request=request).result()
         elif mine is not None:
-            changed = {"name": endpoint.name, "display_name": DISPLAY_NAME}
-            changed["traffic_split"] = share_out(before, mine, share)
-            client.update_endpoint(endpoint=changed, update_mask={"paths": ["traffic_split"]})
+            if share or len(before) > 1:
+                changed = {"name": endpoint.name, "display_name": DISPLAY_NAME}
+                changed["traffic_split"] = share_out(before, mine, share)
+                client.update_endpoint(endpoint=changed, update_mask={"paths": ["traffic_split"]})
             if not share:
                 client.undeploy_model(endpoint=endpoint.name, deployed_model_id=mine).result()
     print(f"{endpoint.name}: {version} has {share} % of the requests")
+
+
+def delete_endpoint(settings: Settings) -> None:
+    """Takes all models from the endpoint and deletes it, which ends its costs.
+
+    The models stay in the registry, and `serve` makes the endpoint again.
+
+    Raises:
+      InputError: Vertex AI refuses.
+    """
+    with google_cloud.told(DISPLAY_NAME, "the endpoint cannot be deleted"):
+        client = google_cloud.vertex_client("EndpointService", settings.region)
+        for endpoint in client.list_endpoints(request={"parent": settings.parent, **NAMED}):
+            deployed = [each.id for each in endpoint.deployed_models]
+            while deployed:
+                # A model goes only without requests, which one of the others takes meanwhile.
+                request = {"endpoint": endpoint.name, "deployed_model_id": deployed.pop()}
+                if deployed:
+                    request["traffic_split"] = dict.fromkeys(deployed, 0) | {deployed[0]: 100}
+                client.undeploy_model(request=request).result()
+            client.delete_endpoint(name=endpoint.name).result()
+            print(f"{endpoint.name}: deleted")
 
 
 def _endpoint(client: Any, settings: Settings) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
-from google.api_core.exceptions import GoogleAPICallError
+from google.api_core.exceptions import GoogleAPIError
 from google.auth.exceptions import GoogleAuthError
 from google.cloud.storage.exceptions import InvalidResponse
 
@@ -22,7 +22,7 @@ from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 
 # The exceptions of file systems. Beam's gs:// file system passes on some of the Google libraries.
-STORAGE_ERRORS = (OSError, BeamIOError, GoogleAPICallError, GoogleAuthError, InvalidResponse)
+STORAGE_ERRORS = (OSError, BeamIOError, GoogleAPIError, GoogleAuthError, InvalidResponse)
 
 
 def open_uncompressed(path: str) -> BinaryIO:

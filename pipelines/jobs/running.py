@@ -186,7 +186,7 @@ def plain_errors() -> Iterator[None]:
     Raises:
       InputError: the user can mend the cause; all other exceptions pass unchanged.
     """
-    from google.api_core.exceptions import GoogleAPICallError
+    from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError
 
     try:
@@ -202,7 +202,7 @@ def plain_errors() -> Iterator[None]:
                 "lost)"
             )
         if found is None and (
-            isinstance(error, (GoogleAPICallError, GoogleAuthError))
+            isinstance(error, (GoogleAPIError, GoogleAuthError))
             or any(words in str(error) for words in MENDABLE)
         ):
             found = InputError(" ".join(str(error).split()))

@@ -244,7 +244,7 @@ class Lease:
             yield
         except exceptions.PreconditionFailed:
             raise
-        except (exceptions.GoogleAPICallError, GoogleAuthError, OSError) as error:
+        except (exceptions.GoogleAPIError, GoogleAuthError, OSError) as error:
             line = (str(error) or type(error).__name__).splitlines()[0]
             raise InputError(f"{self._path}: cannot be read and written ({line})") from error
 

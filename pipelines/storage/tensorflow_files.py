@@ -121,7 +121,7 @@ def _listed_sizes(folder: str) -> dict[str, int] | None:
       InputError: the storage doesn't answer.
     """
     try:
-        from google.api_core.exceptions import GoogleAPICallError
+        from google.api_core.exceptions import GoogleAPIError
         from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
         from google.cloud import storage
     except ImportError:
@@ -133,7 +133,7 @@ def _listed_sizes(folder: str) -> dict[str, int] | None:
         return {blob.name.rpartition("/")[2]: blob.size for blob in blobs}
     except DefaultCredentialsError:
         return None
-    except (GoogleAPICallError, GoogleAuthError, OSError) as error:
+    except (GoogleAPIError, GoogleAuthError, OSError) as error:
         raise claims.refusal(folder, "listed", reason(error)) from error
 
 

@@ -14,6 +14,7 @@ import yaml
 
 from beambert.deploy.retraining.runs import PUBLISHED, REFUSED
 from beambert.deploy.settings import LABELS, Deployment, Release, Settings
+from beambert.deploy.vertex import canary
 from beambert.deploy.vertex.requests import custom_job, model, on_demand, pipeline_job
 from beambert.pipelines.jobs.input_list import INPUTS_FILE
 from beambert.pipelines.records.contract import INFO_FILE
@@ -211,6 +212,39 @@ def test_what_terraform_asks_first_is_enabled_before_it():
     services = "cloudresourcemanager.googleapis.com serviceusage.googleapis.com"
     enabled = readme.index(f"gcloud services enable {services}")
     assert enabled < readme.index("terraform -chdir=deploy/terraform init")
+
+
+def test_new_accounts_and_roles_are_awaited():
+    """Google makes Eventarc's account when it is asked for it, and roles hold after minutes."""
+    (trigger,) = resources("google_eventarc_trigger")
+    (wait,) = resources("time_sleep")
+    (role,) = (text for text in resources("google_project_iam_member") if "eventarc" in text)
+    assert "time_sleep.roles_hold" in trigger and int(re.search(r'"(\d+)s"', wait)[1]) >= 60
+    assert "google_project_iam_member.eventarc" in wait
+    assert "google_project_service_identity.eventarc.member" in role
+    # Everything else waits for its service.
+    for kind in ("google_service_account", "google_storage_bucket", "google_compute_network"):
+        for text in resources(kind):
+            assert "google_project_service.needed" in text, kind
+
+
+def test_deleted_checkpoints_are_kept_for_days():
+    """A run of base deletes a terabyte of them."""
+    days = table("restorable_days")
+    assert days["work"] <= 3 < days["text"] < days["config"]
+
+
+def test_a_served_version_is_watched():
+    """For each deployed model, so that a small share of the requests is seen, too."""
+    (text,) = (
+        each for each in resources("google_monitoring_alert_policy") if "local.endpoint" in each
+    )
+    filters = re.findall(r'filter +=.*?/(\w+)\\"', text)
+    assert filters == ["response_count", "response_count", "prediction_latencies"]
+    assert text.count("metric.label.deployed_model_id") == 2
+    share = re.search(r"failed_share += (\S+)", SOURCES)[1]
+    assert float(share) == canary.FAILED
+    assert "vertex serve RUN --share=0" in text
 
 
 def test_machines_have_private_addresses():

@@ -4,8 +4,9 @@ TensorFlow's file system knows no other host than https://www.googleapis.com, bu
 asks the environment for a proxy and for whom to trust. So here is a proxy that, told to connect to
 Google, answers with a certificate of its own and has the emulator serve the request.
 
-The emulator ignores preconditions, refuses empty uploads and knows no layouts; that is mended here.
-It is a process of its own: TensorFlow keeps Python's lock while it reads a checkpoint.
+The emulator ignores preconditions, refuses empty uploads, knows no layouts and lists everything at
+once; that is mended here. It is a process of its own: TensorFlow keeps Python's lock while it reads
+a checkpoint.
 """
 
 import contextlib
@@ -20,6 +21,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -31,7 +33,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 from gcp_storage_emulator import server as emulator
 from gcp_storage_emulator.exceptions import NotFound
-from gcp_storage_emulator.handlers import buckets
+from gcp_storage_emulator.handlers import buckets, objects
 from gcp_storage_emulator.handlers.objects import _checksums, _make_object_resource
 from gcp_storage_emulator.storage import Storage
 
@@ -47,6 +49,10 @@ JOB_FILE = "submitted/job.json"
 REQUESTS = "/requests"
 # Where it learns which requests to leave without an answer, and says whether there was one.
 HELD = "/held"
+# Where it learns how long each request takes, as the way to Google does.
+LATENCY = "/latency"
+# https://cloud.google.com/storage/docs/json_api/v1/objects/list
+OBJECTS_A_PAGE = 1000
 
 
 def write_certificate(folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
@@ -101,6 +107,7 @@ class Handler(emulator.RequestHandler):
     # Whoever sends a request like this pattern waits for its answer until he is killed.
     held: re.Pattern | None = None
     holding = threading.Event()
+    latency = 0.0
 
     def _handle(self, method: str) -> None:
         if self.headers["Transfer-Encoding"] == "chunked":
@@ -116,6 +123,10 @@ class Handler(emulator.RequestHandler):
             if url.path == HELD:
                 self._change_held(method)
                 return
+            if url.path == LATENCY:
+                Handler.latency = float(self._body())
+                self._answer(HTTPStatus.OK)
+                return
             self.requests.append(f"{method} {unquote(url.path)}")
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
             _, _, name = unquote(url.path).partition("/o/")
@@ -126,6 +137,7 @@ class Handler(emulator.RequestHandler):
             self.holding.set()
             # Nothing of the request is done, and the connection stays open.
             threading.Event().wait()
+        time.sleep(self.latency)
         with self.lock:
             if url.path.endswith("/token"):
                 token = b'{"access_token": "a", "token_type": "Bearer", "expires_in": 3600}'
@@ -140,16 +152,37 @@ class Handler(emulator.RequestHandler):
                 self._answer(HTTPStatus.PRECONDITION_FAILED)
             elif query.get("uploadType") == "media" and self.headers["Content-Length"] == "0":
                 self._make_empty(name)
+            elif method == "GET" and url.path.endswith("/o") and "matchGlob" not in query:
+                self._list(url.path.partition("/b/")[2].partition("/")[0], query)
             else:
                 emulator.Router(self).handle(method)
 
     def _change_held(self, method: str) -> None:
         """Takes the pattern of the requests to hold, or says whether one is held."""
         if method == "PUT":
-            text = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            text = self._body()
             Handler.held = re.compile(text) if text else None
             self.holding.clear()
         self._answer(HTTPStatus.OK, json.dumps(self.holding.is_set()).encode())
+
+    def _body(self) -> str:
+        return self.rfile.read(int(self.headers["Content-Length"])).decode()
+
+    def _list(self, bucket: str, query: dict[str, str]) -> None:
+        """Objects come a thousand at a time."""
+        try:
+            found = self.storage.get_file_list(bucket, query.get("prefix"), query.get("delimiter"))
+        except NotFound:
+            self._answer(HTTPStatus.NOT_FOUND)
+            return
+        objects, folders = found
+        first = int(query.get("pageToken", 0))
+        last = first + min(int(query.get("maxResults", OBJECTS_A_PAGE)), OBJECTS_A_PAGE)
+        answer = {"kind": "storage#objects", "items": objects[first:last]}
+        answer["prefixes"] = [] if first else folders
+        if last < len(objects):
+            answer["nextPageToken"] = str(last)
+        self._answer(HTTPStatus.OK, json.dumps(answer).encode())
 
     def _name_in_body(self, query: dict[str, str]) -> str:
         """The name of an object whose upload begins; the body is there to be read again."""
@@ -255,6 +288,8 @@ class _Secure:
 def serve(folder: pathlib.Path) -> None:
     """Serves gs://bucket until the process is killed; prints the environment that clients need."""
     storage = Storage(use_memory_fs=True)
+    # It writes the list of all objects at each change, which nobody reads.
+    storage._write_config_to_file = lambda: None
     buckets.create_bucket(BUCKET, storage)
     buckets.create_bucket(OBJECTS_ONLY, storage)
     buckets.create_bucket(CONFIGURED, storage)
@@ -262,6 +297,10 @@ def serve(folder: pathlib.Path) -> None:
     certificate, key = write_certificate(folder)
     context.load_cert_chain(certificate, key)
     plain, secure = Server(storage, None), Server(storage, context)
+    # Where objects may be downloaded, also those that TensorFlow has sent as to Google.
+    objects._make_object_resource = lambda _, *given, **named: _make_object_resource(
+        plain.address, *given, **named
+    )
     threading.Thread(target=plain.serve_forever, daemon=True).start()
     environment = {
         "STORAGE_EMULATOR_HOST": plain.address,
@@ -293,6 +332,13 @@ def is_holding() -> bool:
     """Returns whether a request has come that is held."""
     with urllib.request.urlopen(os.environ["STORAGE_EMULATOR_HOST"] + HELD) as answer:
         return json.loads(answer.read())
+
+
+def delay(seconds: float) -> None:
+    """Lets each request take so many seconds from now on."""
+    address = os.environ["STORAGE_EMULATOR_HOST"] + LATENCY
+    request = urllib.request.Request(address, data=str(seconds).encode(), method="PUT")
+    urllib.request.urlopen(request).close()
 
 
 @contextlib.contextmanager

@@ -78,27 +78,33 @@ def _is_repeated(value: Any) -> bool:
     return type(value).__name__ in ("Repeated", "RepeatedComposite")
 
 
+def client_at(port: int, client: type) -> Any:
+    """Returns a client of a server that another process may have."""
+    # The emulator of gs:// sets a proxy for TensorFlow.
+    options = [("grpc.enable_http_proxy", 0)]
+    channel = grpc.insecure_channel(f"localhost:{port}", options)
+    return client(transport=client.get_transport_class("grpc")(channel=channel))
+
+
 class Services(grpc.GenericRpcHandler):
     """Answers requests from a table, and keeps them.
 
     Attributes:
       requests: (name of the method, request) in the order in which they came.
       answers: name of a method -> its answer, an exception's status, or a function of the request.
+      port: number of the port on this machine.
     """
 
     def __init__(self):
         self.requests: list[tuple[str, proto.Message]] = []
         self.answers: dict[str, Any] = {}
         self._server = grpc.server(futures.ThreadPoolExecutor(2), (self,))
-        self._port = self._server.add_insecure_port("localhost:0")
+        self.port = self._server.add_insecure_port("localhost:0")
         self._server.start()
 
     def client(self, client: type) -> Any:
         """Returns a client of this server."""
-        # The emulator of gs:// sets a proxy for TensorFlow.
-        options = [("grpc.enable_http_proxy", 0)]
-        channel = grpc.insecure_channel(f"localhost:{self._port}", options)
-        return client(transport=client.get_transport_class("grpc")(channel=channel))
+        return client_at(self.port, client)
 
     def sent(self, method: str) -> list[proto.Message]:
         """Returns the requests of a method."""
@@ -137,8 +143,19 @@ def _serialize(message: Any) -> bytes:
 
 def done(result: proto.Message) -> Any:
     """Returns the finished operation of a request that takes its time."""
+    return _done(type(result).pb(result))
+
+
+def done_with_nothing() -> Any:
+    """Returns the finished operation of a request that has no result."""
+    from google.protobuf import empty_pb2
+
+    return _done(empty_pb2.Empty())
+
+
+def _done(response: Any) -> Any:
     from google.longrunning import operations_pb2
 
     operation = operations_pb2.Operation(name="projects/p/locations/r/operations/1", done=True)
-    operation.response.Pack(type(result).pb(result))
+    operation.response.Pack(response)
     return operation

@@ -4,7 +4,7 @@ import grpc
 from google.cloud import aiplatform_v1 as aiplatform
 from google.protobuf import json_format
 
-from support.google_services import done
+from support.google_services import done, done_with_nothing
 
 MODEL = "projects/p/locations/r/models/1"
 ENDPOINT = "projects/p/locations/r/endpoints/1"
@@ -16,6 +16,8 @@ class Vertex:
     def __init__(self, services):
         self.services = services
         self.versions = []
+        # Name of a version -> its evaluations.
+        self.evaluations = {}
         self.endpoint = None
         services.answers = {
             "ListModels": self._models,
@@ -23,7 +25,10 @@ class Vertex:
                 models=self.versions
             ),
             "UploadModel": self._upload,
-            "ImportModelEvaluation": aiplatform.ModelEvaluation(),
+            "ImportModelEvaluation": self._evaluate,
+            "ListModelEvaluations": lambda request: aiplatform.ListModelEvaluationsResponse(
+                model_evaluations=self.evaluations.get(request.parent, [])
+            ),
             "ListEndpoints": lambda _: aiplatform.ListEndpointsResponse(
                 endpoints=[self.endpoint] if self.endpoint else []
             ),
@@ -31,6 +36,7 @@ class Vertex:
             "DeployModel": self._deploy,
             "UpdateEndpoint": self._update,
             "UndeployModel": self._undeploy,
+            "DeleteEndpoint": self._delete,
             "Predict": self._predict,
         }
         # How the version of a run answers: a function of the text.
@@ -48,6 +54,10 @@ class Vertex:
         kept.name, kept.version_id = MODEL, version
         self.versions.append(kept)
         return done(aiplatform.UploadModelResponse(model=MODEL, model_version_id=version))
+
+    def _evaluate(self, request):
+        self.evaluations.setdefault(request.parent, []).append(request.model_evaluation)
+        return request.model_evaluation
 
     def _create(self, request):
         self.endpoint = aiplatform.Endpoint(request.endpoint)
@@ -69,17 +79,27 @@ class Vertex:
         self._split(dict(request.endpoint.traffic_split))
         return self.endpoint
 
-    def _split(self, split):
+    def _split(self, split, left_out=frozenset()):
         """https://cloud.google.com/vertex-ai/docs: the values must add up to 100."""
         assert sum(split.values()) == 100
-        assert set(split) == {each.id for each in self.endpoint.deployed_models}
+        assert set(split) == {each.id for each in self.endpoint.deployed_models} - left_out
         self.endpoint.traffic_split = split
 
     def _undeploy(self, request):
-        assert not self.endpoint.traffic_split[request.deployed_model_id]
+        """A model goes if it has no requests, if they are given to others, or if it is the last."""
+        if request.traffic_split:
+            self._split(dict(request.traffic_split), {request.deployed_model_id})
         left = [d for d in self.endpoint.deployed_models if d.id != request.deployed_model_id]
+        assert not left or not self.endpoint.traffic_split.get(request.deployed_model_id)
         self.endpoint.deployed_models = left
+        if not left:
+            self.endpoint.traffic_split = {}
         return done(aiplatform.UndeployModelResponse())
+
+    def _delete(self, request):
+        assert request.name == ENDPOINT and not self.endpoint.deployed_models
+        self.endpoint = None
+        return done_with_nothing()
 
     def _predict(self, request):
         """Every model answers as often as its share says, in a fixed order."""

@@ -44,6 +44,13 @@ run "with_the_keys_of_google" {
     condition     = google_compute_subnetwork.beambert.private_ip_google_access
     error_message = "Machines without addresses reach Google's services."
   }
+  assert {
+    condition = alltrue([
+      for condition in google_monitoring_alert_policy.served_version.conditions :
+      strcontains(condition.condition_threshold[0].filter, "aiplatform.googleapis.com/prediction/online/")
+    ])
+    error_message = "Both conditions are about the endpoint."
+  }
 }
 
 run "with_a_key_of_ones_own" {

@@ -14,13 +14,17 @@ import tensorflow as tf
 import yaml
 from support import emulated_storage, forked
 from support import growing_corpus as corpus
+from support.google_services import Services
+from support.vertex_endpoint import Vertex
 
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import STEPS
 from beambert.deploy.settings import Deployment, Release, Settings
 from beambert.deploy.vertex import requests
 from beambert.deploy.vertex.pipeline import FILE
+from beambert.deploy.vertex.registry import REGISTER
 from beambert.pipelines.jobs import files
+from beambert.pipelines.storage import tensorflow_files
 
 pytestmark = pytest.mark.release
 ROOT = pathlib.Path(__file__).parents[3]
@@ -28,7 +32,7 @@ HOLDER = "projects/1/locations/r/pipelineJobs/beambert-1"
 SETTINGS = Settings("my-project", "us-central1", "bucket", "a@b", "0 3 * * *", "v5e-8-spot")
 DEPLOYMENT = Deployment(SETTINGS, Release("commit"))
 WORKSPACE = "gs://bucket/all/workspace"
-TASKS = ("plan", *STEPS, "release")
+TASKS = ("plan", *STEPS, REGISTER, "release")
 # The request that each component is killed in. A part of its work is done then. The run's number is
 # 2, or 3 after its plan was killed, whose folder stays.
 MOMENTS = {
@@ -39,12 +43,26 @@ MOMENTS = {
     "baseline": r"POST .*/baseline/metrics\.json.*",
     "evaluation": r"POST .*/evaluation/metrics\.json.*",
     "serving": r"POST .*/serving/2/saved_model\.pb.*",
+    "register": r"POST .*/registered/2/saved_model\.pb.*",
     "release": r"DELETE .*/LOCK",
 }
+# The module of a component, with Vertex AI on this machine.
+WITH_VERTEX = """
+import sys
+sys.path.append("tests")
+from google.cloud import aiplatform_v1
+from support.google_services import client_at
+from beambert.deploy import google_cloud
+from beambert.deploy.vertex import command
+google_cloud.vertex_client = lambda name, _: client_at(
+    PORT, getattr(aiplatform_v1, name + "Client")
+)
+command.main(sys.argv[1:])
+"""
 SECONDS = 300  # a component takes less, also on a busy machine
 
 
-def component(task, outputs):
+def component(task, outputs, port):
     """Returns what a pipeline's component runs, its parameters in their places.
 
     Of those that wait for a custom job, what the job's container runs.
@@ -64,12 +82,15 @@ def component(task, outputs):
             }
         }
     )
+    if task == REGISTER:
+        assert words[1:3] == ["-m", "beambert.deploy.vertex"]
+        words[1:3] = ["-c", WITH_VERTEX.replace("PORT", str(port))]
     return [functools.reduce(lambda w, v: w.replace(*v), values.items(), w) for w in words]
 
 
-def start(task, outputs, environment):
+def start(task, outputs, environment, vertex):
     return forked.Popen(
-        component(task, outputs),
+        component(task, outputs, vertex.services.port),
         cwd=ROOT,
         env=os.environ | environment | {"CUDA_VISIBLE_DEVICES": "-1"},
         stdout=subprocess.PIPE,
@@ -78,9 +99,9 @@ def start(task, outputs, environment):
     )
 
 
-def run(task, outputs, environment):
+def run(task, *places):
     """Runs a component to its end and returns what it has printed."""
-    process = start(task, outputs, environment)
+    outputs, process = places[0], start(task, *places)
     printed, _ = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, printed
     if task in STEPS and task not in requests.ON_ACCELERATORS:
@@ -91,10 +112,10 @@ def run(task, outputs, environment):
     return printed
 
 
-def kill(task, outputs, environment):
+def kill(task, *places):
     """Begins a component, and kills it and its command in the moment of `MOMENTS`."""
     emulated_storage.hold(MOMENTS[task])
-    process = start(task, outputs, environment)
+    process = start(task, *places)
     deadline = time.monotonic() + SECONDS
     while not emulated_storage.is_holding() and process.poll() is None:
         assert time.monotonic() < deadline, f"{task} has sent no {MOMENTS[task]}"
@@ -115,14 +136,22 @@ def answer(version):
 
 
 @pytest.fixture(scope="module")
+def vertex():
+    services = Services()
+    yield Vertex(services)
+    services.stop()
+
+
+@pytest.fixture(scope="module")
 def outputs(tmp_path_factory):
     return tmp_path_factory.mktemp("outputs")
 
 
-def test_the_components_make_a_served_version(gs, storage_environment, outputs):
+def test_the_components_make_a_served_version(gs, storage_environment, outputs, vertex):
     corpus.make(outputs)
     text = corpus.write_config(outputs).read_text()
     text = text.replace('recipe = "tiny"', 'recipe = "tiny"\nsave_checkpoints_steps = 4')
+    text = text.replace("max_seq_length = 32", 'max_seq_length = "16,32"')
     text += "min_change = 0\n"  # the second model is served if it is as good as the first
     for name in ("text/1.jsonl", "vocab.txt", "bert_config.json"):
         files.write_bytes(f"{gs}/all/{name}", (outputs / name).read_bytes())
@@ -131,23 +160,31 @@ def test_the_components_make_a_served_version(gs, storage_environment, outputs):
     files.write_bytes(DEPLOYMENT.config, text.encode())
     files.write_bytes(DEPLOYMENT.file, DEPLOYMENT.to_json().encode())
     for task in TASKS:
-        run(task, outputs, storage_environment)
+        run(task, outputs, storage_environment, vertex)
     assert answer(1) == [b"music"]
+    assert [model.labels["version"] for model in vertex.versions] == ["1"]
 
 
-def test_each_component_is_killed_once(gs, storage_environment, outputs):
+def test_each_component_is_killed_once(gs, storage_environment, outputs, vertex):
     """The pipeline that goes on from the version of the test above serves the next one."""
     files.write_bytes(f"{gs}/all/text/2.jsonl", corpus.deliver(outputs, 2).read_bytes())
     printed = {}
     for task in TASKS:
         (outputs / f"{task}.json").unlink(missing_ok=True)
-        kill(task, outputs, storage_environment)
-        printed[task] = run(task, outputs, storage_environment)
+        kill(task, outputs, storage_environment, vertex)
+        printed[task] = run(task, outputs, storage_environment, vertex)
     # What was killed goes on, and no other step is done again.
     assert "continuing from step 4" in printed["encoder"]
     assert not [step for step in STEPS if printed[step].count("] $") != 1]
     assert answer(2) == [b"music"]
     history = workspace.read_history(WORKSPACE)
     assert len(history.published) == history.greatest == 2 and history.open is None
-    process = start("plan", outputs, storage_environment)
+    # Each version is registered once, with its own files and its evaluation.
+    assert [model.labels["version"] for model in vertex.versions] == ["1", "2"]
+    assert [len(found) for found in vertex.evaluations.values()] == [1, 1]
+    registered = vertex.versions[-1].artifact_uri
+    assert tensorflow_files.list_folder(registered) == ["2"]
+    served = tensorflow_files.list_folder(f"{WORKSPACE}/serving/2")
+    assert tensorflow_files.list_folder(f"{registered}/2") == served
+    process = start("plan", outputs, storage_environment, vertex)
     assert "nothing new" in process.communicate(timeout=SECONDS)[0] and process.returncode == 0

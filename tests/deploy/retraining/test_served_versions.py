@@ -120,6 +120,23 @@ def test_a_version_put_there_by_hand(tmp_path, config, commands):
     assert model.read_text() == "by hand"
 
 
+@pytest.mark.parametrize("name", ["notes.txt", "2.old/saved_model.pb"])
+def test_something_else_beside_the_versions(tmp_path, config, commands, name):
+    """The export would refuse it after the training. `_tmp-` is what a killed one leaves."""
+    serving = pathlib.Path(config.workspace, "serving")
+    for each in (name, f"_tmp-{'a' * 32}-1/saved_model.pb"):
+        (serving / each).parent.mkdir(exist_ok=True)
+        (serving / each).write_text("by hand")
+    corpus.deliver(tmp_path, 3)
+    first = name.partition("/")[0]
+    with pytest.raises(InputError, match=f"serving/{first}: is no served version, .*move it else"):
+        retrain.retrain(config)
+    assert commands.ran == []
+    shutil.move(serving / first, tmp_path)
+    retrain.retrain(config)
+    assert sorted(served(config)) == ["1", "2", "3"]
+
+
 def test_all_versions_are_gone(tmp_path, config, commands):
     """That is no reason to begin anew, and nothing is done until someone has said what is meant."""
     kept = shutil.move(f"{config.workspace}/serving", tmp_path / "elsewhere")

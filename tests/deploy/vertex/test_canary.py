@@ -1,5 +1,6 @@
 """A new version keeps its share of the requests only if it does as well as in its evaluation."""
 
+import dataclasses
 import json
 import time
 
@@ -14,6 +15,7 @@ from support.vertex_endpoint import Vertex
 from beambert.deploy.retraining import workspace as workspaces
 from beambert.deploy.settings import Deployment, Settings
 from beambert.deploy.vertex import canary, command, registry
+from beambert.pipelines.jobs import files
 from beambert.pipelines.shared.errors import InputError
 
 LABELS = ["music", "town"]
@@ -127,6 +129,16 @@ def test_a_version_that_does_worse_is_taken_back(vertex, config, kind, fault):
     assert len(vertex.services.sent("DeployModel")) == deployed
 
 
+@pytest.mark.parametrize(
+    ("mine", "others", "is_slow"),
+    [(0.004, 0.001, False), (0.05, 0.02, True), (0.039, 0.02, False), (0.9, 0.5, False)],
+)
+def test_how_slow_is_slow(mine, others, is_slow):
+    """Twice the time of the others counts, unless it is a matter of milliseconds."""
+    tally = canary.Tally(seconds={"new": [mine] * canary.ANSWERS, "old": [others] * 50})
+    assert bool(tally.faults("new")) == is_slow
+
+
 def test_one_lost_request_is_none_of_the_versions_doing(vertex, config):
     good, failing = as_evaluated(config), iter([grpc.StatusCode.UNAVAILABLE])
     vertex.answers["2"] = lambda text: next(failing, good(text))
@@ -165,6 +177,20 @@ def test_a_task_without_classes_or_with_changed_files(config, tmp_path):
     corpus.write_task(tmp_path, "dev", 30)
     questions = canary._questions(config, run_of(config, 2))
     assert len(questions) == 30 and {label for _, label in questions} == {None}
+
+
+def test_examples_in_a_bucket_that_this_machine_does_not_mount(gs, config, tmp_path, monkeypatch):
+    """An operator's machine has no /gcs."""
+    expected = canary._questions(config, run_of(config, 2))
+    for path in (tmp_path / "task").iterdir():
+        files.write_bytes(f"{gs}/{tmp_path.name}/task/{path.name}", path.read_bytes())
+    there = f"/gcs/bucket/{tmp_path.name}/task"
+    config = dataclasses.replace(config, finetune=config.finetune | {"data_dir": there})
+    assert canary._questions(config, run_of(config, 2)) == expected
+    monkeypatch.setattr(canary, "MOUNTS", str(tmp_path))  # as Vertex mounts it
+    here = config.finetune | {"data_dir": f"{tmp_path}/task"}
+    config = dataclasses.replace(config, finetune=here)
+    assert canary._questions(config, run_of(config, 2)) == expected
 
 
 @pytest.mark.parametrize("share", [0, 50])

@@ -99,7 +99,10 @@ def test_a_release_names_all_images_by_its_commit():
     steps = {step["id"]: step for step in yaml.safe_load(text)["steps"]}
     # What says that the release is complete comes after all else.
     assert steps["release"]["waitFor"] == ["digests", "templates"]
-    assert set(steps["digests"]["waitFor"]) == {"beam", "trainers", "serving"}
+    images = {"beam", "trainer-tpu", "trainer-gpu", "serving"}
+    assert set(steps["digests"]["waitFor"]) == images
+    for name in images:
+        assert f'docker push "$_REGISTRY/{name}:$_COMMIT"' in steps[name]["script"]
     assert '"gs://$_BUCKET-config/builds/$_COMMIT.json"' in steps["release"]["script"]
 
 

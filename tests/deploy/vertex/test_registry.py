@@ -2,12 +2,15 @@
 
 import json
 
+import grpc
 import pytest
+from google.cloud import aiplatform_v1
 from support import google_services
 from support.cloud_samples import DEPLOYMENT, METRICS, RESULT, SETTINGS
 from support.vertex_endpoint import MODEL, Vertex
 
-from beambert.deploy.vertex import registry
+from beambert.deploy.settings import Settings
+from beambert.deploy.vertex import command, registry
 from beambert.pipelines.shared.errors import InputError
 
 
@@ -46,11 +49,26 @@ def test_upload_registers_a_version_of_one_model(vertex, workspace, capsys):
     upload(workspace, 3)
     assert [model.labels["run"] for model in vertex.versions] == ["000002", "000003"]
     assert "is registered already" in capsys.readouterr().out
-    evaluated = vertex.services.sent("ImportModelEvaluation")
-    assert [request.parent for request in evaluated] == [f"{MODEL}@1", f"{MODEL}@2"]
+    assert {name: len(found) for name, found in vertex.evaluations.items()} == {
+        f"{MODEL}@1": 1,
+        f"{MODEL}@2": 1,
+    }
     run = workspace / "runs" / "000003"
     there = [str(path.relative_to(run)) for path in (run / "registered").rglob("*.pb")]
     assert there == ["registered/3/saved_model.pb"]
+
+
+def test_a_try_that_is_lost_before_the_evaluation(vertex, workspace):
+    """The version is there; the next try adds what it lacks."""
+    evaluate = vertex.services.answers["ImportModelEvaluation"]
+    vertex.services.answers["ImportModelEvaluation"] = grpc.StatusCode.INTERNAL
+    with pytest.raises(InputError, match="000002: cannot be registered"):
+        upload(workspace, 2)
+    assert len(vertex.versions) == 1 and not vertex.evaluations
+    vertex.services.answers["ImportModelEvaluation"] = evaluate
+    for _ in range(2):
+        upload(workspace, 2)
+    assert len(vertex.versions) == 1 and len(vertex.evaluations[f"{MODEL}@1"]) == 1
 
 
 def test_a_canary_its_promotion_and_the_way_back(vertex, workspace):
@@ -71,6 +89,29 @@ def test_a_canary_its_promotion_and_the_way_back(vertex, workspace):
     assert vertex.shares() == {"1": 75, "3": 25}
     assert len(vertex.services.sent("CreateEndpoint")) == 1
     assert len(vertex.services.sent("DeployModel")) == 3
+
+
+def test_the_last_model_may_go_and_come_back(vertex, workspace):
+    upload(workspace, 1)
+    serve(workspace, 1, 100)
+    serve(workspace, 1, 0)
+    assert vertex.shares() == {}
+    serve(workspace, 1, 100)
+    assert vertex.shares() == {"1": 100}
+
+
+@pytest.mark.parametrize("shares", [{}, {1: 100}, {1: 100, 2: 10, 3: 25}, {1: 100, 2: 100}])
+def test_nothing_is_left_that_costs(vertex, workspace, monkeypatch, shares):
+    """Whatever has the requests; without an endpoint there is nothing to do."""
+    for number, share in shares.items():
+        upload(workspace, number)
+        serve(workspace, number, share)
+    monkeypatch.setattr(Settings, "read", classmethod(lambda cls: SETTINGS))
+    vertex.services.answers["ListSchedules"] = aiplatform_v1.ListSchedulesResponse()
+    for _ in range(2):
+        command.main(["stop", "--endpoint"])
+        assert vertex.endpoint is None
+    assert len(vertex.versions) == len(shares)
 
 
 def test_the_pipeline_registers_what_its_run_published(vertex, workspace, capsys):

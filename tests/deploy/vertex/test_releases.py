@@ -4,9 +4,8 @@ import json
 
 import pytest
 from google.cloud import aiplatform_v1 as aiplatform
-from google.protobuf import empty_pb2
 from support.cloud_samples import COMMIT, RELEASE, SETTINGS
-from support.google_services import faults
+from support.google_services import done_with_nothing, faults
 
 from beambert.deploy.retraining.runs import Retraining
 from beambert.deploy.settings import Deployment, Release, Settings
@@ -35,17 +34,9 @@ def vertex(services):
     services.answers = {
         "ListSchedules": aiplatform.ListSchedulesResponse(schedules=[old]),
         "CreateSchedule": aiplatform.Schedule(name=NEW),
-        "DeleteSchedule": _deleted(),
+        "DeleteSchedule": done_with_nothing(),
     }
     return services
-
-
-def _deleted():
-    from google.longrunning import operations_pb2
-
-    operation = operations_pb2.Operation(name="projects/p/locations/r/operations/1", done=True)
-    operation.response.Pack(empty_pb2.Empty())
-    return operation
 
 
 def build(bucket, tag):

@@ -5,6 +5,7 @@ import gzip
 
 import pytest
 import zstandard
+from google.api_core.exceptions import RetryError
 
 from beambert.pipelines.jobs import files
 from beambert.pipelines.jobs.compression import CorruptFileError, decompress
@@ -67,6 +68,17 @@ def test_what_fails_while_writing_leaves_nothing(tmp_path, error):
         raise error
     assert "cannot be written" not in str(raised.value)
     assert list(path.parent.iterdir()) == []
+
+
+def test_a_storage_that_does_not_answer_for_minutes(monkeypatch):
+    """Google's library gives up with an exception that is none of a call."""
+
+    def open_(path, **_):
+        raise RetryError("Timeout of 120.0s exceeded", ConnectionError("no route"))
+
+    monkeypatch.setattr(files.FileSystems, "open", open_)
+    with pytest.raises(InputError, match=r"gs://b/a: cannot be read \(Timeout of 120.0s exceeded"):
+        files.read_bytes("gs://b/a")
 
 
 def test_a_worker_writes_only_where_its_job_has_the_folder(tmp_path):
