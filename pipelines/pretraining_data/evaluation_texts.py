@@ -132,9 +132,7 @@ def texts_of(path: str, content: bytes) -> Iterator[str]:
             # Quotes are literal, as in GLUE's files.
             yield from (field for _, line in tables.lines(text) for field in line.split("\t"))
         elif name.suffix in word_tags.WORDS_ENDINGS:
-            for _, sentence in word_tags.sentences_of(name, text, None):
-                if not isinstance(sentence, tables.BadRow):
-                    yield " ".join(sentence.words)
+            yield from word_tags.running_texts(name, text)
         else:
             yield text
     except (ValueError, RecursionError) as error:

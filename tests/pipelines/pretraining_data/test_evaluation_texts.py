@@ -21,6 +21,25 @@ corpus, vocab_file = data_command.corpus, data_command.vocab_file
 WORDS = [f"w{n}" for n in range(500)]
 
 
+def tree(rows: str) -> str:
+    """Rows "number word MISC" as the ten columns of CoNLL-U."""
+    made = []
+    for row in filter(None, rows.split("\n")):
+        number, word, misc = row.split("/")
+        made.append("\t".join([number, word, *"_" * 7, misc]))
+    return "\n".join(made) + "\n\n"
+
+
+# universaldependencies.org, "CoNLL-U Format".
+TREE = (
+    tree("1-2/vámonos/_\n1/vamos/_\n2/nos/_\n3-4/al/_\n3/a/_\n4/el/_\n5/mar/_")
+    + tree("1/Sue/_\n2/likes/_\n3/coffee/_\n4/and/_\n5/Bill/_\n5.1/likes/_\n6/tea/_")
+    + "# sent_id = 3\n# text = Nous revenons du parc.\n# text_en = We come back from the park.\n"
+    + tree("1/Nous/_\n2/revenons/_\n3-4/du/_\n3/de/_\n4/le/_\n5/parc/SpaceAfter=No\n6/./_")
+    + tree("1/Hà Nội/_")
+)
+
+
 def parquet(rows) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(rows), sink)
@@ -40,6 +59,14 @@ def parquet(rows) -> bytes:
         ("dev.tsv", b'index\ttext\r\n1\ta "quoted\n', ["index", "text", "1", 'a "quoted']),
         ("own.csv", b'text,label\n"a, b\nc",1\n', ["text", "label", "a, b\nc", "1"]),
         ("test.conll", b"The\tO\nriver\tB-loc\n\nEnds\tO\n", ["The river", "Ends"]),
+        # CoNLL-U's own examples of words written as one, and of a word that isn't written.
+        (
+            "test.conllu",
+            TREE.encode(),
+            ["vámonos al mar", "Sue likes coffee and Bill tea", "Nous revenons du parc.", "Hà Nội"],
+        ),
+        # Rows that a task would refuse: a word with a space, too many columns, no tag.
+        ("bad.conll", "Hà Nội\tO\nis\tO\tO\nnear\t\n\n".encode(), ["Hà Nội is near"]),
         ("notes.txt", b"One.\nTwo.\n", ["One.\nTwo.\n"]),
         ("rows.parquet", parquet([{"q": "who", "n": 1, "l": ["x"]}]), ["who", "x"]),
         ("dev.tsv.gz", b"a\tb\n", ["a", "b"]),
