@@ -20,8 +20,14 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.text.cleaning import UNSPACED
 
 # RFC 3986, section 3: a scheme and what may stand in a URI, here of any script (RFC 3987); or a
-# host that begins with "www.".
-_URL = re.compile(r"(?i:\b(?:https?|ftps?|sftp|wss?)://|\bwww\.(?=\w))[^\s<>\"“”«»{}|\\^`]+")
+# host that begins with "www.". Scripts without spaces go on right behind a URL, and so does their
+# punctuation: these end it, even where they belong to it, since all else would delete a sentence.
+_WIDE = "\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
+_URL = re.compile(
+    r"(?i:(?<![a-z0-9])(?:(?:https?|ftps?|sftp|wss?)://(?=[^\W_]|\[)|www\.(?=\w)))"
+    rf"[^\s<>\"“”«»{{}}|\\^`{_WIDE}{UNSPACED}]+"
+)
+_IN_URL = ("://", "www.", "WWW.", "Www.")
 # These end a sentence more often than a URL; a bracket is kept if the URL has its partner.
 _AFTER_URL = ".,;:!?'’)]…*_"
 # RFC 5321, section 4.1.2 with RFC 5322, section 3.2.3: a dot-string or a quoted string, then a
@@ -70,17 +76,20 @@ Span = tuple[int, int]
 
 
 def _urls(text: str) -> Iterator[Span]:
-    if "://" not in text and "www." not in text and "WWW." not in text:
+    if not any(mark in text for mark in _IN_URL):
         return
     for match in _URL.finditer(text):
-        end = match.end()
-        while text[end - 1] in _AFTER_URL:
-            url = text[match.start() : end]
-            pair = {")": "(", "]": "["}.get(url[-1])
-            if pair and url.count(pair) >= url.count(url[-1]):
-                break
+        url = match[0]
+        end = len(url)
+        # Number of brackets without a partner.
+        left = {")": url.count(")") - url.count("("), "]": url.count("]") - url.count("[")}
+        while (mark := url[end - 1]) in _AFTER_URL:
+            if mark in left:
+                if left[mark] <= 0:
+                    break
+                left[mark] -= 1
             end -= 1
-        yield match.start(), end
+        yield match.start(), match.start() + end
 
 
 def _emails(text: str) -> Iterator[Span]:

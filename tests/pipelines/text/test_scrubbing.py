@@ -5,6 +5,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -276,8 +277,34 @@ URLS = [
 def test_urls():
     assert missed("url", URLS) == []
     assert replaced("url", "See <http://a.b/c>. (Also www.d.e!)") == "See <[link]>. (Also [link]!)"
-    text = "the www. prefix, http:// and and/or 3://4"
+    assert replaced("url", "Www.example.com and wWw") == "[link] and wWw"
+    text = "the www. prefix, http:// and and/or 3://4, http://. Go on"
     assert replaced("url", text) == text
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("见http://x.cn/a，然后我们走了。", "见[link]，然后我们走了。"),
+        ("请看https://example.com/a?b=1。谢谢", "请看[link]。谢谢"),
+        ("詳細はhttps://example.jp/をご覧ください", "詳細は[link]をご覧ください"),
+        ("公式サイト（http://www.example.jp/）。", "公式サイト（[link]）。"),
+        ("网址www.example.cn：打开", "网址[link]：打开"),
+        ("「http://x.jp/a」、「http://x.jp/b」！", "「[link]」、「[link]」！"),
+        ("ดูhttps://example.th/ครับ", "ดู[link]ครับ"),
+    ],
+)
+def test_urls_in_scripts_without_spaces(text, expected):
+    """A URL begins and ends beside such a letter, and no word of the text goes with it."""
+    assert replaced("url", text) == expected
+
+
+def test_many_brackets_take_no_more_time_than_other_letters():
+    """Counting them again for each one would take minutes."""
+    text = "(http://x/" + ")" * 300_000
+    started = time.process_time()
+    assert replaced("url", text) == "([link]" + ")" * 300_000
+    assert time.process_time() - started < 2
 
 
 def test_all_at_once():
