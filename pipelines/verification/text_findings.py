@@ -130,7 +130,7 @@ def _phrase_warning(counts: ArtefactCounts, info: RecordsInfo | None, made_with:
         # Where pairs are swapped, B is drawn only for those that had to be.
         draws = "forced_random_next" if made_with.pairs == SOP else "random_next"
         drawn = info.counts.get(draws, 0) / made_with.documents
-    explained = (made_with.dupe_factor or _USUAL_PASSES) + drawn
+    explained = (made_with.passes or _USUAL_PASSES) + drawn
     in_all = share * counts.records
     if share <= MOST_OF_A_PHRASE or in_all <= _BEYOND_CHANCE * explained:
         return ""

@@ -81,7 +81,7 @@ def test_boilerplate():
     (warning,) = warnings(**phrase(21))
     assert "“all rights”" in warning and "2.1%" in warning
     # 210 of the records: ten passes over a document whose text is B in 50 others explain them.
-    many = MadeWith(dupe_factor=10, documents=100)
+    many = MadeWith(passes=10, documents=100)
     assert warnings(info(random_next=5000), many, **phrase(21)) == []
     assert len(warnings(info(random_next=5000), many, **phrase(25))) == 1
     # Of swapped pairs only those of one sentence draw their B.
