@@ -332,7 +332,8 @@ def make_plan(
         _check_each_has_files(sources, inputs)
         parameters |= {name: getattr(job, name) for name in _SOURCE_PARAMETERS}
         parameters["weights"] = job.mixture.weights
-        parameters["source"] = {n: list(map(absolute, of)) for n, of in job.sources.items()}
+        # Their order counts: a document of several is of the first.
+        parameters["source"] = [[n, list(map(absolute, of))] for n, of in job.sources.items()]
     parameters["num_shards"] = num_shards
     blocklist: tuple[str, ...] = ()
     if job.blocklist:
