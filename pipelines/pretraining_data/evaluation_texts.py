@@ -1,8 +1,10 @@
 """Reads the texts of evaluation files, and finds the documents that share passages with them.
 
-The rule is that of GPT-3 (Brown et al. 2020, arXiv 2005.14165, appendix C): runs of 13 words, in
-lower case and without punctuation. There a document is cut around them; here it is dropped, since
-what is left of it has lost its neighbours, which pairs and packed text are made of.
+The rule is near that of GPT-3 (Brown et al. 2020, arXiv 2005.14165, appendix C): runs of 13 words,
+in lower case and without punctuation. There a document is cut around them; here it is dropped,
+since what is left of it has lost its neighbours, which pairs and packed text are made of. There
+words are cut at white space ("it's" is one), and runs that more than 10 documents have are ignored
+as common phrases. Here every run counts, as the documents are read once and each by itself.
 """
 
 import dataclasses
@@ -20,7 +22,7 @@ from beambert.pipelines.jobs.compression import CorruptFileError, decompress
 from beambert.pipelines.jobs.input_files import match_inputs, open_stored
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks import tables, word_tags
-from beambert.pipelines.text.phrases import Match, Phrases
+from beambert.pipelines.text.phrases import CHARACTERS_A_WORD, Match, Phrases
 
 # Number of words in the runs, as in GPT-3's appendix C, which has 13 as its greatest number.
 RUN_WORDS = 13
@@ -52,8 +54,9 @@ class EvaluationTexts:
         texts = cls(paths, _checksum(paths))
         if not len(texts.phrases()):
             raise InputError(
-                f"--decontaminate={patterns[0]}: no text has {RUN_WORDS} words, so that nothing "
-                "can be found; name the files that have the texts"
+                f"--decontaminate={patterns[0]}: no text has {RUN_WORDS} words (of scripts without "
+                f"spaces, {RUN_WORDS * CHARACTERS_A_WORD} characters), so that nothing can be "
+                "found; name the files that have the texts"
             )
         return texts
 
