@@ -17,10 +17,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED
+from beambert.pipelines.corpus import charsets
 from beambert.pipelines.jobs.compression import CorruptFileError, decompress
 from beambert.pipelines.jobs.input_files import match_inputs, open_stored
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.file_kinds import not_text
 from beambert.pipelines.tasks import tables, word_tags
 from beambert.pipelines.text.phrases import CHARACTERS_A_WORD, Match, Phrases
 
@@ -120,7 +121,16 @@ def texts_of(path: str, content: bytes) -> Iterator[str]:
     if name.suffix == ".parquet":
         yield from _parquet_texts(path, content)
         return
-    text, _ = tables.decode(name, content, NOTHING_ASSUMED)
+    if problem := not_text(content):
+        raise InputError(f"--decontaminate: {path}: {problem}")
+    try:
+        text, _ = charsets.decode(content)
+    except UnicodeDecodeError as error:
+        # The corpus's --encoding says nothing of these files.
+        raise InputError(
+            f"--decontaminate: {path} is not UTF-8 (byte {error.start}), and no other encoding is "
+            "certain; convert it to UTF-8"
+        ) from error
     try:
         if name.suffix == ".json":
             yield from _strings(json.loads(text))
@@ -163,7 +173,7 @@ def _parquet_texts(path: str, content: bytes) -> Iterator[str]:
     try:
         for batch in pyarrow.parquet.ParquetFile(io.BytesIO(content)).iter_batches():
             yield from _strings([list(row.values()) for row in batch.to_pylist()])
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, OSError) as error:  # the latter by a damaged page
         raise InputError(
             f"--decontaminate: {path} cannot be read as its ending says ({error}); mend or rename "
             "it"

@@ -83,6 +83,28 @@ def test_a_damaged_file_is_named(name):
         list(texts_of(name, b'{"a": "cut'))
 
 
+def test_a_damaged_page_is_told():
+    """The file's end is whole, which has its columns, and so is its beginning."""
+    content = bytearray(parquet([{"text": f"row {n} of many"} for n in range(2000)]))
+    content[60:400] = b"\xff" * 340
+    with pytest.raises(InputError, match="--decontaminate: a.parquet cannot be read as its ending"):
+        list(texts_of("a.parquet", bytes(content)))
+
+
+@pytest.mark.parametrize(
+    "content, part",
+    [
+        (b"caf\xe9\t1\n", "is not UTF-8 (byte 3), and no other encoding is certain; convert it"),
+        (b"%PDF-1.4\n%\xe2\xe3", "a.tsv: "),
+    ],
+)
+def test_an_encoding_that_is_not_certain(content, part):
+    """--encoding is that of the corpus, so that it is no remedy."""
+    with pytest.raises(InputError, match=re.escape(part)) as refused:
+        list(texts_of("a.tsv", content))
+    assert str(refused.value).startswith("--decontaminate: ") and "--encoding" not in str(refused)
+
+
 def test_real_tasks_are_read_whole(shared_data):
     """Every paragraph of SQuAD and every sentence of GLUE stands among the texts."""
     path = shared_data / "squad" / "dev-v1.1.reconstructed.json"
