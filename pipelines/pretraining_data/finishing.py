@@ -99,32 +99,40 @@ class FinishFolders(beam.DoFn):
         check_coverage(read, inputs)
         if rejects:
             self._write_rejects(rejects, read)
+        listed = "".join(row + "\n" for row in overlaps).encode()
         if overlaps:
-            listed = "".join(row + "\n" for row in overlaps).encode()
             write_bytes(FileSystems.join(self._layout.folders()[0].path, OVERLAPS_FILE), listed)
         check_shards(shards, self._layout)
         # All folders are checked before any is finished. The held-out ones are finished first.
         used = count_documents(shards, read)
         folders = self._layout.folders()
-        infos = [self._info(folder, shards, read, used, sizes) for folder in folders]
+        try:
+            infos = [self._info(folder, shards, read, used, sizes) for folder in folders]
+        except InputError as error:
+            if not overlaps:
+                raise
+            beside = self._beside(OVERLAPS_FILE)
+            write_bytes(beside, listed)
+            raise InputError(f"{error} ({beside} lists passages of evaluation files)") from error
         for folder, info in zip(reversed(folders), reversed(infos), strict=True):
-            listed = FileSystems.join(folder.path, INPUTS_FILE)
-            if self._manifest.inputs.path not in ("", listed):
-                write_list(listed, inputs)
+            of_inputs = FileSystems.join(folder.path, INPUTS_FILE)
+            if self._manifest.inputs.path not in ("", of_inputs):
+                write_list(of_inputs, inputs)
             finish_folder(self._manifest, folder, info, shards.folders[folder.path].statistics)
         delete_prefixed(self._layout.output, TEMPORARY_PREFIX)
-        delete_quietly([self._beside()])  # an earlier job's that failed
+        # Those of an earlier job that failed.
+        delete_quietly([self._beside(name) for name in (REJECTS_FILE, OVERLAPS_FILE)])
 
-    def _beside(self) -> str:
-        # A failed job leaves nothing in the folder, so that its rejects go beside it.
-        return f"{self._layout.output.rstrip('/')}-{REJECTS_FILE}"
+    def _beside(self, name: str) -> str:
+        # A failed job leaves nothing in the folder, so that its lists go beside it.
+        return f"{self._layout.output.rstrip('/')}-{name}"
 
     def _write_rejects(self, rejects: Sequence[str], read: Mapping[str, int]) -> None:
         rejected = sum(counts_by_reason(read, "rejected ").values())
         rows = "".join(row + "\n" for row in rejects).encode()
         limit = self._manifest.max_reject_fraction
         if rejected > limit * read["read"]:
-            beside = self._beside()
+            beside = self._beside(REJECTS_FILE)
             write_bytes(beside, rows)
             listed = "all" if len(rejects) == rejected else f"the first {len(rejects):,}"
             remedy = f"mend them ({listed} are in {beside})"

@@ -190,6 +190,21 @@ def test_squad_paragraphs_inside_of_wikipedia(shared_data):
     assert {*texts.find(planted)} == {*range(len(contexts))}
 
 
+def test_what_dropped_all_is_listed_beside_the_folder(capsys, tmp_path, vocab_file, test_file):
+    path, rows = test_file
+    text, output = tmp_path / "corpus.txt", tmp_path / "out"
+    text.write_text("\n\n".join(rows) + "\n")
+    flags = [f"--input={text}", "--num_shards=1", "--format=lines"]
+    result = data(capsys, vocab_file, output, *flags, f"--decontaminate={path}")
+    beside = tmp_path / "out-overlaps.jsonl"
+    listed = f"({beside} lists passages of evaluation files)"
+    data_command.refused(result, "20 with a passage of an evaluation file", listed)
+    assert len(beside.read_text().splitlines()) == 20
+    assert not (output / "info.json").exists() and not (output / "overlaps.jsonl").exists()
+    assert data(capsys, vocab_file, output, *flags)[0] == 0
+    assert not beside.exists()
+
+
 def test_a_changed_file_is_refused_by_workers(tmp_path, test_file):
     path, _ = test_file
     texts = EvaluationTexts.of([str(path)])
