@@ -27,6 +27,9 @@ from beambert.pipelines.text.phrases import CHARACTERS_A_WORD, Match, Phrases
 
 # Number of words in the runs, as in GPT-3's appendix C, which has 13 as its greatest number.
 RUN_WORDS = 13
+# Greatest number of files that info.json lists itself. It is small, as each folder and each model's
+# card have it.
+MOST_LISTED = 100
 # Reason under which info.json counts the documents that are dropped.
 OVERLAP = "evaluation_text"
 _COMPRESSED = re.compile(r"\.(?:gz|bz2|zst)$")
@@ -38,11 +41,11 @@ class EvaluationTexts:
 
     Attributes:
       paths: paths of the files.
-      sha256: checksum of their bytes.
+      sha256: checksums of their bytes as they are stored.
     """
 
     paths: tuple[str, ...]
-    sha256: str
+    sha256: tuple[str, ...]
 
     @classmethod
     def of(cls, patterns: Sequence[str]) -> "EvaluationTexts":
@@ -52,7 +55,7 @@ class EvaluationTexts:
           InputError: a pattern matches nothing, or a file cannot be read.
         """
         paths = tuple(file.path for file in match_inputs(patterns, "--decontaminate"))
-        texts = cls(paths, _checksum(paths))
+        texts = cls(paths, _checksums(paths))
         if not len(texts.phrases()):
             raise InputError(
                 f"--decontaminate={patterns[0]}: no text has {RUN_WORDS} words (of scripts without "
@@ -62,8 +65,22 @@ class EvaluationTexts:
         return texts
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what decides the documents that are dropped, for info.json."""
-        return {"files": len(self.paths), "sha256": self.sha256}
+        """Returns what decides the documents that are dropped, for info.json.
+
+        These are the files, or if they are many, their number and the checksum of `listing`.
+        """
+        if len(self.paths) > MOST_LISTED:
+            checksum = hashlib.sha256(self.listing()).hexdigest()
+            return {"files": len(self.paths), "sha256": checksum}
+        return {"files": self._rows()}
+
+    def listing(self) -> bytes:
+        """Returns the content of `EVALUATION_FILES`: path and checksum of each file, in JSON."""
+        return "".join(json.dumps(row) + "\n" for row in self._rows()).encode()
+
+    def _rows(self) -> list[dict[str, str]]:
+        rows = zip(self.paths, self.sha256, strict=True)
+        return [{"path": path, "sha256": checksum} for path, checksum in rows]
 
     def phrases(self) -> Phrases:
         """Returns the runs of words of all texts; their sources are the numbers of the paths.
@@ -91,7 +108,7 @@ def overlap_row(path: str, text: str, match: Match, texts: EvaluationTexts) -> s
 
 @functools.lru_cache(1)
 def _phrases(texts: EvaluationTexts) -> Phrases:
-    if _checksum(texts.paths) != texts.sha256:
+    if _checksums(texts.paths) != texts.sha256:
         raise InputError(
             "--decontaminate: a file was changed while the job ran; wait until nothing writes to "
             "it, then give the command again"
@@ -191,10 +208,9 @@ def _read(path: str) -> bytes:
             ) from error
 
 
-def _checksum(paths: Sequence[str]) -> str:
-    """Returns the SHA-256 of the files' bytes as they are stored, in their order."""
-    checksum = hashlib.sha256()
+def _checksums(paths: Sequence[str]) -> tuple[str, ...]:
+    found = []
     for path in paths:
         with open_stored(path) as stored:
-            checksum.update(hashlib.file_digest(stored, "sha256").digest())
-    return checksum.hexdigest()
+            found.append(hashlib.file_digest(stored, "sha256").hexdigest())
+    return tuple(found)

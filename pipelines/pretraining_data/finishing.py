@@ -22,12 +22,13 @@ from beambert.pipelines.jobs.input_files import InputFile, check_unchanged, coun
 from beambert.pipelines.jobs.input_list import INPUTS_FILE, write_list
 from beambert.pipelines.jobs.permanent_errors import told
 from beambert.pipelines.jobs.totals import add_counts
-from beambert.pipelines.pretraining_data.evaluation_texts import OVERLAP
+from beambert.pipelines.pretraining_data.evaluation_texts import MOST_LISTED, OVERLAP
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.plan import Manifest
 from beambert.pipelines.pretraining_data.shard_counts import FolderCounts, ShardCounts
 from beambert.pipelines.pretraining_data.source_shares import source_shares
 from beambert.pipelines.records.contract import (
+    EVALUATION_FILES,
     INFO_FILE,
     NONE,
     OVERLAPS_FILE,
@@ -262,6 +263,9 @@ def finish_folder(
     write(STATISTICS_FILE, (json.dumps(of_records, indent=1) + "\n").encode())
     lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
     schema = records_schema(*lengths, len(manifest.vocabulary), has_label)
+    evaluation = manifest.evaluation
+    if evaluation and len(evaluation.paths) > MOST_LISTED:
+        write(EVALUATION_FILES, evaluation.listing())
     write(SCHEMA_FILE, serialize_schema(schema))
     for name, data in manifest.vocabulary.files().items():
         write(name, data)

@@ -37,6 +37,8 @@ from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 INFO_FILE = "info.json"
 REJECTS_FILE = "rejects.jsonl"
 OVERLAPS_FILE = "overlaps.jsonl"
+# Lists the files of --decontaminate if they are many.
+EVALUATION_FILES = "evaluation_files.jsonl"
 STATISTICS_FILE = "statistics.json"
 # Folder inside the records folder, for the records that `beambert data --eval_fraction` holds out.
 EVAL_FOLDER = "eval"

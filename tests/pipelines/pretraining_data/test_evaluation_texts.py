@@ -1,6 +1,7 @@
 """Evaluation files: what is read of each format, and what the command drops, with its report."""
 
 import gzip
+import hashlib
 import json
 import random
 import re
@@ -12,7 +13,7 @@ from support import data_command
 from support.data_command import SMALL, data, info, run_process
 
 from beambert.pipelines.create_pretraining_data import main
-from beambert.pipelines.pretraining_data import evaluation_texts
+from beambert.pipelines.pretraining_data import evaluation_texts, finishing
 from beambert.pipelines.pretraining_data.evaluation_texts import EvaluationTexts, texts_of
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.errors import InputError
@@ -153,6 +154,9 @@ def test_planted_texts_are_dropped_and_listed(capsys, tmp_path, vocab_file, corp
         shared = re.findall(r"\w+", row["shared"].lower())
         assert len(shared) == 13 and any(" ".join(shared) in of for of in rows)
         assert any(of["text"].startswith(row["document"][:60]) for of in documents)
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    files = {"files": [{"path": str(path), "sha256": checksum}]}
+    assert info(output)["parameters"]["decontaminate"] == files
     # The same records as of a corpus that never had them.
     clean = tmp_path / "clean.jsonl"
     rest = [row for number, row in enumerate(documents) if number not in (3, 17, 30)]
@@ -188,6 +192,29 @@ def test_squad_paragraphs_inside_of_wikipedia(shared_data):
         planted.append(article[:at] + "\n" + context.replace(" ", "\n").upper() + article[at:])
     assert len(contexts) > 1000
     assert {*texts.find(planted)} == {*range(len(contexts))}
+
+
+def test_many_files_are_listed_beside_info_json(
+    capsys, tmp_path, vocab_file, corpus, test_file, monkeypatch
+):
+    monkeypatch.setattr(evaluation_texts, "MOST_LISTED", 1)
+    monkeypatch.setattr(finishing, "MOST_LISTED", 1)
+    path, _ = test_file
+    other = path.with_name("test.txt")
+    other.write_text(" ".join(WORDS[:30]))
+    text, output = tmp_path / "corpus.txt", tmp_path / "out"
+    text.write_text("\n\n".join("\n".join(document) for document in corpus[:20]) + "\n")
+    # Each of two flags counts.
+    flags = [f"--input={text}", "--num_shards=1", "--eval_fraction=0.3"]
+    flags += [f"--decontaminate={path}", f"--decontaminate={other}"]
+    assert data(capsys, vocab_file, output, *flags)[0] == 0
+    for folder in (output, output / "eval"):
+        listed = (folder / "evaluation_files.jsonl").read_bytes()
+        rows = [json.loads(line) for line in listed.splitlines()]
+        assert [row["path"] for row in rows] == sorted(map(str, (path, other)))
+        assert rows[0]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+        summary = {"files": 2, "sha256": hashlib.sha256(listed).hexdigest()}
+        assert info(folder)["parameters"]["decontaminate"] == summary
 
 
 def test_what_dropped_all_is_listed_beside_the_folder(capsys, tmp_path, vocab_file, test_file):
