@@ -109,12 +109,10 @@ class FinishFolders(beam.DoFn):
         folders = self._layout.folders()
         try:
             infos = [self._info(folder, shards, read, used, sizes) for folder in folders]
-        except InputError as error:
-            if not overlaps:
-                raise
-            beside = self._beside(OVERLAPS_FILE)
-            write_bytes(beside, listed)
-            raise InputError(f"{error} ({beside} lists passages of evaluation files)") from error
+        except InputError:
+            if overlaps:
+                write_bytes(self._beside(OVERLAPS_FILE), listed)
+            raise
         for folder, info in zip(reversed(folders), reversed(infos), strict=True):
             of_inputs = FileSystems.join(folder.path, INPUTS_FILE)
             if self._manifest.inputs.path not in ("", of_inputs):
@@ -211,11 +209,13 @@ class FinishFolders(beam.DoFn):
                 f"--eval_fraction={fraction}: held out {documents['used']} of {documents['read']} "
                 f"documents{of_source}, too few for an instance; raise it or leave it out"
             )
-        read = counted(documents["read"], "document")
+        read, left_out = counted(documents["read"], "document"), describe_dropped(documents)
+        if OVERLAP in documents["dropped"]:
+            left_out += f", see {self._beside(OVERLAPS_FILE)}"
         flag = "--source" if self._layout.sources else "--input"
         raise InputError(
             f"{flag}: no document gave an instance ({read} in "
-            f"{count_files(self._manifest.inputs.files())}; {describe_dropped(documents)}); check "
+            f"{count_files(self._manifest.inputs.files())}; {left_out}); check "
             "that the files hold text, --format, and the flags that leave documents out"
         )
 

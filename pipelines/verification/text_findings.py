@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from beambert.pipelines.instances.parameters import SOURCE
 from beambert.pipelines.records.artefacts import (
     ARTEFACTS,
     BROKEN_SHARE,
@@ -142,7 +143,8 @@ def _phrase_warning(counts: ArtefactCounts, info: RecordsInfo | None, made_with:
 
 def _source_warning(info: RecordsInfo | None, made_with: MadeWith) -> str:
     share = _other_source_share(info) or 0.0
-    if share <= MOST_FROM_ANOTHER_SOURCE:
+    is_remedied = info is not None and info.parameters.get("random_next") == SOURCE
+    if share <= MOST_FROM_ANOTHER_SOURCE or is_remedied:
         return ""
     return (
         f"in {share:.1%} of the {label_words(made_with.pairs)[1]} pairs B is of another --input "

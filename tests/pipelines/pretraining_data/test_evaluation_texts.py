@@ -224,8 +224,8 @@ def test_what_dropped_all_is_listed_beside_the_folder(capsys, tmp_path, vocab_fi
     flags = [f"--input={text}", "--num_shards=1", "--format=lines"]
     result = data(capsys, vocab_file, output, *flags, f"--decontaminate={path}")
     beside = tmp_path / "out-overlaps.jsonl"
-    listed = f"({beside} lists passages of evaluation files)"
-    data_command.refused(result, "20 with a passage of an evaluation file", listed)
+    told = f"20 with a passage of an evaluation file, see {beside}"
+    data_command.refused(result, told)
     assert len(beside.read_text().splitlines()) == 20
     assert not (output / "info.json").exists() and not (output / "overlaps.jsonl").exists()
     assert data(capsys, vocab_file, output, *flags)[0] == 0

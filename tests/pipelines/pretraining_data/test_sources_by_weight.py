@@ -128,6 +128,12 @@ def test_verify_accounts_by_source(capsys, weighted):
     # The few news are gone over so often that their text occurs more often than dupe_factor says.
     assert info(output)["counts"]["sources"]["news"]["passes"] > 20
     assert "repeat text of another document" not in printed
+    # The held-out records alone.
+    alone = output.parent / "alone"
+    assert run_main("verify", verify_main, [str(output / "eval"), f"--output={alone}"]) == 0
+    folders = json.loads((alone / "verification.json").read_text())["folders"]
+    assert sorted(of["path"] for of in folders) == sorted(f"{output}/eval/{of}" for of in SOURCES)
+    capsys.readouterr()
     # A count that was changed is a fault.
     instances = info(output)["counts"]["sources"]["wiki"]["instances"]
     changed = (output / "info.json").read_text()

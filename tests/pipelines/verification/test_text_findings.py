@@ -100,6 +100,8 @@ def test_sources():
     assert "--random_next=source" in warning
     (warning,) = warnings(many, MadeWith(pairs="sop"))
     assert "30.0% of the swapped pairs" in warning
+    # The advice was followed, as far as there are other documents of the source.
+    assert warnings(dataclasses.replace(many, parameters={"random_next": "source"})) == []
     assert text_figures(None, many)["random_next_other_source_share"] == 0.3
     assert text_figures(None, None)["random_next_other_source_share"] is None
 
