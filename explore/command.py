@@ -40,6 +40,7 @@ def build_parser() -> FlagParser:
     parser.add_argument(
         "--model",
         nargs="+",
+        action="extend",
         default=[],
         metavar="DIR",
         help="model folders of `beambert pretrain` or `finetune`",
@@ -55,6 +56,7 @@ def build_parser() -> FlagParser:
     parser.add_argument(
         "--corpus",
         nargs="+",
+        action="extend",
         default=[],
         metavar="GLOB",
         help="text files, from which documents are drawn",
@@ -62,6 +64,7 @@ def build_parser() -> FlagParser:
     parser.add_argument(
         "--evaluation",
         nargs="+",
+        action="extend",
         default=[],
         metavar="DIR",
         help="output folders of `beambert evaluate`, whose errors are shown by slice",

@@ -91,6 +91,7 @@ def build_parser() -> FlagParser:
     parser.add_argument(
         "--since",
         nargs="+",
+        action="extend",
         default=[],
         metavar="GLOB",
         help="records folders of earlier runs, whose input files are left out",

@@ -110,6 +110,13 @@ def test_what_a_parser_tells_of_a_flag():
         parser.parse_args(["x", "--siz=a", "--size=b"])
 
 
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_a_list_may_be_given_in_several_flags(command):
+    """The last one alone would count otherwise, and nothing would tell."""
+    for flag in COMMANDS[command].build_parser().flags.values():
+        assert flag.is_repeatable or flag.is_positional or not flag.takes_several, flag.name
+
+
 def documented_commands():
     """Every command line of the documents and of the commands' own examples."""
     documents = [ROOT / "README.md", ROOT / "deploy" / "README.md", *ROOT.glob("docs/*.md")]

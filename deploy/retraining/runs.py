@@ -46,6 +46,8 @@ SECTIONS = {
         {"task", "data_dir", "model", "output", "metric", "threshold", "baseline"}
     ),
 }
+# Flags of `beambert data` that stand in place of --input, which each run has.
+_OF_SOURCES = ("source", "weights", "temperature", "max_epochs_per_source")
 # The sections whose unknown flags are passed to Beam.
 BEAM_SECTIONS = ("data", "evaluate")
 # The tables of [pretrain] with flags for the first run only, and for all further runs.
@@ -166,6 +168,10 @@ def _check_section(section: str, flags: Flags) -> None:
     for name, value in given:
         if name in SECTIONS[section]:
             raise InputError(f"{section}.{name}: is set by each run; leave it out")
+        if section == "data" and name in _OF_SOURCES:
+            raise InputError(
+                f"{section}.{name}: a retraining reads input, without sources; leave it out"
+            )
         flag = known.get(name)
         if flag is None and section not in BEAM_SECTIONS:
             raise InputError(f"{section}.{name}: is no flag of beambert {section}; leave it out")

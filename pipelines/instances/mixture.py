@@ -99,8 +99,8 @@ class Mixture:
         for name, size in zip(self.names, sizes, strict=True):
             if not size:
                 raise InputError(
-                    f"--source={name}: no document of it gave an instance; check its files, or "
-                    "leave it out"
+                    f"--source={name}: no document of it gave an instance; check its files and the "
+                    "flags that leave documents out, or leave it out"
                 )
 
     def passes(self, sizes: Sequence[int], dupe_factor: int) -> list[float]:

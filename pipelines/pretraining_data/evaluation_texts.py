@@ -1,8 +1,10 @@
 """Reads the texts of evaluation files, and finds the documents that share passages with them.
 
-The rule is that of GPT-3 (Brown et al. 2020, arXiv 2005.14165, appendix C): runs of 13 words, in
-lower case and without punctuation. There a document is cut around them; here it is dropped, since
-what is left of it has lost its neighbours, which pairs and packed text are made of.
+The rule is near that of GPT-3 (Brown et al. 2020, arXiv 2005.14165, appendix C): runs of 13 words,
+in lower case and without punctuation. There a document is cut around them; here it is dropped,
+since what is left of it has lost its neighbours, which pairs and packed text are made of. There
+words are cut at white space ("it's" is one), and runs that more than 10 documents have are ignored
+as common phrases. Here every run counts, as the documents are read once and each by itself.
 """
 
 import dataclasses
@@ -15,15 +17,19 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED
+from beambert.pipelines.corpus import charsets
 from beambert.pipelines.jobs.compression import CorruptFileError, decompress
 from beambert.pipelines.jobs.input_files import match_inputs, open_stored
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.file_kinds import not_text
 from beambert.pipelines.tasks import tables, word_tags
-from beambert.pipelines.text.phrases import Match, Phrases
+from beambert.pipelines.text.phrases import CHARACTERS_A_WORD, Match, Phrases
 
 # Number of words in the runs, as in GPT-3's appendix C, which has 13 as its greatest number.
 RUN_WORDS = 13
+# Greatest number of files that info.json lists itself. It is small, as each folder and each model's
+# card have it.
+MOST_LISTED = 100
 # Reason under which info.json counts the documents that are dropped.
 OVERLAP = "evaluation_text"
 _COMPRESSED = re.compile(r"\.(?:gz|bz2|zst)$")
@@ -35,11 +41,11 @@ class EvaluationTexts:
 
     Attributes:
       paths: paths of the files.
-      sha256: checksum of their bytes.
+      sha256: checksums of their bytes as they are stored.
     """
 
     paths: tuple[str, ...]
-    sha256: str
+    sha256: tuple[str, ...]
 
     @classmethod
     def of(cls, patterns: Sequence[str]) -> "EvaluationTexts":
@@ -49,17 +55,32 @@ class EvaluationTexts:
           InputError: a pattern matches nothing, or a file cannot be read.
         """
         paths = tuple(file.path for file in match_inputs(patterns, "--decontaminate"))
-        texts = cls(paths, _checksum(paths))
+        texts = cls(paths, _checksums(paths))
         if not len(texts.phrases()):
             raise InputError(
-                f"--decontaminate={patterns[0]}: no text has {RUN_WORDS} words, so that nothing "
-                "can be found; name the files that have the texts"
+                f"--decontaminate={patterns[0]}: no text has {RUN_WORDS} words (of scripts without "
+                f"spaces, {RUN_WORDS * CHARACTERS_A_WORD} characters), so that nothing can be "
+                "found; name the files that have the texts"
             )
         return texts
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what decides the documents that are dropped, for info.json."""
-        return {"files": len(self.paths), "sha256": self.sha256}
+        """Returns what decides the documents that are dropped, for info.json.
+
+        These are the files, or if they are many, their number and the checksum of `listing`.
+        """
+        if len(self.paths) > MOST_LISTED:
+            checksum = hashlib.sha256(self.listing()).hexdigest()
+            return {"files": len(self.paths), "sha256": checksum}
+        return {"files": self._rows()}
+
+    def listing(self) -> bytes:
+        """Returns the content of `EVALUATION_FILES`: path and checksum of each file, in JSON."""
+        return "".join(json.dumps(row) + "\n" for row in self._rows()).encode()
+
+    def _rows(self) -> list[dict[str, str]]:
+        rows = zip(self.paths, self.sha256, strict=True)
+        return [{"path": path, "sha256": checksum} for path, checksum in rows]
 
     def phrases(self) -> Phrases:
         """Returns the runs of words of all texts; their sources are the numbers of the paths.
@@ -87,7 +108,7 @@ def overlap_row(path: str, text: str, match: Match, texts: EvaluationTexts) -> s
 
 @functools.lru_cache(1)
 def _phrases(texts: EvaluationTexts) -> Phrases:
-    if _checksum(texts.paths) != texts.sha256:
+    if _checksums(texts.paths) != texts.sha256:
         raise InputError(
             "--decontaminate: a file was changed while the job ran; wait until nothing writes to "
             "it, then give the command again"
@@ -117,7 +138,16 @@ def texts_of(path: str, content: bytes) -> Iterator[str]:
     if name.suffix == ".parquet":
         yield from _parquet_texts(path, content)
         return
-    text, _ = tables.decode(name, content, NOTHING_ASSUMED)
+    if problem := not_text(content):
+        raise InputError(f"--decontaminate: {path}: {problem}")
+    try:
+        text, _ = charsets.decode(content)
+    except UnicodeDecodeError as error:
+        # The corpus's --encoding says nothing of these files.
+        raise InputError(
+            f"--decontaminate: {path} is not UTF-8 (byte {error.start}), and no other encoding is "
+            "certain; convert it to UTF-8"
+        ) from error
     try:
         if name.suffix == ".json":
             yield from _strings(json.loads(text))
@@ -132,9 +162,7 @@ def texts_of(path: str, content: bytes) -> Iterator[str]:
             # Quotes are literal, as in GLUE's files.
             yield from (field for _, line in tables.lines(text) for field in line.split("\t"))
         elif name.suffix in word_tags.WORDS_ENDINGS:
-            for _, sentence in word_tags.sentences_of(name, text, None):
-                if not isinstance(sentence, tables.BadRow):
-                    yield " ".join(sentence.words)
+            yield from word_tags.running_texts(name, text)
         else:
             yield text
     except (ValueError, RecursionError) as error:
@@ -162,7 +190,7 @@ def _parquet_texts(path: str, content: bytes) -> Iterator[str]:
     try:
         for batch in pyarrow.parquet.ParquetFile(io.BytesIO(content)).iter_batches():
             yield from _strings([list(row.values()) for row in batch.to_pylist()])
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, OSError) as error:  # the latter by a damaged page
         raise InputError(
             f"--decontaminate: {path} cannot be read as its ending says ({error}); mend or rename "
             "it"
@@ -180,10 +208,9 @@ def _read(path: str) -> bytes:
             ) from error
 
 
-def _checksum(paths: Sequence[str]) -> str:
-    """Returns the SHA-256 of the files' bytes as they are stored, in their order."""
-    checksum = hashlib.sha256()
+def _checksums(paths: Sequence[str]) -> tuple[str, ...]:
+    found = []
     for path in paths:
         with open_stored(path) as stored:
-            checksum.update(hashlib.file_digest(stored, "sha256").digest())
-    return checksum.hexdigest()
+            found.append(hashlib.file_digest(stored, "sha256").hexdigest())
+    return tuple(found)

@@ -22,12 +22,13 @@ from beambert.pipelines.jobs.input_files import InputFile, check_unchanged, coun
 from beambert.pipelines.jobs.input_list import INPUTS_FILE, write_list
 from beambert.pipelines.jobs.permanent_errors import told
 from beambert.pipelines.jobs.totals import add_counts
-from beambert.pipelines.pretraining_data.evaluation_texts import OVERLAP
+from beambert.pipelines.pretraining_data.evaluation_texts import MOST_LISTED, OVERLAP
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.plan import Manifest
 from beambert.pipelines.pretraining_data.shard_counts import FolderCounts, ShardCounts
 from beambert.pipelines.pretraining_data.source_shares import source_shares
 from beambert.pipelines.records.contract import (
+    EVALUATION_FILES,
     INFO_FILE,
     NONE,
     OVERLAPS_FILE,
@@ -99,32 +100,38 @@ class FinishFolders(beam.DoFn):
         check_coverage(read, inputs)
         if rejects:
             self._write_rejects(rejects, read)
+        listed = "".join(row + "\n" for row in overlaps).encode()
         if overlaps:
-            listed = "".join(row + "\n" for row in overlaps).encode()
             write_bytes(FileSystems.join(self._layout.folders()[0].path, OVERLAPS_FILE), listed)
         check_shards(shards, self._layout)
         # All folders are checked before any is finished. The held-out ones are finished first.
         used = count_documents(shards, read)
         folders = self._layout.folders()
-        infos = [self._info(folder, shards, read, used, sizes) for folder in folders]
+        try:
+            infos = [self._info(folder, shards, read, used, sizes) for folder in folders]
+        except InputError:
+            if overlaps:
+                write_bytes(self._beside(OVERLAPS_FILE), listed)
+            raise
         for folder, info in zip(reversed(folders), reversed(infos), strict=True):
-            listed = FileSystems.join(folder.path, INPUTS_FILE)
-            if self._manifest.inputs.path not in ("", listed):
-                write_list(listed, inputs)
+            of_inputs = FileSystems.join(folder.path, INPUTS_FILE)
+            if self._manifest.inputs.path not in ("", of_inputs):
+                write_list(of_inputs, inputs)
             finish_folder(self._manifest, folder, info, shards.folders[folder.path].statistics)
         delete_prefixed(self._layout.output, TEMPORARY_PREFIX)
-        delete_quietly([self._beside()])  # an earlier job's that failed
+        # Those of an earlier job that failed.
+        delete_quietly([self._beside(name) for name in (REJECTS_FILE, OVERLAPS_FILE)])
 
-    def _beside(self) -> str:
-        # A failed job leaves nothing in the folder, so that its rejects go beside it.
-        return f"{self._layout.output.rstrip('/')}-{REJECTS_FILE}"
+    def _beside(self, name: str) -> str:
+        # A failed job leaves nothing in the folder, so that its lists go beside it.
+        return f"{self._layout.output.rstrip('/')}-{name}"
 
     def _write_rejects(self, rejects: Sequence[str], read: Mapping[str, int]) -> None:
         rejected = sum(counts_by_reason(read, "rejected ").values())
         rows = "".join(row + "\n" for row in rejects).encode()
         limit = self._manifest.max_reject_fraction
         if rejected > limit * read["read"]:
-            beside = self._beside()
+            beside = self._beside(REJECTS_FILE)
             write_bytes(beside, rows)
             listed = "all" if len(rejects) == rejected else f"the first {len(rejects):,}"
             remedy = f"mend them ({listed} are in {beside})"
@@ -202,11 +209,13 @@ class FinishFolders(beam.DoFn):
                 f"--eval_fraction={fraction}: held out {documents['used']} of {documents['read']} "
                 f"documents{of_source}, too few for an instance; raise it or leave it out"
             )
-        read = counted(documents["read"], "document")
+        read, left_out = counted(documents["read"], "document"), describe_dropped(documents)
+        if OVERLAP in documents["dropped"]:
+            left_out += f", see {self._beside(OVERLAPS_FILE)}"
         flag = "--source" if self._layout.sources else "--input"
         raise InputError(
             f"{flag}: no document gave an instance ({read} in "
-            f"{count_files(self._manifest.inputs.files())}; {describe_dropped(documents)}); check "
+            f"{count_files(self._manifest.inputs.files())}; {left_out}); check "
             "that the files hold text, --format, and the flags that leave documents out"
         )
 
@@ -254,6 +263,9 @@ def finish_folder(
     write(STATISTICS_FILE, (json.dumps(of_records, indent=1) + "\n").encode())
     lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
     schema = records_schema(*lengths, len(manifest.vocabulary), has_label)
+    evaluation = manifest.evaluation
+    if evaluation and len(evaluation.paths) > MOST_LISTED:
+        write(EVALUATION_FILES, evaluation.listing())
     write(SCHEMA_FILE, serialize_schema(schema))
     for name, data in manifest.vocabulary.files().items():
         write(name, data)

@@ -27,6 +27,7 @@ from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.since import new_inputs
 from beambert.pipelines.pretraining_data.sources import Sources
 from beambert.pipelines.records.contract import (
+    EVALUATION_FILES,
     INFO_FILE,
     OVERLAPS_FILE,
     REJECTS_FILE,
@@ -85,7 +86,7 @@ FLAGS_OF = (
 )
 # Files of a records folder besides the shards, which may be there before info.json.
 SMALL_FILES = (
-    *(INPUTS_FILE, REJECTS_FILE, OVERLAPS_FILE, STATISTICS_FILE, SCHEMA_FILE),
+    *(INPUTS_FILE, REJECTS_FILE, OVERLAPS_FILE, EVALUATION_FILES, STATISTICS_FILE, SCHEMA_FILE),
     *(VOCABULARY_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE),
 )
 
@@ -102,6 +103,7 @@ class Manifest:
       max_reject_fraction: share of rejected documents above which the job fails.
       patterns: patterns of --input or --source, which matched the inputs.
       mixture: how the sources of --source are mixed; None without it.
+      evaluation: the evaluation files of --decontaminate; None without any.
     """
 
     parameters: Mapping[str, Any]
@@ -112,6 +114,7 @@ class Manifest:
     max_reject_fraction: float
     patterns: Sequence[str] = ()
     mixture: Mixture | None = None
+    evaluation: EvaluationTexts | None = None
 
     def parameters_of(self, folder: RecordsFolder) -> dict[str, Any]:
         """Returns all parameters that shape a folder's records."""
@@ -139,7 +142,6 @@ class Plan:
       encodings: how text that isn't UTF-8 is decoded.
       notes: lines that say what is assumed about the files.
       blocklist: phrases of --blocklist.
-      evaluation: the evaluation files of --decontaminate; None without any.
     """
 
     job: PretrainingDataJob
@@ -150,7 +152,11 @@ class Plan:
     encodings: Encodings = Encodings()
     notes: Sequence[str] = ()
     blocklist: tuple[str, ...] = ()
-    evaluation: EvaluationTexts | None = None
+
+    @property
+    def evaluation(self) -> EvaluationTexts | None:
+        """The evaluation files of --decontaminate; None without any."""
+        return self.manifest.evaluation
 
     @property
     def text_options(self) -> TextOptions:
@@ -343,7 +349,8 @@ def make_plan(
         _check_each_has_files(sources, inputs)
         parameters |= {name: getattr(job, name) for name in _SOURCE_PARAMETERS}
         parameters["weights"] = job.mixture.weights
-        parameters["source"] = {n: list(map(absolute, of)) for n, of in job.sources.items()}
+        # Their order counts: a document of several is of the first.
+        parameters["source"] = [[n, list(map(absolute, of))] for n, of in job.sources.items()]
     parameters["num_shards"] = num_shards
     blocklist: tuple[str, ...] = ()
     if job.blocklist:
@@ -359,6 +366,7 @@ def make_plan(
         max_reject_fraction=job.max_reject_fraction,
         patterns=job.patterns,
         mixture=job.mixture,
+        evaluation=evaluation,
     )
     return Plan(
         job,
@@ -369,7 +377,6 @@ def make_plan(
         encodings,
         notes,
         blocklist,
-        evaluation,
     )
 
 

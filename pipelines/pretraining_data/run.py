@@ -333,7 +333,7 @@ def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
     found = json.loads(files.read_bytes(FileSystems.join(folder, STATISTICS_FILE), "--output"))
     made_with = MadeWith(
         info.parameters.get("masked_lm_prob"),
-        info.parameters["dupe_factor"],
+        info.passes,
         info.documents,
         info.vocabulary["size"],
         info.parameters["pairs"],

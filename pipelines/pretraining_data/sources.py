@@ -38,7 +38,8 @@ class Sources:
     @classmethod
     def of(cls, patterns: Sequence[str]) -> "Sources":
         """Returns the sources of the patterns of --input."""
-        return cls._of({pattern: _source_of(pattern) for pattern in patterns})
+        found = {pattern: _source_of(pattern) for pattern in patterns}
+        return cls._of(found, list(dict.fromkeys(found.values())))
 
     @classmethod
     def named(cls, given: Mapping[str, Sequence[str]]) -> "Sources":
@@ -47,12 +48,12 @@ class Sources:
         for name, patterns in given.items():
             for pattern in patterns:
                 found.setdefault(pattern, name)
-        return cls._of(found)
+        # A source whose patterns all belong to earlier ones is still one of them.
+        return cls._of(found, list(given))
 
     @classmethod
-    def _of(cls, found: Mapping[str, str]) -> "Sources":
+    def _of(cls, found: Mapping[str, str], names: Sequence[str]) -> "Sources":
         """Returns the sources of pattern -> name."""
-        names = list(dict.fromkeys(found.values()))
         paths, expressions = {}, {}
         for place, (pattern, name) in enumerate(found.items()):
             entry = place, names.index(name)

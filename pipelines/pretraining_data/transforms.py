@@ -177,10 +177,10 @@ class TokenizeSources(beam.DoFn):
     def finish_bundle(self) -> Iterator[Any]:
         """Yields the remaining elements and the counts."""
         self._clock.start()
-        self._tokenize()
-        self._documents_read.inc(self._counts["read"])
-        self._progress.flush()
         with told(self._error_path):
+            self._tokenize()
+            self._documents_read.inc(self._counts["read"])
+            self._progress.flush()
             outputs = [*self._send(), beam.pvalue.TaggedOutput(COUNTS, self._counts)]
         yield from map(_in_global_window, outputs)
 

@@ -25,6 +25,7 @@ Beam and tfx-bsl.
 import dataclasses
 import glob
 import json
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
@@ -36,6 +37,8 @@ from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 INFO_FILE = "info.json"
 REJECTS_FILE = "rejects.jsonl"
 OVERLAPS_FILE = "overlaps.jsonl"
+# Lists the files of --decontaminate if they are many.
+EVALUATION_FILES = "evaluation_files.jsonl"
 STATISTICS_FILE = "statistics.json"
 # Folder inside the records folder, for the records that `beambert data --eval_fraction` holds out.
 EVAL_FOLDER = "eval"
@@ -196,6 +199,17 @@ class RecordsInfo(FolderInfo):
         if "source" in self.parameters and not all("passes" in of for of in of_sources):
             return None
         return self.counts.get("documents", {}).get("used")
+
+    @property
+    def passes(self) -> int | None:
+        """Greatest number of passes over a document; None where it isn't known.
+
+        Shares of --source need more passes over some sources than `dupe_factor` says.
+        """
+        passes = self.parameters.get("dupe_factor")
+        for of in self.counts.get("sources", {}).values() if passes else ():
+            passes = max(passes, math.ceil(of.get("passes", 0)))
+        return passes
 
     def fault(self) -> str:
         """Returns a length, number of records or kind of masks that cannot be, "" if none."""

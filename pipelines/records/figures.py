@@ -47,7 +47,7 @@ class MadeWith:
 
     Attributes:
       masked_lm_prob: share of the filled positions to predict.
-      dupe_factor: number of passes over the documents.
+      passes: greatest number of passes over a document.
       documents: number of documents that the records are made of.
       vocab_size: number of tokens in the vocabulary.
       pairs: value of --pairs in info.json; `NONE` of any records without a label.
@@ -57,7 +57,7 @@ class MadeWith:
     """
 
     masked_lm_prob: float | None = None
-    dupe_factor: int | None = None
+    passes: int | None = None
     documents: int | None = None
     vocab_size: int | None = None
     pairs: str | None = None
@@ -292,8 +292,8 @@ def _repeat_warnings(repeats: Mapping[str, HashCounts], made_with: MadeWith) -> 
     if (same := share["repeated_text_share"] or 0.0) > MOST_REPEATED_TEXT:
         warnings.append(
             f"at least {same:.1%} of the records repeat text of another document (their first "
-            f"{OPENING_TOKENS} tokens occur more often than dupe_factor {made_with.dupe_factor} "
-            "explains); leave them out by `beambert data --duplicates=near`"
+            f"{OPENING_TOKENS} tokens occur more often than {made_with.passes} passes over it "
+            "explain); leave them out by `beambert data --duplicates=near`"
         )
     return warnings
 
@@ -312,7 +312,7 @@ def repeat_shares(
             ("repeated_records_share", "repeated_sequences_share", "repeated_text_share")
         )
     records, sequences, openings = (repeats[k] for k in ("records", "sequences", "openings"))
-    passes = made_with.dupe_factor
+    passes = made_with.passes
     return {
         "repeated_records_share": _share(records.beyond(1), records.total),
         "repeated_sequences_share": _share(sequences.beyond(1), sequences.total),

@@ -17,6 +17,9 @@ WORDS_ENDINGS = (".conll", ".conllu")
 _TREES = re.compile(r"(?:\s+|#[^\n]*\n)*+(?:1(?:-\d+)?|0\.1)\t(?:[^\t\n]*\t){8}[^\t\n]*(?:\n|\Z)")
 # Lines of CoNLL-U that are no words: comments, words written as one, and words not written.
 _NO_WORD = re.compile(r"#|\d+[-.]\d+\t")
+# Lines of CoNLL-U that have a sentence as it was written, and words that are written as one.
+_SENTENCE_TEXT = re.compile(r"#\s*text\s*=\s*(.*)")
+_WRITTEN_AS_ONE = re.compile(r"\d+-(\d+)")
 # The columns of a word and its universal part of speech (UPOS) among the ten, from 0.
 _TREE_COLUMNS, _TREE_WORD_AND_UPOS = 10, (1, 3)
 
@@ -77,3 +80,32 @@ def sentences_of(
         first = first if words else number
         words.append(word)
         tags.append(tag)
+
+
+def running_texts(path: pathlib.PurePath, text: str) -> Iterator[str]:
+    """Yields each sentence of a file's text as it was written, as far as the file tells.
+
+    A row that `sentences_of` refuses counts, too: a word may have spaces, as those of Vietnamese
+    have, and may lack a tag. CoNLL-U has sentences in comments; without them, words are written as
+    the rows of several words say ("im" in place of "in", "dem").
+    """
+    is_tree = path.suffix == ".conllu" or _TREES.match(text) is not None
+    written, words, last = "", "", 0
+    for _, line in (*tables.lines(text), (0, "")):
+        fields = line.split("\t") if "\t" in line else line.split()
+        if not any(field.strip() for field in fields):
+            if written or words:
+                yield written or words.strip()
+            written, words, last = "", "", 0
+        elif not is_tree:
+            words += "" if fields[0] == _DOCUMENT_START else f"{fields[0].strip()} "
+        elif line.startswith("#"):
+            if found := _SENTENCE_TEXT.match(line):
+                written = found[1].strip()
+        elif len(fields) > 1:
+            number, word = fields[0].strip(), fields[1].strip()
+            if as_one := _WRITTEN_AS_ONE.fullmatch(number):
+                last = int(as_one[1])
+            elif not number.isdecimal() or int(number) <= last:
+                continue  # It is not written, or was written with others.
+            words += word + ("" if "SpaceAfter=No" in fields[-1].split("|") else " ")

@@ -76,6 +76,7 @@ def add_text_flags(group: FlagGroup) -> None:
     add(
         "--decontaminate",
         nargs="+",
+        action="extend",
         default=[],
         metavar="GLOB",
         help="evaluation files (JSON, JSON Lines, TSV, CSV, Parquet, CoNLL, text); documents that "

@@ -20,6 +20,9 @@ from beambert.pipelines.text.word_hashes import (
 # Number of places of the table by the first bits of a hash, for each phrase and in all. It tells at
 # once of nearly all runs of words that they are no phrase.
 _PLACES_PER_PHRASE, _MOST_PLACES = 16, 1 << 24
+# Number of characters for a word in the runs of scripts without spaces. Words of Chinese have one
+# or two characters, seldom more; those of Thai have more.
+CHARACTERS_A_WORD = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,16 +103,29 @@ class Phrases:
     def of_runs(cls, texts: Iterable[tuple[int, str]], n: int) -> "Phrases":
         """Returns the set of all runs of `n` words in texts.
 
+        A run that is mainly of single characters, in scripts without spaces, has
+        `CHARACTERS_A_WORD` times as many.
+
         Args:
           texts: source and text.
           n: number of words in a run.
         """
-        hashes, sources = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint32)]
+        lengths = (n, CHARACTERS_A_WORD * n)
+        hashes: dict[int, list[np.ndarray]] = {length: [] for length in lengths}
+        sources: dict[int, list[np.ndarray]] = {length: [] for length in lengths}
         for source, text in texts:
-            for _, words in _windows(*compose([text]), n):
-                hashes.append(ngram_hashes(words.hashes, n))
-                sources.append(np.full(len(hashes[-1]), source, np.uint32))
-        return cls({n: Hashes.of(np.concatenate(hashes), np.concatenate(sources))})
+            for _, words in _windows(*compose([text]), max(lengths)):
+                for length in lengths:
+                    wanted = _mainly_unspaced(words, length) == (length != n)
+                    hashes[length].append(ngram_hashes(words.hashes, length)[wanted])
+                    sources[length].append(np.full(wanted.sum(), source, np.uint32))
+        return cls(
+            {
+                length: Hashes.of(np.concatenate(hashes[length]), np.concatenate(sources[length]))
+                for length in lengths
+                if any(map(len, hashes[length]))
+            }
+        )
 
     def find(self, texts: Sequence[str]) -> dict[int, Match]:
         """Returns the first phrase of each text that holds one, by the text's number.
@@ -137,6 +153,12 @@ class Phrases:
         }
 
 
+def _mainly_unspaced(words: Words, n: int) -> np.ndarray:
+    """Returns whether more than half of each run are single characters, bool [words - n + 1]."""
+    sums = np.concatenate([[0], np.cumsum(words.unspaced)])
+    return 2 * (sums[n:] - sums[:-n]) > n
+
+
 def _windows(text: str, n: int) -> Iterator[tuple[int, Words]]:
     """Yields the start and the words of parts of a text that share all but one of `n` words.
 
@@ -145,7 +167,8 @@ def _windows(text: str, n: int) -> Iterator[tuple[int, Words]]:
     start = 0
     while start + MOST_CHARACTERS < len(text):
         words = find_words(text[start : start + MOST_CHARACTERS])
-        yield start, Words(words.hashes[:-1], words.starts[:-1], words.ends[:-1])
+        inner = (of[:-1] for of in (words.hashes, words.starts, words.ends, words.unspaced))
+        yield start, Words(*inner)
         again = int(words.starts[-n]) if len(words) >= n else 0
         start += again or MOST_CHARACTERS
     yield start, find_words(text[start:])

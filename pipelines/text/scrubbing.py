@@ -20,8 +20,14 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.text.cleaning import UNSPACED
 
 # RFC 3986, section 3: a scheme and what may stand in a URI, here of any script (RFC 3987); or a
-# host that begins with "www.".
-_URL = re.compile(r"(?i:\b(?:https?|ftps?|sftp|wss?)://|\bwww\.(?=\w))[^\s<>\"“”«»{}|\\^`]+")
+# host that begins with "www.". Scripts without spaces go on right behind a URL, and so does their
+# punctuation: these end it, even where they belong to it, since all else would delete a sentence.
+_WIDE = "\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
+_URL = re.compile(
+    r"(?i:(?<![a-z0-9])(?:(?:https?|ftps?|sftp|wss?)://(?=[^\W_]|\[)|www\.(?=\w)))"
+    rf"[^\s<>\"“”«»{{}}|\\^`{_WIDE}{UNSPACED}]+"
+)
+_IN_URL = ("://", "www.", "WWW.", "Www.")
 # These end a sentence more often than a URL; a bracket is kept if the URL has its partner.
 _AFTER_URL = ".,;:!?'’)]…*_"
 # RFC 5321, section 4.1.2 with RFC 5322, section 3.2.3: a dot-string or a quoted string, then a
@@ -47,8 +53,13 @@ _IPV6 = re.compile(r"(?<![\w:.])(?=[0-9A-Fa-f]*:)[0-9A-Fa-f:]{2,39}(?:\.\d{1,3})
 # ISO 13616-1: country, two check digits, up to 30 letters and digits, printed in groups of four.
 _IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]){11,30}(?![A-Za-z0-9])")
 _IN_IBAN = re.compile(r"\d\d(?<=[A-Z]{2}..)")
-# ISO/IEC 7812-1: 12 to 19 digits, printed in groups.
-_CARD = re.compile(r"\d(?<![\w.,/-].)(?:[ -]?\d){11,18}(?![\w/]|[.,-]\d)", re.ASCII)
+# ISO/IEC 7812-1: 12 to 19 digits, printed in groups. Behind a point, or 0 and a comma, they are
+# decimals.
+_CARD = re.compile(
+    r"\d(?<![\w/-].)(?<!\d\..)(?<!\b0,.)(?:[ -]?\d){11,18}(?![\w/]|[.-]\d)", re.ASCII
+)
+# Numbers of digits in the groups of a card beside other numbers, such as its date and its code.
+_GROUPS = frozenset(((14,), (15,), (16,), (4, 4, 4, 4), (4, 6, 5), (4, 6, 4)))
 # The first digits that the payment networks have, from their own pages as Wikipedia lists them
 # ("Payment card number"): American Express, Diners Club, JCB, Visa, Mastercard, UnionPay, Discover,
 # Maestro, Mir.
@@ -59,6 +70,29 @@ _NETWORK = re.compile(
 # Seven digits or more (ITU-T E.164 has at most fifteen) with what may stand among them.
 _AMONG = r"[ ()\[\]./~‐-―−-]{0,4}"
 _DIGITS = re.compile(rf"[+(\[\d](?<!\w.){_AMONG}(?:\d{_AMONG}){{5,18}}\d", re.ASCII)
+# A date with slashes beside a number keeps the library from it.
+_DATE = re.compile(r"(?<![\d/])\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)(?![\d/])", re.ASCII)
+# Words before numbers that are no telephone's, and no host's: those of catalogues and of parts of
+# texts and programs.
+_BEFORE_NUMBER = r"(?:[\s:.#=-]|\b1[03]\b|\bn[or°º]\b){0,4}[\d-]*\Z"
+_CATALOGUE = re.compile(
+    r"(?i)\b(?:isbn|issn|ismn|pmid|pmcid|pmc|oclc|lccn|doi|arxiv|orcid|viaf|gnd|ean|upc|asin|sku)"
+    + _BEFORE_NUMBER
+)
+_PART = re.compile(
+    r"(?i)(?:\b(?:sec|sect|sections?|chap|chapters?|para|paragraphs?|clauses?|articles?|appendix|"
+    r"annex|tables?|fig|figures?|equation|theorem|lemma|abschnitt|kapitel|ver|versi[oó]ns?|"
+    r"releases?|build|firmware|v|oid)|§)" + _BEFORE_NUMBER
+)
+# Words before the number of a telephone, in some languages; without one, digits alone are any
+# number, unless they begin with the 0 that many countries have before a code of their own.
+_TELEPHONE = re.compile(
+    r"(?i)t[eéē]l|phon|fon|fax|mob|cell|\bcall|whatsapp|sms|тел|τηλ|电话|電話|手机|携帯|전화"
+)
+# Something of a telephone's, in a line of numbers.
+_MARKED = re.compile(r"\d[‐-―-]\d|\) ?\d|\+\d")
+# A line with more numbers than these, and none of these marks, is of a table.
+_MOST_NUMBERS = 16
 # Numbers beside each other, as in tables, and spans of years.
 _NO_PHONE = re.compile(r"(?<!\d)\d[^\d()]+\d(?!\d)|\A\W?(?:1\d|20)\d\d\D{1,3}(?:1\d|20)\d\d\Z")
 # Number of characters on both sides of these that the library gets, such as "tel." or "ext. 12".
@@ -70,36 +104,48 @@ Span = tuple[int, int]
 
 
 def _urls(text: str) -> Iterator[Span]:
-    if "://" not in text and "www." not in text and "WWW." not in text:
+    if not any(mark in text for mark in _IN_URL):
         return
     for match in _URL.finditer(text):
-        end = match.end()
-        while text[end - 1] in _AFTER_URL:
-            url = text[match.start() : end]
-            pair = {")": "(", "]": "["}.get(url[-1])
-            if pair and url.count(pair) >= url.count(url[-1]):
-                break
+        url = match[0]
+        end = len(url)
+        # Number of brackets without a partner.
+        left = {")": url.count(")") - url.count("("), "]": url.count("]") - url.count("[")}
+        while (mark := url[end - 1]) in _AFTER_URL:
+            if mark in left:
+                if left[mark] <= 0:
+                    break
+                left[mark] -= 1
             end -= 1
-        yield match.start(), end
+        yield match.start(), match.start() + end
 
 
 def _emails(text: str) -> Iterator[Span]:
-    if "@" in text:
-        yield from (match.span() for match in _EMAIL.finditer(text))
+    for match in _EMAIL.finditer(text) if "@" in text else ():
+        name, _, domain = match[0].rpartition("@")
+        labels = domain.split(".")
+        # No top-level domain has one letter: it begins the next sentence.
+        while len(labels) > 1 and len(labels[-1]) == 1:
+            labels.pop()
+        if len(labels) > 1 or domain[0] == "[":
+            yield match.start(), match.start() + len(name) + 1 + len(".".join(labels))
 
 
 def _ips(text: str) -> Iterator[Span]:
     found = []
     for match in _IPV6.finditer(text) if _IN_IPV6.search(text) else ():
         address = match[0] if match[0].endswith("::") else match[0].rstrip(":")
-        # Programs have std::, slices [::2] and times 1::2; addresses have longer groups.
-        if "." in address or re.search(r"[0-9A-Fa-f]{3}", address) and re.search(r"\d", address):
+        # Programs have std::, slices a[::20] and times 1::2; addresses have longer groups.
+        is_slice = re.search(r"[\w)\]]\[\Z", text[max(0, match.start() - 2) : match.start()])
+        is_long = re.search(r"[0-9A-Fa-f]{3}", address) and re.search(r"\d", address)
+        if "." in address or is_long and not is_slice:
             with contextlib.suppress(ValueError):
                 ipaddress.IPv6Address(address)
                 found.append((match.start(), match.start() + len(address)))
     yield from found
     for match in _IPV4.finditer(text) if _IN_IPV4.search(text) else ():
-        if not any(start <= match.start() < end for start, end in found):
+        is_part = _PART.search(text[max(0, match.start() - _AROUND) : match.start()])
+        if not is_part and not any(start <= match.start() < end for start, end in found):
             yield match.span()
 
 
@@ -118,36 +164,119 @@ def _ibans(text: str) -> Iterator[Span]:
 
 
 def _cards(text: str) -> Iterator[Span]:
-    luhn = _stdnum().luhn
     for match in _CARD.finditer(text):
-        groups = re.split("[ -]", match[0])
-        digits = "".join(groups)
-        # Shorter groups are the numbers of a table.
-        if min(map(len, groups[:-1]), default=4) < 4:
-            continue
-        if _NETWORK.match(digits) and luhn.is_valid(digits):
-            yield match.span()
+        groups = [found.span() for found in re.finditer(r"\d+", match[0])]
+        done = 0
+        # The longest run of groups first, from the first one on.
+        for first, last in _parts(len(groups)):
+            (start, _), (_, end) = groups[first], groups[last]
+            is_whole = (first, last) == (0, len(groups) - 1)
+            if start >= done and _is_card(match[0][start:end], is_whole):
+                yield match.start() + start, match.start() + end
+                done = end
+
+
+def _is_card(number: str, is_whole: bool) -> bool:
+    lengths = tuple(map(len, re.split("[ -]", number)))
+    # Shorter groups are the numbers of a table.
+    if min(lengths[:-1], default=4) < 4 or not is_whole and lengths not in _GROUPS:
+        return False
+    digits = number.replace(" ", "").replace("-", "")
+    return _NETWORK.match(digits) is not None and _stdnum().luhn.is_valid(digits)
+
+
+def _parts(n: int) -> Iterator[tuple[int, int]]:
+    """Yields the first and the last of some of `n` things in a row, the most first."""
+    for count in range(n, 0, -1):
+        yield from ((first, first + count - 1) for first in range(n - count + 1))
 
 
 def _phones(text: str, regions: Sequence[str]) -> Iterator[Span]:
-    phonenumbers = _phonenumbers()
-    done = 0
+    done, line_start, line_end, is_table = 0, 0, -1, False
     for match in _DIGITS.finditer(text):
-        is_national = "+" not in text[match.start() : match.end()]
-        if match.start() < done or (is_national and _NO_PHONE.search(match[0])):
+        start, end = match.span()
+        if start > line_end:
+            line_start, line_end = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+            line_end = len(text) if line_end < 0 else line_end
+            is_table = _is_table(text[line_start:line_end])
+        if start < done or "+" not in match[0] and _are_beside_each_other(match[0], is_table):
+            continue
+        before = text[max(line_start, start - _AROUND) : start]
+        if match[0].isdigit() and not _is_written_as_telephone_s(before, match[0]):
             continue
         # A number never goes on in another line.
-        first = max(done, match.start() - _AROUND, text.rfind("\n", done, match.start()) + 1)
-        line_end = text.find("\n", match.end())
-        last = min(match.end() + _AROUND, len(text) if line_end < 0 else line_end)
-        around = text[first:last]
-        for region in regions:
-            matches = phonenumbers.PhoneNumberMatcher(around, region)
-            spans = [(at.start + _opens_in_vain(at.raw_string), at.end) for at in matches]
-            if spans:
-                yield from ((first + start, first + end) for start, end in spans)
-                done = first + spans[-1][1]
-                break
+        first, last = max(done, start - _AROUND, line_start), min(end + _AROUND, line_end)
+        around = _DATE.sub(lambda date: "|" * len(date[0]), text[first:last])
+        spans = _numbers(around, regions)
+        if not spans:
+            spans = _numbers_among_others(around, (start - first, end - first), regions)
+        for start, end in ((first + start, first + end) for start, end in spans):
+            before = text[max(line_start, start - _AROUND) : start]
+            if _is_written_as_telephone_s(before, text[start:end]):
+                yield start, end
+            done = end
+
+
+def _is_table(line: str) -> bool:
+    """Returns whether a line has many numbers, and more digits than letters."""
+    numbers = re.findall(r"\d+", line)
+    many = len(numbers) > _MOST_NUMBERS
+    return many and sum(map(len, numbers)) > sum(map(str.isalpha, line))
+
+
+def _are_beside_each_other(numbers: str, is_table: bool) -> bool:
+    """Returns whether digits without "+" are certainly several numbers."""
+    return is_table and not _MARKED.search(numbers) or _NO_PHONE.search(numbers) is not None
+
+
+def _numbers(text: str, regions: Sequence[str], is_strict: bool = False) -> list[Span]:
+    """Returns the places of telephone numbers in a text, which may be those of several regions.
+
+    Args:
+      text: some words of a line.
+      regions: countries whose numbers may lack the country's code, the first one first.
+      is_strict: whether the groups of digits must be those of the country.
+    """
+    library, found = _phonenumbers(), []
+    leniency = library.Leniency.STRICT_GROUPING if is_strict else library.Leniency.VALID
+    for region in regions:
+        for at in library.PhoneNumberMatcher(text, region, leniency):
+            start = at.start + _opens_in_vain(at.raw_string)
+            if all(at.end <= before or behind <= start for before, behind in found):
+                found.append((start, at.end))
+    return sorted(found)
+
+
+def _numbers_among_others(text: str, run: Span, regions: Sequence[str]) -> list[Span]:
+    """Returns the places of telephone numbers among others that only spaces part from them.
+
+    Args:
+      text: some words of a line.
+      run: place of all these numbers.
+      regions: see `_numbers`.
+    """
+    pieces = [
+        (run[0] + at.start(), run[0] + at.end()) for at in re.finditer(r"[^ |]+", text[slice(*run)])
+    ]
+    found: list[Span] = []
+    for first, last in _parts(len(pieces)):
+        if last - first == len(pieces) - 1:
+            continue  # All of them together are no number.
+        start, end = pieces[first][0], pieces[last][1]
+        is_free = all(end <= before or behind <= start for before, behind in found)
+        # The greatest number of digits is that of ITU-T E.164.
+        if is_free and 7 <= sum(map(str.isdigit, text[start:end])) <= 15:
+            inner = _numbers(text[start:end], regions, is_strict=True)
+            found += [(start + before, start + behind) for before, behind in inner]
+    return sorted(found)
+
+
+def _is_written_as_telephone_s(before: str, number: str) -> bool:
+    """Returns whether a number has a sign of being a telephone's, and none of another kind."""
+    if _CATALOGUE.search(before):
+        return False
+    has_sign = number[0] in "+0" or re.search(r"\d\D+\d", number) is not None
+    return has_sign or _TELEPHONE.search(before) is not None
 
 
 def _opens_in_vain(number: str) -> bool:

@@ -35,11 +35,13 @@ class Words:
     Attributes:
       hashes: uint64 [words], a hash of each word.
       starts, ends: int64 [words], its first character, and the one behind its last.
+      unspaced: bool [words], whether it is a character of a script without spaces.
     """
 
     hashes: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
+    unspaced: np.ndarray
 
     def __len__(self) -> int:
         """Returns the number of words."""
@@ -79,9 +81,10 @@ def find_words(text: str) -> Words:
     sums = np.cumsum(lower * powers[: len(lower)])
     hashes = sums[last] - sums[starts] + lower[starts] * powers[starts]
     hashes = _mix(hashes * inverse_powers[starts])
+    unspaced = classes[starts] == _WORD
     if places is not None:
         starts, last = places[starts], places[last]
-    return Words(hashes, starts, last + 1)
+    return Words(hashes, starts, last + 1, unspaced)
 
 
 def ngram_hashes(hashes: np.ndarray, n: int) -> np.ndarray:

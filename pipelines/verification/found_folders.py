@@ -79,7 +79,7 @@ class FoundFolder:
             return MadeWith(vocab_size=vocab_size, pairs=None if has_label else NONE)
         return MadeWith(
             self.info.parameters.get("masked_lm_prob"),
-            self.info.parameters.get("dupe_factor"),
+            self.info.passes,
             self.info.documents,
             vocab_size,
             self.info.parameters.get("pairs") if has_label else NONE,
@@ -162,10 +162,13 @@ def _list_tree(path: str) -> dict[str, dict[str, int]] | None:
 
     Returns None if the path is not a folder.
     """
+    # The given folder may be that of the held-out records.
+    whole = path.rstrip("/") if "://" in path else os.path.abspath(path)
+    outer = EVAL_FOLDER if whole.rpartition("/")[2] == EVAL_FOLDER else ""
     if "://" not in path:
         if not os.path.isdir(path):
             return None
-        sizes = dict(_walk(path))
+        sizes = dict(_walk(path, outer))
     elif set(path) & set("*?["):
         return None
     else:
@@ -176,17 +179,23 @@ def _list_tree(path: str) -> dict[str, dict[str, int]] | None:
     tree: dict[str, dict[str, int]] = {"": {}}
     for name, size in sorted(sizes.items()):
         inner, _, name = name.rpartition("/")
-        if _may_hold_records(inner) and not name.startswith(TEMPORARY_PREFIX):
+        if _may_hold_records(_join(outer, inner) if outer else inner) and not name.startswith(
+            TEMPORARY_PREFIX
+        ):
             tree.setdefault(inner, {})[name] = size
     return tree
 
 
-def _walk(path: str) -> Iterator[tuple[str, int]]:
-    """Yields name and bytes of the files in a local folder and in its `eval/`, `128/` and so on."""
+def _walk(path: str, outer: str) -> Iterator[tuple[str, int]]:
+    """Yields name and bytes of the files in a local folder and in its `eval/`, `128/` and so on.
+
+    `outer` is `EVAL_FOLDER` if the folder is that of held-out records, else "".
+    """
     for folder, inner, names in os.walk(path):
         relative = os.path.relpath(folder, path)
         prefix = "" if relative == "." else relative + "/"
-        inner[:] = [name for name in inner if _may_hold_records(prefix + name)]
+        before = f"{outer}/{prefix}" if outer else prefix
+        inner[:] = [name for name in inner if _may_hold_records(before + name)]
         for name in names:
             # A link to nowhere has a size, too; whoever reads it says what it is.
             yield prefix + name, os.lstat(os.path.join(folder, name)).st_size

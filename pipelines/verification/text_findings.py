@@ -130,7 +130,7 @@ def _phrase_warning(counts: ArtefactCounts, info: RecordsInfo | None, made_with:
         # Where pairs are swapped, B is drawn only for those that had to be.
         draws = "forced_random_next" if made_with.pairs == SOP else "random_next"
         drawn = info.counts.get(draws, 0) / made_with.documents
-    explained = (made_with.dupe_factor or _USUAL_PASSES) + drawn
+    explained = (made_with.passes or _USUAL_PASSES) + drawn
     in_all = share * counts.records
     if share <= MOST_OF_A_PHRASE or in_all <= _BEYOND_CHANCE * explained:
         return ""
@@ -142,7 +142,8 @@ def _phrase_warning(counts: ArtefactCounts, info: RecordsInfo | None, made_with:
 
 def _source_warning(info: RecordsInfo | None, made_with: MadeWith) -> str:
     share = _other_source_share(info) or 0.0
-    if share <= MOST_FROM_ANOTHER_SOURCE:
+    is_remedied = info is not None and info.parameters.get("random_next") == "source"
+    if share <= MOST_FROM_ANOTHER_SOURCE or is_remedied:
         return ""
     return (
         f"in {share:.1%} of the {label_words(made_with.pairs)[1]} pairs B is of another --input "

@@ -242,6 +242,8 @@ BAD = {
     ("vocab_file =", "settle_minutes = -5\nvocab_file ="): "settle_minutes = -5: must be a number",
     ("vocab_file =", "settle_minutes = nan\nvocab_file ="): "settle_minutes = nan: must be a num",
     ("vocab_file =", "leave_out = 'x'\nvocab_file ="): "leave_out: must be a list of paths",
+    ("dupe_factor", "source = ['a=x']\ndupe_factor"): "data.source: a retraining reads input",
+    ("dupe_factor", "temperature = 0.5\ndupe_factor"): "data.temperature: a retraining reads",
     ("dupe_factor", "leave_out = 'x'\ndupe_factor"): "data.leave_out: is set by each run",
 }
 

@@ -1,6 +1,7 @@
 """Evaluation files: what is read of each format, and what the command drops, with its report."""
 
 import gzip
+import hashlib
 import json
 import random
 import re
@@ -12,13 +13,32 @@ from support import data_command
 from support.data_command import SMALL, data, info, run_process
 
 from beambert.pipelines.create_pretraining_data import main
-from beambert.pipelines.pretraining_data import evaluation_texts
+from beambert.pipelines.pretraining_data import evaluation_texts, finishing
 from beambert.pipelines.pretraining_data.evaluation_texts import EvaluationTexts, texts_of
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.errors import InputError
 
 corpus, vocab_file = data_command.corpus, data_command.vocab_file
 WORDS = [f"w{n}" for n in range(500)]
+
+
+def tree(rows: str) -> str:
+    """Rows "number word MISC" as the ten columns of CoNLL-U."""
+    made = []
+    for row in filter(None, rows.split("\n")):
+        number, word, misc = row.split("/")
+        made.append("\t".join([number, word, *"_" * 7, misc]))
+    return "\n".join(made) + "\n\n"
+
+
+# universaldependencies.org, "CoNLL-U Format".
+TREE = (
+    tree("1-2/vámonos/_\n1/vamos/_\n2/nos/_\n3-4/al/_\n3/a/_\n4/el/_\n5/mar/_")
+    + tree("1/Sue/_\n2/likes/_\n3/coffee/_\n4/and/_\n5/Bill/_\n5.1/likes/_\n6/tea/_")
+    + "# sent_id = 3\n# text = Nous revenons du parc.\n# text_en = We come back from the park.\n"
+    + tree("1/Nous/_\n2/revenons/_\n3-4/du/_\n3/de/_\n4/le/_\n5/parc/SpaceAfter=No\n6/./_")
+    + tree("1/Hà Nội/_")
+)
 
 
 def parquet(rows) -> bytes:
@@ -40,6 +60,14 @@ def parquet(rows) -> bytes:
         ("dev.tsv", b'index\ttext\r\n1\ta "quoted\n', ["index", "text", "1", 'a "quoted']),
         ("own.csv", b'text,label\n"a, b\nc",1\n', ["text", "label", "a, b\nc", "1"]),
         ("test.conll", b"The\tO\nriver\tB-loc\n\nEnds\tO\n", ["The river", "Ends"]),
+        # CoNLL-U's own examples of words written as one, and of a word that isn't written.
+        (
+            "test.conllu",
+            TREE.encode(),
+            ["vámonos al mar", "Sue likes coffee and Bill tea", "Nous revenons du parc.", "Hà Nội"],
+        ),
+        # Rows that a task would refuse: a word with a space, too many columns, no tag.
+        ("bad.conll", "Hà Nội\tO\nis\tO\tO\nnear\t\n\n".encode(), ["Hà Nội is near"]),
         ("notes.txt", b"One.\nTwo.\n", ["One.\nTwo.\n"]),
         ("rows.parquet", parquet([{"q": "who", "n": 1, "l": ["x"]}]), ["who", "x"]),
         ("dev.tsv.gz", b"a\tb\n", ["a", "b"]),
@@ -54,6 +82,28 @@ def test_texts_of_a_file(name, content, expected):
 def test_a_damaged_file_is_named(name):
     with pytest.raises(InputError, match=f"--decontaminate: {name} cannot be read as its ending"):
         list(texts_of(name, b'{"a": "cut'))
+
+
+def test_a_damaged_page_is_told():
+    """The file's end is whole, which has its columns, and so is its beginning."""
+    content = bytearray(parquet([{"text": f"row {n} of many"} for n in range(2000)]))
+    content[60:400] = b"\xff" * 340
+    with pytest.raises(InputError, match="--decontaminate: a.parquet cannot be read as its ending"):
+        list(texts_of("a.parquet", bytes(content)))
+
+
+@pytest.mark.parametrize(
+    "content, part",
+    [
+        (b"caf\xe9\t1\n", "is not UTF-8 (byte 3), and no other encoding is certain; convert it"),
+        (b"%PDF-1.4\n%\xe2\xe3", "a.tsv: "),
+    ],
+)
+def test_an_encoding_that_is_not_certain(content, part):
+    """--encoding is that of the corpus, so that it is no remedy."""
+    with pytest.raises(InputError, match=re.escape(part)) as refused:
+        list(texts_of("a.tsv", content))
+    assert str(refused.value).startswith("--decontaminate: ") and "--encoding" not in str(refused)
 
 
 def test_real_tasks_are_read_whole(shared_data):
@@ -104,6 +154,9 @@ def test_planted_texts_are_dropped_and_listed(capsys, tmp_path, vocab_file, corp
         shared = re.findall(r"\w+", row["shared"].lower())
         assert len(shared) == 13 and any(" ".join(shared) in of for of in rows)
         assert any(of["text"].startswith(row["document"][:60]) for of in documents)
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    files = {"files": [{"path": str(path), "sha256": checksum}]}
+    assert info(output)["parameters"]["decontaminate"] == files
     # The same records as of a corpus that never had them.
     clean = tmp_path / "clean.jsonl"
     rest = [row for number, row in enumerate(documents) if number not in (3, 17, 30)]
@@ -139,6 +192,44 @@ def test_squad_paragraphs_inside_of_wikipedia(shared_data):
         planted.append(article[:at] + "\n" + context.replace(" ", "\n").upper() + article[at:])
     assert len(contexts) > 1000
     assert {*texts.find(planted)} == {*range(len(contexts))}
+
+
+def test_many_files_are_listed_beside_info_json(
+    capsys, tmp_path, vocab_file, corpus, test_file, monkeypatch
+):
+    monkeypatch.setattr(evaluation_texts, "MOST_LISTED", 1)
+    monkeypatch.setattr(finishing, "MOST_LISTED", 1)
+    path, _ = test_file
+    other = path.with_name("test.txt")
+    other.write_text(" ".join(WORDS[:30]))
+    text, output = tmp_path / "corpus.txt", tmp_path / "out"
+    text.write_text("\n\n".join("\n".join(document) for document in corpus[:20]) + "\n")
+    # Each of two flags counts.
+    flags = [f"--input={text}", "--num_shards=1", "--eval_fraction=0.3"]
+    flags += [f"--decontaminate={path}", f"--decontaminate={other}"]
+    assert data(capsys, vocab_file, output, *flags)[0] == 0
+    for folder in (output, output / "eval"):
+        listed = (folder / "evaluation_files.jsonl").read_bytes()
+        rows = [json.loads(line) for line in listed.splitlines()]
+        assert [row["path"] for row in rows] == sorted(map(str, (path, other)))
+        assert rows[0]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+        summary = {"files": 2, "sha256": hashlib.sha256(listed).hexdigest()}
+        assert info(folder)["parameters"]["decontaminate"] == summary
+
+
+def test_what_dropped_all_is_listed_beside_the_folder(capsys, tmp_path, vocab_file, test_file):
+    path, rows = test_file
+    text, output = tmp_path / "corpus.txt", tmp_path / "out"
+    text.write_text("\n\n".join(rows) + "\n")
+    flags = [f"--input={text}", "--num_shards=1", "--format=lines"]
+    result = data(capsys, vocab_file, output, *flags, f"--decontaminate={path}")
+    beside = tmp_path / "out-overlaps.jsonl"
+    told = f"20 with a passage of an evaluation file, see {beside}"
+    data_command.refused(result, told)
+    assert len(beside.read_text().splitlines()) == 20
+    assert not (output / "info.json").exists() and not (output / "overlaps.jsonl").exists()
+    assert data(capsys, vocab_file, output, *flags)[0] == 0
+    assert not beside.exists()
 
 
 def test_a_changed_file_is_refused_by_workers(tmp_path, test_file):

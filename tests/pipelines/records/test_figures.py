@@ -158,7 +158,7 @@ class TestWarnings:
     @pytest.mark.parametrize(
         "changes, made_with",
         [
-            ({}, {"documents": 2, "masked_lm_prob": 0.15, "dupe_factor": 10}),
+            ({}, {"documents": 2, "masked_lm_prob": 0.15, "passes": 10}),
             ({"random_next": 5_400}, {}),  # 2 % and 4 standard errors of 0.5 %
             ({"random_next": 5_400}, {"documents": 9}),
             ({"random_next": 4_600}, {}),
@@ -186,9 +186,9 @@ class TestWarnings:
             kind: HashCounts.of(np.repeat(np.arange(50, dtype=np.uint64), 2))
             for kind in ("records", "sequences", "openings")
         }
-        records, text = warn(balanced(), twice, MadeWith(dupe_factor=1))
+        records, text = warn(balanced(), twice, MadeWith(passes=1))
         assert "50.0%" in records and "50.0%" in text and "--duplicates=near" in text
-        assert len(warn(balanced(), twice, MadeWith(dupe_factor=2))) == 1
+        assert len(warn(balanced(), twice, MadeWith(passes=2))) == 1
 
     @pytest.mark.parametrize(("others", "expected"), [(0, 0), (1, 2)])
     def test_a_few_repeats_are_no_trouble(self, others, expected):
@@ -199,7 +199,7 @@ class TestWarnings:
             )
             for kind, rest in (("records", 18), ("sequences", 0), ("openings", 98))
         }
-        assert len(warn(balanced(), repeats, MadeWith(dupe_factor=1))) == expected
+        assert len(warn(balanced(), repeats, MadeWith(passes=1))) == expected
 
 
 class TestRepeats:
@@ -209,9 +209,7 @@ class TestRepeats:
             ("records", "sequences"), HashCounts.of(np.arange(6, dtype=np.uint64))
         )
         repeats["openings"] = HashCounts.of(np.array([7, 7, 7, 8, 8, 9], np.uint64))
-        assert repeat_shares(repeats, MadeWith(dupe_factor=2))["repeated_text_share"] == round(
-            1 / 6, 6
-        )
+        assert repeat_shares(repeats, MadeWith(passes=2))["repeated_text_share"] == round(1 / 6, 6)
         assert repeat_shares(repeats, MadeWith())["repeated_text_share"] is None
 
     def test_what_repeats(self):
@@ -221,12 +219,12 @@ class TestRepeats:
         )
         repeats = {"records": HashCounts.of(records), "sequences": HashCounts.of(sequences)}
         repeats["openings"] = HashCounts.of(np.zeros(0, np.uint64))
-        assert repeat_shares(repeats, MadeWith(dupe_factor=1)) == {
+        assert repeat_shares(repeats, MadeWith(passes=1)) == {
             "repeated_records_share": 0.5,
             "repeated_sequences_share": 0.5,
             "repeated_text_share": None,
         }
-        assert set(repeat_shares({}, MadeWith(dupe_factor=1)).values()) == {None}
+        assert set(repeat_shares({}, MadeWith(passes=1)).values()) == {None}
 
     def test_overlap(self):
         def of(*values):

@@ -2,9 +2,11 @@
 
 import json
 import pathlib
+import random
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -55,6 +57,7 @@ def test_addresses_of_mail():
     examples = re.findall(r'(?:"[^"]*"@)?\S+', ADDRESSES)
     assert len(examples) == 26
     assert missed("email", examples) == []
+    assert replaced("email", "Mail me@example.org.I will") == "Mail [email].I will"
     text = "me@home, @user, a.b.@c.de, 3@4.5, x @ y.org, a@b, see p. 3@"
     assert replaced("email", text) == text
     # No spaces part Chinese from an address.
@@ -96,6 +99,14 @@ def test_telephone_numbers_of_every_country():
         "ISBN 978-3-16-148410-0",
         "It has 3.14159265358979 and 2 997 924 580",
         "from 10:30 to 12:45 on 2012-10-31",
+        "section 4.1.2.3 of version 10.4.11.2 has the OID 1.3.6.1 (see § 4.1.2.3)",
+        "text[::100] and rows[1::200] or f(x)[20::300]",
+        "no more than 2147483647 of 4158675309 rows",
+        "ISBN 2-253-01041-3, ISBN-10: 2-253-01041-3",
+        "PMID 2128675309 and PMID: 212-867-5309",
+        "Let x@W.T be x@W.T_0",
+        "0.4111111111111111, 0,4111111111111111 and 3.4111111111111111 are decimals",
+        " ".join(str(4152000000 + 8111 * n) for n in range(40)),  # a line of a table
     ],
 )
 def test_other_numbers_stay(text):
@@ -176,6 +187,37 @@ IBANS = [
 ]
 
 
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("12/31/2019 415-867-5309", "12/31/2019 [phone]"),
+        ("+1 415-867-5309 12/31/2019", "[phone] 12/31/2019"),
+        ("(415) 867-5309 3", "[phone] 3"),
+        ("415-867-5309 17 212-867-5309", "[phone] 17 [phone]"),
+        ("tel. 4158675309 or 2128675309", "tel. [phone] or [phone]"),
+        ("Call 4158675309.", "Call [phone]."),
+        ("415-867-5309 or 020 7946 0958 or 030 23125148", "[phone] or [phone] or [phone]"),
+        ("030 23125148, 415-867-5309", "[phone], [phone]"),
+        ("12 415-867-5309 " * 30, "12 [phone] " * 30),
+    ],
+)
+def test_telephone_numbers_beside_others(text, expected):
+    pytest.importorskip("phonenumbers")
+    assert replaced("phone", text, ("US", "GB", "DE")) == expected
+
+
+def test_tables_of_numbers_take_little_time():
+    """Asking the library about each number takes half a minute."""
+    pytest.importorskip("phonenumbers")
+    draw = random.Random(1)
+    text = "\n".join(
+        " ".join(str(draw.randrange(10**6, 10**8)) for _ in range(40)) for _ in range(1000)
+    )
+    started = time.process_time()
+    assert replaced("phone", text) == text
+    assert time.process_time() - started < 3
+
+
 def grouped(text: str, mark: str) -> str:
     return mark.join(re.findall(".{1,4}", text))
 
@@ -232,6 +274,24 @@ def test_payment_cards():
         assert replaced("card", f"Pay by {wrong}.") == f"Pay by {wrong}."
 
 
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("4111 1111 1111 1111 123", "[card] 123"),
+        ("4111111111111111 123 12/25", "[card] 123 12/25"),
+        ("4111 1111 1111 1111 12/25 123", "[card] 12/25 123"),
+        ("3782 822463 10005 1234", "[card] 1234"),
+        ("No. 12 4111 1111 1111 1111", "No. 12 [card]"),
+        ("Jane,4111111111111111,12/25", "Jane,[card],12/25"),
+        ("12,4111111111111111,123", "12,[card],123"),
+        ("No.4111111111111111.", "No.[card]."),
+    ],
+)
+def test_payment_cards_with_their_date_and_code(text, expected):
+    pytest.importorskip("stdnum")
+    assert replaced("card", text) == expected
+
+
 # RFC 4291, section 2.2, RFC 5952 and RFC 6052, section 2.4.
 HOSTS = [
     "ABCD:EF01:2345:6789:ABCD:EF01:2345:6789",
@@ -276,8 +336,34 @@ URLS = [
 def test_urls():
     assert missed("url", URLS) == []
     assert replaced("url", "See <http://a.b/c>. (Also www.d.e!)") == "See <[link]>. (Also [link]!)"
-    text = "the www. prefix, http:// and and/or 3://4"
+    assert replaced("url", "Www.example.com and wWw") == "[link] and wWw"
+    text = "the www. prefix, http:// and and/or 3://4, http://. Go on"
     assert replaced("url", text) == text
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("见http://x.cn/a，然后我们走了。", "见[link]，然后我们走了。"),
+        ("请看https://example.com/a?b=1。谢谢", "请看[link]。谢谢"),
+        ("詳細はhttps://example.jp/をご覧ください", "詳細は[link]をご覧ください"),
+        ("公式サイト（http://www.example.jp/）。", "公式サイト（[link]）。"),
+        ("网址www.example.cn：打开", "网址[link]：打开"),
+        ("「http://x.jp/a」、「http://x.jp/b」！", "「[link]」、「[link]」！"),
+        ("ดูhttps://example.th/ครับ", "ดู[link]ครับ"),
+    ],
+)
+def test_urls_in_scripts_without_spaces(text, expected):
+    """A URL begins and ends beside such a letter, and no word of the text goes with it."""
+    assert replaced("url", text) == expected
+
+
+def test_many_brackets_take_no_more_time_than_other_letters():
+    """Counting them again for each one would take minutes."""
+    text = "(http://x/" + ")" * 300_000
+    started = time.process_time()
+    assert replaced("url", text) == "([link]" + ")" * 300_000
+    assert time.process_time() - started < 2
 
 
 def test_all_at_once():
@@ -312,7 +398,9 @@ def test_any_text_keeps_its_lines(text):
 
 
 def test_placeholders_are_three_tokens_of_google_s_vocabularies(shared_data):
-    for path in shared_data.glob("vocab/*vocab.txt"):
+    paths = list(shared_data.glob("vocab/*vocab.txt"))
+    assert paths
+    for path in paths:
         tokens = set(path.read_text("utf-8").split("\n"))
         assert {piece for of in PLACEHOLDERS.values() for piece in ("[", of[1:-1], "]")} <= tokens
 

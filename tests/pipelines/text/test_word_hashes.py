@@ -126,6 +126,27 @@ def test_every_planted_run_is_found(monkeypatch):
         assert found.find([" ".join(less)]) == {}
 
 
+def test_runs_of_scripts_without_spaces_are_twice_as_long():
+    """A passage of 26 characters is found, and the 25 of an official name are not."""
+    draw = random.Random(8)
+    characters = [chr(code) for code in range(0x4E00, 0x4E00 + 2000)]
+    test = "".join(draw.choices(characters, k=60))
+    found = Phrases.of_runs([(0, test)], 13)
+    rest = "".join(draw.choices(characters, k=200))
+    planted = [rest[:90] + test[20 : 20 + n] + rest[90:] for n in (13, 25, 26)]
+    assert {*found.find(planted)} == {2}
+    assert found.find(planted)[2].words == test[20:46]
+    # Among characters, 13 words of another script are a run, as they are alone.
+    names = ["".join(draw.choices("abcdefghij", k=6)) for _ in range(30)]
+    mixed = Phrases.of_runs([(0, test[:30] + " ".join(names[:13]) + test[30:])], 13)
+    texts = [" ".join(names[:n]) + rest for n in (12, 13)]
+    assert {*mixed.find(texts)} == {1}
+    # What is half of both is found in one way or the other.
+    both = [part for pair in zip(names, test, strict=False) for part in pair]
+    half = Phrases.of_runs([(0, " ".join(both))], 13)
+    assert {*half.find([" ".join(both[3:29]), " ".join(both[3:15])])} == {0}
+
+
 def test_a_table_of_few_places_tells_the_same():
     hashes = np.random.default_rng(1).integers(0, 1 << 63, 1000, dtype=np.uint64) * np.uint64(2)
     found = phrases.Hashes.of(hashes[:500], np.arange(500, dtype=np.uint32))

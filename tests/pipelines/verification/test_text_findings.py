@@ -81,7 +81,7 @@ def test_boilerplate():
     (warning,) = warnings(**phrase(21))
     assert "“all rights”" in warning and "2.1%" in warning
     # 210 of the records: ten passes over a document whose text is B in 50 others explain them.
-    many = MadeWith(dupe_factor=10, documents=100)
+    many = MadeWith(passes=10, documents=100)
     assert warnings(info(random_next=5000), many, **phrase(21)) == []
     assert len(warnings(info(random_next=5000), many, **phrase(25))) == 1
     # Of swapped pairs only those of one sentence draw their B.
@@ -100,6 +100,8 @@ def test_sources():
     assert "--random_next=source" in warning
     (warning,) = warnings(many, MadeWith(pairs="sop"))
     assert "30.0% of the swapped pairs" in warning
+    # The advice was followed, as far as there are other documents of the source.
+    assert warnings(dataclasses.replace(many, parameters={"random_next": "source"})) == []
     assert text_figures(None, many)["random_next_other_source_share"] == 0.3
     assert text_figures(None, None)["random_next_other_source_share"] is None
 
