@@ -316,8 +316,8 @@ def _split_row(row: DocumentRow, options: TextOptions) -> Iterator[SentencesRow]
     language = language_of(row.language)
     if row.language and not language:
         raise InputError(
-            f"SplitSentences: a document has the language {row.language!r}, which is none; name it "
-            "by its code, such as en, zh-Hant or tha"
+            f"--language_column: a document has the language {row.language!r}, which is none; name "
+            "it by its code, such as en, zh-Hant or tha"
         )
     document = Document(row.text, row.is_split, language=language)
     for sentences in prepare_documents([document], options, counts):
