@@ -31,6 +31,7 @@ from beambert.pipelines.pretraining_data.rows import (
 )
 from beambert.pipelines.pretraining_data.sources import Sources
 from beambert.pipelines.pretraining_data.transforms import BATCH_CHARACTERS
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.shared.ragged import starts_of
@@ -131,7 +132,8 @@ class SplitSentences(beam.PTransform):
         But `blocklist` has the phrases themselves.
 
         Raises:
-          InputError: a language, a name or a region is not known, or a package is missing.
+          InputError: a language, a name or a region is not known, or a package is missing. Workers
+            raise it for a document whose language is none.
         """
         super().__init__()
         check_language(language)
@@ -311,7 +313,13 @@ def _read_rows(
 
 def _split_row(row: DocumentRow, options: TextOptions) -> Iterator[SentencesRow]:
     counts: Counter[str] = Counter()
-    document = Document(row.text, row.is_split, language=language_of(row.language))
+    language = language_of(row.language)
+    if row.language and not language:
+        raise InputError(
+            f"--language_column: a document has the language {row.language!r}, which is none; name "
+            "it by its code, such as en, zh-Hant or tha"
+        )
+    document = Document(row.text, row.is_split, language=language)
     for sentences in prepare_documents([document], options, counts):
         yield SentencesRow(sentences, row.path, row.source)
     count(counts)

@@ -3,6 +3,7 @@
 import json
 import random
 
+import apache_beam as beam
 import numpy as np
 import pytest
 from support.data_command import data, info, read_records, refused
@@ -12,6 +13,7 @@ from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.text.sentences import split_sentences
+from beambert.pipelines.transforms import DocumentRow, ReadDocuments, SplitSentences
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 # Chinese words of two characters, of which no two neighbours make another word.
@@ -69,7 +71,7 @@ def hidden_in_part(folder, vocabulary) -> tuple[int, int]:
     return whole, part
 
 
-@pytest.mark.parametrize("masks", ["whole_word", "span"])
+@pytest.mark.parametrize("masks", ["whole_word", pytest.param("span", marks=pytest.mark.slow)])
 def test_masks_hide_chinese_words(capsys, tmp_path, texts, vocab_file, vocabulary, masks):
     path = written(tmp_path, [{"text": text} for text in texts])
     flags = [f"--input={path}", CASED, "--language=zh", f"--masks={masks}"]
@@ -155,6 +157,28 @@ def test_what_is_refused(capsys, tmp_path, vocab_file, flags, parts):
     path, output = written(tmp_path, rows), tmp_path / "out"
     refused(data(capsys, vocab_file, output, f"--input={path}", CASED, *flags), *parts)
     assert not output.exists()
+
+
+def test_the_parts_of_the_job_take_languages(tmp_path):
+    """`ReadDocuments` reads them, and `SplitSentences` follows them."""
+    rows = [{"text": ARTICLE_1["th"], "lang": "tha_Thai"}, {"text": ARTICLE_1["en"], "lang": None}]
+    path, found = written(tmp_path, rows), []
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        read = pipeline | ReadDocuments(str(path), language_column="lang")
+        split = read.documents | SplitSentences()
+        _ = split | beam.Map(
+            lambda row: (tmp_path / str(hash(row.sentences[0]))).write_text(
+                json.dumps(list(row.sentences))
+            )
+        )
+    found = [json.loads(of.read_text()) for of in tmp_path.iterdir() if of != path]
+    assert sorted(len(of) for of in found) == [2, 2]
+    row = DocumentRow("nuqneH", language="klingon")
+    with (
+        pytest.raises(Exception, match="a document has the language 'klingon', which is none"),
+        beam.Pipeline(runner="FnApiRunner") as pipeline,
+    ):
+        _ = pipeline | beam.Create([row]) | SplitSentences()
 
 
 def test_records_without_masks_hold_no_words():
