@@ -78,6 +78,10 @@ def test_results_are_those_of_the_saved_weights(
         "commonest_token_accuracy": collections.Counter(tokens).most_common(1)[0][1] / len(tokens),
     }
     expected["masked_lm_perplexity"] = np.exp(expected["masked_lm_loss"])
+    words = (encoder_folder / "vocab.txt").read_text().split("\n")
+    characters = sum(len(words[token].removeprefix("##")) for token in tokens)
+    expected["characters_per_token"] = characters / len(tokens)
+    expected["masked_lm_loss_per_character"] = expected["masked_lm_loss"] * len(tokens) / characters
     results = json.loads((encoder_folder / "results.json").read_text())
     assert {name: results[name] for name in expected} == pytest.approx(expected, rel=1e-4)
     assert results["loss"] == pytest.approx(
