@@ -111,9 +111,10 @@ def test_what_a_parser_tells_of_a_flag():
 
 
 def documented_commands():
-    """Every command line of the documents and of the commands' own examples."""
+    """Every command line of the documents, of examples/ and of the commands' own examples."""
     documents = [ROOT / "README.md", ROOT / "deploy" / "README.md", *ROOT.glob("docs/*.md")]
-    texts = [path.read_text("utf-8") for path in documents]
+    documents += ROOT.glob("examples/*/*.sh")
+    texts = [path.read_text("utf-8").replace(' "$@"', "") for path in documents]
     texts += [command.build_parser().epilog for command in COMMANDS.values()]
     for text in texts:
         joined = text.replace("\\\n", " ")

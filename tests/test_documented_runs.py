@@ -53,6 +53,7 @@ NOT_RUN = {
         "--distill_from=bert-base-uncased": "see --init",
         "--init=uncased_L-12": "needs the original release's weights",
     },
+    "docs/domain.md": {"": "tests/test_examples.py runs all of examples/domain/encoder.sh"},
     "docs/embeddings.md": {
         "": "tests of trainer/embedding and trainer/retrieval do it with small folders"
     },
