@@ -5,13 +5,12 @@
     python -m benchmarks.mixing --source wiki='wiki/*' --source books='novels/*' \\
         --weights=wiki=0.5,books=0.5 --vocab_file=vocab.txt --output=mixing --num_train_steps=4000
 
-The shares are those of the tokens of the records, and of the records' own counts. The cost is the
-processor time of `beambert data` with --source and --weights, beside that of the same files as
---input, in turns. With --num_train_steps two encoders learn next sentence prediction, the one with
-B of A's own source, the other with B of any. Both are then asked for held-out pairs of either kind.
-A classifier that knows only which source A and B look like is right as often as "by the sources
-alone" says. All steps are the commands that a user runs. After an interruption the same command
-goes on with what is missing, but for the times.
+The shares are those of the records' tokens. The cost is the processor time of `beambert data` with
+--source and --weights, beside that of the same files as --input, in turns. With --num_train_steps
+encoders learn next sentence prediction, some with B of A's own source, others with B of any. All
+are then asked for held-out pairs of either kind. A classifier that knows only which source A and B
+look like is right as often as "by the sources alone" says. All steps are the commands that a user
+runs.
 """
 
 import json
@@ -27,8 +26,9 @@ from beambert.pipelines.records.contract import EVAL_FOLDER, INFO_FILE
 from benchmarks import measuring
 from benchmarks.measuring import beambert
 
-# Where the B of a random pair comes from; values of `beambert data --random_next`.
-_KINDS = ("source", "corpus")
+# Where the B of a random pair comes from -> folder of such records. The value of --random_next is
+# "source" with sources, unless it is given.
+_FOLDERS = {"the same source": "with-sources", "any source": "of-any-source"}
 
 
 def processor_seconds(*arguments: str) -> float:
@@ -102,52 +102,37 @@ def measure_worth(
 
     Args:
       mixed: flags of `beambert data` with sources.
-      folder: folder for records and models.
+      folder: folder of `measure_cost`, for further records and the models.
       training: flags of `beambert pretrain`.
       seeds: number of trainings of each kind.
     """
-    for kind in _KINDS:
-        beambert("data", *mixed, f"--random_next={kind}", f"--output={folder / kind}")
+    records = {kind: folder / name for kind, name in _FOLDERS.items()}
+    beambert("data", *mixed, "--random_next=corpus", f"--output={records['any source']}")
     held_out = {
-        f"{kind}.{path.name}": path
-        for kind in _KINDS
-        for path in sorted((folder / kind / EVAL_FOLDER).iterdir())
-        if (path / INFO_FILE).exists()
+        (path.name, kind): (f"{path.name}.{where.name}", path)
+        for kind, where in records.items()
+        for path in sorted((where / EVAL_FOLDER).iterdir())
     }
     found: dict[str, Any] = {}
-    for kind in _KINDS:
+    for kind, where in records.items():
         results = []
         for seed in range(1, seeds + 1):
-            model = folder / f"{kind}-encoder-{seed}"
+            model = folder / f"encoder-{where.name}-{seed}"
             beambert(
-                *("pretrain", f"--data={folder / kind}", f"--model_dir={model}"),
-                *(f"--eval_data={name}={path}" for name, path in held_out.items()),
+                *("pretrain", f"--data={where}", f"--model_dir={model}"),
+                *(f"--eval_data={name}={path}" for name, path in held_out.values()),
                 *(f"--random_seed={seed}", *training),
             )
             results.append(json.loads((model / "results.json").read_text()))
-        found[f"B of {_told(kind)}"] = {
-            "by the sources alone": round(accuracy_by_sources_alone(counts_of(folder / kind)), 4),
-            **{
-                f"accuracy on {name.partition('.')[2]}, B of {_told(name.partition('.')[0])}": [
-                    round(of[f"{name}/next_sentence_accuracy"], 4) for of in results
-                ]
-                for name in held_out
-            },
-            "masked LM loss": [
-                round(
-                    statistics.fmean(
-                        of[f"{name}/masked_lm_loss"] for name in held_out if name.startswith(kind)
-                    ),
-                    4,
-                )
-                for of in results
-            ],
+        told = {"by the sources alone": round(accuracy_by_sources_alone(counts_of(where)), 4)}
+        for (source, asked), (name, _) in held_out.items():
+            accuracies = [of[f"{name}/next_sentence_accuracy"] for of in results]
+            told[f"on {source}, B of {asked}"] = round(statistics.fmean(accuracies), 4)
+        losses = [of["masked_lm_loss"] for of in results]
+        found[f"learned with B of {kind}"] = told | {
+            "masked LM loss": round(statistics.fmean(losses), 4)
         }
     return found
-
-
-def _told(kind: str) -> str:
-    return "the same source" if kind == "source" else "any source"
 
 
 def main(argv: Sequence[str]) -> None:
@@ -165,7 +150,7 @@ def main(argv: Sequence[str]) -> None:
     add("--max_seq_length", type=int, default=64, help="as in data (default: %(default)s)")
     add("--dupe_factor", type=int, default=3, help="as in data (default: %(default)s)")
     add("--repeats", type=int, default=1, help="turns of the times (default: %(default)s)")
-    add("--eval_fraction", type=float, default=0.02, help="as in data (default: %(default)s)")
+    add("--eval_fraction", type=float, default=0.01, help="as in data (default: %(default)s)")
     add(
         "--num_train_steps",
         type=int,
@@ -179,7 +164,7 @@ def main(argv: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     same = [
         *(f"--vocab_file={flags.vocab_file}", f"--max_seq_length={flags.max_seq_length}"),
-        f"--dupe_factor={flags.dupe_factor}",
+        *(f"--dupe_factor={flags.dupe_factor}", f"--eval_fraction={flags.eval_fraction}"),
     ]
     mixed = [*(f"--source={of}" for of in flags.source), f"--weights={flags.weights}", *same]
     patterns = [text for of in flags.source for text in of.partition("=")[2].split(",")]
@@ -188,12 +173,9 @@ def main(argv: Sequence[str]) -> None:
     result = {"megabytes": round(size / 1e6, 1)}
     result |= measure_cost(mixed, plain, folder, flags.repeats)
     if flags.num_train_steps:
-        held_out = [*mixed, f"--eval_fraction={flags.eval_fraction}"]
         training = ["--recipe=tiny", f"--num_train_steps={flags.num_train_steps}"]
         training.append(f"--eval_steps={flags.num_train_steps}")
-        result["next_sentence_prediction"] = measure_worth(
-            held_out, folder, training, flags.num_seeds
-        )
+        result["next_sentence_prediction"] = measure_worth(mixed, folder, training, flags.num_seeds)
     print(measuring.write_results(flags.results, parser, argv, result))
 
 

@@ -94,7 +94,7 @@ def test_the_scan_sees_what_is_there():
     assert len(documented("README.md")) == len(to_run("README.md")) == 8
     path = ["vocab", "data", "verify"]
     assert [words[1] for words in to_run("docs/data.md")] == [*path, "data", *path, "pretrain"]
-    assert len(to_run("docs/pretraining.md")) == 5
+    assert len(to_run("docs/pretraining.md")) == 6
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -104,6 +104,8 @@ def test_a_domain_encoder(tmp_path, vocabulary, monkeypatch):
     assert of_domain["before"] == of_domain["old-words"]
     assert of_domain["new-words"] == of_domain["domain-alone"] > 2 * of_domain["before"]
     for name in results:
+        scores = (made / f"scores-{name}.jsonl").read_text().splitlines()
+        assert len(scores) == 20 and json.loads(scores[0])["loss_per_character"] > 0
         metrics = json.loads((made / "evaluation" / name / "metrics.json").read_text())
         assert metrics["split"] == "test"
     card = (made / "domain-encoder" / "README.md").read_text()

@@ -56,6 +56,14 @@ train domain-alone "$encoders/before" domain mixed
 beambert compare --output="$output/comparison" \
     "$encoders/old-words" "$encoders/new-words" "$encoders/domain-alone"
 
+# How likely are sentences that no training saw? By character, which compares the vocabularies.
+awk 'NF { printf "%s ", $1; next } { print "" }' "$task/test.conll" | grep . | head -n 200 \
+    >"$output/sentences.txt"
+for name in before old-words new-words domain-alone; do
+    beambert score --model="$encoders/$name" --whole_words --input="$output/sentences.txt" \
+        --output="$output/scores-$name.jsonl"
+done
+
 # The task, from each of them.
 for name in before old-words new-words domain-alone; do
     beambert finetune --task=tagging --data_dir="$task" --init="$encoders/$name" \
