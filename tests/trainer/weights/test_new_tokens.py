@@ -65,6 +65,7 @@ def test_a_pre_training_goes_on_with_new_tokens(
         init_tokens=way,
         learning_rate=1e-9,
         num_train_steps=1,
+        eval_data=records,
     )
     pretrain_main(flags)
     assert f"3 new tokens (--init_tokens={way or PIECES})" in capsys.readouterr().out
