@@ -25,6 +25,7 @@ Beam and tfx-bsl.
 import dataclasses
 import glob
 import json
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
@@ -196,6 +197,13 @@ class RecordsInfo(FolderInfo):
         if "source" in self.parameters and not all("passes" in of for of in of_sources):
             return None
         return self.counts.get("documents", {}).get("used")
+
+    @property
+    def passes(self) -> int | None:
+        """Number of passes over the documents, the greatest of any source; None if unknown."""
+        of_sources = self.counts.get("sources", {}).values()
+        over = [of["passes"] for of in of_sources if isinstance(of.get("passes"), int | float)]
+        return math.ceil(max(over)) if over else self.parameters.get("dupe_factor")
 
     def fault(self) -> str:
         """Returns a length, number of records or kind of masks that cannot be, "" if none."""

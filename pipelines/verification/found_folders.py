@@ -79,7 +79,7 @@ class FoundFolder:
             return MadeWith(vocab_size=vocab_size, pairs=None if has_label else NONE)
         return MadeWith(
             self.info.parameters.get("masked_lm_prob"),
-            self.info.parameters.get("dupe_factor"),
+            self.info.passes,
             self.info.documents,
             vocab_size,
             self.info.parameters.get("pairs") if has_label else NONE,
