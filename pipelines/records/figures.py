@@ -292,8 +292,8 @@ def _repeat_warnings(repeats: Mapping[str, HashCounts], made_with: MadeWith) -> 
     if (same := share["repeated_text_share"] or 0.0) > MOST_REPEATED_TEXT:
         warnings.append(
             f"at least {same:.1%} of the records repeat text of another document (their first "
-            f"{OPENING_TOKENS} tokens occur more often than the {made_with.dupe_factor} passes over "
-            "it explain); leave them out by `beambert data --duplicates=near`"
+            f"{OPENING_TOKENS} tokens occur more often than once a pass, of which there were "
+            f"{made_with.dupe_factor}); leave them out by `beambert data --duplicates=near`"
         )
     return warnings
 
