@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from beambert.pipelines.corpus.flags import add_input_flags
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.shared.console import run_main
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser, parse_bool, read_job
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.vocabulary_learning.job import KINDS, WORDPIECE, VocabularyJob
@@ -16,6 +17,9 @@ EXAMPLES = """examples:
 
   # a small cased vocabulary
   beambert vocab --input=law.jsonl --output=vocab.txt --vocab_size=8000 --do_lower_case=False
+
+  # the text of the sources that `beambert data` mixes
+  beambert vocab --source=wiki='wiki/*/wiki_*' --source=law=law.jsonl --output=vocab.txt
 
   # Google's vocabulary with the 1,000 pieces that save most tokens of the text
   beambert vocab --input=law.jsonl --extend=bert-base-uncased --add=1000 --output=law-vocab.txt
@@ -38,8 +42,16 @@ def build_parser() -> FlagParser:
         description="Learns a WordPiece vocabulary, or a tokenizer of another kind, from a corpus.",
         examples=EXAMPLES + "\n" + BEAM_HELP,
     )
-    add_input_flags(parser)
+    add_input_flags(parser, is_required=False)
     add = parser.add_argument
+    add(
+        "--source",
+        action="append",
+        default=[],
+        metavar="NAME=GLOB[,GLOB]",
+        help="in place of --input: a source of the text and its files, as `beambert data` takes "
+        "them; give the flag once for each source. All text counts as often as it is there",
+    )
     add(
         "--output",
         required=True,
@@ -97,6 +109,8 @@ def main(argv: Sequence[str]) -> None:
     parser = build_parser()
     flags, beam_flags = parser.parse_known_args(argv)
     job = read_job(VocabularyJob, flags)
+    if not job.patterns:
+        raise InputError("--input: missing; name the files to read, or give --source")
     with loading():  # The learner loads TensorFlow.
         options = beam_options(beam_flags, parser.flags)
         from beambert.pipelines.vocabulary_learning.run import create_vocabulary

@@ -118,9 +118,12 @@ def test_a_list_may_be_given_in_several_flags(command):
 
 
 def documented_commands():
-    """Every command line of the documents and of the commands' own examples."""
+    """Every command line of the documents, of examples/ and of the commands' own examples."""
     documents = [ROOT / "README.md", ROOT / "deploy" / "README.md", *ROOT.glob("docs/*.md")]
+    documents += ROOT.glob("examples/*/*.sh")
     texts = [path.read_text("utf-8") for path in documents]
+    # Words and numbers that a script is given.
+    texts = [re.sub(r'"\$(length|steps)"', "8", text.replace(' "$@"', "")) for text in texts]
     texts += [command.build_parser().epilog for command in COMMANDS.values()]
     for text in texts:
         joined = text.replace("\\\n", " ")

@@ -25,6 +25,7 @@ TOPS = (
     "docs",
     "tests",
     "benchmarks",
+    "examples",
 )
 README_BYTES = 8 * 1024
 # Flags of others: Beam's, WikiExtractor's, those of `python -m beambert.deploy.vertex`.

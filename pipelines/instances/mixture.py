@@ -7,7 +7,6 @@ than short ones. The records have as many tokens as without shares.
 
 import dataclasses
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -17,8 +16,6 @@ from beambert.pipelines.shared.errors import InputError
 
 # Weights add up to 1 within so much, for those that are written with few digits.
 _TOLERANCE = 1e-6
-# The names of sources become names of folders.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 class Amount(NamedTuple):
@@ -154,31 +151,6 @@ class Mixture:
                 self.passes(of_length, dupe_factor), of_length, sizes.text.tolist(), strict=True
             )
         ]
-
-
-def parse_sources(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Returns name -> patterns of values such as "books=books/*.txt,more/*.txt".
-
-    Raises:
-      InputError: a value lacks a name or a pattern, or a name is there twice.
-    """
-    found: dict[str, tuple[str, ...]] = {}
-    for text in given:
-        name, _, patterns = text.partition("=")
-        if not _NAME.fullmatch(name):
-            raise InputError(
-                f"--source={text}: must begin with a name of letters, digits, _, - and ., and then "
-                "=, as in --source=books='books/*.txt'"
-            )
-        if name in found:
-            raise InputError(
-                f"--source={text}: {name} is the name of another source; give all its patterns "
-                "behind one name, with commas between them, or choose another name"
-            )
-        found[name] = tuple(patterns.split(","))
-        if not all(found[name]):
-            raise InputError(f"--source={text}: has an empty pattern; name the files to read")
-    return found
 
 
 def parse_weights(text: str, names: Sequence[str]) -> dict[str, float]:

@@ -6,7 +6,7 @@ import glob
 import io
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import BinaryIO
 
 from apache_beam.io.filesystems import FileSystems
@@ -78,6 +78,23 @@ def match_inputs(patterns: Sequence[str], flag: str = "--input") -> list[InputFi
             raise InputError(f"{flag}={name}: matches no file; {remedy}")
         found |= {file.path: file for file in matched}
     return [found[path] for path in sorted(found)]
+
+
+def match_sources(sources: Mapping[str, Sequence[str]]) -> list[InputFile]:
+    """Returns the files of all sources, sorted by path; one of several sources once.
+
+    Args:
+      sources: name -> patterns.
+
+    Raises:
+      InputError: a pattern matches no file.
+    """
+    found = [
+        file
+        for name, patterns in sources.items()
+        for file in match_inputs(patterns, f"--source={name}")
+    ]
+    return sorted({file.path: file for file in found}.values(), key=lambda file: file.path)
 
 
 def count_files(files: Sequence[InputFile]) -> str:

@@ -5,7 +5,8 @@ import functools
 import math
 
 from beambert.pipelines.corpus.language_codes import check_language
-from beambert.pipelines.instances.mixture import Mixture, parse_sources, parse_weights
+from beambert.pipelines.corpus.named_sources import parse_sources
+from beambert.pipelines.instances.mixture import Mixture, parse_weights
 from beambert.pipelines.instances.parameters import (
     CORPUS,
     FLAGS_OF_MASKS,

@@ -18,7 +18,7 @@ from beambert.pipelines.corpus.reading import ReadOptions, find_encodings
 from beambert.pipelines.instances.mixture import Mixture
 from beambert.pipelines.instances.parameters import InstanceParameters
 from beambert.pipelines.jobs import files
-from beambert.pipelines.jobs.input_files import InputFile, match_inputs
+from beambert.pipelines.jobs.input_files import InputFile, match_inputs, match_sources
 from beambert.pipelines.jobs.input_list import INPUTS_FILE, InputList, write_list
 from beambert.pipelines.jobs.running import library_versions
 from beambert.pipelines.pretraining_data.evaluation_texts import EvaluationTexts
@@ -290,14 +290,7 @@ def find_inputs(job: PretrainingDataJob) -> tuple[list[InputFile], list[InputFil
 
 def _listed(job: PretrainingDataJob) -> list[InputFile]:
     """Returns the files of --input or --source that --leave_out doesn't name."""
-    inputs = match_inputs(job.input)
-    if job.source:
-        found = [
-            file
-            for name, patterns in job.sources.items()
-            for file in match_inputs(patterns, f"--source={name}")
-        ]
-        inputs = sorted({file.path: file for file in found}.values(), key=lambda file: file.path)
+    inputs = match_sources(job.sources) if job.source else match_inputs(job.input)
     if not job.leave_out:
         return inputs
     lines = files.read_bytes(job.leave_out, "--leave_out").decode(errors="replace").splitlines()

@@ -202,14 +202,10 @@ class RecordsInfo(FolderInfo):
 
     @property
     def passes(self) -> int | None:
-        """Greatest number of passes over a document; None where it isn't known.
-
-        Shares of --source need more passes over some sources than `dupe_factor` says.
-        """
-        passes = self.parameters.get("dupe_factor")
-        for of in self.counts.get("sources", {}).values() if passes else ():
-            passes = max(passes, math.ceil(of.get("passes", 0)))
-        return passes
+        """Number of passes over the documents, the greatest of any source; None if unknown."""
+        of_sources = self.counts.get("sources", {}).values()
+        over = [of["passes"] for of in of_sources if isinstance(of.get("passes"), int | float)]
+        return math.ceil(max(over)) if over else self.parameters.get("dupe_factor")
 
     def fault(self) -> str:
         """Returns a length, number of records or kind of masks that cannot be, "" if none."""

@@ -15,6 +15,8 @@ from beambert.pipelines.wordpiece.vocabulary import CONTINUES
 
 # The marks of the kinds; without one each token is a word.
 BYTES, METASPACE, NO_MARK = "Ġ", "▁", ""
+# The bytes of UTF-8 that continue a character.
+_CONTINUING_BYTES = bytes(range(0x80, 0xC0))
 # These characters show white space in a token that has nothing else.
 _WHITE_SPACE = str.maketrans({" ": "␣", "\n": "↵", "\r": "↵", "\t": "⇥"})
 
@@ -62,6 +64,26 @@ def as_piece(token: str, mark: str) -> str:
         text = spelled.strip() or spelled.translate(_WHITE_SPACE)
     is_word = any(unicodedata.category(character)[0] in "LNM" for character in text)
     return CONTINUES + text if continues and is_word else text
+
+
+def characters_of(token: str, mark: str) -> str:
+    """Returns the characters of a token without white space and without its mark.
+
+    A character that is divided between tokens of bytes counts with the one that has its first byte,
+    and stands there as U+FFFD.
+
+    Args:
+      token: token that stands for text.
+      mark: mark of words, see `mark_of`.
+    """
+    if mark not in (BYTES, METASPACE):
+        return token.removeprefix(mark) or token
+    codes = _codes()
+    if mark == BYTES and all(character in codes for character in token):
+        # Bytes of UTF-8 after the first of a character are 0b10xxxxxx (RFC 3629, section 3).
+        spelled = bytes(codes[character] for character in token).lstrip(_CONTINUING_BYTES)
+        token = spelled.decode(errors="replace")
+    return "".join(token.replace(METASPACE, " ").split())
 
 
 def _text_of(token: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
-from beambert.pipelines.tokenizers.pieces import as_piece, mark_of
+from beambert.pipelines.tokenizers.pieces import as_piece, characters_of, mark_of
 from beambert.pipelines.tokenizers.roles import ROLES, Frame, find_roles, frame_of
 from beambert.pipelines.wordpiece.vocabulary import (
     CLASSIFY,
@@ -193,6 +193,10 @@ class TokenizerVocabulary(Vocabulary):
         """Whether each token continues the word before it, bool [tokens]."""
         begins = [piece.startswith(CONTINUES) for piece in self.pieces]
         return np.array(begins) & ~self.is_reserved
+
+    def _text_of(self, token: str) -> str:
+        """Returns the characters of a token that stands for text."""
+        return characters_of(token, self.mark)
 
     def check_case(self, do_lower_case: bool) -> None:
         """Checks nothing: the tokenizer has its own rules for the case of text."""

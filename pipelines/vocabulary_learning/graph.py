@@ -104,7 +104,7 @@ class LearnVocabulary(beam.PTransform):
         """
         super().__init__()
         self._job = job
-        self._inputs = match_inputs(job.input) if inputs is None else inputs
+        self._inputs = match_inputs(job.patterns) if inputs is None else inputs
         self._encodings = encodings
         if encodings is None:
             self._encodings, _ = find_encodings(self._inputs, job.format, job.encoding)

@@ -1,8 +1,10 @@
 """The parameters of a vocabulary job."""
 
 import dataclasses
+import functools
 import posixpath
 
+from beambert.pipelines.corpus.named_sources import parse_sources
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import check_minimum, check_shares
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
@@ -21,7 +23,8 @@ class VocabularyJob:
     Attributes:
       output: path of the vocab.txt or tokenizer.json to write; the parameters and counts go into a
         file beside it.
-      input: patterns of the files to read; none if a pipeline provides the documents.
+      input: patterns of the files to read; none if a pipeline provides the documents, or if
+        `source` has them.
       vocab_size: number of tokens. The default is that of the original release's uncased English
         vocabulary.
       do_lower_case: True to lower-case the text and strip its accents; None for the default of the
@@ -37,6 +40,8 @@ class VocabularyJob:
       character_coverage: share of the characters' occurrences that tokens cover; None to choose
         characters by the room that there is.
       kind: "wordpiece"; "bpe" for a byte-level BPE as RoBERTa's; "unigram" as ALBERT's.
+      source: sources of the files to read, each a text "NAME=PATTERN,PATTERN". All text counts as
+        often as it is there, whatever the source.
 
     Raises:
       InputError: a value is out of range.
@@ -55,11 +60,17 @@ class VocabularyJob:
     add: int | None = None
     add_pieces: str | None = None
     character_coverage: float | None = None
+    source: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Checks the values."""
         check_minimum(self, 100, "vocab_size")
         check_shares(self, "max_reject_fraction")
+        if self.sources and self.input:
+            raise InputError(
+                f"--input={self.input[0]}: cannot be given beside --source; make it a source, or "
+                "leave it out"
+            )
         if self.kind not in KINDS:
             raise InputError(f"--kind={self.kind}: must be one of {', '.join(KINDS)}")
         self._check_extension()
@@ -115,6 +126,16 @@ class VocabularyJob:
                 f"--vocab_size={self.vocab_size}: cannot be given beside --extend, whose tokens "
                 "all stay; give --add, the number of new ones"
             )
+
+    @functools.cached_property
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        """Name -> patterns of each source of `source`."""
+        return parse_sources(self.source)
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns of all files to read."""
+        return self.input or tuple(text for of in self.sources.values() for text in of)
 
     @property
     def lower_cases(self) -> bool:

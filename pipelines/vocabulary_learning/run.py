@@ -11,7 +11,12 @@ from apache_beam.io.filesystems import FileSystems
 from beambert.pipelines.corpus.flags import describe_cleaning, describe_reading
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, sample_documents
 from beambert.pipelines.jobs.files import delete_quietly, read_bytes, write_bytes
-from beambert.pipelines.jobs.input_files import InputFile, describe_links, match_inputs
+from beambert.pipelines.jobs.input_files import (
+    InputFile,
+    describe_links,
+    match_inputs,
+    match_sources,
+)
 from beambert.pipelines.jobs.running import (
     check_reachable,
     is_local,
@@ -42,9 +47,9 @@ def create_vocabulary(job: VocabularyJob, options: "PipelineOptions") -> None:
     Raises:
       InputError: the output file exists and is of another job, or an input cannot be used.
     """
-    check_reachable(options, input=job.input, output=job.output)
+    check_reachable(options, input=job.patterns, output=job.output)
     job = dataclasses.replace(job, output=path_for_workers(job.output, options))
-    inputs = match_inputs(job.input)
+    inputs = match_sources(job.sources) if job.source else match_inputs(job.input)
     with locks.file_held(job.output, "--output"):
         _create(job, inputs, options)
 

@@ -294,7 +294,7 @@ class WriteVocabulary(beam.DoFn):
     ) -> Vocabulary:
         job = self._job
         remedy = "wait until nothing writes to it, then give the same command again"
-        check_unchanged(self._inputs, job.input, remedy)
+        check_unchanged(self._inputs, job.patterns, remedy)
         self._list_rejects(rejects, read)
         if not words.distinct:
             raise InputError(no_words(read["read"], "document"))

@@ -143,6 +143,19 @@ class Vocabulary:
         """Whether each token continues the word before it, bool [tokens]."""
         return np.array([token.startswith(CONTINUES) for token in self.tokens])
 
+    @property
+    def characters(self) -> np.ndarray:
+        """Number of characters of text that each token stands for, spaces left out, int [tokens].
+
+        The tokens of a text have as many in all whatever the vocabulary, but for unknown ones.
+        """
+        numbers = np.array([len(self._text_of(token)) for token in self.tokens], np.int64)
+        return np.where(self.is_reserved, 0, numbers)
+
+    def _text_of(self, token: str) -> str:
+        """Returns the characters of a token that stands for text."""
+        return token.removeprefix(CONTINUES) or token
+
     def about(self) -> dict[str, object]:
         """Returns what info.json of records says of the vocabulary."""
         return {"size": len(self), "sha256": self.sha256}

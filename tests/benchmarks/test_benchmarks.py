@@ -328,6 +328,33 @@ def test_filters(corpus, tmp_path):
 
 
 @pytest.mark.release
+def test_mixing(learned, corpus, tmp_path):
+    """Two sources whose documents are alike, so that the sources tell nothing but the labels."""
+    generator = random.Random(2)
+    rows = [json.dumps({"text": "\n".join(make_document(generator, 8))}) for _ in range(100)]
+    (tmp_path / "law.jsonl").write_text("\n".join(rows))
+    flags = [f"--source=wiki={corpus}", f"--source=law={tmp_path / 'law.jsonl'}"]
+    flags += ["--weights=wiki=0.4,law=0.6", f"--vocab_file={learned / 'vocab.txt'}"]
+    sizes = ["--max_seq_length=32", "--num_train_steps=2", "--eval_fraction=0.2"]
+    result = measured(
+        *("mixing", *flags, *sizes, f"--output={tmp_path / 'mixing'}"),
+        results=tmp_path / "results.json",
+    )
+    assert result["shares"]["law"]["asked"] == 0.6
+    assert result["greatest_difference"] < 0.02
+    assert result["time_with_sources_to_that_without"] > 0
+    apart, mixed = result["next_sentence_prediction"].values()
+    assert apart["by the sources alone"] == pytest.approx(0.5, abs=0.05)
+    assert mixed["by the sources alone"] > 0.6
+    pairs = {
+        f"on {name}, B of {kind}"
+        for name in ("wiki", "law")
+        for kind in ("the same source", "any source")
+    }
+    assert apart.keys() == mixed.keys() == pairs | {"by the sources alone", "masked LM loss"}
+
+
+@pytest.mark.release
 def test_embedding(tmp_path):
     texts = tmp_path / "texts.txt"
     texts.write_text("a river, a road\nthe lazy dog\n" * 4)

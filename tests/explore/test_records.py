@@ -2,11 +2,13 @@
 
 import dataclasses
 import pathlib
+import shutil
 
 import pytest
 from support import record_files
 
 from beambert.explore import records
+from beambert.explore.material import Material, short_names
 from beambert.explore.records import Filter, RecordFile
 from beambert.pipelines.records.figures import MadeWith
 
@@ -39,6 +41,19 @@ def test_the_index_grows_as_far_as_is_asked(files):
     assert file.indexed() == 1
     file.read(99, 5)
     assert file.indexed() == 100
+
+
+def test_held_out_records_of_each_source_are_folders_of_the_page(folders, tmp_path):
+    """`beambert data --source` leaves them in eval/NAME."""
+    records = shutil.copytree(folders / "records", tmp_path / "records")
+    for name in ("books", "wiki"):
+        shutil.copytree(folders / "records", records / "eval" / name)
+    found = Material(str(records)).browsers()
+    paths = [str(records), *(f"{records}/eval/{name}" for name in ("books", "wiki"))]
+    assert sorted(found) == paths
+    assert sorted(short_names(paths, "--records")) == ["books", "records", "wiki"]
+    for browser, _ in found.values():
+        assert len(browser.search(Filter(), (0, 0), 3).records) == 3
 
 
 def test_a_file_that_shrinks_meanwhile_ends_earlier(tmp_path):

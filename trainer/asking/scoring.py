@@ -34,21 +34,31 @@ class TextScore:
       tokens: number of its tokens, without [CLS] and [SEP].
       unknown: number of its tokens that are [UNK], which no encoder learns to predict.
       pseudo_log_likelihood: sum over the tokens of the natural logarithm of each one's probability
-        if it alone is masked (Salazar et al. 2020, equation 1).
+        if it alone is masked (Salazar et al. 2020, equation 1), or with it those of the same word
+        that follow (Kauf and Ivanova 2023, arXiv 2305.10588, PLL-word-l2r).
+      characters: number of characters of its tokens, without white space and [UNK].
     """
 
     text: str
     tokens: int
     unknown: int
     pseudo_log_likelihood: float
+    characters: int
 
     @property
     def pseudo_perplexity(self) -> float:
         """The exponential of the mean loss of a token (Salazar et al. 2020, equation 4)."""
         return math.exp(-self.pseudo_log_likelihood / self.tokens)
 
+    @property
+    def loss_per_character(self) -> float | None:
+        """Loss of each character in nats; None if there is none."""
+        return -self.pseudo_log_likelihood / self.characters if self.characters else None
 
-def score(model: str, texts: Sequence[str], report: Report = no_report) -> list[TextScore]:
+
+def score(
+    model: str, texts: Sequence[str], report: Report = no_report, whole_words: bool = False
+) -> list[TextScore]:
     """Returns how likely an encoder takes texts to be.
 
     Each token is masked once, so a text costs as many passes as it has tokens.
@@ -57,21 +67,27 @@ def score(model: str, texts: Sequence[str], report: Report = no_report) -> list[
       model: folder of an encoder, of this package or Hugging Face's, or a TF1 checkpoint.
       texts: the texts.
       report: called after each batch with the numbers of tokens that are done and in all.
+      whole_words: whether those tokens of the same word that follow are masked, too. The score of
+        a word is then that of its first piece, times that of its second one beside the first, and
+        so on, so that encoders of different vocabularies compare by character.
 
     Raises:
       InputError: the encoder has no masked-LM head, or a text has a [MASK], no tokens, or more
         tokens than the encoder has positions.
     """
-    return score_texts(open_encoder(model, MASKED_LM_HEAD), texts, report)
+    return score_texts(open_encoder(model, MASKED_LM_HEAD), texts, report, whole_words)
 
 
-def score_texts(encoder: Encoder, texts: Sequence[str], report: Report) -> list[TextScore]:
+def score_texts(
+    encoder: Encoder, texts: Sequence[str], report: Report, whole_words: bool = False
+) -> list[TextScore]:
     """Does what `score` does, with an encoder that is open."""
     for text in texts:
         if MASK in text or encoder.mask in text:
             raise InputError(f"{text[:60]!r}: has a {MASK}; `beambert fill` answers it")
     tokenized = encoder.tokenize(texts)
     framed = [encoder.framed(text, ids) for text, ids in zip(texts, tokenized, strict=True)]
+    continues = encoder.vocabulary.is_continuation & whole_words
     likelihoods = np.zeros(len(texts))
     done, total = 0, sum(map(len, tokenized))
     for lot in _lots(tokenized):
@@ -79,16 +95,25 @@ def score_texts(encoder: Encoder, texts: Sequence[str], report: Report) -> list[
         rows, labels = [], []
         for owner in lot:
             for place in range(1, len(framed[owner]) - 1):
-                masked = framed[owner].copy()
-                masked[place] = encoder.ids.mask
+                masked, end = framed[owner].copy(), place + 1
+                while continues[framed[owner][end]]:
+                    end += 1
+                masked[place:end] = encoder.ids.mask
                 rows.append((masked, (place,)))
                 labels.append(framed[owner][place])
         report_lot = functools.partial(_report_part, report, done, total)
         for number, logits_PV in encoder.masked_lm_logits(rows, report_lot):
             likelihoods[owners[number]] += log_softmax(logits_PV)[0, labels[number]]
         done += len(rows)
+    characters = encoder.vocabulary.characters
     return [
-        TextScore(text, len(ids), int((ids == encoder.ids.unknown).sum()), float(likelihood))
+        TextScore(
+            text,
+            len(ids),
+            int((ids == encoder.ids.unknown).sum()),
+            float(likelihood),
+            int(characters[ids].sum()),
+        )
         for text, ids, likelihood in zip(texts, tokenized, likelihoods, strict=True)
     ]
 

@@ -24,6 +24,9 @@ EXAMPLES = """examples:
   # a text on each line, or with --next a pair with a tab between -> a JSON object on each line
   beambert score --model=encoder --input=texts.txt --output=scores.jsonl
 
+  # the loss of each character, by which encoders of different vocabularies compare
+  beambert score --model=encoder --whole_words --input=texts.txt --output=scores.jsonl
+
 Each token of a text is masked once, so a text costs as many passes as it has tokens. Perplexities
 of encoders with different vocabularies cannot be compared.
 """
@@ -40,6 +43,12 @@ def build_parser() -> FlagParser:
     parser.add_argument(
         "--next", action="store_true", help="score next sentence prediction instead of texts"
     )
+    parser.add_argument(
+        "--whole_words",
+        action="store_true",
+        help="mask those pieces of a word that follow, too, so that none gives away another that "
+        "comes before it",
+    )
     return parser
 
 
@@ -50,6 +59,8 @@ def main(argv: Sequence[str]) -> None:
       InputError: a flag, the encoder or a text cannot be used.
     """
     flags = build_parser().parse_args(list(argv))
+    if flags.whole_words and flags.next:
+        raise InputError("--whole_words: has no effect on --next; leave it out")
     if is_local(flags.model):
         check_weights(flags.model, "--model")
     with loading():
@@ -67,7 +78,7 @@ def main(argv: Sequence[str]) -> None:
         ]
         lines = [f"{row['next']:6.1%}  {row['first']} | {row['second']}" for row in rows]
     else:
-        scores = score(flags.model, texts, report)
+        scores = score(flags.model, texts, report, flags.whole_words)
         rows = [_row(each) for each in scores]
         lines = [
             f"{each.pseudo_log_likelihood:10.2f}  {each.pseudo_perplexity:10.2f}  {each.text}"
@@ -78,7 +89,16 @@ def main(argv: Sequence[str]) -> None:
         print("\n".join(lines))
         return
     write_lines(flags.output, rows)
-    print(f"{flags.output}: scores of {counted(len(rows), 'pair' if flags.next else 'text')}")
+    what = counted(len(rows), "pair" if flags.next else "text")
+    print(f"{flags.output}: scores of {what}{'' if flags.next else _in_all(scores)}")
+
+
+def _in_all(scores: "Sequence[TextScore]") -> str:
+    characters = sum(each.characters for each in scores)
+    if not characters:
+        return ""
+    loss = -sum(each.pseudo_log_likelihood for each in scores) / characters
+    return f", {loss:.4f} nats a character"
 
 
 def _row(score: "TextScore") -> dict[str, object]:
@@ -88,6 +108,8 @@ def _row(score: "TextScore") -> dict[str, object]:
         "unknown": score.unknown,
         "pseudo_log_likelihood": score.pseudo_log_likelihood,
         "pseudo_perplexity": score.pseudo_perplexity,
+        "characters": score.characters,
+        "loss_per_character": score.loss_per_character,
     }
 
 

@@ -89,6 +89,7 @@ def train(
     configuration: Mapping[str, Any] | None = None,
     check_lock: Callable[[], None] = lambda: None,
     spent: TimeSpent | None = None,
+    evaluates_first: bool = False,
 ) -> dict[str, float]:
     """Trains to the last step, from the newest checkpoint in the folder if there is one.
 
@@ -103,6 +104,7 @@ def train(
       check_lock: called before anything is saved; raises an `InputError` if another process has
         taken the folders.
       spent: time of the training so far, which a trainer with a course needs.
+      evaluates_first: whether the weights are evaluated before the first step, too.
 
     Returns:
       the metrics of the model on all held-out data of the last phase; empty if there are none.
@@ -116,6 +118,8 @@ def train(
     run.log.start(configuration or {}, trainer.steps_done)
     with run.log:
         with _Stop() as stop:
+            if evaluates_first:
+                run.evaluate_at_the_beginning()
             run.train_to_last_step(stop)
         # Everything is saved now. If the evaluation is interrupted, the same command repeats it.
         return run.evaluate_at_the_end()
@@ -188,6 +192,12 @@ class _Training:
             steps = min(steps_a_call, self._next_boundary(step, phase) - step)
             self._train_steps(iterator, step, steps)
             self._evaluate_and_save(step + steps, phase)
+
+    def evaluate_at_the_beginning(self) -> None:
+        """Evaluates the initial weights, unless that is done or the training has begun."""
+        phase = self._phases[0]
+        if phase.evaluation and self._trainer.steps_done == 0 and 0 not in self._evaluations:
+            self._evaluate(0, phase)
 
     def evaluate_at_the_end(self) -> dict[str, float]:
         """Returns the metrics on all held-out data; sets the best weights if they are kept."""
@@ -350,24 +360,28 @@ class _Training:
         config = self._config
         is_saved = step % config.save_checkpoints_steps == 0 or step == self._last
         if phase.evaluation and step % config.eval_steps == 0 and step < self._last:
-            batches = phase.evaluation(config.max_eval_batches)
-            pace, started = Pace(), time.monotonic()
-
-            def see(done: int) -> None:
-                if rate := pace.of(done, time.monotonic()):
-                    self._evaluation_cost = 1 / (rate * phase.flops_a_step)
-
-            held_out = self._trainer.evaluate(batches, see, phase.score)
-            self._evaluated.append(phase)
-            self._seconds_evaluating += time.monotonic() - started
-            self._log_evaluation(step, held_out)
-            self._say(f"held out at step {step:,}: {describe_metrics(held_out)}")
+            self._evaluate(step, phase)
             if self._best and self._chief:
                 self._keep_if_best(step)
             # A run that is resumed then has nothing left but the evaluation at the end.
             is_saved |= self._is_over()
         if self._chief and is_saved:
             self._save(step)
+
+    def _evaluate(self, step: int, phase: Phase) -> None:
+        """Evaluates on some of a phase's held-out data, and logs the metrics."""
+        batches = phase.evaluation(self._config.max_eval_batches)
+        pace, started = Pace(), time.monotonic()
+
+        def see(done: int) -> None:
+            if rate := pace.of(done, time.monotonic()):
+                self._evaluation_cost = 1 / (rate * phase.flops_a_step)
+
+        held_out = self._trainer.evaluate(batches, see, phase.score)
+        self._evaluated.append(phase)
+        self._seconds_evaluating += time.monotonic() - started
+        self._log_evaluation(step, held_out)
+        self._say(f"held out at step {step:,}: {describe_metrics(held_out)}")
 
     def _keep_if_best(self, step: int) -> None:
         metric = self._config.best_metric

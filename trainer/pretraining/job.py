@@ -40,21 +40,14 @@ from beambert.trainer.pretraining.dealing import records_dealt
 from beambert.trainer.pretraining.objective import make_objective
 from beambert.trainer.pretraining.parameters import FLAGS_OF, PretrainingJob
 from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan, make_plan
+from beambert.trainer.pretraining.predicted_tokens import (
+    commonest_token_accuracy,
+    describe_characters,
+    losses_per_character,
+    predicted_tokens,
+)
 from beambert.trainer.pretraining.records import Records, faults_named
 from beambert.trainer.pretraining.revising import revise, with_recorded_revisions
-
-
-def commonest_token_accuracy(*records: Records) -> float:
-    """Returns the share of the predictions whose label is the commonest one.
-
-    It is the best accuracy without looking at the text, so a masked LM has to beat it.
-    """
-    counts = np.zeros(len(records[0].vocabulary), np.int64)
-    for each in records:
-        for features in evaluation_batches(each, 4096):
-            ids, weights = features["masked_lm_ids"].numpy(), features["masked_lm_weights"].numpy()
-            counts += np.bincount(ids[weights > 0], minlength=len(counts))
-    return float(counts.max() / max(counts.sum(), 1))
 
 
 @logging_as_it_was()
@@ -151,11 +144,18 @@ def _train(
     if chief:
         print("\n".join([*introduction(plan, trainer), *notes]), flush=True)
     phases = [make_phase(each, plan, strategy) for each in plan.data]
-    results = train(trainer, phases, loop, job.output, plan.training, check_lock, spent)
+    results = train(
+        *(trainer, phases, loop, job.output, plan.training, check_lock, spent),
+        evaluates_first=plan.initial is not None,
+    )
     if chief and (held_out := plan.data[-1].held_out) and job.objective != LTR:
-        results["commonest_token_accuracy"] = commonest_token_accuracy(*held_out.values())
+        predicted = {name: predicted_tokens(of) for name, of in held_out.items()}
+        results["commonest_token_accuracy"] = commonest_token_accuracy(predicted)
         share = results["commonest_token_accuracy"]
         print(f"accuracy of always predicting the commonest token: {share:.1%}")
+        characters = plan.data[-1].records.vocabulary.characters
+        results |= losses_per_character(results, predicted, characters)
+        print(describe_characters(results, held_out))
     return trainer, results
 
 

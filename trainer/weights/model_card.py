@@ -154,8 +154,9 @@ def _text(info: RecordsInfo) -> str:
     documents = info.counts.get("documents", {})
     parts = [f"## Text of the records of {length} tokens"]
     if sources := info.counts.get("sources"):
-        rows = [(name, of["documents"], of["tokens"]) for name, of in sources.items()]
-        parts.append(_table(("source", "documents", "tokens"), rows))
+        rows = [(name, of["documents"], of["tokens"], *_shares(of)) for name, of in sources.items()]
+        heads = ("source", "documents", "tokens", "share of the records", "passes over it")
+        parts.append(_table(heads[: len(rows[0])], rows))
     if documents:
         rows = [("read", documents["read"]), ("used", documents["used"])]
         for what in ("dropped", "rejected", "scrubbed"):
@@ -164,6 +165,13 @@ def _text(info: RecordsInfo) -> str:
     given = [(name, info.parameters[name]) for name in _OF_TEXT if name in info.parameters]
     parts.append(_table(("filter", "value"), [(n, json.dumps(value)) for n, value in given]))
     return "\n\n".join(parts)
+
+
+def _shares(source: Mapping[str, Any]) -> list[str]:
+    """Returns the share of a source of `data --source` and the passes over it; none of another."""
+    if "passes" not in source:
+        return []
+    return [f"{source['share']:.2%}", f"{source['passes']:.2f}"]
 
 
 def _results(folder: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from beambert.pipelines.instances.mixture import Mixture, parse_sources, parse_weights
+from beambert.pipelines.instances.mixture import Mixture, parse_weights
 from beambert.pipelines.shared.errors import InputError
 
 NAMES = ("wiki", "books", "news")
@@ -88,26 +88,3 @@ def test_thirds_with_few_digits_are_weights():
     weights = parse_weights("wiki=.3333333,books=.3333333,news=.3333333", NAMES)
     assert set(weights) == set(NAMES)
     assert parse_weights("", NAMES) == {}
-
-
-def test_sources():
-    given = ["wiki=a/*,b/*", "books=c=d.txt"]
-    assert parse_sources(given) == {"wiki": ("a/*", "b/*"), "books": ("c=d.txt",)}
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (["wiki"], "has an empty pattern"),
-        (["wiki="], "has an empty pattern"),
-        (["wiki=a,,b"], "has an empty pattern"),
-        (["a/b=c"], "must begin with a name"),
-        (["=c"], "must begin with a name"),
-        (["../x=c"], "must begin with a name"),
-        (["wiki=a", "wiki=b"], "wiki is the name of another source"),
-    ],
-)
-def test_sources_that_are_refused(given, message):
-    with pytest.raises(InputError, match="^--source=") as refused:
-        parse_sources(given)
-    assert message in str(refused.value)

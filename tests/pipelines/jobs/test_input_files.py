@@ -5,7 +5,12 @@ import os
 import pytest
 
 from beambert.pipelines.jobs.files import read_bytes
-from beambert.pipelines.jobs.input_files import check_unchanged, describe_links, match_inputs
+from beambert.pipelines.jobs.input_files import (
+    check_unchanged,
+    describe_links,
+    match_inputs,
+    match_sources,
+)
 from beambert.pipelines.shared.errors import InputError
 
 
@@ -116,3 +121,12 @@ def test_patterns_are_of_the_working_folder(pattern, tmp_path, monkeypatch):
         match_inputs(["*.csv"])
     with pytest.raises(InputError, match="=b.txt,c.txt: matches no file; give blanks between"):
         match_inputs(["b.txt,c.txt"])
+
+
+def test_files_of_several_sources_are_listed_once(tmp_path):
+    for name in ("b.txt", "a.txt", "c.txt"):
+        (tmp_path / name).write_text("text")
+    sources = {"one": (f"{tmp_path}/b.txt", f"{tmp_path}/a.txt"), "two": (f"{tmp_path}/[bc].txt",)}
+    assert [file.path for file in match_sources(sources)] == [f"{tmp_path}/{n}.txt" for n in "abc"]
+    with pytest.raises(InputError, match="^--source=two"):
+        match_sources({"two": (f"{tmp_path}/none*",)})

@@ -88,3 +88,17 @@ class TestRecordsInfo:
 def test_shard_names_sort_by_number():
     names = [shard_name(i, 12) for i in range(12)]
     assert names == sorted(names) and names[-1] == "part-00011-of-00012.tfrecord"
+
+
+@pytest.mark.parametrize(
+    ("sources", "passes"),
+    [
+        ({}, 3),
+        ({"wiki/*": {"documents": 2}, "books/*": {"documents": 5}}, 3),
+        ({"wiki": {"passes": 0.5}, "books": {"passes": 7.25}}, 8),
+    ],
+)
+def test_passes_over_the_source_that_is_gone_over_most(sources, passes):
+    info = RecordsInfo({"dupe_factor": 3}, {}, [], [], {"sources": sources}, {})
+    assert info.passes == passes
+    assert RecordsInfo({}, {}, [], [], {}, {}).passes is None

@@ -72,6 +72,29 @@ def test_words_begin_where_the_library_cut_them(folders, kind):
     assert continues.any()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_tokens_of_a_text_have_its_characters(folders, texts, kind):
+    """Whatever the kind: those of the text as the tokenizer changes it, without white space."""
+    vocabulary, _ = given(folders[kind])
+    reference = Tokenizer.from_file(str(folders[kind] / "tokenizer.json"))
+    for text in texts[:20]:
+        ids = reference.encode(text, add_special_tokens=False).ids
+        assert vocabulary.special.unknown not in ids
+        assert vocabulary.characters[ids].sum() == len("".join(text.split())), text
+    assert not vocabulary.characters[vocabulary.is_reserved].any()
+
+
+@pytest.mark.parametrize("kind", [ROBERTA, MODERNBERT])
+def test_a_character_of_several_tokens_counts_once(folders, kind):
+    """The letters of other scripts have no token of their own here."""
+    vocabulary, _ = given(folders[kind])
+    reference = Tokenizer.from_file(str(folders[kind] / "tokenizer.json"))
+    text = "ひら 한국 Ж🙂"
+    ids = reference.encode(text, add_special_tokens=False).ids
+    assert len(ids) > 10
+    assert vocabulary.characters[ids].sum() == 6
+
+
 @pytest.mark.parametrize("kind", [ROBERTA, MODERNBERT, ALBERT, XLMR])
 def test_tokens_that_stand_for_no_text(folders, kind):
     vocabulary, _ = given(folders[kind])

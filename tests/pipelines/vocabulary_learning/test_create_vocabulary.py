@@ -275,3 +275,19 @@ def test_many_rejects_are_passed_on_together(tmp_path):
     ]
     assert list(map(len, passed)) == [1000, 1000, 500]
     assert json.loads(passed[-1][-1])["line"] == 2500
+
+
+def test_sources_are_the_files_of_all(capsys, tmp_path, documents):
+    """The same files by another flag are the same job."""
+    for name, part in (("wiki", documents[:15]), ("law", documents[15:])):
+        write(tmp_path / name, part, 2)
+    given = [f"--source=wiki={tmp_path}/wiki/*,{tmp_path}/law/0.jsonl"]
+    given.append(f"--source=law={tmp_path}/law/*")
+    status, printed, _ = vocab(capsys, tmp_path / "vocab.txt", *given, "--vocab_size=300")
+    assert status == 0 and "in 30 documents" in printed and printed.startswith("4 files")
+    same = (f"--input={tmp_path}/wiki/*", f"--input={tmp_path}/law/*", "--vocab_size=300")
+    status, printed, _ = vocab(capsys, tmp_path / "vocab.txt", *same)
+    assert status == 0 and "already finished" in printed
+    refused(vocab(capsys, tmp_path / "v.txt", *given, *same), "--input=", "beside --source")
+    refused(vocab(capsys, tmp_path / "v.txt"), "--input: missing", "or give --source")
+    refused(vocab(capsys, tmp_path / "v.txt", "--source=law"), "--source=law: ")

@@ -31,6 +31,9 @@ def test_an_encoder_that_knows_nothing_is_as_perplexed_as_its_vocabulary_is_larg
     table.assign(np.zeros_like(table))
     found = score_texts(encoder, ["the river", "a b c d §"], no_report)
     assert [(each.tokens, each.unknown) for each in found] == [(2, 0), (5, 1)]
+    assert [each.characters for each in found] == [8, 4]
+    of_character = math.log(len(vocabulary)) * 2 / 8
+    assert found[0].loss_per_character == pytest.approx(of_character, rel=1e-5)
     for each in found:
         assert each.pseudo_perplexity == pytest.approx(len(vocabulary), rel=1e-5)
         expected = -each.tokens * math.log(len(vocabulary))
@@ -56,6 +59,30 @@ def test_each_token_is_masked_alone(folder, vocabulary):
         total += logits[ids[place]] - np.log(np.exp(logits).sum())
     (found,) = score(str(folder), [text])
     assert found.pseudo_log_likelihood == pytest.approx(total, rel=1e-5)
+
+
+@pytest.mark.slow
+def test_what_follows_in_a_word_is_masked_with_it(folder, vocabulary):
+    """As the paper of PLL-word-l2r writes it, for "the zebu" of which zebu has four pieces."""
+    encoder = open_encoder(str(folder), MASKED_LM_HEAD)
+    ids = [vocabulary.id_of(of) for of in ("[CLS]", "the", "z", "##e", "##b", "##u", "[SEP]")]
+    mask, total = vocabulary.id_of("[MASK]"), 0.0
+    for place, hidden in ((1, [1]), (2, [2, 3, 4, 5]), (3, [3, 4, 5]), (4, [4, 5]), (5, [5])):
+        masked = [mask if at in hidden else token for at, token in enumerate(ids)]
+        features = {
+            "input_ids": np.array([masked]),
+            "input_mask": np.ones((1, len(ids)), int),
+            "segment_ids": np.zeros((1, len(ids)), int),
+            "masked_lm_positions": np.array([[place]]),
+        }
+        logits = np.array(encoder.model(features)["masked_lm_logits"], float)[0, 0]
+        total += logits[ids[place]] - np.log(np.exp(logits).sum())
+    (found,) = score(str(folder), ["the zebu"], whole_words=True)
+    assert (found.tokens, found.characters) == (5, 7)
+    assert found.pseudo_log_likelihood == pytest.approx(total, rel=1e-5)
+    assert found.loss_per_character == pytest.approx(-total / 7, rel=1e-5)
+    (others,) = score(str(folder), ["the zebu"])
+    assert others.pseudo_log_likelihood != pytest.approx(total, rel=1e-7)
 
 
 @pytest.mark.slow
@@ -99,7 +126,10 @@ def test_the_command(folder, tmp_path, capsys):
     rows = [json.loads(line) for line in output.read_text().splitlines()]
     assert [row["text"] for row in rows] == ["the river", "a b"]
     assert rows[0]["pseudo_log_likelihood"] == pytest.approx(float(first.split()[0]), abs=0.01)
-    assert capsys.readouterr().out == f"{output}: scores of 2 texts\n"
+    loss = -sum(row["pseudo_log_likelihood"] for row in rows) / (8 + 2)
+    told = f"{output}: scores of 2 texts, {loss:.4f} nats a character\n"
+    assert capsys.readouterr().out == told
+    assert rows[1]["loss_per_character"] == pytest.approx(-rows[1]["pseudo_log_likelihood"] / 2)
     assert run(["score", f"--model={folder}", "--next", "the river", "a b"]) == 0
     assert "%  the river | a b" in capsys.readouterr().out
     texts.write_text("the river\ta b\n")

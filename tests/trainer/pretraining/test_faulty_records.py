@@ -15,7 +15,7 @@ from beambert.pipelines.records.lengths import check_lengths, check_start
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
-from beambert.trainer.pretraining.job import commonest_token_accuracy
+from beambert.trainer.pretraining.predicted_tokens import predicted_tokens
 from beambert.trainer.pretraining.records import faults_named, find_fault, open_records
 
 
@@ -97,7 +97,7 @@ def test_a_length_in_the_midst_of_a_file(folder, size):
     with pytest.raises(InputError, match=match), faults_named([records]):
         list(evaluation_batches(records, 8))
     with pytest.raises(InputError, match=match), faults_named([records]):
-        commonest_token_accuracy(records)
+        predicted_tokens(records)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 12, 30, 10**6])

@@ -108,6 +108,9 @@ def test_a_training_shows_each(records_folder, small_config_file, tmp_path, caps
     for name in ("wiki", "books"):
         mine = [f"{name}/{metric}" for metric in ("masked_lm_loss", "masked_lm_perplexity")]
         assert all(metric in parts for metric in mine)
+        assert parts[f"{name}/masked_lm_loss_per_character"] == pytest.approx(
+            parts[f"{name}/masked_lm_loss"] / parts[f"{name}/characters_per_token"]
+        )
     low, high = sorted(parts[f"{name}/masked_lm_loss"] for name in halves)
     assert low <= whole["masked_lm_loss"] <= high
     rows = map(json.loads, (tmp_path / "model-parts" / "metrics.jsonl").read_text().splitlines())

@@ -78,6 +78,10 @@ def test_results_are_those_of_the_saved_weights(
         "commonest_token_accuracy": collections.Counter(tokens).most_common(1)[0][1] / len(tokens),
     }
     expected["masked_lm_perplexity"] = np.exp(expected["masked_lm_loss"])
+    words = (encoder_folder / "vocab.txt").read_text().split("\n")
+    characters = sum(len(words[token].removeprefix("##")) for token in tokens)
+    expected["characters_per_token"] = characters / len(tokens)
+    expected["masked_lm_loss_per_character"] = expected["masked_lm_loss"] * len(tokens) / characters
     results = json.loads((encoder_folder / "results.json").read_text())
     assert {name: results[name] for name in expected} == pytest.approx(expected, rel=1e-4)
     assert results["loss"] == pytest.approx(
@@ -88,7 +92,7 @@ def test_results_are_those_of_the_saved_weights(
 def test_too_little_memory_is_foreseen_and_told(
     records_folder, small_config_file, monkeypatch, tmp_path, capsys
 ):
-    def fail(*_):
+    def fail(*_, **__):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
 
     monkeypatch.setattr(cost, "free_bytes", lambda: PROGRAM_BYTES + 1_000_000)
@@ -116,7 +120,7 @@ def test_a_record_out_of_range_is_named(
     size = json.loads(text)["files"][0]["bytes"]
     (folder / "info.json").write_text(text.replace(str(size), str(path.stat().st_size)))
 
-    def read_all(trainer, phases, *_):
+    def read_all(trainer, phases, *_, **__):
         next(iter(phases[0].batches_from(0)))
 
     monkeypatch.setattr(job, "train", read_all)
@@ -141,7 +145,7 @@ def test_what_decides_no_result_may_change(
     moved = shutil.copytree(records_folder, tmp_path / "records")
     others = {"save_checkpoints_steps": 5, "eval_steps": 7}
 
-    def stop(*_):
+    def stop(*_, **__):
         raise InputError("far enough")
 
     monkeypatch.setattr(job, "train", stop)

@@ -80,6 +80,8 @@ def test_results_are_those_of_the_saved_weights(
     loss = -log_probabilities[np.arange(len(tokens)), tokens].mean()
     results = json.loads((masked_lm_folder / "results.json").read_text())
     assert results.pop("commonest_token_accuracy") > 0
+    of_token = results.pop("masked_lm_loss_per_character") * results.pop("characters_per_token")
+    assert of_token == pytest.approx(results["masked_lm_loss"])
     assert results == pytest.approx(
         {
             "loss": loss,

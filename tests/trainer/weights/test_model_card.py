@@ -103,9 +103,21 @@ def test_languages_and_signs_of_tables(tmp_path, encoder):
     edit(tmp_path / "records" / "info.json", change)
     card = exported(encoder, tmp_path / "out")
     assert 'language: ["de", "no"]' in card and "license" not in card
-    assert "| a\\|b: 'c'/*.txt | 2 | 3 |" in card
+    assert "| source | documents | tokens |\n" in card
+    assert "| a\\|b: 'c'/*.txt | 2 | 3 |\n" in card
     hub = pytest.importorskip("huggingface_hub")
     assert hub.ModelCard(card).data.language == ["de", "no"]
+
+
+def test_the_shares_of_mixed_sources(tmp_path, encoder):
+    def change(info):
+        of_wiki = {"documents": 2, "tokens": 3, "share": 0.3, "asked_share": 0.3, "passes": 1.5}
+        info["counts"]["sources"] = {"wiki": of_wiki}
+
+    edit(tmp_path / "records" / "info.json", change)
+    card = exported(encoder, tmp_path / "out")
+    assert "| source | documents | tokens | share of the records | passes over it |" in card
+    assert "| wiki | 2 | 3 | 30.00% | 1.50 |" in card
 
 
 def test_records_that_are_gone_are_left_out(tmp_path, encoder):

@@ -65,9 +65,13 @@ def test_a_pre_training_goes_on_with_new_tokens(
         init_tokens=way,
         learning_rate=1e-9,
         num_train_steps=1,
+        eval_data=records,
     )
     pretrain_main(flags)
     assert f"3 new tokens (--init_tokens={way or PIECES})" in capsys.readouterr().out
+    rows = map(json.loads, (tmp_path / "encoder" / "metrics.jsonl").read_text().splitlines())
+    first, last = (row["masked_lm_loss"] for row in rows if row["split"] == "eval")
+    assert first == pytest.approx(last, abs=1e-3)
     before, after = (
         open_initial(str(path), "--init") for path in (encoder_folder, tmp_path / "encoder")
     )

@@ -1,0 +1,34 @@
+"""The sources of --source: their names and patterns."""
+
+import re
+from collections.abc import Sequence
+
+from beambert.pipelines.shared.errors import InputError
+
+# The names of sources become names of folders.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+def parse_sources(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Returns name -> patterns of values such as "books=books/*.txt,more/*.txt".
+
+    Raises:
+      InputError: a value lacks a name or a pattern, or a name is there twice.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for text in given:
+        name, _, patterns = text.partition("=")
+        if not _NAME.fullmatch(name):
+            raise InputError(
+                f"--source={text}: must begin with a name of letters, digits, _, - and ., and then "
+                "=, as in --source=books='books/*.txt'"
+            )
+        if name in found:
+            raise InputError(
+                f"--source={text}: {name} is the name of another source; give all its patterns "
+                "behind one name, with commas between them, or choose another name"
+            )
+        found[name] = tuple(patterns.split(","))
+        if not all(found[name]):
+            raise InputError(f"--source={text}: has an empty pattern; name the files to read")
+    return found
