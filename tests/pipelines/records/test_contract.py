@@ -62,15 +62,6 @@ class TestVocabulary:
 class TestRecordsInfo:
     INFO = RecordsInfo({"max_seq_length": 8}, {"size": 7}, [], [], {"é": 1}, {"python": "3"})
 
-    def test_the_passes_are_those_over_the_most_read_source(self):
-        def passes(sources, **parameters):
-            return RecordsInfo(parameters, {}, [], [], {"sources": sources}, {}).passes
-
-        assert passes({}, dupe_factor=10) == 10 and passes({"a": {"passes": 12}}) is None
-        weighted = {"a": {"passes": 4.2}, "b": {"passes": 37.5}}
-        assert passes(weighted, dupe_factor=10) == 38
-        assert passes({"a": {"passes": 4.2}, "b": {"documents": 3}}, dupe_factor=10) == 10
-
     def test_round_trip(self):
         assert RecordsInfo.from_json(self.INFO.to_json(), "info.json") == self.INFO
 
